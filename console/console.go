@@ -15,6 +15,7 @@ import (
 
 	"agentd/internal/budget"
 	"agentd/internal/connection"
+	"agentd/internal/webpage"
 	"agentd/protocol/client"
 
 	"github.com/gin-gonic/gin"
@@ -61,7 +62,7 @@ type Console struct {
 	tasks  *taskService
 	views  *viewCache
 	auth   *authenticator
-	page   *page
+	page   *webpage.Page
 	memory *budget.Budget // of requests
 	asking chan struct{}  // bounds concurrent requests to the agent server
 	router *gin.Engine
@@ -91,14 +92,10 @@ func Open(o Options) (*Console, error) {
 	if o.Memory == nil {
 		o.Memory = budget.New(budget.Default)
 	}
-	if o.Page == nil {
-		sub, err := fs.Sub(builtIn, "web")
-		if err != nil {
-			return nil, err
-		}
-		o.Page = sub
+	pages, err := webpage.New(builtIn, "web")
+	if o.Page != nil {
+		pages, err = webpage.New(o.Page, ".")
 	}
-	pages, err := newPage(o.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +233,8 @@ func (c *Console) routes() *gin.Engine {
 	agents.DELETE("/:id", c.deleteRequest)
 
 	people := r.Group("/", c.knownHost)
-	get(people, "/", c.page.index)
-	get(people, "/assets/*path", c.page.asset)
+	get(people, "/", c.page.Index)
+	get(people, "/assets/*path", c.page.Asset)
 	api := people.Group("/api", c.fromPage)
 	api.GET("/me", c.getMe)
 	api.POST("/login", c.jsonBody, c.postLogin)

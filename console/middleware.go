@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"agentd/internal/webpage"
+
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -22,8 +24,6 @@ const (
 	// headerConsole must be sent with every change. A page of another site cannot send it
 	// without a CORS preflight, which is not answered.
 	headerConsole = "X-Agentd-Console"
-	// contentPolicy restricts the page to its own files.
-	contentPolicy = "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 // identify gives the request an id and the answer its security headers.
@@ -32,7 +32,7 @@ func (c *Console) identify(g *gin.Context) {
 	g.Set(keyRequestID, id)
 	h := g.Writer.Header()
 	h.Set(headerRequestID, id)
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", webpage.Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -45,10 +45,13 @@ func (a authenticator) accepts(header string) *accepted {
 	return &a[at]
 }
 
-// programsOnly refuses requests that a browser sends for a page, unless tokens are configured.
+// programsOnly refuses requests that a browser sends for a page other than ours, unless tokens are configured.
 // Otherwise any web page could use this server and the private addresses that it reaches.
 func (s *Server) programsOnly(c *gin.Context) {
 	if len(s.auth) > 0 || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
+		return
+	}
+	if fromPage(c.Request) {
 		return
 	}
 	if c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != "" {
@@ -57,9 +60,9 @@ func (s *Server) programsOnly(c *gin.Context) {
 }
 
 // authenticate refuses requests without an accepted token if tokens are configured. /health stays
-// open for load balancers.
+// open for load balancers, and the page, which asks for a token.
 func (s *Server) authenticate(c *gin.Context) {
-	if path := c.Request.URL.Path; len(s.auth) == 0 || path == pathHealth || path == pathMagma+pathHealth {
+	if path := c.Request.URL.Path; len(s.auth) == 0 || isPage(path) || path == pathHealth || path == pathMagma+pathHealth {
 		return
 	}
 	token := s.auth.accepts(c.GetHeader("Authorization"))

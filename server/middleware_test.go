@@ -82,6 +82,11 @@ func TestNamedTokensAreLoggedAndCounted(t *testing.T) {
 	}
 }
 
+// ourPage is a request of our own page, as a browser sends it.
+func ourPage(host, origin string) request {
+	return request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Host": host, "Origin": origin, "Sec-Fetch-Site": "same-origin"}}
+}
+
 func TestBrowserPagesNeedTokens(t *testing.T) {
 	open := newTest(t, Ready, echo)
 	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })
@@ -94,6 +99,16 @@ func TestBrowserPagesNeedTokens(t *testing.T) {
 		"a page of another site":       {open, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://evil.example"}}, 403},
 		"a page under a borrowed name": {open, request{method: "PUT", path: "/v1/coaching/sessions/r", body: "{}", header: map[string]string{"Sec-Fetch-Site": "same-origin"}}, 403},
 		"a page that closes a session": {open, request{method: "DELETE", path: "/v1/coaching/sessions/r", header: map[string]string{"Origin": "null"}}, 403},
+		"our page":                     {open, ourPage("127.0.0.1:8888", "http://127.0.0.1:8888"), 200},
+		"our page under a name":        {open, ourPage("localhost:8888", "http://localhost:8888"), 200},
+		"our page on another machine":  {open, ourPage("robot:8888", "http://robot:8888"), 403},
+		"a page of another port":       {open, ourPage("127.0.0.1:8888", "http://127.0.0.1:3000"), 403},
+		"a name that resolves to us":   {open, ourPage("evil.example:8888", "http://evil.example:8888"), 403},
+		"our page without a token":     {closed, ourPage("127.0.0.1:8888", "http://127.0.0.1:8888"), 401},
+		"the page itself":              {closed, request{method: "GET", path: "/", header: map[string]string{"Accept": "text/html,*/*"}}, 200},
+		"a file of the page":           {closed, request{method: "GET", path: "/assets/page.js"}, 200},
+		"a file that is not there":     {closed, request{method: "GET", path: "/assets/page.go"}, 404},
+		"a program at the root":        {open, request{method: "GET", path: "/"}, 404},
 		"a page that looks":            {open, request{method: "GET", path: "/v1/info", header: map[string]string{"Sec-Fetch-Site": "none"}}, 200},
 		"a page that knows a token":    {closed, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://ours", "Authorization": "Bearer a-token"}}, 200},
 		"a page that knows none":       {closed, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://ours"}}, 401},

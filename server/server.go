@@ -114,7 +114,10 @@ func New(opts Options) (*Server, error) {
 		idle:   make(chan struct{}),
 	}
 	s.metrics = newMetrics(opts.Registry, opts.Build, opts.Memory, s.State)
-	s.router = s.routes()
+	var err error
+	if s.router, err = s.routes(); err != nil {
+		return nil, err
+	}
 	s.http = &http.Server{
 		Handler:           s.router,
 		ReadHeaderTimeout: headerTimeout,
@@ -132,7 +135,7 @@ func New(opts Options) (*Server, error) {
 func (s *Server) Handler() http.Handler { return s.router }
 
 // routes builds the router: middleware in the order it runs, then the paths.
-func (s *Server) routes() *gin.Engine {
+func (s *Server) routes() (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
@@ -153,7 +156,7 @@ func (s *Server) routes() *gin.Engine {
 		}
 		get(pathHealth, s.getHealth)
 		get("/v1/info", s.getInfo)
-		g.POST("/v1/responses", s.jsonBody, s.postResponses)
+		g.POST(pathResponses, s.jsonBody, s.postResponses)
 		g.POST(pathCoaching, s.jsonBody, s.postCoaching)
 		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
@@ -166,7 +169,7 @@ func (s *Server) routes() *gin.Engine {
 	if s.opts.Completions {
 		s.routeCompletions(r)
 	}
-	return r
+	return r, s.routePage(r)
 }
 
 // Paths that middleware handles differently, and the prefix of a run_id.

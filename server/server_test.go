@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -104,6 +105,7 @@ func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
+	req.Host = cmp.Or(r.header["Host"], req.Host)
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, req)
 	return w

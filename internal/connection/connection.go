@@ -9,7 +9,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,4 +196,13 @@ func (c *Conn) drain(to net.Conn) {
 			return
 		}
 	}
+}
+
+// IsLoopback reports whether the value of a Host header names this machine itself.
+func IsLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }

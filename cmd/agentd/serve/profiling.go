@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"strings"
+
+	"agentd/internal/connection"
 
 	"github.com/rs/zerolog"
 )
@@ -30,12 +31,7 @@ func profilerAddress(address string) error {
 // can make a name of its site resolve to 127.0.0.1, and would read the answers.
 func forLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if (err != nil || !ip.IsLoopback()) && !strings.EqualFold(host, "localhost") {
+		if !connection.IsLoopback(r.Host) {
 			http.Error(w, "profiles are for this machine only; ask for 127.0.0.1, [::1] or localhost", http.StatusMisdirectedRequest)
 			return
 		}

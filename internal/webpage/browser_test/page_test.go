@@ -88,7 +88,7 @@ const root = () => document.querySelector("dialog[open]") ?? document;
 const named = (text, within) => all("button, a, summary, label, [role=tab]", within ?? root()).filter(visible)
 	.find(e => !e.disabled && label(e).startsWith(text));
 const field = name => all("[data-path]").filter(visible).find(e => e.dataset.name === name)
-	?? document.getElementById(all("label", root()).filter(visible).find(e => label(e).startsWith(name))?.htmlFor);
+	?? all("label", root()).filter(visible).find(e => label(e).startsWith(name))?.control;
 const control = name => { const f = field(name); return f?.matches("input, textarea, select") ? f : f?.querySelector("input, textarea, select"); };
 `
 

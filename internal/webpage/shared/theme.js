@@ -1,5 +1,5 @@
 // The theme. This is a classic script in the head, so the theme is set before the first paint.
-// The default is the system's preference (see css/base.css).
+// The default is the system's preference (see base.css).
 (() => {
   const key = "agentd.theme";
   const root = document.documentElement;

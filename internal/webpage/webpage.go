@@ -1,7 +1,10 @@
-package console
+// Package webpage serves the files of a web page from memory, with what all pages of agentd share:
+// base.css, theme.js and icon.svg.
+package webpage
 
 import (
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -25,8 +28,14 @@ var contentTypes = map[string]string{
 	".woff2": "font/woff2",
 }
 
-// page holds the files of the web page in memory.
-type page struct{ files map[string]pageFile }
+// Policy is the Content-Security-Policy of a page that loads only its own files.
+const Policy = "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'"
+
+//go:embed shared
+var shared embed.FS
+
+// Page has the files of a page.
+type Page struct{ files map[string]pageFile }
 
 type pageFile struct {
 	kind, tag string
@@ -34,33 +43,46 @@ type pageFile struct {
 	gzipped   []byte
 }
 
-func newPage(files fs.FS) (*page, error) {
-	p := &page{files: map[string]pageFile{}}
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+// New reads the files in a folder of a page. The page needs an index.html.
+func New(files fs.FS, folder string) (*Page, error) {
+	p := &Page{files: map[string]pageFile{}}
+	if err := errors.Join(p.read(shared, "shared"), p.read(files, folder)); err != nil {
+		return nil, err
+	}
+	if p.files[indexFile].body == nil {
+		return nil, errors.New("the page has no " + indexFile)
+	}
+	return p, nil
+}
+
+func (p *Page) read(files fs.FS, folder string) error {
+	sub, err := fs.Sub(files, folder)
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(sub, ".", func(name string, entry fs.DirEntry, err error) error {
 		kind := contentTypes[path.Ext(name)]
 		if err != nil || entry.IsDir() || kind == "" {
 			return err
 		}
-		body, err := fs.ReadFile(files, name)
+		body, err := fs.ReadFile(sub, name)
 		sum := sha256.Sum256(body)
 		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: transfer.Compress(body)}
 		return err
 	})
-	if err == nil && p.files[indexFile].body == nil {
-		err = errors.New("the page has no " + indexFile)
-	}
-	return p, err
 }
 
 const indexFile = "index.html"
 
-func (p *page) index(g *gin.Context) { p.serve(g, indexFile) }
+// Index answers with index.html.
+func (p *Page) Index(g *gin.Context) { p.serve(g, indexFile) }
 
-func (p *page) asset(g *gin.Context) { p.serve(g, strings.TrimPrefix(g.Param("path"), "/")) }
+// Asset answers with the file that the parameter path names.
+func (p *Page) Asset(g *gin.Context) { p.serve(g, strings.TrimPrefix(g.Param("path"), "/")) }
 
 // serve sends a file. Browsers revalidate it each time, so that after an upgrade no page runs
 // with older scripts.
-func (p *page) serve(g *gin.Context, name string) {
+func (p *Page) serve(g *gin.Context, name string) {
 	file, ok := p.files[name]
 	if !ok {
 		g.String(http.StatusNotFound, "no such file")
@@ -69,7 +91,7 @@ func (p *page) serve(g *gin.Context, name string) {
 	h := g.Writer.Header()
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", file.tag)
-	h.Set("Vary", "Accept-Encoding")
+	h.Add("Vary", "Accept-Encoding")
 	if g.GetHeader("If-None-Match") == file.tag {
 		g.Status(http.StatusNotModified)
 		return

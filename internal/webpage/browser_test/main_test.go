@@ -1,5 +1,5 @@
-// Package browser drives the console's page in Chromium, against a real
-// console and real coaching sessions.
+// Package browser drives the pages of agentd in Chromium: the console, against a real
+// console and real coaching sessions, and the page of the server.
 package browser
 
 import (

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"embed"
+	"net/http"
+	"strings"
+
+	"agentd/internal/connection"
+	"agentd/internal/webpage"
+
+	"github.com/gin-gonic/gin"
+)
+
+//go:embed web
+var pageFiles embed.FS
+
+const (
+	pathPage      = "/"
+	pathAssets    = "/assets/"
+	pathResponses = "/v1/responses"
+)
+
+// routePage adds the page for browsers: the server's state and a playground. Its files need no
+// token, its requests do.
+func (s *Server) routePage(r *gin.Engine) error {
+	page, err := webpage.New(pageFiles, "web")
+	if err != nil {
+		return err
+	}
+	index := func(c *gin.Context) {
+		c.Writer.Header().Add("Vary", "Accept")
+		if !strings.Contains(c.GetHeader("Accept"), "text/html") {
+			s.fail(c, &Error{Code: CodeNotFound}) // a program that got the path wrong
+			return
+		}
+		c.Header("Content-Security-Policy", webpage.Policy)
+		c.Header("Referrer-Policy", "no-referrer")
+		page.Index(c)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		r.Handle(method, pathPage, index)
+		r.Handle(method, pathAssets+"*path", page.Asset)
+	}
+	return nil
+}
+
+// isPage reports whether a path is that of the page or of one of its files.
+func isPage(path string) bool { return path == pathPage || strings.HasPrefix(path, pathAssets) }
+
+// fromPage reports whether our own page sent a request, on this machine. The host name is checked,
+// since a site can make a name of its own resolve to 127.0.0.1.
+func fromPage(r *http.Request) bool {
+	return r.URL.Path == pathResponses && r.Header.Get("Sec-Fetch-Site") == "same-origin" &&
+		connection.IsLoopback(r.Host) &&
+		(r.Header.Get("Origin") == "http://"+r.Host || r.Header.Get("Origin") == "https://"+r.Host)
+}
