@@ -1,4 +1,4 @@
-package hfvocab
+package checkpoint
 
 import (
 	"bytes"
