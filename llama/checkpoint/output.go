@@ -48,7 +48,7 @@ func (o *output) size() int64 {
 // keepsType reports whether a tensor of the file has the type of the checkpoint. llama.cpp's
 // converter writes vectors, norms, biases and the experts' router as F32.
 func keepsType(name string, shape []int64) bool {
-	return len(shape) > 1 && strings.HasSuffix(name, ".weight") &&
+	return len(shape) > 1 && !strings.HasSuffix(name, ".bias") &&
 		!strings.HasSuffix(name, "_norm.weight") && !strings.HasSuffix(name, "ffn_gate_inp.weight")
 }
 

@@ -9,8 +9,10 @@ import (
 )
 
 // IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
-func IsDirectory(path string) bool {
-	info, err := os.Stat(filepath.Join(path, "config.json"))
+func IsDirectory(path string) bool { return isFile(filepath.Join(path, "config.json")) }
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
