@@ -146,12 +146,15 @@ func TestWordsReadAsEnglish(t *testing.T) {
 	}
 	tree := os.DirFS(repository)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		hidden := name != "." && strings.HasPrefix(d.Name(), ".")
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains([]string{"third_party", "dist", "testdata", "node_modules"}, d.Name()) || name != "." && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (hidden || slices.Contains([]string{"third_party", "dist", "testdata", "node_modules"}, d.Name())):
 			return fs.SkipDir
-		case d.IsDir(), !slices.Contains([]string{".go", ".md", ".c", ".cpp", ".h"}, path.Ext(name)), !scope.MatchString(name):
+		case d.IsDir() || !slices.Contains([]string{".go", ".md", ".c", ".cpp", ".h"}, path.Ext(name)):
+			return nil
+		case !scope.MatchString(name):
 			return nil
 		}
 		count++
@@ -165,7 +168,8 @@ func TestWordsReadAsEnglish(t *testing.T) {
 				number := 1 + strings.Count(text[:m[0]], "\n")
 				line := strings.Split(string(source), "\n")[number-1]
 				if !isAllowed(name, line) {
-					t.Errorf("%s:%d: %q; better: %s", name, number, strings.Join(strings.Fields(text[m[0]:m[1]]), " "), w.better)
+					found := strings.Join(strings.Fields(text[m[0]:m[1]]), " ")
+					t.Errorf("%s:%d: %q; better: %s", name, number, found, w.better)
 				}
 			}
 		}
