@@ -252,7 +252,7 @@ func TestTablesShowFiguresAndGoals(t *testing.T) {
 	if err := sample().WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
 	}
-	const path = "testdata/suite.md"
+	const path = "testdata/suite.golden"
 	if *rewrite {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

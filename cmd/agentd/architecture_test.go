@@ -128,3 +128,33 @@ func TestImportsMatchTable(t *testing.T) {
 		}
 	}
 }
+
+// TestTopLevelIsDrawn in ARCHITECTURE.md, a line for each folder.
+func TestTopLevelIsDrawn(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, drawing, _ := strings.Cut(string(text), "## The top level\n\n```\n")
+	drawing, _, _ = strings.Cut(drawing, "```")
+	var drawn, there []string
+	for line := range strings.Lines(drawing) {
+		name, holds, _ := strings.Cut(line, " ")
+		if drawn = append(drawn, name); strings.TrimSpace(holds) == "" {
+			t.Errorf("the drawing does not say what %s holds", name)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		built := []string{"lib", "dist", "node_modules"} // what make builds
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(built, e.Name()) {
+			there = append(there, e.Name())
+		}
+	}
+	if !slices.Equal(drawn, there) {
+		t.Errorf("ARCHITECTURE.md draws %q, and the folders are %q", drawn, there)
+	}
+}

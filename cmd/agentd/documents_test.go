@@ -1,6 +1,8 @@
 package main
 
 import (
+	"go/ast"
+	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -119,5 +121,40 @@ func TestDocumentedMakeTargetsExist(t *testing.T) {
 		if !listed[target] {
 			t.Errorf("CONTRIBUTING.md does not name make %s", target)
 		}
+	}
+}
+
+// TestRecipesNameExistingFilesAndTests of the table in CONTRIBUTING.md.
+func TestRecipesNameExistingFilesAndTests(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipes, _ := strings.Cut(string(text), "\n## Recipes\n")
+	recipes, _, _ = strings.Cut(recipes, "\n## ")
+	tests := map[string]bool{}
+	goFiles(t, func(name string, _ *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasSuffix(name, "_test.go") {
+				tests[f.Name.Name] = true
+			}
+		}
+	})
+	found := 0
+	for _, m := range quoted.FindAllStringSubmatch(recipes, -1) {
+		switch name := m[1]; {
+		case strings.HasPrefix(name, "Test"):
+			if found++; !tests[name] {
+				t.Errorf("the recipes name the test %s, which does not exist", name)
+			}
+		case strings.Contains(name, "/"):
+			if _, err := os.Stat(filepath.Join(repository, name)); err != nil {
+				t.Errorf("the recipes name a file that does not exist: %v", err)
+			}
+			found++
+		}
+	}
+	if found < 30 {
+		t.Errorf("%d files and tests were found", found)
 	}
 }

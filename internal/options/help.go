@@ -89,21 +89,20 @@ func wrap(text string, width int) []string {
 // flagName is a flag in a text.
 var flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 
-// WriteMarkdown prints the options as tables, one for each group, under headings of a
-// level.
+// WriteMarkdown prints the options as lists, one for each group, under headings of a level.
 func (c *Command) WriteMarkdown(w io.Writer, level int) {
-	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`)
+	text := strings.NewReplacer("<", "&lt;", "*", `\*`)
 	for _, group := range c.groups() {
-		fmt.Fprintf(w, "\n%s %s\n\n| Option | Default | Meaning |\n|---|---|---|\n", strings.Repeat("#", level), group)
+		fmt.Fprintf(w, "\n%s %s\n\n", strings.Repeat("#", level), group)
 		for _, o := range c.Options {
 			if o.Group != group {
 				continue
 			}
 			otherwise := ""
 			if d := o.otherwise(); d != "" {
-				otherwise = "`" + d + "`"
+				otherwise = " [`" + d + "`]"
 			}
-			fmt.Fprintf(w, "| `%s` | %s | %s |\n", strings.ReplaceAll(o.flag(), "|", `\|`), otherwise, flagName.ReplaceAllString(cell.Replace(o.Usage), "`$0`"))
+			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), otherwise, flagName.ReplaceAllString(text.Replace(o.Usage), "`$0`"))
 		}
 	}
 }

@@ -282,11 +282,11 @@ func TestHelpWrapsLongTexts(t *testing.T) {
 	}
 }
 
-func TestMarkdownHasTableForEachGroup(t *testing.T) {
+func TestMarkdownHasListForEachGroup(t *testing.T) {
 	c := config{Text: "x", IntOr: -1}
 	var out strings.Builder
 	c.command().WriteMarkdown(&out, 3)
-	for _, want := range []string{"\n### A\n\n| Option | Default | Meaning |\n|---|---|---|\n| `--text TEXT` | `x` | A \\| text. |\n", "\n### B\n", "| `--off on\\|off` |", "| `--int-or N` | `auto` |", "| `--int N` |  |"} {
+	for _, want := range []string{"\n### A\n\n- `--text TEXT` [`x`]: A | text.\n", "\n### B\n", "\n- `--off on|off`", "\n- `--int-or N` [`auto`]: ", "\n- `--int N`: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}

@@ -12,27 +12,27 @@ import (
 
 // rule is the intersection of a set of schemas.
 type rule struct {
-	set    []*node
-	any    bool    // every value
-	whole  bool    // of the whole document: the extra members are its own
-	except typeSet // types that don't count
-	given  string  // the name of a rule of others
-	built  bool
-	finite bool // some finite value is known to be admitted
+	set      []*node
+	any      bool    // every value
+	root     bool    // the document's root: its objects have the extra members
+	except   typeSet // excluded types
+	external string  // the name of a rule that the caller wrote
+	built    bool
+	finite   bool // it is known to admit a finite value
 
 	values  []protocol.Raw
 	null    bool
 	boolean bool
 	numbers []numbers
 	texts   []pattern.Language
-	lists   []*elements
-	objects []*members
+	lists   []*arrayRule
+	objects []*objectRule
 
 	name    string // in the grammar
 	writing bool
 }
 
-// strings are the values that are strings.
+// strings returns the constants that are strings.
 func (r *rule) strings() []string {
 	list := []string{}
 	for _, v := range r.values {
@@ -43,67 +43,65 @@ func (r *rule) strings() []string {
 	return list
 }
 
-// elements are lists.
-type elements struct {
+// arrayRule admits arrays.
+type arrayRule struct {
 	prefix   []*rule
-	items    *rule // of what follows, nil for nothing
-	min, max int   // max is -1 for no bound
-	hit      *rule // what one element at least is, nil for no such rule
+	items    *rule // after the prefix; nil if nothing may follow
+	min, max int   // a max of -1 is unbounded
+	contains *rule // at least one element matches it; nil without contains
 }
 
-// members are objects.
-type members struct {
-	slots    []slot
-	others   []others
-	required int // slots that are
-	min, max int // min is 0 where those that are required suffice, max -1 for no bound
+// objectRule admits objects.
+type objectRule struct {
+	properties []property
+	undeclared []undeclared
+	required   int // number of required properties
+	min, max   int // a max of -1 is unbounded; min is 0 if the required properties reach it
 }
 
-// slot is a declared member in its place.
-type slot struct {
+// property is a declared member, in its order.
+type property struct {
 	name     string
 	rule     *rule
 	required bool
 }
 
-// others are members of any other names of a kind.
-type others struct {
+// undeclared admits members whose names are in a language.
+type undeclared struct {
 	names pattern.Language
 	rule  *rule
 }
 
 // Options of a grammar.
 type Options struct {
-	// Open offers members and elements that are not declared, unless the schema forbids
-	// them.
+	// Open admits undeclared members and elements, unless the schema forbids them.
 	Open bool
 	// Object admits objects only.
 	Object bool
-	// Extra are members that every object of the whole has besides its own, in places behind
-	// those that are required; each has a rule of the grammar.
+	// Extra members are in every object of the root, after its required ones.
 	Extra []Extra
 }
 
-// Extra is a member that is not of the schema.
+// Extra is a member outside the schema, and its rule of the grammar.
 type Extra struct{ Name, Rule string }
 
-// maker makes rules of a document.
-type maker struct {
+// compiler makes rules of a document.
+type compiler struct {
 	*Document
 	Options
 	rules    map[string]*rule
 	queue    []*rule
-	parts    int // schemas that were put together
-	states   int // of automata, that may still be computed
+	parts    int // schemas combined so far
+	states   int // states of automata that are still allowed
 	automata map[string]pattern.Automaton
 }
 
-func (d *Document) maker(o Options) *maker {
-	return &maker{Document: d, Options: o, rules: map[string]*rule{}, automata: map[string]pattern.Automaton{}}
+func (d *Document) compiler(o Options) *compiler {
+	return &compiler{Document: d, Options: o, rules: map[string]*rule{}, automata: map[string]pattern.Automaton{}}
 }
 
-// rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
-func (m *maker) rule(set ...*node) *rule {
+// rule returns the rule of a set of schemas, nil if they contradict each other. finish builds it.
+func (m *compiler) rule(set ...*node) *rule {
 	set, possible := simplified(set)
 	if !possible {
 		return nil
@@ -121,9 +119,9 @@ func (m *maker) rule(set ...*node) *rule {
 	return r
 }
 
-// finish builds all rules in the queue and marks those that admit a value.
-func (m *maker) finish() {
-	for done := 0; done < len(m.queue); { // a rule that is built adds others
+// finish builds all rules in the queue and marks which of them admit a value.
+func (m *compiler) finish() {
+	for done := 0; done < len(m.queue); { // building a rule queues its parts
 		r := m.queue[done]
 		done++
 		if !r.built {
@@ -140,34 +138,34 @@ func (m *maker) finish() {
 	}
 }
 
-// build builds one rule.
-func (m *maker) build(r *rule) {
+// build adds the values of each branch to a rule.
+func (m *compiler) build(r *rule) {
 	r.built = true
-	if r.given != "" || r.any && !r.whole {
+	if r.external != "" || r.any && !r.root {
 		return
 	}
 	r.any = false
-	for _, shape := range m.shapes(r.set) {
-		s := &shape
+	for _, b := range m.branches(r.set) {
+		s := &b
 		s.types &^= r.except
-		if values, limited := constants(r.set, s); limited && (!r.whole || len(m.Extra) == 0) {
+		if values, limited := constants(r.set, s); limited && (!r.root || len(m.Extra) == 0) {
 			r.values = append(r.values, values...)
 			continue
 		}
-		m.addShape(r, s)
+		m.addBranch(r, s)
 	}
 	if len(r.values) > maxValues { // widened
-		s := &shape{}
+		s := &branch{}
 		for _, v := range r.values {
 			s.types |= typeOf(v)
 		}
 		r.values = nil
-		m.addShape(r, s)
+		m.addBranch(r, s)
 	}
 }
 
-// addShape adds the values of a shape that is not limited to constants.
-func (m *maker) addShape(r *rule, s *shape) {
+// addBranch adds the values of a branch without constants, type by type.
+func (m *compiler) addBranch(r *rule, s *branch) {
 	r.null = r.null || s.types&nullType != 0
 	r.boolean = r.boolean || s.types&booleanType != 0
 	if s.types&numberTypes != 0 {
@@ -177,18 +175,18 @@ func (m *maker) addShape(r *rule, s *shape) {
 		r.texts = append(r.texts, textsOf(s))
 	}
 	if s.types&arrayType != 0 {
-		r.lists = append(r.lists, m.elementsOf(s))
+		r.lists = append(r.lists, m.arraysOf(s))
 	}
 	if s.types&objectType != 0 {
-		r.objects = append(r.objects, m.membersOf(s, r.whole))
+		r.objects = append(r.objects, m.objectsOf(s, r.root))
 	}
 }
 
-// textsOf is the strings of a shape.
-func textsOf(s *shape) pattern.Language {
+// textsOf returns the strings of a branch.
+func textsOf(s *branch) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
-		within(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
+		narrow(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
 		if re := p.check.Pattern; re != nil {
 			l.Match = union(l.Match, re.String())
 		}
@@ -199,15 +197,15 @@ func textsOf(s *shape) pattern.Language {
 	return l
 }
 
-// elementsOf is the lists of a shape.
-func (m *maker) elementsOf(s *shape) *elements {
-	e := &elements{max: -1}
+// arraysOf returns the arrays of a branch.
+func (m *compiler) arraysOf(s *branch) *arrayRule {
+	e := &arrayRule{max: -1}
 	length := 0
 	for _, p := range s.parts {
-		within(&e.min, &e.max, p.check.MinItems, p.check.MaxItems)
+		narrow(&e.min, &e.max, p.check.MinItems, p.check.MaxItems)
 		length = max(length, len(p.prefix))
 	}
-	// at are the schemas of an element.
+	// at returns the schemas of the i-th element.
 	at := func(i int) (set []*node) {
 		for _, p := range s.parts {
 			switch {
@@ -226,15 +224,14 @@ func (m *maker) elementsOf(s *shape) *elements {
 	if len(rest) > 0 || m.Open || length == 0 || e.min > length {
 		e.items = m.rule(rest...)
 	}
-	// One element that something is true of; else, and where lengths count too, that is
-	// checked.
+	// contains becomes a rule without tuples and length limits. Else the check decides.
 	if length == 0 && e.min <= 1 && e.max < 0 {
 		for _, p := range s.parts {
 			once := p.check.MinContains == nil || *p.check.MinContains == 1
-			if p.contains != nil && once && e.hit == nil {
-				e.hit = m.rule(append(slices.Clip(rest), p.contains)...)
-				if e.hit == nil {
-					e.min, e.max = 1, 0 // nothing can be it
+			if p.contains != nil && once && e.contains == nil {
+				e.contains = m.rule(append(slices.Clip(rest), p.contains)...)
+				if e.contains == nil {
+					e.min, e.max = 1, 0 // contradictory: no element matches
 				}
 			}
 		}
@@ -242,17 +239,17 @@ func (m *maker) elementsOf(s *shape) *elements {
 	return e
 }
 
-// admits reports whether a rule admits some value whose parts are known to admit one.
-func (m *maker) admits(r *rule) bool {
+// admits reports whether a rule admits a value, given what is known of its parts.
+func (m *compiler) admits(r *rule) bool {
 	switch {
-	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
+	case r.any, r.external != "", r.null, r.boolean, len(r.values) > 0:
 		return true
 	}
-	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, m.possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
+	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, m.hasString) || slices.ContainsFunc(r.lists, (*arrayRule).admits) || slices.ContainsFunc(r.objects, (*objectRule).admits)
 }
 
-// possible reports whether a language has a string.
-func (m *maker) possible(l pattern.Language) bool {
+// hasString reports whether a language is not empty.
+func (m *compiler) hasString(l pattern.Language) bool {
 	free := l.Min == 0 && l.Max < 0
 	switch {
 	case l.Max >= 0 && l.Min > l.Max:
@@ -266,10 +263,10 @@ func (m *maker) possible(l pattern.Language) bool {
 
 var errStates = errors.New("it takes too many states")
 
-// automaton computes the automaton of a language once. It fails where the automaton or those of
-// the whole document take too many states. Combinations get half of them, so that single
-// expressions always find some.
-func (m *maker) automaton(l pattern.Language) (pattern.Automaton, error) {
+// automaton computes the automaton of a language once. It fails if the automaton, or all of the
+// document, take too many states. Combined expressions may use half of the states, so that
+// single ones are not refused for them.
+func (m *compiler) automaton(l pattern.Language) (pattern.Automaton, error) {
 	key := fmt.Sprintf("%#v", l)
 	if a, ok := m.automata[key]; ok {
 		if a == nil {
@@ -295,25 +292,25 @@ func (m *maker) automaton(l pattern.Language) (pattern.Automaton, error) {
 	return a, nil
 }
 
-// live reports whether a rule admits something, as far as is known.
-func (r *rule) live() bool { return r != nil && (r.finite || r.any || r.given != "") }
+// satisfiable reports whether a rule is known to admit a value.
+func (r *rule) satisfiable() bool { return r != nil && (r.finite || r.any || r.external != "") }
 
-func (e *elements) admits() bool {
-	if e.max >= 0 && e.min > e.max || e.hit != nil && !e.hit.live() {
+func (e *arrayRule) admits() bool {
+	if e.max >= 0 && e.min > e.max || e.contains != nil && !e.contains.satisfiable() {
 		return false
 	}
 	for _, r := range e.prefix[:min(e.min, len(e.prefix))] {
-		if !r.live() {
+		if !r.satisfiable() {
 			return false
 		}
 	}
-	return e.min <= len(e.prefix) || e.items.live()
+	return e.min <= len(e.prefix) || e.items.satisfiable()
 }
 
-func (o *members) admits() bool {
+func (o *objectRule) admits() bool {
 	declared := 0
-	for _, s := range o.slots {
-		if s.rule.live() {
+	for _, s := range o.properties {
+		if s.rule.satisfiable() {
 			declared++
 		} else if s.required {
 			return false
@@ -322,5 +319,5 @@ func (o *members) admits() bool {
 	if o.max >= 0 && (o.min > o.max || o.required > o.max) {
 		return false
 	}
-	return declared >= o.min || slices.ContainsFunc(o.others, func(x others) bool { return x.rule.live() })
+	return declared >= o.min || slices.ContainsFunc(o.undeclared, func(x undeclared) bool { return x.rule.satisfiable() })
 }

@@ -18,9 +18,8 @@ import (
 	"agentd/protocol"
 )
 
-// decode makes the values that the library works on. It refuses numbers whose
-// exponents are beyond every float64: the library takes them for fractions of
-// that many digits.
+// decode makes the values that the library works on. It refuses exponents beyond
+// every float64: the library expands them to that many digits.
 func decode(raw protocol.Raw) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -51,8 +50,7 @@ func checkNumbers(v any) error {
 	return nil
 }
 
-// expression is a regular expression of ECMA-262 that says the same to the check and to the
-// grammar.
+// expression is a regular expression of ECMA-262, compiled alike for the check and the grammar.
 type expression struct {
 	*regexp.Regexp
 	source string
@@ -65,7 +63,7 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 	return expression{re, source}, err
 }
 
-// integer is the value of a number that has no fraction, 2.0 too; nil for others.
+// integer returns the value of a number without a fraction (also 2.0), nil for others.
 func integer(value protocol.Raw) *big.Int {
 	if value.Kind() != '0' || checkNumbers(json.Number(value)) != nil {
 		return nil
@@ -85,8 +83,7 @@ func (d *Document) Validate(value protocol.Raw) (doc any, err error) {
 	return validate(d.check, value)
 }
 
-// validate refuses a check that would take more than maxCheckSteps, plus some for each byte of
-// the value.
+// validate refuses a check of more than maxCheckSteps, plus some for each byte of the value.
 func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
@@ -99,8 +96,7 @@ func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	return doc, s.Validate(doc)
 }
 
-// accepts reports whether a value passes the check of a schema. If the check costs too much, it
-// returns true.
+// accepts reports whether a value passes the check of a schema, or the check costs too much.
 func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0

@@ -9,17 +9,17 @@ import (
 	"agentd/protocol"
 )
 
-// elements is lists, "" where there are none.
-func (w *writer) elements(e *elements) string {
+// array writes an array rule, "" if it admits nothing.
+func (w *writer) array(e *arrayRule) string {
 	if !e.admits() {
 		return ""
 	}
 	declared, most := e.prefix, e.max
-	if !e.items.live() {
-		most = lower(most, len(declared))
+	if !e.items.satisfiable() {
+		most = smallerMax(most, len(declared))
 	}
-	if i := slices.IndexFunc(declared, func(r *rule) bool { return !r.live() }); i >= 0 {
-		most = lower(most, i)
+	if i := slices.IndexFunc(declared, func(r *rule) bool { return !r.satisfiable() }); i >= 0 {
+		most = smallerMax(most, i)
 	}
 	if most >= 0 {
 		declared = declared[:min(most, len(declared))]
@@ -27,9 +27,9 @@ func (w *writer) elements(e *elements) string {
 	s := w.Seq().Open("[")
 	switch {
 	case most == 0:
-	case e.hit != nil:
-		item, hit := w.rule(e.items), w.rule(e.hit)
-		s.Text("(" + w.Seq().Text(item).Comma().String() + ")*").Text(hit).Text("(" + w.Seq().Comma().Text(item).String() + ")*")
+	case e.contains != nil:
+		item, contains := w.rule(e.items), w.rule(e.contains)
+		s.Text("(" + w.Seq().Text(item).Comma().String() + ")*").Text(contains).Text("(" + w.Seq().Comma().Text(item).String() + ")*")
 	case len(declared) == 0 && e.items.any && e.min == 0 && most < 0:
 		return w.JSON(gbnf.AnyArray)
 	default:
@@ -38,8 +38,8 @@ func (w *writer) elements(e *elements) string {
 	return s.Close("]").String()
 }
 
-// sequence is elements: those that are declared, then items, most in all. Each is optional
-// behind the least that there are.
+// sequence writes the elements of an array: the declared ones, then items, from least to most in
+// all.
 func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
 	if most < 0 || most > len(declared) {
 		if len(declared) == 0 {
@@ -65,30 +65,30 @@ func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body 
 	return body
 }
 
-// members is objects, "" where there are none.
-func (w *writer) members(o *members) string {
+// object writes an object rule, "" if it admits nothing.
+func (w *writer) object(o *objectRule) string {
 	if !o.admits() {
 		return ""
 	}
-	c := chain{writer: w, min: o.min, max: o.max, rests: map[[2]int]ending{}}
-	c.slots = slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
-	var others []string
-	for _, x := range o.others {
-		if !x.rule.live() {
+	c := memberChain{writer: w, min: o.min, max: o.max, memo: map[[2]int]ending{}}
+	c.properties = slices.DeleteFunc(slices.Clone(o.properties), func(s property) bool { return !s.rule.satisfiable() })
+	var undeclared []string
+	for _, x := range o.undeclared {
+		if !x.rule.satisfiable() {
 			continue
 		}
-		if x.names.Any() && x.rule.any && len(c.slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
+		if x.names.Any() && x.rule.any && len(c.properties) == 0 && o.min == 0 && o.max < 0 && len(o.undeclared) == 1 {
 			return w.JSON(gbnf.AnyObject)
 		}
 		if name := w.language(x.names); name != "" {
-			others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
+			undeclared = append(undeclared, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 		}
 	}
-	c.last = len(c.slots)
-	if len(others) > 0 {
-		c.others = w.Rule(strings.Join(others, " | "))
+	c.last = len(c.properties)
+	if len(undeclared) > 0 {
+		c.undeclared = w.Rule(strings.Join(undeclared, " | "))
 		c.last++
-	} else if c.max >= len(c.slots) {
+	} else if c.max >= len(c.properties) {
 		c.max = -1
 	}
 	if (c.last+1)*(max(c.min, c.max)+1) > maxCounted {
@@ -105,63 +105,63 @@ func (w *writer) members(o *members) string {
 	return s.Close("}").String()
 }
 
-// chain is the members of objects in their order.
-type chain struct {
+// memberChain writes the members of an object in order.
+type memberChain struct {
 	*writer
-	slots    []slot
-	others   string // a rule of members behind them, "" for none
-	last     int    // the place behind all
-	min, max int
-	rests    map[[2]int]ending
+	properties []property
+	undeclared string // the rule of undeclared members, "" for none
+	last       int    // one after the last index
+	min, max   int
+	memo       map[[2]int]ending
 }
 
-// ending is how members end: a rule, or the only sequence that is possible.
+// ending is the rest of an object: a rule, or the only possible sequence.
 type ending struct {
 	body     string
 	possible bool
 }
 
-// pair appends the member in a place to a sequence.
-func (c *chain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
-	if i == len(c.slots) {
-		return s.Rule(c.others)
+// pair appends the i-th member to a sequence.
+func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
+	if i == len(c.properties) {
+		return s.Rule(c.undeclared)
 	}
-	return s.Literal(string(protocol.String(c.slots[i].name))).Colon().Rule(c.rule(c.slots[i].rule))
+	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Rule(c.rule(c.properties[i].rule))
 }
 
-// rest is the members from the i-th on, behind n others. n is cut to the values that make a
-// difference.
-func (c *chain) rest(i, n int) ending {
+// rest writes the members from the i-th on, after n were written. n is clamped to the values
+// that make a difference.
+func (c *memberChain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
 	}
 	at := [2]int{i, n}
-	if known, ok := c.rests[at]; ok {
+	if known, ok := c.memo[at]; ok {
 		return known
 	}
-	var ways []string
+	var alternatives []string
 	switch {
 	case i == c.last:
 		if n >= c.min {
-			ways = append(ways, "")
+			alternatives = append(alternatives, "")
 		}
-	case i == len(c.slots) && c.max < 0 && n >= c.min && n > 0:
-		ways = append(ways, "("+c.pair(c.Seq().Comma(), i).String()+")*")
+	case i == len(c.properties) && c.max < 0 && n >= c.min && n > 0:
+		alternatives = append(alternatives, "("+c.pair(c.Seq().Comma(), i).String()+")*")
 	default:
-		ways = c.further(i, n)
+		alternatives = c.continuations(i, n)
 	}
-	end := ending{strings.Join(ways, " | "), len(ways) > 0}
-	if len(ways) > 1 {
+	end := ending{strings.Join(alternatives, " | "), len(alternatives) > 0}
+	if len(alternatives) > 1 {
 		end.body = c.Rule(end.body)
 	}
-	c.rests[at] = end
+	c.memo[at] = end
 	return end
 }
 
-// further are the ways from a place on, with its member and without.
-func (c *chain) further(i, n int) (ways []string) {
+// continuations writes the rest from the i-th member on, with that member and without it.
+func (c *memberChain) continuations(i, n int) (alternatives []string) {
 	if c.max < 0 || n < c.max {
-		if rest := c.rest(min(i+1, len(c.slots)), n+1); rest.possible { // others may come again
+		if rest := c.rest(min(i+1, len(c.properties)), n+1); rest.possible { // undeclared members repeat
 			s := c.Seq()
 			if n > 0 {
 				s.Comma()
@@ -169,14 +169,14 @@ func (c *chain) further(i, n int) (ways []string) {
 			if c.pair(s, i); rest.body != "" {
 				s.Text(rest.body)
 			}
-			ways = append(ways, s.String())
+			alternatives = append(alternatives, s.String())
 		}
 	}
-	if i < len(c.slots) && c.slots[i].required {
-		return ways
+	if i < len(c.properties) && c.properties[i].required {
+		return alternatives
 	}
 	if rest := c.rest(i+1, n); rest.possible {
-		ways = append(ways, cmp.Or(rest.body, `""`))
+		alternatives = append(alternatives, cmp.Or(rest.body, `""`))
 	}
-	return ways
+	return alternatives
 }

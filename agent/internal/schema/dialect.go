@@ -20,8 +20,8 @@ type Keyword int
 // Kinds of keywords.
 const (
 	Unknown       Keyword = iota
-	plain                 // says something of a value, and holds no schema
-	identifier            // says nothing of a value
+	plain                 // constrains a value, and holds no schema
+	identifier            // names a schema
 	old                   // of another draft, rewritten
 	Schemas               // a schema, or a list of schemas
 	SchemasByName         // an object of schemas
@@ -43,11 +43,11 @@ var keywords = map[string]Keyword{
 // KindOf returns the kind of a keyword.
 func KindOf(keyword string) Keyword { return keywords[keyword] }
 
-// since2019 are keywords that mean nothing in draft-07 and before.
+// since2019 are keywords that draft-07 and older ignore.
 var since2019 = []string{"prefixItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains",
 	"unevaluatedProperties", "unevaluatedItems", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"}
 
-// draftOf is the draft that a schema names, or the one of what it is in.
+// draftOf returns the draft that a schema names, else that of its parent.
 func draftOf(schema protocol.Raw, outer int) int {
 	v, _ := protocol.Get(schema, "$schema")
 	name, _ := protocol.Text(v)
@@ -70,8 +70,8 @@ type translator struct {
 
 var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
 
-// translate is a schema as one of draft 2020-12; null counts as absent. Keywords that say
-// nothing of a value are left out, unless a reference may lead into them.
+// translate returns a schema in draft 2020-12; null counts as absent. Unknown keywords are left
+// out, unless a reference may lead into them.
 func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	t := translator{Document: d}
 	for _, m := range localRef.FindAllSubmatch(source, -1) {
@@ -80,10 +80,10 @@ func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	return t.schema(source, "", 2020)
 }
 
-// child is the JSON pointer to a member of what another one leads to.
+// child appends a name to a JSON pointer.
 func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
 
-// add appends a member to an object that is not closed yet.
+// add appends a member to an unclosed object.
 func add(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
 	if len(open) > 1 {
 		open = append(open, ',')
@@ -107,7 +107,7 @@ func (t *translator) value(v protocol.Raw, path string, draft int) protocol.Raw 
 	return each(v, path, func(inner protocol.Raw, path string) protocol.Raw { return t.value(inner, path, draft) })
 }
 
-// each is an object or a list with the values that f makes of its own. Other values stay.
+// each applies f to the values of an object or a list, and returns other values unchanged.
 func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) protocol.Raw) protocol.Raw {
 	switch v.Kind() {
 	case '{':
@@ -126,7 +126,7 @@ func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) p
 	return v
 }
 
-// schema translates a schema, and keeps it by its place in the translation.
+// schema translates a schema and records it by its pointer.
 func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw {
 	switch v.Kind() {
 	case 'n':
@@ -159,7 +159,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw
 	return out
 }
 
-// applicator translates a keyword that holds schemas. It gives put the name and the value.
+// applicator translates a keyword that holds schemas, and calls put with the result.
 func (t *translator) applicator(whole protocol.Raw, name string, value protocol.Raw, path string, draft int, put func(string, protocol.Raw)) {
 	inner := func(v protocol.Raw, path string) protocol.Raw { return t.schema(v, path, draft) }
 	translate := func(name string, value protocol.Raw) {
@@ -176,7 +176,7 @@ func (t *translator) applicator(whole protocol.Raw, name string, value protocol.
 			translate("items", value)
 		}
 	case (name == "items" || name == "prefixItems") && value.Kind() == '[':
-		// The list of the drafts before 2020 counts whatever the schema says of its draft.
+		// A list is read as in the drafts before 2020, whatever $schema says.
 		if string(value) != "[]" {
 			translate("prefixItems", value)
 		}
@@ -194,8 +194,8 @@ func (t *translator) applicator(whole protocol.Raw, name string, value protocol.
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
-// keyword translates a keyword that holds no schemas; as is its name in draft 2020-12, or "" if
-// it is dropped.
+// keyword translates a keyword without schemas. It returns the name in draft 2020-12, "" to drop
+// it.
 func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw, draft int) (as string, _ protocol.Raw) {
 	text, isText := protocol.Text(value)
 	switch name {
@@ -223,17 +223,16 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 			types, err = []string{text}, nil
 		}
 		if nullable, _ := protocol.Get(whole, "nullable"); err == nil && string(nullable) == "true" && !slices.Contains(types, "null") {
-			value = rawjson.AppendStrings(nil, append(types, "null")) // OpenAPI's way
+			value = rawjson.AppendStrings(nil, append(types, "null")) // as OpenAPI says
 		}
 	case "format":
-		// As the drafts have it, a format is a remark. It counts where the type says that the
-		// value is a string.
+		// By the drafts a format is an annotation. It counts if the type is a string.
 		typ, _ := protocol.Get(whole, "type")
 		if formats[text] == "" || !strings.Contains(string(typ), `"string"`) {
 			return "", nil
 		}
 	case "minimum", "maximum":
-		if open, _ := protocol.Get(whole, "exclusiveM"+name[1:]); string(open) == "true" { // draft-04's way
+		if open, _ := protocol.Get(whole, "exclusiveM"+name[1:]); string(open) == "true" { // as in draft-04
 			return "exclusiveM" + name[1:], value
 		}
 	case "exclusiveMinimum", "exclusiveMaximum":
@@ -241,8 +240,7 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 			return "", nil
 		}
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
-		// A count beyond all lengths bounds nothing, as a maximum, and is as good as the largest
-		// one, as a minimum.
+		// A maximum beyond all lengths is dropped; such a minimum becomes the largest length.
 		switch x := integer(value); {
 		case x == nil || x.Sign() < 0:
 		case x.Cmp(big.NewInt(math.MaxInt32)) < 0:
@@ -256,7 +254,7 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 	return name, value
 }
 
-// ValueAt is the value at a JSON pointer.
+// ValueAt returns the value at a JSON pointer.
 func ValueAt(v protocol.Raw, pointer string) (_ protocol.Raw, ok bool) {
 	for token := range jsontext.Pointer(pointer).Tokens() {
 		if v.Kind() == '[' {

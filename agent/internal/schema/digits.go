@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// edge is one end of a range of numbers without a sign, while their digits are written.
+// edge is one end of a range of magnitudes while their digits are written.
 type edge struct {
-	tight bool   // the digits so far are those of the bound
-	rest  string // its digits that follow, with the point
-	open  bool   // the bound itself is outside
+	tight bool   // the digits so far equal the bound's
+	rest  string // the bound's remaining digits, with the point
+	open  bool   // the bound itself is excluded
 }
 
-// edgeOf is a bound as an edge, and how many digits it has before the point.
-func edgeOf(b *bound) (l edge, wholes int) {
+// edgeOf returns a bound as an edge, and its number of digits before the point.
+func edgeOf(b *bound) (l edge, wholeDigits int) {
 	whole, fraction := decimal(b.at)
 	return edge{true, whole + "." + fraction, b.open}, len(whole)
 }
 
-// digit is the bound's next one.
+// digit returns the bound's next digit.
 func (l edge) digit() byte {
 	if l.rest == "" {
 		return '0'
@@ -26,7 +26,7 @@ func (l edge) digit() byte {
 	return l.rest[0]
 }
 
-// after is the edge behind a digit.
+// after returns the edge after a digit.
 func (l edge) after(d byte) edge {
 	if !l.tight || l.digit() != d {
 		return edge{}
@@ -35,16 +35,16 @@ func (l edge) after(d byte) edge {
 	return l
 }
 
-// zero reports whether the bound has no more digits but zeros.
+// zero reports whether only zeros remain.
 func (l edge) zero() bool { return strings.Trim(l.rest, ".0") == "" }
 
-// complete reports whether a number may end between two limits.
+// complete reports whether a number may end here.
 func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }
 
-// magnitudes is the numbers without a sign from one bound to another, nil for no end, digit by
-// digit; "" where there are none.
+// magnitudes writes the numbers without a sign between two bounds digit by digit, "" if there are
+// none. A nil high is unbounded.
 func magnitudes(low, high *bound, integer bool) string {
 	if empty(low, high) {
 		return ""
@@ -64,27 +64,27 @@ func magnitudes(low, high *bound, integer bool) string {
 		if n == 1 {
 			lead = '0'
 		}
-		rest := func(low, high edge) (string, bool) { return wholes(low, high, n-1, integer) }
+		rest := func(low, high edge) (string, bool) { return wholeDigits(low, high, n-1, integer) }
 		if part, ok := choices(from, h, lead, rest); ok {
 			parts = append(parts, part)
 		}
-		from = edge{} // what has more digits is above it
+		from = edge{} // longer numbers are above it
 	}
 	if high == nil {
 		longer := fmt.Sprintf("[1-9] [0-9]{%d,%d}", first, max(maxDigits-1, first))
-		rest, _ := wholes(edge{}, edge{}, 0, integer)
+		rest, _ := wholeDigits(edge{}, edge{}, 0, integer)
 		parts = append(parts, longer+rest)
 	}
 	return strings.Join(parts, " | ")
 }
 
-// wholes is n digits before the point and what follows them.
-func wholes(low, high edge, n int, integer bool) (expr string, ok bool) {
+// wholeDigits writes n digits before the point, and what follows them.
+func wholeDigits(low, high edge, n int, integer bool) (expr string, ok bool) {
 	switch {
 	case n > 0 && (low.tight || high.tight):
-		return choices(low, high, '0', func(low, high edge) (string, bool) { return wholes(low, high, n-1, integer) })
+		return choices(low, high, '0', func(low, high edge) (string, bool) { return wholeDigits(low, high, n-1, integer) })
 	case n > 0:
-		rest, ok := wholes(low, high, 0, integer)
+		rest, ok := wholeDigits(low, high, 0, integer)
 		return fmt.Sprintf("[0-9]{%d}", n) + rest, ok
 	case integer:
 		return "", complete(low, high)
@@ -93,7 +93,7 @@ func wholes(low, high edge, n int, integer bool) (expr string, ok bool) {
 	return optional(`"." `, low, high, maxDigits)
 }
 
-// optional is the digits that may follow behind the point, or none where the number may end.
+// optional writes the digits after the point, optional if the number may end.
 func optional(point string, low, high edge, left int) (expr string, ok bool) {
 	digits, more := fraction(low, high, max(left, 1))
 	switch ends := complete(low, high); {
@@ -106,7 +106,7 @@ func optional(point string, low, high edge, left int) (expr string, ok bool) {
 	}
 }
 
-// fraction is the digits behind the point, at least one and about left at most.
+// fraction writes digits after the point, at least one and about left at most.
 func fraction(low, high edge, left int) (expr string, ok bool) {
 	if low.tight && low.zero() && !low.open {
 		low = edge{}
@@ -122,7 +122,7 @@ func fraction(low, high edge, left int) (expr string, ok bool) {
 	return choices(low, high, '0', func(low, high edge) (string, bool) { return optional("", low, high, left-1) })
 }
 
-// choices is the next digit, first at least, and for each what follows it.
+// choices writes the next digit, at least first, and for each what follows it.
 func choices(low, high edge, first byte, follow func(low, high edge) (string, bool)) (expr string, ok bool) {
 	last := byte('9')
 	if low.tight {

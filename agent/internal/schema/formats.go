@@ -1,7 +1,7 @@
 package schema
 
-// formats are the formats that count, each as an expression that holds in all strings of the
-// format. The check knows the rest: leap days and seconds, the length of a host's name.
+// formats has an expression that matches all strings of each supported format. The check decides
+// the rest: leap days and seconds, the length of a host's name.
 var formats = map[string]string{
 	"date":      `^` + date + `$`,
 	"time":      `^` + clock + `$`,

@@ -17,7 +17,7 @@ func TestSchemasWithoutValues(t *testing.T) {
 		{"lengths that contradict each other", `{"type":"array","minItems":5,"maxItems":2}`, "no value fits"},
 		{"patterns that contradict each other", `{"type":"string","allOf":[{"pattern":"^a"},{"pattern":"^b"}]}`, "no value fits"},
 		{"options that the type refuses", `{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"integer","enum":["x"]}},"required":["b"]}},"required":["a"]}`, "no value fits parameters.a.b"},
-		{"a value that contains itself", `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "has itself as a part without end"},
+		{"a value that contains itself", `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "contains itself endlessly"},
 		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "no value fits"},
 		{"a member that is required and forbidden", `{"type":"object","properties":{"a":{}},"required":["a","b"],"additionalProperties":false}`, "no value fits parameters.b"},
 		{"a reference to nothing", `{"$ref":"#/$defs/none"}`, "leads to nothing"},
@@ -71,7 +71,7 @@ func TestManyValuesAreNotCheckedOneByOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := d.maker(Options{})
+	m := d.compiler(Options{})
 	r := m.rule(d.root)
 	m.build(r)
 	if len(r.texts) != 1 || len(r.numbers) != 1 || len(r.values) != 0 {

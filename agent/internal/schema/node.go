@@ -11,43 +11,43 @@ import (
 	"agentd/protocol"
 )
 
-// node is one schema of a document: what its keywords say of a value.
+// node is one schema of a document, read from its keywords.
 type node struct {
-	id    int
-	check *jsonschema.Schema
-	words int // keywords that say something
+	id          int
+	check       *jsonschema.Schema
+	constraints int // number of constraining keywords
 
 	always int8 // 1 for true, -1 for false
 
-	types  typeSet        // allTypes where there is no type
+	types  typeSet        // allTypes without type
 	values []protocol.Raw // of enum or const, nil without them
 
 	prefix          []*node
 	items, contains *node
 
-	declares    bool // properties or patternProperties stand here
-	properties  []member
-	patterns    []member
+	declares    bool // it has properties or patternProperties
+	properties  []namedSchema
+	patterns    []namedSchema
 	additional  *node
 	names       *node
-	unevaluated bool // no other members than those that some part declares
-	evaluates   bool // declares all members that no part does, in a way
+	unevaluated bool // unevaluatedProperties is false
+	evaluates   bool // undeclared members may count as evaluated
 
-	all     []*node // schemas that hold, too
-	choices [][]way // of each list, one holds
+	all     []*node         // schemas that also hold
+	choices [][]alternative // one alternative of each list holds
 }
 
-// member is a schema by name or pattern.
-type member struct {
+// namedSchema is the schema of a property name or pattern.
+type namedSchema struct {
 	name string
 	node *node
 }
 
-// way is one of several ways to satisfy a schema.
-type way struct {
-	types       typeSet
-	nodes       []*node
-	must, never []string // names of members
+// alternative is one way to satisfy a schema.
+type alternative struct {
+	types               typeSet
+	nodes               []*node
+	required, forbidden []string // names of members that must be present or absent
 }
 
 // typeSet is a set of types. Numbers are of two kinds: integers and all others.
@@ -71,12 +71,12 @@ var typesByName = map[string]typeSet{
 	"string": stringType, "array": arrayType, "object": objectType,
 }
 
-// typesByKind are the types of values that are no integers.
+// typesByKind has the types of values other than integers.
 var typesByKind = map[jsontext.Kind]typeSet{
 	'n': nullType, 't': booleanType, 'f': booleanType, '0': fractionType, '"': stringType, '[': arrayType, '{': objectType,
 }
 
-// unescapeFragment is a JSON pointer that stood in an address.
+// unescapeFragment decodes a JSON pointer in a URL.
 func unescapeFragment(fragment string) string {
 	if pointer, err := url.PathUnescape(fragment); err == nil {
 		return pointer
@@ -84,13 +84,13 @@ func unescapeFragment(fragment string) string {
 	return fragment
 }
 
-// pointerOf is where a compiled schema stands, if that is in the document.
+// pointerOf returns the place of a compiled schema, if it is in the document.
 func pointerOf(s *jsonschema.Schema) (pointer string, own bool) {
 	pointer, own = strings.CutPrefix(s.Location, documentURL+"#")
 	return unescapeFragment(pointer), own
 }
 
-// node is that of a compiled schema, nil for nil.
+// node returns the node of a compiled schema, nil for nil.
 func (d *Document) node(s *jsonschema.Schema) *node {
 	if n := d.nodes[s]; n != nil || s == nil {
 		return n
@@ -104,13 +104,13 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 		n.always = always[*s.Bool].always
 	case own && known:
 		d.read(n, raw)
-	default: // no place for schemas, or the schema of schemas: left to the check
-		n.words = 1
+	default: // outside the known schemas, or the meta-schema: the check decides
+		n.constraints = 1
 	}
 	return n
 }
 
-// list leaves out what is nil.
+// list returns the nodes of schemas, without nil ones.
 func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	for _, s := range schemas {
 		if s != nil {
@@ -120,17 +120,17 @@ func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	return list
 }
 
-// byName is the schemas of a keyword in the order of the source.
-func (d *Document) byName(raw protocol.Raw, keyword string, schemas map[string]*jsonschema.Schema) (list []member) {
+// byName returns the schemas of a keyword in the order of the source.
+func (d *Document) byName(raw protocol.Raw, keyword string, schemas map[string]*jsonschema.Schema) (list []namedSchema) {
 	value, _ := protocol.Get(raw, keyword)
 	for name := range protocol.Members(value) {
-		list = append(list, member{name, d.node(schemas[name])})
+		list = append(list, namedSchema{name, d.node(schemas[name])})
 	}
 	return list
 }
 
-// read takes over what a compiled schema says; raw is its text, which has the order of members
-// and the spelling of constants.
+// read fills a node from a compiled schema. raw is its text, for the order of members and the
+// spelling of constants.
 func (d *Document) read(n *node, raw protocol.Raw) {
 	s := n.check
 	for name, value := range protocol.Members(raw) {
@@ -142,7 +142,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 		case name == "enum" && n.values == nil:
 			n.values = slices.AppendSeq([]protocol.Raw{}, protocol.Elements(value))
 		}
-		n.words++
+		n.constraints++
 	}
 	if s.Types != nil {
 		n.types = 0
@@ -180,88 +180,88 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	n.choices = d.choices(s, raw)
 }
 
-// choices are the keywords of which one alternative or another holds.
-func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]way) {
+// choices reads the keywords with alternatives.
+func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]alternative) {
 	if s.AnyOf != nil {
-		choices = append(choices, alternatives(d.list(s.AnyOf...), false))
+		choices = append(choices, alternativesOf(d.list(s.AnyOf...), false))
 	}
 	if s.OneOf != nil {
-		choices = append(choices, alternatives(d.list(s.OneOf...), true))
+		choices = append(choices, alternativesOf(d.list(s.OneOf...), true))
 	}
 	if s.Not != nil {
-		choices = append(choices, excluded(d.node(s.Not)))
+		choices = append(choices, exclude(d.node(s.Not)))
 	}
 	if s.If != nil {
-		ways := []way{{types: allTypes, nodes: d.list(s.If, s.Then)}}
-		if !d.node(s.If).free() {
-			ways = append(ways, way{types: allTypes, nodes: d.list(s.Else)})
+		alternatives := []alternative{{types: allTypes, nodes: d.list(s.If, s.Then)}}
+		if !d.node(s.If).unconstrained() {
+			alternatives = append(alternatives, alternative{types: allTypes, nodes: d.list(s.Else)})
 		}
-		choices = append(choices, ways)
+		choices = append(choices, alternatives)
 	}
 	for _, m := range d.byName(raw, "dependentRequired", nil) {
-		choices = append(choices, dependent(m.name, way{must: s.DependentRequired[m.name]}))
+		choices = append(choices, dependent(m.name, alternative{required: s.DependentRequired[m.name]}))
 	}
 	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
-		choices = append(choices, dependent(m.name, way{nodes: []*node{m.node}}))
+		choices = append(choices, dependent(m.name, alternative{nodes: []*node{m.node}}))
 	}
 	return choices
 }
 
-// alternatives are those of anyOf. With alone (oneOf), an alternative has no values of a type
-// that another one admits as a whole. The check finds other values that match two.
-func alternatives(nodes []*node, alone bool) (ways []way) {
+// alternativesOf returns the alternatives of anyOf. With alone (oneOf), an alternative excludes
+// types that another one admits completely. The check refuses other values that match two.
+func alternativesOf(nodes []*node, alone bool) (alternatives []alternative) {
 	for i, n := range nodes {
-		w := way{types: allTypes, nodes: []*node{n}}
+		w := alternative{types: allTypes, nodes: []*node{n}}
 		for j, other := range nodes {
 			if alone && j != i && other.onlyType() {
 				w.types &^= other.types
 			}
 		}
-		ways = append(ways, w)
+		alternatives = append(alternatives, w)
 	}
-	return ways
+	return alternatives
 }
 
-// excluded takes out what the schema of a not says in a simple way; the rest is checked.
-func excluded(not *node) []way {
+// exclude applies a not of a type or of one required name. The check decides other ones.
+func exclude(not *node) []alternative {
 	switch {
-	case not.free():
+	case not.unconstrained():
 		return nil
 	case not.onlyType():
-		return []way{{types: allTypes &^ not.types}}
-	case not.words == 1 && len(not.check.Required) == 1: // required holds of all that is no object
-		return []way{{types: objectType, never: not.check.Required}}
+		return []alternative{{types: allTypes &^ not.types}}
+	case not.constraints == 1 && len(not.check.Required) == 1: // required holds for everything but objects
+		return []alternative{{types: objectType, forbidden: not.check.Required}}
 	}
-	return []way{{types: allTypes}}
+	return []alternative{{types: allTypes}}
 }
 
-// dependent is without a member, or with it and what depends on it.
-func dependent(name string, with way) []way {
-	with.types, with.must = objectType, append(slices.Clip(with.must), name)
-	return []way{{types: allTypes, never: []string{name}}, with}
+// dependent has two alternatives: without a member, or with it and what depends on it.
+func dependent(name string, with alternative) []alternative {
+	with.types, with.required = objectType, append(slices.Clip(with.required), name)
+	return []alternative{{types: allTypes, forbidden: []string{name}}, with}
 }
 
-// onlyType reports whether a schema is a type and nothing else.
-func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
+// onlyType reports whether a schema only has a type.
+func (n *node) onlyType() bool { return n.constraints == 1 && n.types != allTypes }
 
-// free reports whether a node says nothing at all of a value.
-func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
+// unconstrained reports whether a node admits every value.
+func (n *node) unconstrained() bool { return n.always > 0 || n.always == 0 && n.constraints == 0 }
 
-// always are the schemas true and false.
+// always has the schemas true and false.
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}
 
-// within narrows limits of a count by those of a schema.
-func within(low, high *int, least, most *int) {
+// narrow narrows the limits of a count; nil means unlimited.
+func narrow(low, high *int, least, most *int) {
 	if least != nil {
 		*low = max(*low, *least)
 	}
 	if most != nil {
-		*high = lower(*high, *most)
+		*high = smallerMax(*high, *most)
 	}
 }
 
-// lower is the smaller of two maxima, -1 being none.
-func lower(a, b int) int {
+// smallerMax returns the smaller of two maxima; -1 is unbounded.
+func smallerMax(a, b int) int {
 	if a < 0 || b >= 0 && b < a {
 		return b
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// bound is where numbers end; open says that it is not one of them itself.
+// bound is a limit of numbers; an open one is excluded itself.
 type bound struct {
 	at   *big.Rat
 	open bool
 }
 
-// boundOf is the bound at a number. One that is too long for a rule is left to the check.
+// boundOf returns a bound, nil if it is too long for a rule. Then the check decides.
 func boundOf(at *big.Rat, open bool) *bound {
 	if at == nil {
 		return nil
@@ -24,8 +24,8 @@ func boundOf(at *big.Rat, open bool) *bound {
 	return &bound{at, open}
 }
 
-// stricter is the bound that leaves less. side is 1 for lower ones, -1 for upper ones; nil is
-// no bound.
+// stricter returns the stricter of two bounds. side is 1 for lower bounds, -1 for upper ones; nil
+// is unbounded.
 func stricter(a, b *bound, side int) *bound {
 	switch {
 	case a == nil:
@@ -39,14 +39,14 @@ func stricter(a, b *bound, side int) *bound {
 	return b
 }
 
-// numbers are the numbers that some schemas admit together.
+// numbers are the numbers that all parts of a branch admit.
 type numbers struct {
 	low, high *bound
 	integer   bool
 	multiples []*big.Rat
 }
 
-func numbersOf(s *shape) numbers {
+func numbersOf(s *branch) numbers {
 	n := numbers{integer: s.types&fractionType == 0}
 	for _, p := range s.parts {
 		n.low = stricter(stricter(n.low, boundOf(p.check.Minimum, false), 1), boundOf(p.check.ExclusiveMinimum, true), 1)
@@ -73,7 +73,7 @@ func (n numbers) admits() bool {
 	return free || body != ""
 }
 
-// body is the rule's body of the numbers, free where they are any, "" where there are none.
+// body writes the numbers, "" if none is admitted. free reports that any number is.
 func (n numbers) body() (body string, free bool) {
 	low, high := n.low, n.high
 	if n.integer {
@@ -90,13 +90,13 @@ func (n numbers) body() (body string, free bool) {
 	if low != nil || high != nil {
 		return signed(low, high, n.integer), false
 	}
-	if digits, ok := n.places(); ok && !n.integer {
+	if digits, ok := n.decimals(); ok && !n.integer {
 		return fmt.Sprintf(`"-"? ([0] | [1-9] [0-9]{0,%d}) ("." [0-9]{1,%d})?`, maxDigits-1, digits), false
 	}
 	return "", true
 }
 
-// ceil is a lower bound of integers as the least of them.
+// ceil returns the least integer of a lower bound, as a bound.
 func ceil(b *bound) *bound {
 	if b == nil {
 		return nil
@@ -108,7 +108,7 @@ func ceil(b *bound) *bound {
 	return &bound{at: new(big.Rat).SetInt(q)}
 }
 
-// decimal is the digits of a number without its sign, before and behind the point.
+// decimal returns the digits of a number before and after the point, without its sign.
 func decimal(x *big.Rat) (whole, fraction string) {
 	digits, _ := x.FloatPrec()
 	text := new(big.Rat).Abs(x).FloatString(min(digits, 10*maxBoundDigits))
@@ -116,9 +116,9 @@ func decimal(x *big.Rat) (whole, fraction string) {
 	return whole, fraction
 }
 
-// places is how many digits behind the point multiples of a power of ten have. Other multiples
-// are left to the check.
-func (n numbers) places() (digits int, ok bool) {
+// decimals returns how many digits multiples of a power of ten have after the point. For other
+// multiples the check decides.
+func (n numbers) decimals() (digits int, ok bool) {
 	if len(n.multiples) != 1 {
 		return 0, false
 	}
@@ -127,12 +127,12 @@ func (n numbers) places() (digits int, ok bool) {
 	return len(fraction), ok
 }
 
-// listed writes out the integers of a range that are multiples, if those are few.
+// listed writes out the integers of a range that are multiples, if there are few.
 func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	if len(n.multiples) == 0 {
 		return "", false
 	}
-	// The first one's multiples that are integers are those of its numerator.
+	// The integers among the first one's multiples are the multiples of its numerator.
 	step := new(big.Rat).SetInt(n.multiples[0].Num())
 	first := new(big.Rat).Mul(ceil(&bound{at: new(big.Rat).Quo(low, step)}).at, step)
 	var list []string
@@ -140,16 +140,16 @@ func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 		if len(list) == maxMultiples {
 			return "", false
 		}
-		misses := func(m *big.Rat) bool { return !new(big.Rat).Quo(x, m).IsInt() }
-		if !slices.ContainsFunc(n.multiples, misses) {
+		notMultiple := func(m *big.Rat) bool { return !new(big.Rat).Quo(x, m).IsInt() }
+		if !slices.ContainsFunc(n.multiples, notMultiple) {
 			list = append(list, `"`+x.Num().String()+`"`)
 		}
 	}
 	return strings.Join(list, " | "), true
 }
 
-// signed is the numbers between two bounds, of which one may be missing: those below zero, by
-// what they are without the sign, and the others.
+// signed writes the numbers between two bounds, nil for unbounded: negative ones by their
+// magnitudes, then the others.
 func signed(low, high *bound, integer bool) string {
 	var parts []string
 	zero := new(big.Rat)

@@ -1,23 +1,49 @@
 // Package schema reads JSON Schemas, checks values against them, and compiles them to
 // grammars.
 //
-// One reading serves both sides. A schema of any dialect is rewritten as one of draft 2020-12.
-// A library compiles that, with its references resolved, and checks values by it. The grammar is
-// compiled from the same tree, so both read each keyword alike.
+// A schema of any dialect is rewritten as one of draft 2020-12. A library compiles that, resolves
+// references and checks values by it. The grammar is compiled from the same tree, so both read
+// each keyword alike.
 //
 // The grammar admits the values that the check accepts, in a canonical form:
 //   - the white space is that of the grammar ([gbnf.Spacing]);
-//   - the members of an object stand in the order of their declaration, first those that
-//     are required in any case, then the others, then undeclared ones;
+//   - the members of an object are in the order of their declaration: first those required in
+//     every branch, then the others, then undeclared ones;
 //   - an object that declares members and does not mention others offers only these, and so
 //     does a list that declares its first elements ([Options.Open] offers the others too);
 //   - numbers within bounds have no exponent, others one of up to two digits; a number has up
-//     to maxDigits digits on each side of the point beyond those of its bounds;
+//     to maxDigits digits on each side of the point, or as many as its bounds need;
 //   - constants are spelled as in the schema, other strings with the fewest escapes where a
-//     rule looks at their characters.
+//     rule depends on their characters.
 //
 // What a grammar can't express is widened: the grammar then admits more, and the check decides.
 // docs/agent.md lists these keywords.
+//
+// # Keywords
+//
+// A keyword is listed in keywords (dialect.go) and read in read (node.go). Then:
+//
+//	id, $id, $schema, $recursiveRef, nullable, format     translator.keyword    dialect.go
+//	dependencies, additionalItems, a list of items        translator.applicator dialect.go
+//	$ref, $dynamicRef, allOf                              conjoin               branch.go
+//	anyOf, oneOf                                          alternativesOf        node.go
+//	not                                                   exclude               node.go
+//	if, then, else                                        choices               node.go
+//	dependentRequired, dependentSchemas                   dependent             node.go
+//	enum, const                                           constants             branch.go
+//	type                                                  addBranch             build.go
+//	minimum, maximum, exclusive..., multipleOf            numbersOf             number.go
+//	minLength, maxLength, pattern, format                 textsOf               build.go
+//	items, prefixItems, minItems, maxItems, contains      arraysOf              build.go
+//	properties, required, minProperties, maxProperties    objectsOf             objects.go
+//	additionalProperties, patternProperties               undeclaredOf          objects.go
+//	propertyNames                                         namesLimit            objects.go
+//	unevaluatedProperties                                 sealed                objects.go
+//	uniqueItems, minContains, maxContains,
+//	unevaluatedItems                                      only the check
+//
+// The writer writes the rules: rule (write.go), array and object (compose.go), the digits of
+// numbers (digits.go), members between tags (tagged.go).
 package schema
 
 import (
@@ -34,9 +60,9 @@ import (
 	"agentd/protocol"
 )
 
-// Document is a schema. It never changes and may be used by any number of goroutines.
+// Document is a schema. It is immutable, and safe for concurrent use.
 type Document struct {
-	// Root is what errors call the whole. It may be set before the first use.
+	// Root names the document in errors. It may be set before the first use.
 	Root   string
 	source protocol.Raw // of draft 2020-12
 
@@ -46,7 +72,7 @@ type Document struct {
 	root  *node
 	raws  map[string]protocol.Raw // schemas of the source by JSON pointer
 	nodes map[*jsonschema.Schema]*node
-	// dynamic is how many dynamic anchors have a name.
+	// dynamic counts the dynamic anchors of each name.
 	dynamic map[string]int
 
 	membersOnce sync.Once
@@ -64,7 +90,7 @@ func Parse(source protocol.Raw) (*Document, error) {
 	return d, err
 }
 
-// Usable compiles the document, or tells why it is no usable schema.
+// Usable compiles the document. The error says why it is not a usable schema.
 func (d *Document) Usable() error {
 	d.once.Do(func() {
 		c := jsonschema.NewCompiler()
@@ -92,7 +118,7 @@ type refuseLoader struct{}
 
 func (refuseLoader) Load(string) (any, error) { return nil, errors.New("not followed") }
 
-// plainError is a compiler's error in the words of this package.
+// plainError rewrites the library's error in the words of this package.
 func (d *Document) plainError(err error) error {
 	var load *jsonschema.LoadURLError
 	var pointer *jsonschema.JSONPointerNotFoundError
@@ -119,7 +145,7 @@ func (d *Document) plainError(err error) error {
 	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, d.Root)), " "))
 }
 
-// Target is the JSON pointer to what the $ref of a schema leads to, "" where it has none.
+// Target returns the JSON pointer to the target of a schema's $ref, "" without one.
 func (d *Document) Target(pointer string) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err

@@ -17,7 +17,7 @@ import (
 	"agentd/protocol"
 )
 
-// TestSuite measures the public JSON-Schema-Test-Suite, which lies in a folder of its own
+// TestSuite measures the public JSON-Schema-Test-Suite in its own folder
 // (AGENTD_SCHEMA_SUITE): of each keyword, how many valid values are admitted and how many
 // invalid ones refused, by the grammar alone and with the check.
 func TestSuite(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 	"agentd/protocol"
 )
 
-// Kind is how the text of a member is written where members stand between tags.
+// Kind is how a member between tags is written.
 type Kind int
 
 // Kinds of members.
 const (
-	Any  Kind = iota // JSON if it is that, else a string
-	Text             // a string, as it stands
+	Any  Kind = iota // JSON if it parses, else a string
+	Text             // a plain string
 	JSON
 )
 
 // Member describes one member of a document's objects.
 type Member struct {
 	Kind Kind
-	// Texts are the strings to which it is limited; nil if it isn't, or not to strings alone.
+	// Texts are the strings to which it is limited; nil without such a limit.
 	Texts []string
 
 	name string
@@ -38,13 +38,13 @@ func (d *Document) Member(name string) Member {
 		if d.Usable() != nil {
 			return
 		}
-		m := d.maker(Options{})
-		shapes := m.shapes([]*node{d.root})
-		if len(shapes) == 0 {
+		m := d.compiler(Options{})
+		branches := m.branches([]*node{d.root})
+		if len(branches) == 0 {
 			return
 		}
-		s := shapes[0]
-		if len(shapes) > 1 { // what holds in any case
+		s := branches[0]
+		if len(branches) > 1 { // what holds in every branch
 			s.parts = s.always
 		}
 		for _, p := range s.parts {
@@ -62,7 +62,7 @@ func (d *Document) Member(name string) Member {
 	return d.members[name]
 }
 
-func (m *maker) member(name string, set []*node) Member {
+func (m *compiler) member(name string, set []*node) Member {
 	member := Member{name: name, set: set}
 	r := m.rule(set...)
 	if r == nil {
@@ -87,16 +87,16 @@ func (m *maker) member(name string, set []*node) Member {
 	return member
 }
 
-// AddMember adds the rules of a member between tags, and of the text that ends it, and returns
-// an expression of both. The error says that there are no values.
+// AddMember adds the rules of a member between tags and returns an expression of it and the text
+// that ends it. It fails if the member has no values.
 func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Options) (string, error) {
-	m := d.maker(o)
+	m := d.compiler(o)
 	r := m.rule(member.set...)
 	w, err := m.writer(g, r, d.Root+"."+member.name)
 	if err != nil {
 		return "", err
 	}
-	defer w.settle()
+	defer w.chargeStates()
 	var list []string
 	if member.Kind == Text {
 		for _, s := range r.strings() {
@@ -113,7 +113,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 		return gbnf.Alternatives(list), nil
 	}
 	list = append(list, w.rule(r))
-	for _, word := range []string{"True", "False"} { // as templates show them
+	for _, word := range []string{"True", "False"} { // as templates write them
 		is := func(v protocol.Raw) bool { return string(v) == strings.ToLower(word) }
 		if r.boolean || slices.ContainsFunc(r.values, is) {
 			list = append(list, gbnf.Literal(word))
@@ -122,7 +122,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), nil
 }
 
-// tagged is strings as they stand, and what ends them.
+// tagged writes plain strings and the text that ends them.
 func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
 	mark = mark[:strings.IndexByte(mark, '>')+1]

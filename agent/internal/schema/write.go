@@ -11,53 +11,53 @@ import (
 )
 
 // Add adds rules for the values that the document admits to a grammar and returns the name
-// of their root. Without such values it returns an error that names the place. The size is
-// left to the caller ([gbnf.Grammar.Try]).
+// of their root. Without such values it returns an error that names the place. The caller bounds
+// the size ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
 	}
-	m := d.maker(o)
-	whole := m.rule(d.root)
-	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
-		whole = &rule{set: whole.set, any: whole.any, whole: true}
+	m := d.compiler(o)
+	root := m.rule(d.root)
+	if root != nil && (o.Object || len(o.Extra) > 0) { // as a part of itself it lacks the extra members
+		root = &rule{set: root.set, any: root.any, root: true}
 		if o.Object {
-			whole.except = allTypes &^ objectType
+			root.except = allTypes &^ objectType
 		}
-		m.queue = []*rule{whole}
+		m.queue = []*rule{root}
 		clear(m.rules)
 	}
-	w, err := m.writer(g, whole, d.Root)
+	w, err := m.writer(g, root, d.Root)
 	if err != nil {
 		return "", err
 	}
-	root := w.rule(whole)
-	w.settle()
-	return root, nil
+	name := w.rule(root)
+	w.chargeStates()
+	return name, nil
 }
 
-// writer makes all rules that the one needs, and fails where it admits nothing.
-func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
+// writer builds a rule and all that it needs. It fails if the rule admits nothing.
+func (m *compiler) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
 	granted := min(maxToolStates, g.States)
 	m.states = granted
 	m.finish()
-	if !r.live() {
+	if !r.satisfiable() {
 		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
 	}
-	return &writer{Grammar: g, maker: m, granted: granted}, nil
+	return &writer{Grammar: g, compiler: m, granted: granted}, nil
 }
 
 // reason returns the innermost place that admits no value.
-func (m *maker) reason(r *rule, where string, path []*rule) string {
+func (m *compiler) reason(r *rule, where string, path []*rule) string {
 	switch {
 	case slices.Contains(path, r) && r != nil:
-		return where + ", which has itself as a part without end"
+		return where + ", which contains itself endlessly"
 	case r == nil || len(r.objects) != 1:
 		return where
 	}
 	path = append(path, r)
-	for _, s := range r.objects[0].slots {
-		if s.required && !s.rule.live() {
+	for _, s := range r.objects[0].properties {
+		if s.required && !s.rule.satisfiable() {
 			return m.reason(s.rule, where+"."+s.name, path)
 		}
 	}
@@ -67,21 +67,21 @@ func (m *maker) reason(r *rule, where string, path []*rule) string {
 // writer writes rules to a grammar.
 type writer struct {
 	*gbnf.Grammar
-	*maker
-	granted int // states of automata
+	*compiler
+	granted int // states of automata that were granted
 }
 
-// settle takes the states that were computed from those of the grammar.
-func (w *writer) settle() { w.States -= w.granted - w.states }
+// chargeStates subtracts the computed states from the grammar's.
+func (w *writer) chargeStates() { w.States -= w.granted - w.states }
 
-// rule is the name of a rule in the grammar.
+// rule returns the name of a rule in the grammar, and writes it once.
 func (w *writer) rule(r *rule) string {
 	switch {
-	case r.given != "":
-		return r.given
+	case r.external != "":
+		return r.external
 	case r.any:
 		return w.JSON(gbnf.AnyValue)
-	case r.writing && r.name == "": // it is part of itself
+	case r.writing && r.name == "": // recursive
 		r.name = w.Fresh()
 	}
 	if r.name != "" {
@@ -127,15 +127,15 @@ func (w *writer) body(r *rule) string {
 		add(`"null"`)
 	}
 	for _, e := range r.lists {
-		add(w.elements(e))
+		add(w.array(e))
 	}
 	for _, o := range r.objects {
-		add(w.members(o))
+		add(w.object(o))
 	}
 	return strings.Join(list, " | ")
 }
 
-// constant appends one value, in the grammar's spacing.
+// constant appends a value in the grammar's spacing.
 func constant(s *gbnf.Seq, v protocol.Raw) *gbnf.Seq {
 	i := 0
 	switch v.Kind() {
@@ -167,7 +167,7 @@ func constant(s *gbnf.Seq, v protocol.Raw) *gbnf.Seq {
 	return s
 }
 
-// language is the strings of a language in JSON, "" where there are none.
+// language writes the strings of a language in JSON, "" if there are none.
 func (w *writer) language(l pattern.Language) string {
 	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 && !l.Any() {
 		if l.Max >= 0 && l.Min > l.Max {
@@ -185,22 +185,22 @@ func (w *writer) language(l pattern.Language) string {
 // spelling is how strings are written.
 type spelling struct {
 	begin, end string
-	avoid      []string                   // expressions of what is in no string
+	avoid      []string                   // expressions that no string contains
 	class      func(ranges []rune) string // one character of some ranges
-	rest       string                     // the rest of a string that may go on in any way; "" has it written out
+	rest       string                     // any rest of a string; "" writes it out
 	any        func() string              // all strings
 	wider      func(l pattern.Language) string
 }
 
-// strings is the strings of a language, "" where there are none. One that takes too many states
-// is widened: by its lengths, then to its first pattern, then to any string.
+// strings writes the strings of a language, "" if there are none. A language with too many states
+// is widened: first its lengths, then to its first pattern, then to any string.
 func (w *writer) strings(l pattern.Language, sp spelling) string {
 	if l.Any() {
 		return sp.any()
 	}
 	spelled := l
 	spelled.Avoid = slices.Concat(l.Avoid, sp.avoid)
-	a, err := w.maker.automaton(spelled)
+	a, err := w.compiler.automaton(spelled)
 	switch {
 	case err == nil && len(a) == 0:
 		return ""
@@ -218,13 +218,12 @@ func (w *writer) strings(l pattern.Language, sp spelling) string {
 	return sp.wider(l)
 }
 
-// maxUnnamed is the longest class of characters that is written where it is used. Longer ones
-// get a rule.
+// maxUnnamed is the longest class of characters that is written in place. Longer ones get a rule.
 const maxUnnamed = 60
 
 // automaton writes the rules of an automaton and returns the name of the first.
 func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
-	entered := make([]int, len(a)) // from how many places
+	entered := make([]int, len(a)) // by how many edges
 	entered[0] = 2
 	for _, s := range a {
 		for _, e := range s.Edges {
@@ -264,7 +263,7 @@ func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
 	return state(0)
 }
 
-// repeated is a rule some times in a row. Counts beyond what a grammar can hold are widened.
+// repeated writes a repetition of a rule. Counts beyond the limits of a grammar are widened.
 func (w *writer) repeated(name string, least, most int) string {
 	least = min(least, maxRepetition)
 	if most > maxRepetition || most >= 0 && most-least > maxRepeated-w.Repeated {

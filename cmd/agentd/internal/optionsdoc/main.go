@@ -30,14 +30,10 @@ func main() {
 }
 
 const intro = "# Options\n\n<!-- Written by `make generate` from the options of cmd/agentd. -->\n\n" +
-	"`agentd --help` and `agentd COMMAND --help` print the same. A value of the server comes from its default, the configuration file, " +
-	"an environment variable or the command line. Each of these wins over the one before.\n\n" +
-	"| Where | Name of `--max-new-tokens 512` |\n|---|---|\n" +
-	"| command line | `--max-new-tokens 512` or `--max-new-tokens=512` |\n" +
-	"| environment | `AGENTD_MAX_NEW_TOKENS=512` |\n" +
-	"| file of `--config` (JSON) | `{\"max_new_tokens\": 512}` |\n\n" +
-	"The file may gather the options of the first four groups in an object `model`. There `model` is `path` and `model_format` is `format`. " +
-	"Commands other than the server have flags only.\n"
+	"`agentd --help` and `agentd COMMAND --help` print the same, with the default in brackets. An option of the server is set by " +
+	"`--max-new-tokens 512`, by the variable `AGENTD_MAX_NEW_TOKENS=512`, or in the JSON file of `--config` by " +
+	"`{\"max_new_tokens\": 512}`; the first of these wins. The file may gather the options of the first four groups in an object " +
+	"`model`, where `model` is `path` and `model_format` is `format`. The other commands have flags only.\n"
 
 // write prints the page.
 func write(w io.Writer) {

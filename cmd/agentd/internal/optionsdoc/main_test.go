@@ -15,6 +15,6 @@ func TestDocumentIsCurrent(t *testing.T) {
 	var want bytes.Buffer
 	write(&want)
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Error("docs/options.md differs from the options; make generate writes it anew")
+		t.Error("docs/options.md differs from the options; make generate writes it again")
 	}
 }

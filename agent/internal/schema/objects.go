@@ -7,20 +7,20 @@ import (
 	"agentd/protocol"
 )
 
-// membersOf is the objects of a shape.
-func (m *maker) membersOf(s *shape, whole bool) *members {
-	o := &members{max: -1}
-	var names, first []string // first are required in every shape, or in this one where each declares its members
-	must := union(nil, s.must...)
+// objectsOf returns the objects of a branch.
+func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
+	o := &objectRule{max: -1}
+	var names, first []string // first are required in every branch, or in this one if each declares its members
+	required := union(nil, s.required...)
 	var limits []*node
 	base := slices.ContainsFunc(s.always, func(p *node) bool { return p.declares })
 	closed, declared := true, false
 	for _, p := range s.parts {
-		within(&o.min, &o.max, p.check.MinProperties, p.check.MaxProperties)
+		narrow(&o.min, &o.max, p.check.MinProperties, p.check.MaxProperties)
 		for _, x := range p.properties {
 			names = union(names, x.name)
 		}
-		must = union(must, p.check.Required...)
+		required = union(required, p.check.Required...)
 		if !base || slices.Contains(s.always, p) {
 			first = append(first, p.check.Required...)
 		}
@@ -30,30 +30,30 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 			limits = append(limits, p.names)
 		}
 	}
-	names = union(names, must...) // with whatever value others may have
+	names = union(names, required...) // undeclared ones, with the rule of undeclared members
 	closed = closed && declared && (!m.Open && o.min <= len(names) || m.sealed(s))
 	listed, allowed := m.namesLimit(limits)
 	names = union(names, listed...)
-	var late []slot
+	var optional []property
 	for _, name := range names {
-		x := slot{name: name, required: slices.Contains(must, name)}
+		x := property{name: name, required: slices.Contains(required, name)}
 		refuses := func(n *node) bool { return !n.accepts(protocol.String(name)) }
-		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.never, name) {
+		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.forbidden, name) {
 			x.rule = m.rule(s.named(name)...)
 		}
 		switch {
 		case !x.required && x.rule == nil:
 		case slices.Contains(first, name):
-			o.slots = append(o.slots, x)
+			o.properties = append(o.properties, x)
 		default:
-			late = append(late, x)
+			optional = append(optional, x)
 		}
 	}
-	o.required = len(must)
-	if whole {
+	o.required = len(required)
+	if root {
 		for _, x := range m.Extra {
 			names = append(names, x.Name)
-			o.slots = append(o.slots, slot{x.Name, &rule{given: x.Rule, built: true}, true})
+			o.properties = append(o.properties, property{x.Name, &rule{external: x.Rule, built: true}, true})
 		}
 		o.required += len(m.Extra)
 		o.min += len(m.Extra)
@@ -64,14 +64,14 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	if o.min <= o.required {
 		o.min = 0
 	}
-	o.slots = append(o.slots, late...)
+	o.properties = append(o.properties, optional...)
 	if listed == nil {
-		o.others = m.othersOf(s, slices.Concat(names, s.never), allowed, closed)
+		o.undeclared = m.undeclaredOf(s, slices.Concat(names, s.forbidden), allowed, closed)
 	}
 	return o
 }
 
-// union appends the names that a list doesn't have.
+// union appends the names that a list lacks.
 func union(list []string, names ...string) []string {
 	for _, name := range names {
 		if !slices.Contains(list, name) {
@@ -81,29 +81,29 @@ func union(list []string, names ...string) []string {
 	return list
 }
 
-// sealed reports whether members that no part declares are forbidden because nothing has
-// evaluated them. Where alternatives may have, that is left to the check.
-func (m *maker) sealed(s *shape) bool {
+// sealed reports whether unevaluatedProperties forbids undeclared members. If alternatives may
+// have evaluated them, the check decides.
+func (m *compiler) sealed(s *branch) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
 		!slices.ContainsFunc(s.parts, func(p *node) bool {
 			return p.evaluates || p.choices != nil
 		})
 }
 
-// named are the schemas that hold for the member of a name.
-func (s *shape) named(name string) []*node {
-	return s.member(func(x member) bool { return x.name == name }, func(x member) bool {
+// named returns the schemas of the member with a name.
+func (s *branch) named(name string) []*node {
+	return s.member(func(x namedSchema) bool { return x.name == name }, func(x namedSchema) bool {
 		re, err := pattern.Compile(x.name)
 		return err == nil && re.MatchString(name)
 	})
 }
 
-// member is the schemas that hold for a member, by the properties and the patterns that its name
-// has.
-func (s *shape) member(has, matches func(member) bool) (set []*node) {
+// member returns the schemas of a member. has and matches select the properties and patterns of
+// its name.
+func (s *branch) member(has, matches func(namedSchema) bool) (set []*node) {
 	for _, p := range s.parts {
 		known := false
-		add := func(list []member, holds func(member) bool) {
+		add := func(list []namedSchema, holds func(namedSchema) bool) {
 			for _, x := range list {
 				if holds(x) {
 					set, known = append(set, x.node), true
@@ -119,9 +119,8 @@ func (s *shape) member(has, matches func(member) bool) (set []*node) {
 	return set
 }
 
-// namesLimit is what names of members are limited to: a list, nil where they are not listed, or
-// a language.
-func (m *maker) namesLimit(limits []*node) (listed []string, allowed pattern.Language) {
+// namesLimit returns what propertyNames allows: a list of names, or a language if listed is nil.
+func (m *compiler) namesLimit(limits []*node) (listed []string, allowed pattern.Language) {
 	allowed = pattern.Language{Max: -1}
 	set, possible := simplified(limits)
 	if possible && len(set) == 0 {
@@ -140,9 +139,9 @@ func (m *maker) namesLimit(limits []*node) (listed []string, allowed pattern.Lan
 	return nil, allowed // left to the check
 }
 
-// othersOf is the members that have no place of their own, by what patterns say of their
-// names.
-func (m *maker) othersOf(s *shape, names []string, allowed pattern.Language, closed bool) (list []others) {
+// undeclaredOf returns the undeclared members, one entry for each set of patterns that a name may
+// match.
+func (m *compiler) undeclaredOf(s *branch, names []string, allowed pattern.Language, closed bool) (list []undeclared) {
 	var patterns []string
 	for _, p := range s.parts {
 		for _, x := range p.patterns {
@@ -151,7 +150,7 @@ func (m *maker) othersOf(s *shape, names []string, allowed pattern.Language, clo
 	}
 	allowed.Except = names
 	if len(patterns) > maxNamePattern { // widened
-		return []others{{allowed, m.rule()}}
+		return []undeclared{{allowed, m.rule()}}
 	}
 	for chosen := range 1 << len(patterns) {
 		if closed && chosen == 0 {
@@ -159,16 +158,16 @@ func (m *maker) othersOf(s *shape, names []string, allowed pattern.Language, clo
 		}
 		l := allowed
 		l.Match, l.Avoid = slices.Clip(l.Match), slices.Clip(l.Avoid)
-		has := func(x member) bool { return chosen>>slices.Index(patterns, x.name)&1 == 1 }
+		has := func(x namedSchema) bool { return chosen>>slices.Index(patterns, x.name)&1 == 1 }
 		for _, expr := range patterns {
-			if has(member{name: expr}) {
+			if has(namedSchema{name: expr}) {
 				l.Match = append(l.Match, expr)
 			} else {
 				l.Avoid = append(l.Avoid, expr)
 			}
 		}
-		if r := m.rule(s.member(func(member) bool { return false }, has)...); r != nil {
-			list = append(list, others{l, r})
+		if r := m.rule(s.member(func(namedSchema) bool { return false }, has)...); r != nil {
+			list = append(list, undeclared{l, r})
 		}
 	}
 	return list
