@@ -155,7 +155,7 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 			dir, files := t.TempDir(), good()
 			change(files)
 			write(t, dir, files)
-			if err := Write(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
+			if err := WriteVocabulary(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v", err)
 			}
 		})

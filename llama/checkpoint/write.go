@@ -2,10 +2,13 @@ package checkpoint
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
@@ -74,4 +77,28 @@ func fileType(list []output) int {
 		}
 	}
 	return types[most]
+}
+
+// Open returns a checkpoint as a GGUF file in memory, whose name is a path that this process can
+// open. The weights are in memory once: llama.cpp maps the file. Close frees it once nobody else has the path
+// open.
+func Open(dir string) (*os.File, error) {
+	return inMemory(func(w io.Writer) error { return Write(w, dir) })
+}
+
+// OpenAdapter is Open for an adapter of base.
+func OpenAdapter(dir string, base Base) (*os.File, error) {
+	return inMemory(func(w io.Writer) error { return WriteAdapter(w, dir, base) })
+}
+
+func inMemory(write func(io.Writer) error) (*os.File, error) {
+	fd, err := unix.MemfdCreate("checkpoint.gguf", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err := write(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
