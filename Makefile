@@ -68,7 +68,7 @@ test-arm: llama.cpp ## compile ggml and its patch for ARM, and run the tests of 
 	@third_party/test-arm.sh
 
 .PHONY: generate
-generate: llama.cpp ## write the generated files: docs/options.md
+generate: llama.cpp ## write the generated files: docs/options.md, the schema of the Helm values
 	go generate ./cmd/agentd
 
 .PHONY: check

@@ -11,7 +11,7 @@
 // Each command is a package below this one.
 package main
 
-//go:generate go run ./internal/optionsdoc ../../docs/options.md
+//go:generate go run ./internal/optionsdoc ../..
 
 import (
 	"context"

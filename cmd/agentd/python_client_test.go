@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -23,5 +26,33 @@ func TestPythonClientWorksWithTheServer(t *testing.T) {
 	out, err := command.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("test_two_turns_go_on_with_the_memory")) || bytes.Contains(out, []byte("skipped")) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+var pythonBlock = regexp.MustCompile("(?s)\n```python\n(.*?)```")
+
+// TestProgramsOfReadmesRun against a server with the default model.
+func TestProgramsOfReadmesRun(t *testing.T) {
+	source := filepath.Join("..", "..", "clients", "python")
+	p := installedPython(t, clientPackages).with(t, source)
+	r := serveModel(t)
+	for file, wants := range map[string][]string{
+		filepath.Join("..", "..", "README.md"): {"1.0, 1.0"}, // rewards
+		filepath.Join(source, "README.md"):     {"go_to"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := pythonBlock.FindAllStringSubmatch(string(text), -1)
+		if len(blocks) != len(wants) {
+			t.Fatalf("%s has %d programs, want %d", file, len(blocks), len(wants))
+		}
+		for i, want := range wants {
+			command := p.command(t, "-c", strings.ReplaceAll(blocks[i][1], "http://127.0.0.1:8888", r.url))
+			if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v: %s, want %q", file, err, out, want)
+			}
+		}
 	}
 }

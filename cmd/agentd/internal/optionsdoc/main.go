@@ -1,12 +1,15 @@
-// Command optionsdoc writes docs/options.md from the options of agentd: go generate
-// ./cmd/agentd.
+// Command optionsdoc writes docs/options.md and the schema of the Helm chart's values from the options of
+// agentd: go generate ./cmd/agentd.
 package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
@@ -18,15 +21,48 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "optionsdoc: want the file to write, such as docs/options.md")
+		fmt.Fprintln(os.Stderr, "optionsdoc: want the root of the repository")
 		os.Exit(1)
 	}
-	var page bytes.Buffer
-	write(&page)
-	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // a document is for everybody
-		fmt.Fprintf(os.Stderr, "optionsdoc: %v\n", err)
-		os.Exit(1)
+	for name, write := range documents {
+		var page bytes.Buffer
+		write(&page)
+		if err := os.WriteFile(filepath.Join(os.Args[1], name), page.Bytes(), 0o644); err != nil { //nolint:gosec // a document is for everybody
+			fmt.Fprintf(os.Stderr, "optionsdoc: %v\n", err)
+			os.Exit(1)
+		}
 	}
+}
+
+// documents are what is written, by its path.
+var documents = map[string]func(io.Writer){
+	"docs/options.md":                       write,
+	"deploy/helm/agentd/values.schema.json": writeSchema,
+}
+
+// values are the top-level names of the chart's values.
+var values = []string{
+	"affinity", "autoscaling", "config", "image", "models", "nodeSelector", "podAnnotations", "podDisruptionBudget", "podLabels", "replicas", "resources",
+	"runtimeClassName", "secrets", "service", "serviceAccount", "serviceMonitor", "startup", "terminationGracePeriodSeconds", "tolerations",
+}
+
+// writeSchema prints the schema of the chart's values. It refuses names that nothing reads.
+func writeSchema(w io.Writer) {
+	type object = map[string]any
+	config, names := object{"model": object{}}, object{}
+	for _, o := range serve.DefaultConfig().Command().Options {
+		config[strings.ReplaceAll(o.Name, "-", "_")] = object{}
+	}
+	for _, name := range append(values, "global") { // global: Helm's own
+		names[name] = object{}
+	}
+	names["config"] = object{"type": "object", "additionalProperties": false, "properties": config}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(object{ // to a buffer
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Values of the agentd chart",
+		"type": "object", "additionalProperties": false, "properties": names,
+	})
 }
 
 const intro = "# Options\n\n<!-- Written by `make generate` from the options of cmd/agentd. -->\n\n" +

@@ -4,17 +4,38 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 )
 
-func TestDocumentIsCurrent(t *testing.T) {
-	got, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "options.md"))
+var root = filepath.Join("..", "..", "..", "..")
+
+func TestDocumentsAreCurrent(t *testing.T) {
+	for name, write := range documents {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		write(&want)
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s differs from the options; make generate writes it again", name)
+		}
+	}
+}
+
+func TestSchemaHasEveryValueOfTheChart(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "helm", "agentd", "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want bytes.Buffer
-	write(&want)
-	if !bytes.Equal(got, want.Bytes()) {
-		t.Error("docs/options.md differs from the options; make generate writes it again")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^(\w+):`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, values) {
+		t.Errorf("values.yaml has %q and the schema %q", names, values)
 	}
 }
