@@ -70,7 +70,7 @@ func openTensors(dir string) (*tensors, error) {
 		names = nil
 		for tensor, name := range index.Files {
 			if filepath.Base(name) != name {
-				return nil, fmt.Errorf("%s: tensor %s is in %q, which is no file of this directory", filepath.Join(dir, indexFile), tensor, name)
+				return nil, fmt.Errorf("%s: tensor %s is in %q, which is not a file of this directory", filepath.Join(dir, indexFile), tensor, name)
 			}
 			names = append(names, name)
 		}

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 
+	"github.com/rs/zerolog"
+
 	"agentd/internal/options"
 	"agentd/internal/version"
+	"agentd/llama"
 	"agentd/llama/checkpoint"
 	"agentd/llama/synth"
 )
@@ -62,7 +65,7 @@ func Run(args []string, stdout io.Writer) error {
 		return fmt.Errorf("%s exists; remove it or name another file", out)
 	}
 	if !checkpoint.IsDirectory(dir) {
-		return fmt.Errorf("%s is no directory with a config.json; name a checkpoint of transformers", dir)
+		return fmt.Errorf("%s is not a directory with a config.json; name a checkpoint of transformers", dir)
 	}
 	if err := c.write(dir, out); err != nil {
 		return err
@@ -78,6 +81,9 @@ func Run(args []string, stdout io.Writer) error {
 func (c *Config) write(dir, out string) error {
 	if c.Type == typeStored {
 		return synth.WriteFile(out, func(f *os.File) error { return checkpoint.Write(f, dir) })
+	}
+	if err := llama.Init(zerolog.Nop()); err != nil { // it prints each tensor
+		return err
 	}
 	whole, err := checkpoint.Open(dir)
 	if err != nil {
