@@ -11,9 +11,9 @@ import (
 	"agentd/agent"
 	"agentd/defaultmodel"
 	"agentd/llama"
+	"agentd/llama/checkpoint"
 	"agentd/llama/synth"
 	"agentd/scheduler/generation"
-	"agentd/scheduler/hfvocab"
 	"agentd/scheduler/remote"
 )
 
@@ -135,7 +135,7 @@ func vocabularyFile(path string) (file string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	file = filepath.Join(dir, "vocabulary.gguf")
-	if err := synth.WriteFile(file, func(f *os.File) error { return hfvocab.Write(f, path) }); err != nil {
+	if err := synth.WriteFile(file, func(f *os.File) error { return checkpoint.WriteVocabulary(f, path) }); err != nil {
 		remove()
 		return "", func() {}, err
 	}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # vllm.sh --model FILE [OPTIONS]  serves a GGUF file of a Qwen 3 with vLLM's CPU build and its fastest settings.
 #                                 OPTIONS are vLLM's, and --threads N and --cells N, tokens in the KV cache
+# vllm.sh python                  installs vLLM and prints the path of its Python
 # vllm.sh install                 installs vLLM only. It goes into the cache, takes 6 GB and some minutes, and needs
 #                                 Python 3.11 to 3.14, AVX2 and glibc 2.28
 #
@@ -40,6 +41,7 @@ convert() { "$python" -B "$root/household/train/huggingface.py" "$file" "$1"; }
 
 [[ -n ${VLLM_VENV:-} ]] || with_lock vllm install
 [[ ${1:-} == install ]] && exit
+[[ ${1:-} != python ]] || { echo "$python" && exit; }
 
 file='' threads=0 cells=0 options=()
 while (($#)); do

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"agentd/cmd/agentd/console"
+	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
@@ -28,7 +29,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"export": export.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 

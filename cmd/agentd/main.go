@@ -5,6 +5,7 @@
 //	agentd console [options]     start the web page on which people coach
 //	agentd demo [options]        show a running server at work in a simulated household
 //	agentd export [options]      make training data of what agents decided
+//	agentd convert DIR FILE      write a Hugging Face checkpoint as a GGUF file
 //	agentd make-model [options]  write a random-weight model file
 //	agentd version               print the version
 //

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentd/cmd/agentd/console"
+	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
@@ -23,6 +24,9 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"console": console.Run,
 	"demo":    demo.Run,
 	"export":  export.Run,
+	"convert": func(_ context.Context, args []string, stdout, _ io.Writer) error {
+		return convert.Run(args, stdout)
+	},
 	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return makemodel.Run(args, stdout)
 	},

@@ -14,6 +14,7 @@ var Commands = []Command{
 	{"console", "agentd console [options]", "start the web page on which people coach"},
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
+	{"convert", "agentd convert [options] DIR FILE", "write a Hugging Face checkpoint as a GGUF file"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},
 	{"version", "agentd version", "print the version"},
 	{"help", "agentd help", "print this page"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"agentd/cmd/agentd/console"
+	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
@@ -85,5 +86,6 @@ func write(w io.Writer) {
 	section("`agentd console`", page.Command())
 	section("`agentd demo`", demo.DefaultConfig().Command())
 	section("`agentd export`", export.DefaultConfig().Command())
+	section("`agentd convert`", convert.DefaultConfig().Command())
 	section("`agentd make-model`", makemodel.DefaultConfig().Command())
 }

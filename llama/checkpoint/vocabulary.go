@@ -1,12 +1,11 @@
-// Package hfvocab writes the vocabulary of a Hugging Face model directory as a GGUF file
-// without weights, which llama.cpp reads. It knows byte-level BPE with the pre-tokenizers
-// of Qwen, Llama 3, GPT-OSS, GPT-2 and SmolLM. Callers compare the result with the engine's
-// own tokenizer, so a wrong guess is found.
+// Package checkpoint reads directories of Hugging Face's transformers and writes them as GGUF files, which
+// llama.cpp reads: the whole model, or its vocabulary alone. It knows byte-level BPE with the pre-tokenizers of
+// Qwen, Llama 3, GPT-OSS, GPT-2 and SmolLM.
 //
-// The input is described by the tokenizers library (tokenizer.json) and transformers
-// (config.json, generation_config.json, tokenizer_config.json, chat_template.jinja), the
-// output by llama.cpp's gguf specification, version 3.
-package hfvocab
+// The input is described by the libraries tokenizers (tokenizer.json), transformers (config.json,
+// generation_config.json, tokenizer_config.json, chat_template.jinja) and safetensors, the output by
+// llama.cpp's gguf specification, version 3. Names and orders of tensors are those of llama.cpp's converter.
+package checkpoint
 
 import (
 	"encoding/json"
@@ -44,16 +43,6 @@ type tokenizer struct {
 	} `json:"model"`
 }
 
-// config is what is read of config.json.
-type config struct {
-	VocabSize int `json:"vocab_size"`
-	Context   int `json:"max_position_embeddings"`
-	Text      *struct {
-		VocabSize int `json:"vocab_size"`
-		Context   int `json:"max_position_embeddings"`
-	} `json:"text_config"` // of models that also see images
-}
-
 // patterns tell pre-tokenizers apart by a part of their regular expression that no other
 // one has; the first match counts.
 var patterns = []struct{ part, pre string }{
@@ -63,33 +52,46 @@ var patterns = []struct{ part, pre string }{
 	{`\p{L}+|\p{N}|`, "qwen2"},
 }
 
-// Write converts the vocabulary in dir.
-func Write(w io.Writer, dir string) error {
+// WriteVocabulary writes the vocabulary in dir as a GGUF file without weights. Callers compare it with
+// the tokenizer of the engine that has the weights.
+func WriteVocabulary(w io.Writer, dir string) error {
+	c, err := readConfig(dir)
+	if err != nil {
+		return err
+	}
+	g := &gguf{}
+	g.text("general.architecture", "llama") // decides nothing without weights
+	g.text("general.name", filepath.Base(filepath.Clean(dir)))
+	g.uint32("llama.context_length", c.Context)
+	g.uint32("llama.embedding_length", 1)
+	g.uint32("llama.block_count", 1)
+	if err := writeVocabulary(g, dir, &c.hyperparameters); err != nil {
+		return err
+	}
+	return g.write(w, nil)
+}
+
+// writeVocabulary adds tokens, merges, tokens that end an answer, and the chat template.
+func writeVocabulary(g *gguf, dir string, c *hyperparameters) error {
+	path := filepath.Join(dir, "tokenizer.json")
 	var t tokenizer
 	if err := readJSON(dir, "tokenizer.json", &t); err != nil {
 		return err
 	}
 	if t.Model.Type != "BPE" || t.Model.ByteFallback {
-		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", filepath.Join(dir, "tokenizer.json"))
+		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", path)
 	}
 	pre, err := preTokenizer(t.Pre)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
-	}
-	var c config
-	if err := readJSON(dir, "config.json", &c); err != nil {
-		return err
-	}
-	if c.Text != nil {
-		c.VocabSize, c.Context = c.Text.VocabSize, c.Text.Context
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	tokens, types, err := t.tokens(c.VocabSize)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	merges, err := t.merges()
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	ends, err := endTokens(dir)
 	if err != nil {
@@ -99,13 +101,6 @@ func Write(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-
-	g := &gguf{}
-	g.text("general.architecture", "llama") // decides nothing without weights
-	g.text("general.name", filepath.Base(filepath.Clean(dir)))
-	g.uint32("llama.context_length", c.Context)
-	g.uint32("llama.embedding_length", 1)
-	g.uint32("llama.block_count", 1)
 	g.text("tokenizer.ggml.model", "gpt2")
 	g.text("tokenizer.ggml.pre", pre)
 	g.texts("tokenizer.ggml.tokens", tokens)
@@ -116,11 +111,14 @@ func Write(w io.Writer, dir string) error {
 			g.uint32(key, ends[i])
 		}
 	}
+	if c.BOS != nil && *c.BOS >= 0 && *c.BOS < len(tokens) {
+		g.uint32("tokenizer.ggml.bos_token_id", *c.BOS)
+	}
 	g.boolean("tokenizer.ggml.add_bos_token", false) // prompts name their special tokens
 	if template != "" {
 		g.text("tokenizer.chat_template", template)
 	}
-	return g.write(w)
+	return nil
 }
 
 // tokens lists texts and types by id; ids without a text are unused.
@@ -149,7 +147,7 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
 		}
 		tokens[a.ID], types[a.ID] = a.Content, typeUserDefined
-		if a.Special {
+		if a.Special || strings.HasPrefix(a.Content, "<|") && strings.HasSuffix(a.Content, "|>") { // as llama.cpp's converter
 			types[a.ID] = typeControl
 		}
 	}

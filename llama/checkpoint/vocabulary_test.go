@@ -1,4 +1,4 @@
-package hfvocab
+package checkpoint
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ func convert(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := Write(f, dir); err != nil {
+	if err := WriteVocabulary(f, dir); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -155,7 +155,7 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 			dir, files := t.TempDir(), good()
 			change(files)
 			write(t, dir, files)
-			if err := Write(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
+			if err := WriteVocabulary(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -1,0 +1,236 @@
+package checkpoint
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// architecture is how a class of transformers is stored in a GGUF file.
+type architecture struct {
+	name    string            // in general.architecture
+	layer   map[string]string // names in a layer, without .weight or .bias
+	permute bool              // rows of queries and keys are in the order of the halves of a head
+}
+
+// inLayer are the names that most architectures share.
+var inLayer = map[string]string{
+	"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+	"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+	"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+	"mlp.gate":              "ffn_gate_inp",
+	"mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+}
+
+// outside are names of tensors that belong to no layer.
+var outside = map[string]string{"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+// architectures are those that are known, by the class that config.json names.
+var architectures = map[string]architecture{
+	"LlamaForCausalLM":    {name: "llama", layer: inLayer, permute: true},
+	"Qwen2ForCausalLM":    {name: "qwen2", layer: inLayer},
+	"Qwen3ForCausalLM":    {name: "qwen3", layer: inLayer},
+	"Qwen3MoeForCausalLM": {name: "qwen3moe", layer: inLayer},
+	"GptOssForCausalLM": {name: "gpt-oss", layer: with(inLayer, map[string]string{
+		"post_attention_layernorm": "post_attention_norm", "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
+	})},
+}
+
+func with(base, more map[string]string) map[string]string {
+	all := maps.Clone(base)
+	maps.Copy(all, more)
+	return all
+}
+
+func (c *config) architecture() (*architecture, error) {
+	for _, class := range c.Architectures {
+		if a, ok := architectures[class]; ok {
+			return &a, nil
+		}
+	}
+	return nil, fmt.Errorf("architectures %q are not known, only %s; give a GGUF file of the model instead",
+		c.Architectures, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+}
+
+// named is a name of the checkpoint in its parts: model.layers.3.mlp.experts.7.up_proj.weight has
+// layer 3, part mlp.experts.up_proj, expert 7 and kind weight. layer and expert are -1 without one.
+type named struct {
+	layer, expert int
+	part, kind    string
+}
+
+func parse(name string) named {
+	n := named{layer: -1, expert: -1}
+	part, inLayer := strings.CutPrefix(name, "model.layers.")
+	if inLayer {
+		number, rest, _ := strings.Cut(part, ".")
+		if layer, err := strconv.Atoi(number); err == nil {
+			n.layer, part = layer, rest
+		}
+	}
+	if number, rest, ok := strings.Cut(strings.TrimPrefix(part, "mlp.experts."), "."); ok && strings.HasPrefix(part, "mlp.experts.") {
+		if expert, err := strconv.Atoi(number); err == nil {
+			n.expert, part = expert, "mlp.experts."+rest
+		}
+	}
+	n.part, n.kind = part, "weight"
+	for _, kind := range []string{".weight", ".bias", "_bias", "_blocks", "_scales"} {
+		if short, ok := strings.CutSuffix(part, kind); ok {
+			n.part, n.kind = short, kind[1:]
+			break
+		}
+	}
+	return n
+}
+
+// layout lists the tensors of the GGUF file.
+func (a *architecture) layout(c *config, t *tensors, path string) ([]output, error) {
+	l := layout{architecture: a, config: c, experts: map[string][]*stored{}}
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		s := t.byName[name]
+		if err := l.add(parse(name), s, t); err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", s.file.Name(), name, err)
+		}
+	}
+	for name, parts := range l.experts {
+		if len(parts) != c.Experts || slices.Contains(parts, nil) {
+			return nil, fmt.Errorf("%s: tensor %s: not each of %d experts is there", path, name, c.Experts)
+		}
+		o, err := stacked(name, parts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", path, name, err)
+		}
+		l.list = append(l.list, o)
+	}
+	if factors := c.ropeFactors(); factors != nil {
+		l.list = append(l.list, constant("rope_freqs.weight", factors))
+	}
+	slices.SortFunc(l.list, func(x, y output) int { return strings.Compare(x.name, y.name) })
+	return l.list, l.complete(path)
+}
+
+// layout collects the tensors of the file.
+type layout struct {
+	*architecture
+	config  *config
+	list    []output
+	experts map[string][]*stored // matrices that become one, by its name
+}
+
+// add adds what a tensor of the checkpoint becomes.
+func (l *layout) add(n named, s *stored, t *tensors) error {
+	c := l.config
+	if n.layer >= c.Layers || n.layer < -1 || n.expert >= c.Experts || n.expert < -1 {
+		return fmt.Errorf("config.json has %d layers with %d experts", c.Layers, c.Experts)
+	}
+	switch {
+	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"):
+		return nil
+	case n.kind == "scales": // with its blocks
+		return nil
+	case n.part == "mlp.experts.gate_up_proj":
+		return l.split(n, s, t)
+	case n.kind == "blocks":
+		scales := t.byName[strings.TrimSuffix(s.name, "_blocks")+"_scales"]
+		return l.append(mxfp4(l.in(n), s, scales, all))
+	}
+	name := l.in(n)
+	switch {
+	case name == "":
+		return fmt.Errorf("%s has no tensor of that name", l.name)
+	case n.expert >= 0:
+		if l.experts[name] == nil {
+			l.experts[name] = make([]*stored, c.Experts)
+		}
+		l.experts[name][n.expert] = s
+		return nil
+	case l.transposes(n):
+		return l.append(transposed(name, s, all))
+	case l.permute && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj"):
+		heads := c.Heads
+		if n.part == "self_attn.k_proj" {
+			heads = c.KVHeads
+		}
+		return l.append(permuted(name, s, heads))
+	}
+	return l.append(plain(name, s))
+}
+
+func (l *layout) append(o output, err error) error {
+	if err == nil {
+		l.list = append(l.list, o)
+	}
+	return err
+}
+
+// in returns the name in the file, "" for an unknown one.
+func (l *layout) in(n named) string {
+	kind := "." + strings.Replace(n.kind, "blocks", "weight", 1)
+	if n.layer < 0 {
+		if name := outside[n.part]; name != "" {
+			return name + kind
+		}
+		return ""
+	}
+	if name := l.layer[n.part]; name != "" {
+		return fmt.Sprintf("blk.%d.%s%s", n.layer, name, kind)
+	}
+	return ""
+}
+
+// transposes reports whether a matrix of experts has its inputs as rows, as GPT-OSS has them
+// unless they are MXFP4.
+func (l *layout) transposes(n named) bool {
+	return l.name == "gpt-oss" && n.part == "mlp.experts.down_proj" && n.kind == "weight"
+}
+
+// split adds the halves of gate_up_proj: in GPT-OSS its even and odd rows, else the first and the second half.
+func (l *layout) split(n named, s *stored, t *tensors) error {
+	for i, part := range []string{"mlp.experts.gate_proj", "mlp.experts.up_proj"} {
+		half := n
+		half.part = part
+		name, take := l.in(half), halves(i)
+		if l.name == "gpt-oss" {
+			take = everyOther(i)
+		}
+		var err error
+		switch {
+		case n.kind == "blocks":
+			err = l.append(mxfp4(name, s, t.byName[strings.TrimSuffix(s.name, "_blocks")+"_scales"], take))
+		case l.name == "gpt-oss" && n.kind == "weight":
+			err = l.append(transposed(name, s, take))
+		default:
+			err = l.append(taken(name, s, take))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete checks that each layer has the tensors of the first one. llama.cpp names what else is missing.
+func (l *layout) complete(path string) error {
+	have := map[string]bool{}
+	for _, o := range l.list {
+		have[o.name] = true
+	}
+	for _, o := range l.list {
+		rest, first := strings.CutPrefix(o.name, "blk.0.")
+		for i := 1; first && i < l.config.Layers; i++ {
+			if name := fmt.Sprintf("blk.%d.%s", i, rest); !have[name] {
+				return fmt.Errorf("%s: the checkpoint has no tensor for %s", path, name)
+			}
+		}
+	}
+	for _, name := range []string{"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"} {
+		if !have[name] {
+			return fmt.Errorf("%s: the checkpoint has no tensor for %s", filepath.Clean(path), name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Element types of a GGUF file (ggml_type).
+const (
+	ggmlF32   = 0
+	ggmlF16   = 1
+	ggmlBF16  = 30
+	ggmlMXFP4 = 39
+)
+
+var ggmlTypes = map[string]uint32{"F32": ggmlF32, "F16": ggmlF16, "BF16": ggmlBF16}
+
+// Blocks of MXFP4: 32 elements in 16 bytes, and a byte for their scale.
+const (
+	mxfp4Elements = 32
+	mxfp4Bytes    = 16
+)
+
+// output is a tensor of the GGUF file.
+type output struct {
+	name  string
+	kind  uint32
+	shape []int64 // outermost first
+	write func(w io.Writer) error
+}
+
+func (o *output) size() int64 {
+	n := product(o.shape)
+	switch o.kind {
+	case ggmlF32:
+		return 4 * n
+	case ggmlMXFP4:
+		return n / mxfp4Elements * (mxfp4Bytes + 1)
+	}
+	return 2 * n
+}
+
+// keepsType reports whether a tensor of the file has the type of the checkpoint. llama.cpp's
+// converter writes vectors, norms, biases and the experts' router as F32.
+func keepsType(name string, shape []int64) bool {
+	return len(shape) > 1 && !strings.HasSuffix(name, ".bias") &&
+		!strings.HasSuffix(name, "_norm.weight") && !strings.HasSuffix(name, "ffn_gate_inp.weight")
+}
+
+// rearrange makes a tensor of the file from parts of several stored ones that have one shape and type. change
+// turns the bytes of one element of the outermost dimension into those of the result.
+func rearrange(name string, shape []int64, parts []*stored, change func(row []byte) []byte) (output, error) {
+	s := parts[0]
+	kind, known := ggmlTypes[s.dtype]
+	if !known {
+		return output{}, fmt.Errorf("its type is %s; F32, F16, BF16 and GPT-OSS' MXFP4 are known", s.dtype)
+	}
+	widen := func(b []byte) []byte { return b }
+	if !keepsType(name, shape) && kind != ggmlF32 {
+		kind, widen = ggmlF32, wideners[s.dtype]
+	}
+	return output{name: name, kind: kind, shape: shape, write: func(w io.Writer) error {
+		for _, p := range parts {
+			if err := eachRow(p, func(row []byte) error {
+				_, err := w.Write(widen(change(row)))
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, nil
+}
+
+// eachRow reads the elements of the outermost dimension.
+func eachRow(s *stored, f func(row []byte) error) error {
+	row := make([]byte, s.rowSize())
+	for i := range s.shape[0] {
+		if _, err := s.file.ReadAt(row, s.offset+i*s.rowSize()); err != nil {
+			return fmt.Errorf("%s: tensor %s: %w", s.file.Name(), s.name, err)
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var wideners = map[string]func([]byte) []byte{
+	"BF16": func(b []byte) []byte {
+		return widened(b, func(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) })
+	},
+	"F16": func(b []byte) []byte { return widened(b, fromF16) },
+}
+
+func widened(b []byte, value func(uint16) float32) []byte {
+	out := make([]byte, 0, 2*len(b))
+	for i := 0; i < len(b); i += 2 {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(value(binary.LittleEndian.Uint16(b[i:]))))
+	}
+	return out
+}
+
+// fromF16 converts a number of IEEE 754's binary16.
+func fromF16(v uint16) float32 {
+	sign, exponent, fraction := uint32(v>>15)<<31, uint32(v>>10&31), uint32(v&1023)
+	switch exponent {
+	case 0:
+		f := float32(fraction) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	case 31:
+		return math.Float32frombits(sign | 255<<23 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
+
+func same(row []byte) []byte { return row }
+
+// plain is a tensor as it is stored.
+func plain(name string, s *stored) (output, error) {
+	return rearrange(name, s.shape, []*stored{s}, same)
+}
+
+// stacked is one tensor of the matrices of all experts.
+func stacked(name string, parts []*stored) (output, error) {
+	for _, p := range parts {
+		if !slices.Equal(p.shape, parts[0].shape) || p.dtype != parts[0].dtype {
+			return output{}, errors.New("the experts have different shapes or types")
+		}
+	}
+	return rearrange(name, append([]int64{int64(len(parts))}, parts[0].shape...), parts, same)
+}
+
+// permuted has the rows of each head in pairs, one of each half, where rotary positions of llama.cpp
+// turn neighbours and those of transformers turn the halves.
+func permuted(name string, s *stored, heads int) (output, error) {
+	if heads <= 0 || s.shape[0]%int64(2*heads) != 0 {
+		return output{}, fmt.Errorf("%d rows can't be halves of %d heads", s.shape[0], heads)
+	}
+	// One row is a head.
+	byHead := *s
+	size := s.shape[0] / int64(heads)
+	byHead.shape = append([]int64{int64(heads), size}, s.shape[1:]...)
+	row := int(s.rowSize())
+	return rearrange(name, s.shape, []*stored{&byHead}, func(head []byte) []byte {
+		out := make([]byte, 0, len(head))
+		half := len(head) / 2
+		for at := 0; at < half; at += row {
+			out = append(out, head[at:at+row]...)
+			out = append(out, head[half+at:half+at+row]...)
+		}
+		return out
+	})
+}
+
+// choice picks some of n rows: where they begin, their distance, and how many they are.
+type choice func(n int) (first, step, count int)
+
+func all(n int) (int, int, int) { return 0, 1, n }
+
+func halves(i int) choice {
+	return func(n int) (int, int, int) { return i * (n / 2), 1, n / 2 }
+}
+
+func everyOther(i int) choice {
+	return func(n int) (int, int, int) { return i, 2, n / 2 }
+}
+
+// taken has some rows of each expert.
+func taken(name string, s *stored, take choice) (output, error) {
+	if len(s.shape) < 2 || s.shape[1]%2 != 0 {
+		return output{}, fmt.Errorf("its shape is %v", s.shape)
+	}
+	rows := int(s.shape[1])
+	first, step, count := take(rows)
+	shape := slices.Clone(s.shape)
+	shape[1] = int64(count)
+	return rearrange(name, shape, []*stored{s}, func(expert []byte) []byte {
+		size := len(expert) / rows
+		out := make([]byte, 0, count*size)
+		for i := range count {
+			at := (first + i*step) * size
+			out = append(out, expert[at:at+size]...)
+		}
+		return out
+	})
+}
+
+// transposed has some columns of each expert's matrix as rows.
+func transposed(name string, s *stored, take choice) (output, error) {
+	if len(s.shape) != 3 {
+		return output{}, fmt.Errorf("its shape is %v", s.shape)
+	}
+	rows, columns, size := int(s.shape[1]), int(s.shape[2]), int(dtypes[s.dtype])
+	first, step, count := take(columns)
+	return rearrange(name, []int64{s.shape[0], int64(count), int64(rows)}, []*stored{s}, func(expert []byte) []byte {
+		out := make([]byte, 0, count*rows*size)
+		for i := range count {
+			for r := range rows {
+				at := (r*columns + first + i*step) * size
+				out = append(out, expert[at:at+size]...)
+			}
+		}
+		return out
+	})
+}
+
+// constant is a vector that no checkpoint holds.
+func constant(name string, values []float32) output {
+	return output{name: name, kind: ggmlF32, shape: []int64{int64(len(values))}, write: func(w io.Writer) error {
+		return binary.Write(w, binary.LittleEndian, values)
+	}}
+}
+
+// mxfp4 has some rows of each expert. A checkpoint of GPT-OSS has the blocks [expert, row, block, 16]
+// apart from their scales [expert, row, block], and neighbours in the halves of a byte. A block of ggml has
+// its scale first, and in a byte the elements i and i + 16.
+func mxfp4(name string, blocks, scales *stored, take choice) (output, error) {
+	if scales == nil || blocks.dtype != "U8" || scales.dtype != "U8" || len(blocks.shape) != 4 || blocks.shape[3] != mxfp4Bytes ||
+		!slices.Equal(scales.shape, blocks.shape[:3]) {
+		return output{}, errors.New("its blocks and scales are not those of MXFP4")
+	}
+	rows, perRow := int(blocks.shape[1]), int(blocks.shape[2])
+	first, step, count := take(rows)
+	shape := []int64{blocks.shape[0], int64(count), int64(perRow * mxfp4Elements)}
+	return output{name: name, kind: ggmlMXFP4, shape: shape, write: func(w io.Writer) error {
+		scale, expert := make([]byte, scales.rowSize()), int64(0)
+		return eachRow(blocks, func(block []byte) error {
+			if _, err := scales.file.ReadAt(scale, scales.offset+expert*scales.rowSize()); err != nil {
+				return fmt.Errorf("%s: tensor %s: %w", scales.file.Name(), scales.name, err)
+			}
+			expert++
+			out := make([]byte, 0, count*perRow*(mxfp4Bytes+1))
+			for i := range count {
+				for b := range perRow {
+					at := (first+i*step)*perRow + b
+					out = appendMXFP4(append(out, scale[at]), block[at*mxfp4Bytes:(at+1)*mxfp4Bytes])
+				}
+			}
+			_, err := w.Write(out)
+			return err
+		})
+	}}, nil
+}
+
+// appendMXFP4 appends the 32 elements of a block. Element i is in byte i/2 of the checkpoint, the even one in its lower half.
+func appendMXFP4(out, block []byte) []byte {
+	at := func(i int) byte { return block[i/2] >> (4 * (i % 2)) & 15 }
+	for i := range mxfp4Bytes {
+		out = append(out, at(i)|at(i+mxfp4Bytes)<<4)
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+const (
+	singleFile = "model.safetensors"
+	indexFile  = "model.safetensors.index.json"
+
+	maxHeader     = 100 << 20 // as the format says
+	maxDimensions = 4         // of a tensor, as ggml has
+)
+
+// dtypes are the sizes of the element types that a checkpoint may have, in bytes.
+var dtypes = map[string]int64{"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
+
+// stored is a tensor in a file of the checkpoint.
+type stored struct {
+	name   string
+	dtype  string
+	shape  []int64 // outermost first
+	file   *os.File
+	offset int64 // in file
+}
+
+func (s *stored) elements() int64 { return product(s.shape) }
+
+// rowSize is the bytes of one element of the outermost dimension.
+func (s *stored) rowSize() int64 { return product(s.shape[1:]) * dtypes[s.dtype] }
+
+func product(list []int64) int64 {
+	n := int64(1)
+	for _, v := range list {
+		n *= v
+	}
+	return n
+}
+
+// tensors are all of a checkpoint, by name.
+type tensors struct {
+	byName map[string]*stored
+	files  []*os.File
+}
+
+func (t *tensors) close() {
+	for _, f := range t.files {
+		_ = f.Close() // only read
+	}
+}
+
+// openTensors reads the headers of model.safetensors, or of the files that its index names. The
+// format is that of the safetensors library: the length of a JSON header in eight bytes, the
+// header, and the data that its offsets refer to.
+func openTensors(dir string) (*tensors, error) {
+	names := []string{singleFile}
+	var index struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	switch err := readJSON(dir, indexFile, &index); {
+	case err == nil:
+		names = nil
+		for tensor, name := range index.Files {
+			if filepath.Base(name) != name {
+				return nil, fmt.Errorf("%s: tensor %s is in %q, which is not a file of this directory", filepath.Join(dir, indexFile), tensor, name)
+			}
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	t := &tensors{byName: map[string]*stored{}}
+	for _, name := range names {
+		if err := t.open(filepath.Join(dir, name)); err != nil {
+			t.close()
+			return nil, err
+		}
+	}
+	for name := range index.Files {
+		if t.byName[name] == nil {
+			t.close()
+			return nil, fmt.Errorf("%s: tensor %s is not in %s", filepath.Join(dir, indexFile), name, index.Files[name])
+		}
+	}
+	return t, nil
+}
+
+func (t *tensors) open(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, f)
+	bad := func(format string, args ...any) error { return fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)) }
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var size uint64
+	if err := binary.Read(f, binary.LittleEndian, &size); err != nil || size > maxHeader || int64(size) > info.Size()-8 {
+		return bad("it is damaged or cut off: its header does not fit")
+	}
+	text := make([]byte, size)
+	if _, err := f.ReadAt(text, 8); err != nil {
+		return bad("the header: %w", err)
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(text, &header); err != nil {
+		return bad("the header: %w", err)
+	}
+	delete(header, "__metadata__")
+	for name, raw := range header {
+		var h struct {
+			DType   string  `json:"dtype"`
+			Shape   []int64 `json:"shape"`
+			Offsets []int64 `json:"data_offsets"`
+		}
+		if err := json.Unmarshal(raw, &h); err != nil || len(h.Offsets) != 2 {
+			return bad("tensor %s: its entry is not one of safetensors", name)
+		}
+		s := &stored{name: name, dtype: h.DType, shape: h.Shape, file: f, offset: 8 + int64(size) + h.Offsets[0]}
+		if err := s.check(h.Offsets[1]-h.Offsets[0], info.Size()); err != nil {
+			return bad("tensor %s: %w", name, err)
+		}
+		if t.byName[name] != nil {
+			return bad("tensor %s is in another file of the checkpoint, too", name)
+		}
+		t.byName[name] = s
+	}
+	return nil
+}
+
+// check compares the bytes of a tensor with its type and shape, and with the size of its file.
+// Tensors of other types than those of weights are left unread.
+func (s *stored) check(bytes, fileSize int64) error {
+	elements := int64(1)
+	for _, n := range s.shape {
+		if n <= 0 || elements > math.MaxInt64/8/n {
+			return fmt.Errorf("its shape is %v", s.shape)
+		}
+		elements *= n
+	}
+	size, known := dtypes[s.dtype]
+	switch {
+	case s.offset < 8 || bytes < 0 || known && bytes != elements*size:
+		return fmt.Errorf("it has %d bytes for %v of %s", bytes, s.shape, s.dtype)
+	case s.offset > fileSize-bytes:
+		return errors.New("it ends after the file, which is cut off")
+	case len(s.shape) > maxDimensions || len(s.shape) == 0:
+		return fmt.Errorf("it has %d dimensions", len(s.shape))
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
+func IsDirectory(path string) bool { return isFile(filepath.Join(path, "config.json")) }
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Write writes a checkpoint as a GGUF file. dir is a directory of Hugging Face's transformers:
+// config.json, tokenizer.json, generation_config.json, tokenizer_config.json or chat_template.jinja, and
+// model.safetensors or the files of its index. The weights have the types and the bits that
+// they have there. Errors name the file.
+func Write(w io.Writer, dir string) error {
+	configPath := filepath.Join(dir, "config.json")
+	c, err := readConfig(dir)
+	if err != nil {
+		return err
+	}
+	a, err := c.architecture()
+	if err != nil {
+		return fmt.Errorf("%s: %w", configPath, err)
+	}
+	t, err := openTensors(dir)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	list, err := a.layout(c, t, dir)
+	if err != nil {
+		return err
+	}
+
+	g := &gguf{}
+	g.text("general.architecture", a.name)
+	g.text("general.name", filepath.Base(filepath.Clean(dir)))
+	g.uint32("general.quantization_version", 2)
+	g.uint32("general.file_type", fileType(list))
+	if a.name == "gpt-oss" {
+		c.ExpertWidth = c.FeedForward
+		g.uint32(a.name+".attention.sliding_window", c.Window)
+	}
+	if err := c.metadata(g, a.name); err != nil {
+		return fmt.Errorf("%s: %w", configPath, err)
+	}
+	if err := writeVocabulary(g, dir, &c.hyperparameters); err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(w, 1<<20)
+	if err := g.write(buffered, list); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// fileType is llama.cpp's number (llama_ftype) for the type of most weights.
+func fileType(list []output) int {
+	types := map[uint32]int{ggmlF32: 0, ggmlF16: 1, ggmlBF16: 32, ggmlMXFP4: 38}
+	elements := map[uint32]int64{}
+	most := uint32(ggmlF32)
+	for _, o := range list {
+		elements[o.kind] += product(o.shape)
+		if elements[o.kind] > elements[most] {
+			most = o.kind
+		}
+	}
+	return types[most]
+}
+
+// Open returns a checkpoint as a GGUF file in memory, whose name is a path that this process can
+// open. The weights are in memory once: llama.cpp maps the file. Close frees it once nobody else has the path
+// open.
+func Open(dir string) (*os.File, error) {
+	return inMemory(func(w io.Writer) error { return Write(w, dir) })
+}
+
+// OpenAdapter is Open for an adapter of base.
+func OpenAdapter(dir string, base Base) (*os.File, error) {
+	return inMemory(func(w io.Writer) error { return WriteAdapter(w, dir, base) })
+}
+
+func inMemory(write func(io.Writer) error) (*os.File, error) {
+	fd, err := unix.MemfdCreate("checkpoint.gguf", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err := write(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,247 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama"
+)
+
+var update = flag.Bool("update", false, "write testdata/tensors.golden with what the converter of llama.cpp writes")
+
+const golden = "testdata/tensors.golden"
+
+// converter is the variable with the path of a Python that has torch and transformers. make nightly sets it.
+const converter = "AGENTD_CONVERTER_PYTHON"
+
+// adapters are LoRA adapters of fixtures, by the name of theirs.
+func writeFixtureAdapter(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, map[string]any{"adapter_config.json": object{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "base"}})
+	shapes := map[string][]int64{}
+	for i := range fixtureLayers {
+		at := fmt.Sprintf("base_model.model.model.layers.%d.", i)
+		for name, size := range map[string][2]int64{"self_attn.q_proj": {64, 64}, "self_attn.k_proj": {64, 32}, "mlp.down_proj": {96, 64}} {
+			shapes[at+name+".lora_A.weight"], shapes[at+name+".lora_B.weight"] = []int64{4, size[0]}, []int64{size[1], 4}
+		}
+	}
+	writeTensors(t, filepath.Join(dir, adapterFile), shapes, func(string) string { return "F32" })
+}
+
+// summary lists the tensors of a GGUF file: type, shape, and the digest of the data.
+func summary(t *testing.T, name string, data []byte) (lines []string) {
+	t.Helper()
+	for _, o := range readTensors(t, data) {
+		sum := sha256.Sum256(o.data)
+		lines = append(lines, fmt.Sprintf("%s %s type %d shape %v sha256 %x", name, o.name, o.kind, o.shape, sum[:8]))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// TestTensorsAreThoseOfTheConverter of llama.cpp, in each bit. The golden file is what the
+// converter wrote; with a Python that has torch and transformers the test runs it again.
+func TestTensorsAreThoseOfTheConverter(t *testing.T) {
+	parent, python := t.TempDir(), os.Getenv(converter)
+	var ours, theirs []string
+	run := func(name, pre, dir string, base ...string) {
+		if python == "" {
+			return
+		}
+		out := filepath.Join(parent, name+".gguf")
+		source, err := filepath.Abs("../../third_party/llama.cpp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), python, append([]string{"testdata/reference.py", source, pre, dir, out}, base...)...)
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs = append(theirs, summary(t, name, data)...)
+	}
+	for _, f := range fixtures() {
+		dir := f.write(t, parent)
+		var b bytes.Buffer
+		if err := Write(&b, dir); err != nil {
+			t.Fatal(err)
+		}
+		ours = append(ours, summary(t, f.name, b.Bytes())...)
+		run(f.name, f.pre, dir)
+		base, ok := map[string]Base{"llama-f32": {"llama", 4, 2}, "qwen2-bf16": {"qwen2", 4, 2}}[f.name]
+		if !ok {
+			continue
+		}
+		adapter := dir + "-lora"
+		writeFixtureAdapter(t, adapter)
+		b.Reset()
+		if err := WriteAdapter(&b, adapter, base); err != nil {
+			t.Fatal(err)
+		}
+		ours = append(ours, summary(t, f.name+"-lora", b.Bytes())...)
+		run(f.name+"-lora", f.pre, adapter, dir)
+	}
+	if *update && python != "" {
+		if err := os.WriteFile(golden, []byte(strings.Join(theirs, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, got := range map[string][]string{"ours": ours, "the converter's now": theirs} {
+		if text := strings.Join(got, "\n") + "\n"; text != string(want) && (python != "" || what == "ours") {
+			t.Errorf("%s differ from %s:\n%s", what, golden, text)
+		}
+	}
+}
+
+// TestCheckpointsLoad in llama.cpp, each with its vocabulary.
+func TestCheckpointsLoad(t *testing.T) {
+	for _, f := range fixtures() {
+		t.Run(f.name, func(t *testing.T) {
+			file, err := Open(f.write(t, t.TempDir()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			m, err := llama.New(file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Free()
+			if n := m.Vocab().Size(); n != fixtureVocab {
+				t.Errorf("%d tokens, want %d", n, fixtureVocab)
+			}
+			if !m.Vocab().IsEOG(256) || !m.Vocab().IsControl(259) || m.Vocab().IsControl(258) {
+				t.Error("tokens have other kinds than in the checkpoint")
+			}
+		})
+	}
+}
+
+func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
+	cut := func(name string, n int64) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Truncate(filepath.Join(dir, name), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	change := func(key string, value any) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			var c object
+			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+			if err != nil || json.Unmarshal(text, &c) != nil {
+				t.Fatal(err)
+			}
+			c[key] = value
+			write(t, dir, map[string]any{"config.json": c})
+		}
+	}
+	const third = "model-00003-of-00003.safetensors"
+	for name, test := range map[string]struct {
+		damage func(*testing.T, string)
+		want   []string
+	}{
+		"no config":           {remove("config.json"), []string{"config.json"}},
+		"no tokenizer":        {remove("tokenizer.json"), []string{"tokenizer.json"}},
+		"no part of three":    {remove(third), []string{third}},
+		"a part is cut off":   {cut(third, 20000), []string{third, "cut off"}},
+		"an empty part":       {cut(third, 0), []string{third, "damaged"}},
+		"another class":       {change("architectures", []string{"MambaForCausalLM"}), []string{"config.json", "MambaForCausalLM", "GGUF"}},
+		"more layers":         {change("num_hidden_layers", 3), []string{"no tensor for blk.2."}},
+		"fewer layers":        {change("num_hidden_layers", 1), []string{"model.layers.1.", "1 layers"}},
+		"no heads":            {change("num_attention_heads", 0), []string{"0 heads"}},
+		"unknown rope":        {change("rope_scaling", object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
+		"text instead of one": {func(t *testing.T, dir string) { t.Helper(); write(t, dir, map[string]any{"config.json": "{"}) }, []string{"config.json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fixtures()[1]
+			dir := f.write(t, t.TempDir())
+			test.damage(t, dir)
+			err := Write(new(bytes.Buffer), dir)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownAdapterIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		config object
+		base   Base
+		want   string
+	}{
+		"another method": {object{"peft_type": "IA3"}, Base{"llama", 4, 2}, "IA3"},
+		"DoRA":           {object{"peft_type": "LORA", "use_dora": true}, Base{"llama", 4, 2}, "use_dora"},
+		"whole modules":  {object{"peft_type": "LORA", "modules_to_save": []string{"lm_head"}}, Base{"llama", 4, 2}, "modules_to_save"},
+		"another model":  {object{"peft_type": "LORA", "lora_alpha": 8}, Base{"mamba", 4, 2}, "mamba"},
+		"other heads":    {object{"peft_type": "LORA", "lora_alpha": 8}, Base{"llama", 5, 5}, "heads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFixtureAdapter(t, dir)
+			write(t, dir, map[string]any{"adapter_config.json": test.config})
+			if err := WriteAdapter(new(bytes.Buffer), dir, test.base); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func FuzzTensors(f *testing.F) {
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Add([]byte("\x40\x00\x00\x00\x00\x00\x00\x00" + `{"model.norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}      0000`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, singleFile), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list, err := openTensors(dir)
+		if err != nil {
+			return
+		}
+		defer list.close()
+		for _, s := range list.byName {
+			if _, known := dtypes[s.dtype]; !known {
+				continue
+			}
+			if err := eachRow(s, func([]byte) error { return nil }); err != nil {
+				t.Errorf("an accepted tensor can't be read: %v", err)
+			}
+		}
+	})
+}
