@@ -38,5 +38,6 @@ func (a *Agent) correct(in *inputRun) {
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
 	in.complete(&in.out[0], turn, d, in.change(d, a.format.ResetsState()))
+	in.forget(&in.out[0]) // a correction is text
 	in.repeatFirst(1)
 }

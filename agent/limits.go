@@ -44,6 +44,9 @@ const (
 	outputBytes = 2 << 10
 	answerBytes = 16
 
+	// maxChain bounds the tokens that a memory holds, far beyond most contexts.
+	maxChain = 1 << 18
+
 	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets and schemas of answers:
 	// keys, and catalogCopies times their JSON for texts. Grammars are several times as large as
 	// keys.

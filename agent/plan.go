@@ -32,6 +32,7 @@ type inputRun struct {
 	// Run sets the others.
 	catalog    *format.Catalog
 	version    string // of the weights, if returns asks for it
+	continues  bool   // the prompt goes on with the tokens of the memory
 	out        []protocol.AgentOutput
 	request    generation.Request // its Prompt is set by generate
 	prompt     *format.Prompt     // nil if nothing is to be generated
@@ -170,7 +171,7 @@ func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 		History: history[first:], First: first, Turns: in.memory.State.Turns,
 		Author: in.author(), Instruction: in.input.Instruction.Content,
 		Rules: in.memory.Rules, Summary: in.memory.Summary,
-		Attributes: in.input.Attributes, RawTools: in.input.Tools, Catalog: in.catalog,
+		Attributes: in.input.Attributes, RawTools: in.input.Tools, Catalog: in.catalog, FindTurn: in.returns.tokenIDs,
 	}
 }
 

@@ -264,7 +264,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 
 // render sets the prompt of an input and the request for its candidates.
 func (a *Agent) render(requestID string, in *inputRun) *failure {
-	prompt, err := a.format.Render(in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
+	prompt, err := a.rendered(in)
 	if err != nil {
 		return &failure{CodeModelError, ComponentCommander, err}
 	}
@@ -291,6 +291,17 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	}
 	in.prompt, in.request = prompt, generation.Request{Params: params}
 	return nil
+}
+
+// rendered is the prompt of an input. One that asks for token ids goes on with the tokens of its memory, unless
+// the oldest messages are hidden.
+func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
+	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
+	p, err := a.format.Render(input)
+	if err == nil && input.FindTurn && input.First == 0 {
+		p = a.continued(in, p)
+	}
+	return p, err
 }
 
 // sampling is the sampling of an input.
@@ -390,6 +401,7 @@ func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *in
 		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
 		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+		a.remember(in, out, &decision, c)
 		differs = a.differs(ctx, in, out, step, c)
 	}
 	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, differs))

@@ -50,7 +50,10 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 // traced makes the steps tell of their tokens what the input asks for. prompt is that of the
 // generation.
 func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
-	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt}
+	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt, from: "text"}
+	if in.continues {
+		s.trace.from = "tokens"
+	}
 	return s
 }
 

@@ -52,6 +52,7 @@ func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
 // Estimates of the bytes that a token takes in a step.
 const (
 	bytesOfID    = 7
+	bytesInChain = 6 // of the memory
 	bytesOfScore = 40
 	bytesOfText  = 3 // of the prompt for each token; short, so that the estimate is high
 )
@@ -59,7 +60,7 @@ const (
 // bytes estimates what a candidate returns for a prompt and an answer.
 func (w wanted) bytes(promptText, answer int) (n int) {
 	if w.tokenIDs {
-		n += (promptText/bytesOfText + answer) * bytesOfID
+		n += (promptText/bytesOfText + answer) * (bytesOfID + bytesInChain)
 	}
 	if w.logprobs {
 		n += answer * bytesOfScore
@@ -93,6 +94,7 @@ type tokenTrace struct {
 	version string // of the weights, "" if it is not known
 	adapter Adapter
 	prompt  []generation.Token
+	from    string // what the prompt was made of: "text", or "tokens" of the memory and new text
 }
 
 // append appends the members of a completion to the object of its generation. differs is
@@ -101,7 +103,7 @@ type tokenTrace struct {
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
 	b = t.appendWeights(b)
 	if t.tokenIDs {
-		b = append(b, `,"prompt_token_ids":`...)
+		b = append(append(append(b, `,"prompt_from":"`...), t.from...), `","prompt_token_ids":`...)
 		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })
 		b = append(b, `,"token_ids":`...)
 		ids := answerIDs(c)
@@ -189,12 +191,12 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	if len(out.Output.ToolCalls) > 0 {
 		input.Instruction.Type = protocol.InstructionEnv
 	}
-	next := inputRun{input: &input, catalog: in.catalog}
+	next := inputRun{input: &input, catalog: in.catalog, returns: in.returns}
 	var problems protocol.Problems
 	if next.memory, problems = memory.Parse(input.Memory, a.format.StateKey()); len(problems) > 0 {
 		return 0
 	}
-	rendered, err := a.format.Render(next.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
+	rendered, err := a.rendered(&next)
 	if err != nil {
 		return 0
 	}
@@ -236,7 +238,7 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	return at
 }
 
-// bytesOfTrace estimates what a step returns of its tokens.
+// bytesOfTrace estimates what a step and the memory return of its tokens.
 func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
 	return in.returns.bytes(len(p.Text), answer)
 }

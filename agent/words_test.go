@@ -60,6 +60,9 @@ func (w *words) Find(piece string) (generation.Token, bool) {
 func (w *words) AddBOS() bool          { return false }
 func (w *words) BOS() generation.Token { return -1 }
 func (w *words) LongestPiece() int     { return 1 << 20 }
+func (w *words) Size() int             { return 0 } // it grows
+
+func (w *words) Detokenize(ids []generation.Token, _ bool) string { return textOf(ids) }
 
 // segmentsOf returns the segments of a prompt, with adjacent plain ones joined.
 func segmentsOf(prompt []generation.Token) (segments []format.Segment) {

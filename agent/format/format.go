@@ -43,6 +43,8 @@ const (
 type Segment struct {
 	Text    string
 	Special bool
+	// Tokens stand in place of those of Text; nil: there are none. Segments are compared, slices can't be.
+	Tokens *[]generation.Token
 }
 
 // ModelAPI is the part of a loaded model that a format uses.
@@ -89,7 +91,9 @@ type Input struct {
 	// Summarize asks for a summary of the history in place of the next step. The
 	// prompt begins as the one for the next step does, so that the prefix cache has
 	// it; the instruction is left out.
-	Summarize  bool
+	Summarize bool
+	// FindTurn asks for Prompt.LastTurn.
+	FindTurn   bool
 	Attributes protocol.Raw
 	RawTools   []protocol.Raw
 	Catalog    *Catalog
@@ -101,6 +105,32 @@ type Prompt struct {
 	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
+	// LastTurn is the number of bytes of Text up to the end of the last turn of the model, before
+	// what closes it. 0: there is none, or it can't be told.
+	LastTurn int
+}
+
+// After is a prompt whose text up to the end of the model's last turn is replaced: by text, which
+// has these tokens. ended: they have the token that closes the turn, too.
+func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prompt {
+	next := &Prompt{Messages: p.Messages, Tools: p.Tools, Segments: []Segment{{Text: text, Tokens: &tokens}}}
+	at := 0
+	var b strings.Builder
+	b.WriteString(text)
+	for _, s := range p.Segments {
+		from := p.LastTurn - at
+		at += len(s.Text)
+		if from >= len(s.Text) {
+			continue
+		}
+		if s.Text = s.Text[max(from, 0):]; ended && from >= 0 && s.Special {
+			continue
+		}
+		b.WriteString(s.Text)
+		next.Segments = append(next.Segments, s)
+	}
+	next.Text = b.String()
+	return next
 }
 
 // Decision is a parsed answer of a model.

@@ -159,7 +159,8 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 // it calls.
 func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
 	if len(m.calls) == 0 || m.content != "" {
-		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "<|end|>")
+		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "")
+		b.endTurn("<|end|>")
 	}
 	if len(m.calls) == 0 {
 		return ""
@@ -175,7 +176,7 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	}
 	b.block("<|start|>assistant to=", "functions."+caller, "<|channel|>commentary json<|message|>")
 	b.text = rawjson.AppendSpaced(b.text, arguments)
-	b.markup("<|call|>")
+	b.endTurn("<|call|>")
 	return caller
 }
 

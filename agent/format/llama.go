@@ -155,6 +155,8 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 			b.text = appendResult(b.text, m)
 		case roleAssistant:
 			f.renderAssistant(b, m)
+			b.endTurn(llamaTurnEnd)
+			continue
 		}
 		b.markup(llamaTurnEnd)
 	}

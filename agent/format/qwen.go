@@ -265,7 +265,7 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		}
 		q.renderCall(b, &m.calls[j].Call)
 	}
-	b.markup("<|im_end|>\n")
+	b.endTurn("<|im_end|>\n")
 }
 
 func (q *qwen) renderCall(b *builder, call *tools.Call) {

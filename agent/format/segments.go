@@ -75,6 +75,7 @@ type builder struct {
 	split   *splitter
 	text    []byte
 	special [][2]int // spans of special tokens
+	turn    int      // end of the model's last turn
 }
 
 // newBuilder returns a builder with room for the text of a catalog and of messages.
@@ -103,6 +104,12 @@ func (b *builder) block(open, text, end string) {
 	b.markup(end)
 }
 
+// endTurn ends a turn of the model.
+func (b *builder) endTurn(end string) {
+	b.turn = len(b.text)
+	b.markup(end)
+}
+
 // plain appends text of others.
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 
@@ -121,5 +128,5 @@ func (b *builder) prompt() *Prompt {
 	if at < len(text) {
 		segments = append(segments, Segment{Text: text[at:]})
 	}
-	return &Prompt{Text: text, Segments: segments}
+	return &Prompt{Text: text, Segments: segments, LastTurn: b.turn}
 }

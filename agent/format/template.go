@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -160,8 +161,23 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
+// turnMark ends the last turn of the model while a prompt is rendered. Texts that have it themselves get
+// no LastTurn.
+const turnMark = "\uF8FE\uF8FF\uF8FE"
+
 func (t *template) Render(in *Input) (*Prompt, error) {
-	return t.render(in, t.messages(in))
+	p, err := t.render(in, t.messages(in, ""))
+	if err != nil || !in.FindTurn || strings.Contains(p.Text, turnMark) {
+		return p, err
+	}
+	marked, err := t.render(in, t.messages(in, turnMark))
+	if err != nil {
+		return p, nil //nolint:nilerr // the prompt is whole without the place
+	}
+	if at := strings.LastIndex(marked.Text, turnMark); at > 0 && marked.Text[:at]+marked.Text[at+len(turnMark):] == p.Text {
+		p.LastTurn = at
+	}
+	return p, nil
 }
 
 // RenderChat gives the template the messages. Calls and results are texts of them.
@@ -223,8 +239,8 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 	return p, nil
 }
 
-// messages are the chat messages of an input.
-func (t *template) messages(in *Input) protocol.Raw {
+// messages are the chat messages of an input. mark ends the last one of the model.
+func (t *template) messages(in *Input, mark string) protocol.Raw {
 	list := make([]message, 0, len(in.History)+2)
 	if !t.made {
 		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
@@ -246,6 +262,12 @@ func (t *template) messages(in *Input) protocol.Raw {
 			continue
 		}
 		add(entry.Author, entry.Content)
+	}
+	for i := range slices.Backward(list) {
+		if list[i].role == roleAssistant {
+			list[i].content += mark
+			break
+		}
 	}
 	if in.Summarize {
 		list = append(list, summaryMessage())

@@ -29,6 +29,9 @@ var authors = map[string]Author{
 	"MODEL": Model, "ASSISTANT": Model,
 }
 
+// TokensKey is the member of memory with the tokens of a conversation, which package agent reads and writes.
+const TokensKey = "_tokens"
+
 // MaxEntries bounds the entries of a history and the rules of a memory, far beyond any context. A
 // parsed empty entry takes a hundred times the memory of its JSON.
 const MaxEntries = 1 << 17
@@ -52,6 +55,8 @@ type Memory struct {
 	Rules   []string // memory_list: persistent rules
 	Summary string
 	State   State
+	// Tokens is the member TokensKey, nil when absent.
+	Tokens protocol.Raw
 
 	raw     protocol.Raw
 	history protocol.Raw // nil when absent or null
@@ -72,6 +77,8 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 			continue // counts as absent
 		}
 		switch name {
+		case TokensKey:
+			m.Tokens = v
 		case "history":
 			m.history = v
 			problems.AddAll(m.readHistory())

@@ -29,6 +29,9 @@ func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	}
 	out := protocol.SetMember(m.raw, "history", append(history, ']'))
 	out = protocol.SetMember(out, "summary", rawjson.AppendString(nil, summary))
+	if m.Tokens != nil {
+		out = protocol.DeleteMember(out, TokensKey)
+	}
 	for _, key := range stateKeys {
 		state, _ := protocol.Get(m.raw, key)
 		if state.Kind() != '{' {

@@ -4,6 +4,8 @@ package tokens
 import (
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,6 +27,10 @@ type Vocabulary interface {
 	BOS() generation.Token
 	// LongestPiece returns the most bytes that one token stands for, at least 1.
 	LongestPiece() int
+	// Size is the number of tokens.
+	Size() int
+	// Detokenize returns the text of tokens, with special the texts of special ones, too.
+	Detokenize(tokens []generation.Token, special bool) string
 }
 
 // Tokenizer makes tokens of a prompt's segments: those of llama.cpp for the whole text, with
@@ -33,6 +39,9 @@ type Tokenizer struct {
 	vocab Vocabulary
 	slots chan struct{} // bounds the OS threads that native calls occupy
 	cache tokenCache
+
+	idOnce sync.Once
+	id     string
 }
 
 // New makes a tokenizer for a vocabulary.
@@ -57,12 +66,16 @@ func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]ge
 		return err
 	}
 	for _, segment := range segments {
-		if !segment.Special {
+		if !segment.Special && segment.Tokens == nil {
 			plain += segment.Text // few: formats join adjacent text
 			continue
 		}
 		if err := flush(); err != nil {
 			return nil, err
+		}
+		if segment.Tokens != nil {
+			prompt = append(prompt, *segment.Tokens...)
+			continue
 		}
 		if id, ok := t.vocab.Find(segment.Text); ok {
 			prompt = append(prompt, id)
@@ -82,6 +95,28 @@ func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]ge
 		prompt = append([]generation.Token{bos}, prompt...)
 	}
 	return prompt, nil
+}
+
+// Text returns the text of tokens, and false if one of them is not of the vocabulary.
+func (t *Tokenizer) Text(tokens []generation.Token) (string, bool) {
+	for _, id := range tokens {
+		if id < 0 || int(id) >= t.vocab.Size() {
+			return "", false
+		}
+	}
+	return t.vocab.Detokenize(tokens, true), true
+}
+
+// VocabularyID names the vocabulary by a hash of the texts of all tokens.
+func (t *Tokenizer) VocabularyID() string {
+	t.idOnce.Do(func() {
+		h := sha256.New()
+		for id := range t.vocab.Size() {
+			_, _ = h.Write(append([]byte(t.vocab.Detokenize([]generation.Token{generation.Token(id)}, true)), 0)) // a hash never fails
+		}
+		t.id = hex.EncodeToString(h.Sum(nil)[:8])
+	})
+	return t.id
 }
 
 // AtLeast returns a lower bound of a prompt's tokens without tokenizing it, which takes minutes

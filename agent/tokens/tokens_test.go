@@ -44,6 +44,9 @@ func (v *fakeVocab) Find(piece string) (generation.Token, bool) {
 func (v *fakeVocab) AddBOS() bool          { return v.bos }
 func (v *fakeVocab) BOS() generation.Token { return fakeBOS }
 func (v *fakeVocab) LongestPiece() int     { return 1 }
+func (v *fakeVocab) Size() int             { return int(fakeSpecial) + 1 }
+
+func (v *fakeVocab) Detokenize(ids []generation.Token, _ bool) string { return fmt.Sprint(ids) }
 
 func TestBOSIsAddedOnce(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -60,6 +60,15 @@ func (kit) Find(piece string) (generation.Token, bool) {
 func (kit) AddBOS() bool          { return false }
 func (kit) BOS() generation.Token { return -1 }
 func (kit) LongestPiece() int     { return len("</tool_response>") }
+func (kit) Size() int             { return byteTokens + len(Specials) }
+
+func (kit) Detokenize(tokens []generation.Token, _ bool) string {
+	var b strings.Builder
+	for _, p := range Pieces(tokens) {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
 
 // Pieces returns the text of a prompt's tokens, with special tokens by themselves.
 func Pieces(prompt []generation.Token) (pieces []format.Segment) {

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+
+	"agentd/agent/format"
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// chain is the member memory.TokensKey: the prompt of a conversation's last turn with the answer, as tokens. The
+// next prompt begins with exactly these, whatever the format would make of the decision. It is for
+// inputs that ask for token ids, since a trainer needs prompts that only grow.
+type chain struct {
+	Vocabulary string `json:"vocabulary"` // see [tokens.Tokenizer.VocabularyID]
+	Of         string `json:"of"`         // hash of what the tokens show
+	Ended      bool   `json:"ended"`      // they end with the token that ended the answer
+	IDs        string `json:"ids"`        // 32 bits each, little-endian, in base64
+}
+
+// continued is a prompt that goes on with the tokens in the memory, or the prompt itself where there are none for
+// this history, these tools and this vocabulary.
+func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
+	var c chain
+	if in.memory.Tokens == nil || p.LastTurn == 0 || json.Unmarshal(in.memory.Tokens, &c) != nil ||
+		c.Vocabulary != a.tokenizer.VocabularyID() || c.Of != in.shown(in.memory.History) {
+		return p
+	}
+	raw, err := base64.StdEncoding.DecodeString(c.IDs)
+	if err != nil || len(raw) == 0 || len(raw)%4 != 0 {
+		return p
+	}
+	ids := make([]generation.Token, len(raw)/4)
+	for i := range ids {
+		ids[i] = generation.Token(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	text, known := a.tokenizer.Text(ids)
+	if !known {
+		return p
+	}
+	in.continues = true
+	return p.After(text, ids, c.Ended)
+}
+
+// remember puts the tokens of a turn into the memory after it, or takes old ones out.
+func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Decision, c *generation.Completion) {
+	if !in.returns.tokenIDs || len(in.request.Prompt)+len(c.Tokens) >= maxChain {
+		in.forget(out)
+		return
+	}
+	history := append(in.memory.History[:len(in.memory.History):len(in.memory.History)],
+		memory.Entry{Author: in.author(), Content: in.input.Instruction.Content},
+		memory.Entry{Author: memory.Model, Content: string(memory.AppendDecision(nil, d.Say, d.Calls))})
+	var raw []byte
+	for _, ids := range [][]generation.Token{in.request.Prompt, answerIDs(c)} {
+		for _, id := range ids {
+			raw = binary.LittleEndian.AppendUint32(raw, uint32(id))
+		}
+	}
+	text, err := json.Marshal(chain{
+		Vocabulary: a.tokenizer.VocabularyID(), Of: in.shown(history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
+	})
+	if err == nil { // texts and a bool can't fail
+		out.Memory = protocol.SetMember(out.Memory, memory.TokensKey, text)
+	}
+}
+
+// forget takes tokens that are not of the last turn out of a candidate's memory.
+func (in *inputRun) forget(out *protocol.AgentOutput) {
+	if in.memory.Tokens != nil {
+		out.Memory = protocol.DeleteMember(out.Memory, memory.TokensKey)
+	}
+}
+
+// shown is a hash of what a prompt shows besides the newest instruction: tools, robots, rules, summary and history.
+func (in *inputRun) shown(history []memory.Entry) string {
+	h := sha256.New()
+	add(h, string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes))))
+	for _, rule := range in.memory.Rules {
+		add(h, rule)
+	}
+	add(h, in.memory.Summary)
+	for i := range history {
+		add(h, string(history[i].Author))
+		add(h, history[i].Content)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// add adds a text and where it ends.
+func add(h hash.Hash, text string) {
+	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text)))) // a hash never fails
+	_, _ = h.Write([]byte(text))
+}
