@@ -10,10 +10,10 @@ import (
 
 func TestSyntaxRules(t *testing.T) {
 	// at is a row whose problem stands at offset bytes from the start of marker.
-	at := func(name, body, marker string, offset int) rule {
-		return rule{name, body, problems(fmt.Sprintf("json_invalid body[%d]", strings.Index(body, marker)+offset))}
+	at := func(name, body, marker string, offset int) row {
+		return row{name, body, problems(fmt.Sprintf("json_invalid body[%d]", strings.Index(body, marker)+offset))}
 	}
-	checkRules(t, DecodeAgentRequest, []rule{
+	checkRules(t, DecodeAgentRequest, []row{
 		{"empty body", ``, problems("missing body")},
 		{"only whitespace", " \n\t", problems("missing body")},
 		{"not JSON", `hello`, problems("json_invalid body[0]")},
