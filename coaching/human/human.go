@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -100,7 +101,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 		if held {
 			failures = 0
 		}
-		// A proxy that answers at once has no endpoint behind it.
+		// A proxy that answers at once has no endpoint.
 		everSent = everSent || held || sent && !isBusy(err)
 		failures++
 		if !everSent && failures >= MaxFirstFailures || failures >= MaxFailures {
@@ -129,13 +130,10 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	switch {
 	case res.StatusCode == http.StatusOK:
 		answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-		switch {
-		case err != nil:
-			err = egress.Cause(err)
-		case len(answer) > maxAnswer:
+		if err == nil && len(answer) > maxAnswer {
 			err = egress.ErrTooLarge
 		}
-		return answer, wrote.Load(), err
+		return answer, wrote.Load(), egress.Cause(err)
 	case temporary(res.StatusCode):
 		return nil, wrote.Load(), &busyError{res.StatusCode, retryAfter(res)}
 	case res.StatusCode == http.StatusConflict:
@@ -235,9 +233,5 @@ func (c *Coach) said(res *http.Response) string {
 
 // clean is an endpoint's text on one line, clipped and without keys.
 func (c *Coach) clean(s string) string {
-	s = strings.Join(strings.Fields(c.keys.Text(strings.ToValidUTF8(s, "?"))), " ")
-	if r := []rune(s); len(r) > maxDetail {
-		return string(r[:maxDetail]) + "…"
-	}
-	return s
+	return quote.Line(c.keys.Text(strings.ToValidUTF8(s, "?")), maxDetail)
 }

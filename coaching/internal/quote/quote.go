@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -73,6 +74,17 @@ func (q Quoter) ErrorText(err error) string {
 
 // OneLine replaces each run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Line is a text on one line, without control characters and clipped to limit characters.
+func Line(s string, limit int) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return s
+}
 
 // Cut is at most the first n bytes of s, never a part of a character.
 func Cut(s string, n int) string {
