@@ -93,7 +93,7 @@ func TestForeignTextStaysInsideItsFence(t *testing.T) {
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	req := newRequest("r", "c")
 	req.RequestID = strings.Repeat("é", maxLogSpan) // longer than a decoder takes, as names in a trajectory may be
-	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
+	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM, true)
 	for range 100 {
 		l.answer(backend.Answer{Text: strings.Repeat("x", 2*maxLogBlock)}, nil)
 	}

@@ -49,9 +49,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 // answer asks the coaches and makes the response. One that no coach gave is not kept,
 // so that the same request may ask again.
 func (r *request) answer(ctx context.Context) (answer, error) {
-	if r.session.record.Config.CaptureLogs {
-		r.log = newLogbook(r.session.redactor, r.entered, r.req, r.provider)
-	}
+	r.log = newLogbook(r.session.redactor, r.entered, r.req, r.provider, r.session.record.Config.CaptureLogs)
 	reply, err := r.ask(ctx)
 	if err != nil {
 		return answer{}, err
@@ -75,7 +73,7 @@ type request struct {
 	req      *protocol.SpecializedCoachingRequest
 	id       string
 	prepared *repair.Case // nil until a coach needs it
-	log      *logbook     // nil if the session wants no logs
+	log      *logbook
 
 	provider string // of the response: the session's unless a person decided
 	entered  time.Time
@@ -154,7 +152,7 @@ func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
 	if given.status != protocol.CoachingCorrected {
 		res.Reason = reason
 	}
-	if r.log != nil {
+	if !r.log.off {
 		content := r.log.verdict(res, reason, r.service.opts.Now().Sub(r.entered))
 		res.Logs = []protocol.CoachingLog{{CoachingType: r.req.Kind, Content: content}}
 	}
