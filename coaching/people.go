@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"agentd/coaching/egress"
 	"agentd/coaching/human"
@@ -26,9 +27,9 @@ const (
 
 // policy is where connections for these people may go: to their endpoint, which the
 // operator chose and which so may have a private address. The error is about an
-// endpoint that is no such URL.
+// endpoint that is not such a URL.
 func (p People) policy() (*egress.Policy, error) {
-	if p.When != PeopleFirst && p.When != PeopleFailed {
+	if !slices.Contains([]string{"", PeopleFirst, PeopleFailed}, p.When) {
 		return nil, fmt.Errorf("people can be asked %s or %s, not %q", PeopleFirst, PeopleFailed, p.When)
 	}
 	return egress.PolicyFor(p.Endpoint)
@@ -36,9 +37,6 @@ func (p People) policy() (*egress.Policy, error) {
 
 // Check returns what is wrong with the endpoint, nil if nothing is.
 func (p People) Check() error {
-	if p.When == "" {
-		p.When = PeopleFirst
-	}
 	_, err := p.policy()
 	return err
 }

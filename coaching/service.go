@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -145,7 +147,7 @@ func (s *Service) forget(id uuid.UUID) {
 // began to close after the lookup, perhaps before sess was made. Then nobody else would
 // release it.
 func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
-	rec, err := s.opts.Store.Get(ctx, sess.runID)
+	rec, err := s.opts.Store.Get(ctx, sess.record.RunID)
 	if err != nil {
 		return false, err
 	}
@@ -268,10 +270,7 @@ func (s *Service) begin() bool {
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	sessions := make([]*session, 0, len(s.sessions))
-	for _, sess := range s.sessions {
-		sessions = append(sessions, sess)
-	}
+	sessions := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
 	s.stopAlive()
 	for _, sess := range sessions {
