@@ -163,7 +163,7 @@ func (h *Headers) read(d *decoder) {
 		case !ok:
 		case isJSONType(name, value):
 			return // has no effect, so it is no part of the effective configuration
-		case !isHeaderName(name):
+		case !IsHeaderName(name):
 			d.problem(TypeValue, "must be a header name: letters, digits and !#$%&'*+-.^_`|~")
 		case !isHeaderValue(value):
 			d.problem(TypeValue, "must be a header value: one line without control characters")
@@ -190,7 +190,8 @@ func isJSONType(name, value string) bool {
 	return err == nil && media == "application/json"
 }
 
-func isHeaderName(s string) bool {
+// IsHeaderName reports whether a text can be the name of an HTTP header.
+func IsHeaderName(s string) bool {
 	return s != "" && !slices.ContainsFunc([]byte(s), func(c byte) bool {
 		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		return !alphanumeric && !slices.Contains([]byte("!#$%&'*+-.^_`|~"), c)

@@ -56,7 +56,7 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 	}
 	return &Client{
 		http: &http.Client{
-			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base.Done()},
+			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base},
 			// The guard already makes redirects errors.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return ErrRedirect },
 		},

@@ -17,7 +17,7 @@ var hopByHop = []string{
 	"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect",
 }
 
-// ownHeaders are set by this server. With Host a client could address another host behind
+// ownHeaders are set by this server. With Host a client could address another host of
 // the same endpoint.
 var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-encoding"}
 
@@ -30,7 +30,7 @@ var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata
 func (p *Policy) CheckHeader(name string) error {
 	n := folded(name)
 	switch {
-	case !isToken(name):
+	case !protocol.IsHeaderName(name):
 		return &ForbiddenError{What: "header", Why: "must have a name of letters, digits and !#$%&'*+-.^_`|~"}
 	case n == "content-type":
 		return &ForbiddenError{What: "header " + name, Why: "is application/json, which the server sends itself; leave it out"}
@@ -49,13 +49,6 @@ func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name
 func isHopByHop(name string) bool {
 	n := folded(name)
 	return slices.Contains(hopByHop, n) || strings.HasPrefix(n, "proxy-")
-}
-
-// isToken reports whether s can be a header's name.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
 }
 
 // CheckConfig checks the endpoints and headers of a session and their numbers. The error

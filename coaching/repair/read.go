@@ -3,6 +3,7 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/tools"
@@ -153,13 +154,7 @@ func (c *Case) WithoutModel() (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	var there []*Point
-	points := c.Points()
-	for i := range points {
-		if c.AtTarget(&points[i]) {
-			there = append(there, &points[i])
-		}
-	}
+	there := slices.DeleteFunc(slices.Clone(c.Points()), func(p *Point) bool { return !c.AtTarget(p) })
 	if len(there) == 0 {
 		return nil, errors.New("no reinjection point is at the target step")
 	}

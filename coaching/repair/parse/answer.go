@@ -35,7 +35,7 @@ type Answer struct {
 // text around it, or nearly JSON. Leading thoughts are skipped. The error tells the
 // model what to write instead. keys are taken out of errors.
 func ModelAnswer(text string, keys quote.Quoter) (*Answer, error) {
-	text = behindThoughts(text)
+	text = afterThoughts(text)
 	if err := checkThoughts(text); err != nil {
 		return nil, err
 	}
