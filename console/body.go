@@ -13,6 +13,60 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// handler handles a request and returns its answer; nil is 204.
+type handler func(g *gin.Context) (any, error)
+
+// handle makes a handler of gin's.
+func (c *Console) handle(h handler) gin.HandlerFunc {
+	return func(g *gin.Context) {
+		answer, err := h(g)
+		var body []byte
+		if err == nil && answer != nil {
+			// A panic's text may have invalid UTF-8. Texts of agents were checked.
+			body, err = json.Marshal(answer, jsontext.AllowInvalidUTF8(true))
+		}
+		switch {
+		case err != nil:
+			c.fail(g, err)
+		case answer == nil:
+			g.Status(http.StatusNoContent)
+			g.Writer.WriteHeaderNow()
+		default:
+			c.sent(g, transfer.SendJSON(g, http.StatusOK, body))
+		}
+	}
+}
+
+// change is the handler of a change to the task that a path names.
+func change[B any, P bodyOf[B]](c *Console, do func(seq uint64, body P) (any, error)) gin.HandlerFunc {
+	return c.handle(func(g *gin.Context) (any, error) {
+		seq, err := seqOf(g.Param("id"))
+		body := P(new(B))
+		if err == nil {
+			err = c.read(g, body)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return do(seq, body)
+	})
+}
+
+// about is the handler of a question about a task, or its answer, that needs its view.
+func about[B any, P bodyOf[B]](c *Console, do func(g *gin.Context, t *task, s *taskView, body P) (any, error)) gin.HandlerFunc {
+	return c.handle(func(g *gin.Context) (any, error) {
+		t, s, err := c.load(g)
+		body := P(new(B))
+		if err == nil {
+			err = c.read(g, body)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return do(g, t, s, body)
+	})
+}
+
 // jsonBody refuses a body whose headers declare something other than JSON.
 func (c *Console) jsonBody(g *gin.Context) {
 	if err := transfer.Declared(g.Request); err != nil {
@@ -59,18 +113,20 @@ func bodyFailure(err error) error {
 // body is a body of the people's API. It validates itself.
 type body interface{ check() error }
 
-// read reads a body of the people's API into b. It answers an invalid request itself.
-func (c *Console) read(g *gin.Context, b body) bool {
+// bodyOf is a pointer to a body.
+type bodyOf[B any] interface {
+	*B
+	body
+}
+
+// read reads a body of the people's API into b.
+func (c *Console) read(g *gin.Context, b body) error {
 	raw, share, err := c.readBody(g, maxPeopleBody)
-	if err == nil {
-		defer share.Release()
-		err = decode(raw, b)
-	}
 	if err != nil {
-		c.fail(g, err)
-		return false
+		return err
 	}
-	return true
+	defer share.Release()
+	return decode(raw, b)
 }
 
 // decode parses JSON as strictly as package protocol.
@@ -82,33 +138,11 @@ func decode(raw []byte, b body) error {
 	return b.check()
 }
 
-// writeJSON sends a complete answer.
-func (c *Console) writeJSON(g *gin.Context, status int, v any) {
-	// A panic's text may have invalid UTF-8. Texts of agents were checked.
-	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		c.fail(g, err)
-		return
-	}
-	c.writeBytes(g, status, body)
-}
-
-// writeBytes sends JSON.
-func (c *Console) writeBytes(g *gin.Context, status int, body []byte) {
-	c.sent(g, transfer.SendJSON(g, status, body))
-}
-
 // sent logs an answer whose client did not read it.
 func (c *Console) sent(g *gin.Context, err error) {
 	if err != nil {
 		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
 	}
-}
-
-// empty answers 204.
-func (c *Console) empty(g *gin.Context) {
-	g.Status(http.StatusNoContent)
-	g.Writer.WriteHeaderNow()
 }
 
 // fail answers the request with the reason in err and ends its handling.
