@@ -38,10 +38,10 @@ func (c *Console) handle(h handler) gin.HandlerFunc {
 }
 
 // change is the handler of a change to the task that a path names.
-func change[B any, P bodyOf[B]](c *Console, do func(seq uint64, body P) (any, error)) gin.HandlerFunc {
+func change[B any](c *Console, do func(seq uint64, body *B) (any, error)) gin.HandlerFunc {
 	return c.handle(func(g *gin.Context) (any, error) {
 		seq, err := seqOf(g.Param("id"))
-		body := P(new(B))
+		body := new(B)
 		if err == nil {
 			err = c.read(g, body)
 		}
@@ -53,10 +53,10 @@ func change[B any, P bodyOf[B]](c *Console, do func(seq uint64, body P) (any, er
 }
 
 // about is the handler of a question about a task, or its answer, that needs its view.
-func about[B any, P bodyOf[B]](c *Console, do func(g *gin.Context, t *task, s *taskView, body P) (any, error)) gin.HandlerFunc {
+func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body *B) (any, error)) gin.HandlerFunc {
 	return c.handle(func(g *gin.Context) (any, error) {
 		t, s, err := c.load(g)
-		body := P(new(B))
+		body := new(B)
 		if err == nil {
 			err = c.read(g, body)
 		}
@@ -77,7 +77,7 @@ func (c *Console) jsonBody(g *gin.Context) {
 // readBody reads a body to its end. What the request holds counts in share, which is to be released
 // when the request has ended.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
-	share = c.memory.Share()
+	share = c.opts.Memory.Share()
 	body, err = transfer.ReadBody(g, limit, share)
 	if err == nil {
 		err = share.Add(int64(len(body)) * bodyCopies)
@@ -110,17 +110,11 @@ func bodyFailure(err error) error {
 	return errClientGone
 }
 
-// body is a body of the people's API. It validates itself.
-type body interface{ check() error }
-
-// bodyOf is a pointer to a body.
-type bodyOf[B any] interface {
-	*B
-	body
-}
+// checked is a body of the people's API with rules of its own.
+type checked interface{ check() error }
 
 // read reads a body of the people's API into b.
-func (c *Console) read(g *gin.Context, b body) error {
+func (c *Console) read(g *gin.Context, b any) error {
 	raw, share, err := c.readBody(g, maxPeopleBody)
 	if err != nil {
 		return err
@@ -130,12 +124,15 @@ func (c *Console) read(g *gin.Context, b body) error {
 }
 
 // decode parses JSON as strictly as package protocol.
-func decode(raw []byte, b body) error {
+func decode(raw []byte, b any) error {
 	var problems protocol.Problems
 	if errors.As(protocol.Unmarshal(raw, b, json.RejectUnknownMembers(true)), &problems) {
 		return invalid(problems...)
 	}
-	return b.check()
+	if c, ok := b.(checked); ok {
+		return c.check()
+	}
+	return nil
 }
 
 // sent logs an answer whose client did not read it.

@@ -27,9 +27,9 @@ type Options struct {
 	Path string
 	// Store is the URL of a database that several consoles share, in place of Path.
 	Store string
-	// Agent answers requests for candidates; nil: there are no candidates.
+	// Agent answers requests for candidates; nil: no candidates.
 	Agent *client.Client
-	// Tokens are those that people log in with; none: no login.
+	// Tokens are what people log in with; none: no login.
 	Tokens []string
 	// PublicHosts are the host names of the page, beside localhost and IP addresses.
 	PublicHosts []string
@@ -62,8 +62,7 @@ type Console struct {
 	views  *viewCache
 	auth   *authenticator
 	page   *page
-	memory *budget.Budget // of requests
-	asking chan struct{}  // bounds concurrent requests to the agent server
+	asking chan struct{} // bounds concurrent requests to the agent server
 	router *gin.Engine
 	http   *http.Server
 	end    context.CancelCauseFunc
@@ -102,7 +101,7 @@ func Open(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := o.openStore()
+	s, err := openStore(o.Path, o.Store, o.clock, false, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,6 @@ func Open(o Options) (*Console, error) {
 		views:  newViewCache(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
-		memory: o.Memory,
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,
@@ -137,16 +135,12 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
-// openStore opens the database or the file.
-func (o *Options) openStore() (store, error) {
-	if o.Store != "" {
-		return openDatabase(o.Store, o.Log)
+// openStore opens the database at a URL or, if that is "", the file at a path.
+func openStore(path, url string, clock func() time.Time, toRead bool, log zerolog.Logger) (store, error) {
+	if url != "" {
+		return openDatabase(url, log)
 	}
-	s, err := openFile(o.Path, o.clock)
-	if err != nil {
-		return nil, err // not an interface of a nil pointer
-	}
-	return s, nil
+	return openFile(path, clock, toRead)
 }
 
 // clock is the time as tasks have it.

@@ -225,7 +225,7 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 	}
 	var body []byte
 	err := c.store.view(func(x txn) (err error) {
-		body, err = x.request(seq)
+		body, err = x.part(partRequest, seq)
 		return err
 	})
 	if err != nil {
