@@ -1,8 +1,8 @@
 // One task: its head, its timeline, and the editor in which a person corrects it.
 
 import { api } from "./api.js";
-import { createClaim } from "./claim.js";
-import { createComposer } from "./composer.js";
+import { Claim } from "./claim.js";
+import { Composer } from "./composer.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
@@ -28,10 +28,7 @@ class Task {
   #head = h("div", { class: "task-head" });
   #status = h("div", { class: "claim-state" });
   #workplace = h("div", { class: "workplace" });
-  #me;
-  #needName;
-  #back;
-  #next;
+  #options;
   #claim;
   #keeper;
   #detail = null; // as loaded; null until then
@@ -43,14 +40,11 @@ class Task {
   #taking = false;
   #ended = false;
 
-  constructor(id, { me, needName, back, next }) {
+  constructor(id, options) {
     this.id = id;
-    this.#me = me;
-    this.#needName = needName;
-    this.#back = back;
-    this.#next = next;
-    this.#claim = createClaim(id, {
-      seconds: me.claim_seconds ?? 120,
+    this.#options = options;
+    this.#claim = new Claim(id, {
+      seconds: options.me.claim_seconds ?? 120,
       onchange: (state, reason) => this.#claimChanged(state, reason),
       ontask: (task) => { this.#task = task; this.#drawHead(); },
     });
@@ -64,7 +58,7 @@ class Task {
     try {
       this.#detail = await api.task(this.id);
     } catch (error) {
-      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#back }));
+      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#options.back }));
       return;
     }
     if (this.#ended) return;
@@ -100,7 +94,7 @@ class Task {
   }
 
   #drawHead() {
-    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#back }));
+    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#options.back }));
   }
 
   // drawEditor shows the state of the claim, with the reason of a refusal, and the composer
@@ -125,8 +119,8 @@ class Task {
 
   #startComposer() {
     const work = this.#work;
-    this.#composer = createComposer({
-      detail: this.#detail, work, canAsk: this.#me.agent === true,
+    this.#composer = new Composer({
+      detail: this.#detail, work, canAsk: this.#options.me.agent === true,
       onchange: () => this.#keeper.save(work),
       onpoint: (point) => this.#timeline.pick(point),
       send: (content) => this.#answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
@@ -157,13 +151,13 @@ class Task {
 
   #doneView() {
     const copy = this.#task.state === "withdrawn" && this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
-    return doneView(this.#task, this.#detail, { copy, next: this.#next });
+    return doneView(this.#task, this.#detail, { copy, next: this.#options.next });
   }
 
   // take claims the task for the person.
   async take() {
     if (!this.#detail || !this.#isOpen || this.#claim.state === "mine" || this.#taking) return;
-    if (!(await this.#needName())) return;
+    if (!(await this.#options.needName())) return;
     const wroteOn = this.#claim.state === "lost"; // then the person wants what this page has
     this.#taking = true; // no edits until the newest draft is loaded
     try {
