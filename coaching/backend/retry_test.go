@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -145,7 +146,7 @@ func TestCancelledCallerEndsTries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, b := Retry{Max: 5, Timeout: time.Hour}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
+			r, b := Retry{Max: 5, Timeout: time.Hour, Rand: rand.Float64, Now: time.Now, OnAttempt: func(Attempt) {}}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
 			arrange(&r, b, cancel)
 			r.OnAttempt = func(a Attempt) {
 				if b.do != nil && !errors.Is(a.Err, context.Canceled) {

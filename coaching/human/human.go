@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -29,14 +28,12 @@ type Options struct {
 	Backoff    time.Duration // the wait after the first failure, then doubled; 0: DefaultBackoff
 	MaxBackoff time.Duration // the longest wait; 0: DefaultMaxBackoff
 
-	// Log gets every failure after which the task is posted again. It may be nil. The
-	// goroutine that asks calls it.
-	Log func(Failure)
-
-	// Sleep waits, or returns an error once ctx has ended. Ask needs it.
+	// Ask needs the rest. Log gets every failure after which the task is posted again, from
+	// the goroutine that asks. Sleep waits, or returns an error once ctx has ended.
+	Log   func(Failure)
 	Sleep func(ctx context.Context, d time.Duration) error
-	Rand  func() float64   // in [0,1); nil: math/rand
-	Now   func() time.Time // nil: time.Now
+	Rand  func() float64 // in [0,1)
+	Now   func() time.Time
 }
 
 // Failure is one interrupted wait.
@@ -61,15 +58,6 @@ type Coach struct {
 func New(endpoint string, client *egress.Client, o Options) *Coach {
 	o.Backoff = cmp.Or(max(o.Backoff, 0), DefaultBackoff)
 	o.MaxBackoff = cmp.Or(max(o.MaxBackoff, 0), DefaultMaxBackoff)
-	if o.Log == nil {
-		o.Log = func(Failure) {}
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Float64
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	return &Coach{
 		endpoint: endpoint,
 		shown:    egress.SafeURL(endpoint),
