@@ -95,7 +95,7 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// peopleSkipped tells why the people at an endpoint were not asked.
+// peopleSkipped writes why the people at an endpoint were not asked.
 func (l *logbook) peopleSkipped(endpoint string, err error) {
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
 	l.line("Not asked: %s\n", l.code(err.Error()))

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// People are those whom the server's operator lets coach every session, beside the
+// People coach every session on behalf of the server's operator, beside the
 // session's own backends. A session of provider human has its own people, who are
 // asked alone.
 type People struct {
@@ -41,14 +41,14 @@ func (p People) Check() error {
 	return err
 }
 
-// people is the coach behind an endpoint where people work. Its tasks outlive callers
+// people is the coach of an endpoint where people work. Its tasks outlive callers
 // that lose their connection. The session's lock guards tasks and undelivered.
 type people struct {
 	session  *session
 	endpoint string
 	human    *human.Coach
 	breaker  *breaker // nil for a session's own people, who are asked alone
-	behind   bool     // asked after the models
+	last     bool     // asked after the models
 
 	tasks       map[string]*personTask
 	undelivered []string // IDs of tasks whose answer nobody took yet, oldest first
@@ -64,7 +64,7 @@ func (s *session) newPeople(endpoint string, client *egress.Client, o Options) *
 
 // wait posts the request to the people, or joins its task, and waits.
 func (p *people) wait(ctx context.Context, r *request) (reply, error) {
-	if p.behind && p.session.open.Err() != nil {
+	if p.last && p.session.open.Err() != nil {
 		return reply{}, errSessionClosing
 	}
 	ctx, cancel := p.session.within(ctx)

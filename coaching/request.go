@@ -65,7 +65,7 @@ func (r *request) taskID() string {
 	return uuid.NewSHA1(r.session.record.ID, content[:]).String()
 }
 
-// request is one coaching request on its way to its response.
+// request is one coaching request until its response.
 type request struct {
 	service  *Service
 	session  *session
@@ -93,8 +93,8 @@ func (r *request) repair() *repair.Case {
 // quotes are clipped, and a key cut in two would not be recognised any more.
 func (r *request) redacted() *repair.Case { return r.repair().Redacted(r.session.redactor) }
 
-// ask asks the session's coaches in turn until one of them decides. The error is that
-// of a caller who left, or a *FullError.
+// ask asks the session's coaches in turn until one of them decides. The error is the
+// context's of a caller who left, or a *FullError.
 func (r *request) ask(ctx context.Context) (reply, error) {
 	if len(r.req.ReinjectionPoints) == 0 {
 		return abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
@@ -119,7 +119,7 @@ func (r *request) ask(ctx context.Context) (reply, error) {
 	return all, nil
 }
 
-// both is the reply of coaches that gave no correction and of those asked next.
+// both joins the reply of coaches without a correction with the next coach's.
 func (r *request) both(first, next reply) reply {
 	next.byPerson = next.byPerson || first.byPerson
 	if next.status == protocol.CoachingCorrected {

@@ -178,7 +178,7 @@ func (s *Service) newSession(rec Record) (*session, error) {
 		sess.own = s.people.NewClient(clientOptions)
 		sess.people = sess.newPeople(s.opts.People.Endpoint, sess.own, s.opts)
 		sess.people.breaker = s.breaker
-		if sess.people.behind = s.opts.People.When == PeopleFailed; sess.people.behind {
+		if sess.people.last = s.opts.People.When == PeopleFailed; sess.people.last {
 			sess.coaches = append(sess.coaches, sess.people)
 		} else {
 			sess.coaches = []coach{sess.people, sess.models}

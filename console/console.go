@@ -154,7 +154,7 @@ func (c *Console) Serve(l net.Listener) error {
 	})
 }
 
-// Shutdown stops taking requests, tells waiting agents to post again, ends
+// Shutdown stops taking requests, answers waiting agents that they should post again, ends
 // event streams and waits for the rest until ctx ends.
 func (c *Console) Shutdown(ctx context.Context) error {
 	c.end(errStopping)

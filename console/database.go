@@ -50,8 +50,8 @@ func (s *database) view(f func(txn) error) error {
 	return s.do(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
 }
 
-// update makes transactions of all consoles wait for each other, as those of a file do. There
-// are as many as people make.
+// update makes transactions of all consoles wait for each other, as in a file. There are
+// only as many as people make.
 func (s *database) update(f func(txn) error) error {
 	return s.do(pgx.TxOptions{}, func(x txn) error {
 		d := x.(*databaseTxn)
@@ -116,7 +116,7 @@ func (x *databaseTxn) create(t *task, request []byte) error {
 	return x.put(t)
 }
 
-// put tells other consoles, unless nothing has changed but the draft.
+// put notifies other consoles, unless nothing has changed but the draft.
 func (x *databaseTxn) put(t *task) error {
 	raw, err := json.Marshal(t)
 	if err != nil {

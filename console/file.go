@@ -127,7 +127,7 @@ type fileTxn struct {
 
 func (x *fileTxn) now() time.Time { return x.clock() }
 
-// present has nobody to tell.
+// present has no other consoles to inform.
 func (x *fileTxn) present([]uint64) error { return nil }
 
 func (x *fileTxn) create(t *task, request []byte) error {

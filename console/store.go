@@ -15,7 +15,7 @@ type store interface {
 	view(f func(txn) error) error
 	// update runs f in an exclusive transaction, which is rolled back if f returns an error.
 	update(f func(txn) error) error
-	// changes receives after another console has changed tasks; nil: there is no other one.
+	// changes receives after another console has changed tasks; nil: no other one.
 	changes() <-chan struct{}
 	close() error
 }
@@ -40,7 +40,7 @@ type txn interface {
 	part(of string, seq uint64) ([]byte, error)
 	// putDraft stores a draft. nil removes it.
 	putDraft(seq uint64, draft []byte) error
-	// present tells other consoles that agents wait for these tasks.
+	// present records for other consoles that agents wait for these tasks.
 	present(seqs []uint64) error
 }
 

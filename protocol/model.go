@@ -132,7 +132,7 @@ func (r *rule) parse(tag string) (f field) {
 	return f
 }
 
-// presence tells which fields of a model the JSON had, and which of them had no problem.
+// presence says which fields of a model the JSON had, and which of them had no problem.
 type presence struct {
 	fields      fields
 	seen, sound uint32 // bits of indexes into fields

@@ -131,7 +131,7 @@ func (b *CoachingBackend) readOther(d *decoder, _ string) {
 func (b *CoachingBackend) check(problem report, p presence) {
 	switch {
 	case b.Type == BackendLocal:
-		b.Endpoint = "" // has no effect, so it is no part of the effective configuration
+		b.Endpoint = "" // has no effect, so it is not in the effective configuration
 	case b.Type == "":
 	case !p.has("endpoint"):
 		problem(TypeMissing, `field "endpoint" is required; only type "local" needs none`, "endpoint")
@@ -162,7 +162,7 @@ func (h *Headers) read(d *decoder) {
 		switch {
 		case !ok:
 		case isJSONType(name, value):
-			return // has no effect, so it is no part of the effective configuration
+			return // has no effect, so it is not in the effective configuration
 		case !IsHeaderName(name):
 			d.problem(TypeValue, "must be a header name: letters, digits and !#$%&'*+-.^_`|~")
 		case !isHeaderValue(value):

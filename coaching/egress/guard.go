@@ -79,7 +79,7 @@ func (g *guard) checkAnswer(res *http.Response) error {
 	return nil
 }
 
-// explain turns errors of the transport into those of this package.
+// explain turns errors of the transport into errors of this package.
 func (g *guard) explain(err error) error {
 	if g.closed.Err() != nil {
 		return ErrClosed
@@ -96,7 +96,7 @@ func (g *guard) explain(err error) error {
 	return err
 }
 
-// guardedBody is a body whose errors are those of this package. It fails when it exceeds its limit.
+// guardedBody is a body with errors of this package. It fails when it exceeds its limit.
 type guardedBody struct {
 	io.ReadCloser
 	guard *guard

@@ -52,7 +52,7 @@ func isHopByHop(name string) bool {
 }
 
 // CheckConfig checks the endpoints and headers of a session and their numbers. The error
-// is protocol.Problems, located like those of the configuration's decoder.
+// is protocol.Problems, located as by the configuration's decoder.
 func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	var ps protocol.Problems
 	report := func(err error, loc ...any) {

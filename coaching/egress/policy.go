@@ -126,7 +126,7 @@ func (p *Policy) vouches(name string) bool {
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// allowWith tells in messages how to allow a host or an address.
+// allowWith says in messages how to allow a host or an address.
 func (p *Policy) allowWith(entry string) string {
 	return "(" + cmp.Or(p.option, "allow") + " " + entry + ")"
 }

@@ -44,7 +44,7 @@ type Failure struct {
 	Wait time.Duration // until the task is posted again
 }
 
-// Coach asks the people behind one endpoint. It is safe for concurrent use.
+// Coach asks the people at one endpoint. It is safe for concurrent use.
 type Coach struct {
 	endpoint string
 	shown    string // the endpoint for messages

@@ -68,7 +68,7 @@ func (s *Store) Changes() <-chan struct{} { return s.db.Changes() }
 // renew while the database was down, so all leases hold for a while after its start.
 const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > now())`
 
-// do runs a transaction. Its errors are those of the store, or of a caller who left.
+// do runs a transaction. Its errors are the store's, or the context's of a caller who left.
 func (s *Store) do(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
 	return failed(ctx, s.db.Do(ctx, pgx.TxOptions{}, f))
 }
@@ -186,7 +186,7 @@ func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	})
 }
 
-// mark runs a statement that marks sessions as closing, and tells all servers. It needs no
+// mark runs a statement that marks sessions as closing, and notifies all servers. It needs no
 // key, so a session whose key is lost can be closed.
 func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coaching.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {

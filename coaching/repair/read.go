@@ -23,8 +23,8 @@ const (
 	maxProposalSets  = 8
 )
 
-// Read reads a model's answer; see [parse.ModelAnswer]. The error tells the model what
-// to write instead.
+// Read reads a model's answer; see [parse.ModelAnswer]. The error says what the
+// model should write instead.
 func (c *Case) Read(text string) (*Verdict, error) {
 	a, err := parse.ModelAnswer(text, c.Quoter)
 	if err != nil {

@@ -81,7 +81,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("agent server answered %d %s: %s", e.Status, http.StatusText(e.Status), said)
 }
 
-// Health returns the server's health. A server that loads or drains is no error.
+// Health returns the server's health. A server that loads or drains is not an error.
 func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
 	body, err := c.call(ctx, http.MethodGet, "/health", nil, http.StatusOK, http.StatusServiceUnavailable)
 	if err != nil {

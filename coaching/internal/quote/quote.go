@@ -23,7 +23,7 @@ type Redactor interface {
 // key would not be recognised later.
 type Quoter struct{ Keys Redactor } // nil hides nothing
 
-// Head is the beginning of a text without keys. whole tells that nothing is missing.
+// Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	if q.Keys != nil {
 		s, whole = q.Keys.Head(s, limit)

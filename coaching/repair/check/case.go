@@ -89,7 +89,7 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 }
 
 // Redacted is the same case with keys taken out of errors and reasons. Decisions stay
-// as they are. The coach itself is told errors of the original case, since a hidden
+// as they are. The coach itself gets errors of the original case, since a hidden
 // text may be a name that it has to write.
 func (c *Case) Redacted(keys quote.Redactor) *Case {
 	redacted := *c
@@ -107,7 +107,7 @@ func (c *Case) Redacted(keys quote.Redactor) *Case {
 // Points are the reinjection points in the order of the request.
 func (c *Case) Points() []*Point { return c.points }
 
-// TargetFirst returns all points, those of the target step first.
+// TargetFirst returns all points, first the target step's.
 func (c *Case) TargetFirst() []*Point {
 	at := slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return !c.AtTarget(p) })
 	return append(at, slices.DeleteFunc(slices.Clone(c.points), c.AtTarget)...)

@@ -14,7 +14,7 @@ const schemaName = "coaching_answer"
 
 // portableSchema is the answer's schema in the subset that every endpoint supports. All
 // properties are required and no others allowed. Each tool's call has the tool's name and
-// arguments. Arguments that the subset can't express are a string of JSON. So are those of
+// arguments. Arguments that the subset can't express are a string of JSON. So are the arguments of
 // all tools if the schema would become larger than limit bytes. The rest of an abandoned
 // answer is ignored.
 func portableSchema(points []*check.Point, limit int) protocol.Raw {
