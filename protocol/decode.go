@@ -62,12 +62,9 @@ func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read
 			return zero, 0, err
 		}
 	}
-	text, bound, at := compact(body, maxDepth)
-	switch bound {
-	case boundDepth:
-		return zero, 0, Problems{depthProblem(maxDepth, at)}
-	case boundMembers:
-		return zero, 0, Problems{membersProblem(at)}
+	text, err := compact(body, maxDepth)
+	if err != nil {
+		return zero, 0, err
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -392,12 +389,15 @@ func (d *decoder) push(s step) { d.path = append(d.path, s) }
 func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
 
 // unquote returns the text of a valid JSON string.
-func unquote(raw Raw) string {
+func unquote(raw Raw) string { return string(unescaped(raw)) }
+
+// unescaped is unquote without a copy, if the string has no escapes.
+func unescaped(raw Raw) []byte {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
+		return inner
 	}
 	text, _ := jsontext.AppendUnquote(nil, raw)
-	return string(text)
+	return text
 }
 
 // oneOf lists the allowed strings: "a", "b" or "c".

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"math"
 	"reflect"
 	"slices"
@@ -148,10 +147,7 @@ func (fs fields) bit(name string) uint32 {
 
 // index returns the position of the field with the name in the JSON string raw, or -1.
 func (fs fields) index(raw Raw) int {
-	name := []byte(raw[1 : len(raw)-1])
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name = []byte(unquote(raw))
-	}
+	name := unescaped(raw)
 	for i := range fs {
 		if string(name) == fs[i].name {
 			return i
