@@ -17,14 +17,14 @@ import (
 // Texts of others stand in code spans and fences only. They can neither pass for a part
 // of the log nor make a viewer load something.
 type logbook struct {
-	redactor *egress.Redactor
-	b        strings.Builder
-	full     bool // nothing more is written
-	off      bool // nobody wants the log
+	quote.Quoter
+	b    strings.Builder
+	full bool // nothing more is written
+	off  bool // nobody wants the log
 }
 
 func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *logbook {
-	l := &logbook{redactor: redactor, full: !wanted, off: !wanted}
+	l := &logbook{Quoter: quote.Quoter{Keys: redactor}, full: !wanted, off: !wanted}
 	l.line("# Coaching: %s\n", req.Kind)
 	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)
 	l.line("- Received %s", now.UTC().Format(time.RFC3339))
@@ -119,8 +119,7 @@ func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 
 // verdict ends the log and returns it.
 func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
-	var end logbook // not bounded, since a log without its result is useless
-	end.redactor = l.redactor
+	end := logbook{Quoter: l.Quoter} // not bounded, since a log without its result is useless
 	end.line("\n## Result: %s\n", res.Status)
 	if why != "" {
 		end.block("text", why)
@@ -166,9 +165,9 @@ func (l *logbook) head(text string, limit int) string {
 	if l.off {
 		return ""
 	}
-	head, whole := l.redactor.Head(text, limit)
+	head, whole := l.Head(text, limit)
 	if whole {
-		return clip(head, limit)
+		return head
 	}
 	return more(head, len(text))
 }

@@ -8,37 +8,22 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// Redactor takes keys out of texts, as *egress.Redactor does.
-type Redactor interface {
-	// Text is a text without keys.
-	Text(s string) string
-	// Head is the beginning of Text(s), without half a key at its end; whole tells
-	// that it is all of it, which may be longer than limit.
-	Head(s string, limit int) (head string, whole bool)
-}
+	"agentd/coaching/egress"
+)
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
 // key would not be recognised later.
-type Quoter struct{ Keys Redactor } // nil hides nothing
+type Quoter struct{ Keys *egress.Redactor } // nil hides nothing
 
 // Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
-	if q.Keys != nil {
-		s, whole = q.Keys.Head(s, limit)
-		return Cut(s, limit), whole && len(s) <= limit
-	}
-	return Cut(s, limit), len(s) <= limit
+	s, whole = q.Keys.Head(s, limit)
+	return Cut(s, limit), whole && len(s) <= limit
 }
 
 // Clip is [Clip] of a text without keys.
-func (q Quoter) Clip(s string, n int) string {
-	if q.Keys != nil {
-		s = q.Keys.Text(s)
-	}
-	return Clip(s, n)
-}
+func (q Quoter) Clip(s string, n int) string { return Clip(q.Keys.Text(s), n) }
 
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {

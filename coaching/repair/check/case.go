@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/tools"
+	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
@@ -91,7 +92,7 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 // Redacted is the same case with keys taken out of errors and reasons. Decisions stay
 // as they are. The coach itself gets errors of the original case, since a hidden
 // text may be a name that it has to write.
-func (c *Case) Redacted(keys quote.Redactor) *Case {
+func (c *Case) Redacted(keys *egress.Redactor) *Case {
 	redacted := *c
 	redacted.Keys = keys
 	redacted.points = make([]*Point, len(c.points))
