@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,9 +55,8 @@ func isHopByHop(name string) bool {
 func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	var ps protocol.Problems
 	report := func(err error, loc ...any) {
-		var f *ForbiddenError
-		if errors.As(err, &f) {
-			ps = append(ps, protocol.NewProblem(protocol.TypeValue, f.Error(), loc...))
+		if err != nil {
+			ps.Add(protocol.NewProblem(protocol.TypeValue, err.Error(), loc...))
 		}
 	}
 	if cfg.Endpoint != "" {
@@ -68,10 +66,8 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("has %d backends; a session may have at most %d", n, MaxBackends), "backends")}
 	}
-	size := 0
-	list := isList(cfg.Backends)
-	for i := range cfg.Backends {
-		b := &cfg.Backends[i]
+	size, list := 0, isList(cfg.Backends)
+	for i, b := range cfg.Backends {
 		var at any = b.Name
 		if list {
 			at = i
@@ -81,26 +77,26 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 		}
 		seen := make(map[string]bool, len(b.Headers))
 		for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
-			report(p.CheckHeader(name), "backends", at, "headers", name)
+			header := func(err error) { report(err, "backends", at, "headers", name) }
+			header(p.CheckHeader(name))
 			value := len(b.Headers[name])
 			if size += len(name) + value; value > maxHeaderValue {
-				report(&ForbiddenError{"header " + name, fmt.Sprintf("has a value of %d bytes; at most %d are allowed", value, maxHeaderValue)}, "backends", at, "headers", name)
+				header(&ForbiddenError{"header " + name, fmt.Sprintf("has a value of %d bytes; at most %d are allowed", value, maxHeaderValue)})
 			}
-			if n := strings.ToLower(name); seen[n] {
-				report(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"}, "backends", at, "headers", name)
-			} else {
-				seen[n] = true
+			if seen[strings.ToLower(name)] {
+				header(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"})
 			}
+			seen[strings.ToLower(name)] = true
 		}
 	}
 	if size > MaxHeaders {
-		ps = append(ps, protocol.NewProblem(protocol.TypeTooLong,
+		ps.Add(protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("have headers of %d bytes together; at most %d are allowed", size, MaxHeaders), "backends"))
 	}
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps[:min(len(ps), protocol.MaxProblems)]
+	return ps
 }
 
 // isList reports whether backends came as a list, whose elements are named by index. An

@@ -24,6 +24,7 @@ export function createTask(id, options) {
 const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
 
 class Task {
+  composer = null; // while the person works on the task
   element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
   #head = h("div", { class: "task-head" });
   #status = h("div", { class: "claim-state" });
@@ -34,7 +35,6 @@ class Task {
   #detail = null; // as loaded; null until then
   #task = null; // its newest summary
   #work = null;
-  #composer = null;
   #timeline = null;
   #loss = ""; // why the claim was lost
   #taking = false;
@@ -50,7 +50,7 @@ class Task {
     });
     this.#keeper = createKeeper(id, {
       claim: this.#claim,
-      onstate: (state) => this.#composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
+      onstate: (state) => this.composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
     });
   }
 
@@ -79,8 +79,8 @@ class Task {
   get #isOpen() { return isOpen(this.#task); }
 
   #pointPicked(point) {
-    if (this.#composer) {
-      this.#composer.choose(point);
+    if (this.composer) {
+      this.composer.choose(point);
     } else if (this.#isOpen) {
       this.#work.point = point;
       this.#timeline.pick(point);
@@ -114,25 +114,25 @@ class Task {
       fill(this.#workplace);
       return;
     }
-    if (!this.#composer) this.#startComposer();
+    if (!this.composer) this.#startComposer();
   }
 
   #startComposer() {
     const work = this.#work;
-    this.#composer = new Composer({
+    this.composer = new Composer({
       detail: this.#detail, work, canAsk: this.#options.me.agent === true,
       onchange: () => this.#keeper.save(work),
       onpoint: (point) => this.#timeline.pick(point),
       send: (content) => this.#answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
       abandon: () => this.abandon(),
     });
-    fill(this.#workplace, this.#composer.element);
-    if (work.by) this.#composer.setSaved("Draft restored");
+    fill(this.#workplace, this.composer.element);
+    if (work.by) this.composer.setSaved("Draft restored");
   }
 
   #endComposer() {
-    this.#composer?.end();
-    this.#composer = null;
+    this.composer?.end();
+    this.composer = null;
   }
 
   #claimView(refusal) {
@@ -193,7 +193,7 @@ class Task {
 
   #startAfresh() {
     Object.assign(this.#work, begin(this.#detail), { by: "" });
-    this.#composer?.redraw();
+    this.composer?.redraw();
     this.#keeper.save(this.#work);
     this.#drawEditor("");
   }
@@ -235,9 +235,9 @@ class Task {
       await this.#refresh();
       if (this.#isOpen) this.#claim.lose(error.message);
     } else if (error.problems.length > 0) {
-      this.#composer.problems(error.problems);
+      this.composer.problems(error.problems);
     } else {
-      this.#composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
+      this.composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
     }
   }
 
@@ -284,30 +284,22 @@ class Task {
     if (this.#detail && this.#isOpen) this.#refresh();
   }
 
-  toEditor() {
-    const editor = this.element.querySelector("#editor");
-    editor?.scrollIntoView({ block: "start" });
-    editor?.focus({ preventScroll: true });
-  }
+  toEditor() { this.#goTo("#editor", "start"); }
 
-  toTarget() {
-    const target = this.element.querySelector("#target-step");
-    target?.scrollIntoView({ block: "center" });
+  toTarget() { this.#goTo("#target-step", "center"); }
+
+  #goTo(selector, block) {
+    const target = this.element.querySelector(selector);
+    target?.scrollIntoView({ block });
     target?.focus({ preventScroll: true });
   }
-
-  mode(mode) { this.#composer?.setMode(mode); }
-
-  ask() { this.#composer?.ask(); }
-
-  send() { this.#composer?.trySend(); }
 
   // reconnected is called when the console is reachable again.
   async reconnected() {
     await this.#refresh();
     if (this.#claim.state !== "mine") return;
     await this.#keeper.flush();
-    this.#composer?.recheck();
+    this.composer?.recheck();
   }
 
   end() {
