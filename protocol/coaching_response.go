@@ -1,6 +1,6 @@
 package protocol
 
-import "slices"
+import "regexp"
 
 // Statuses of a specialized coaching response.
 const (
@@ -37,22 +37,14 @@ func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingRespons
 }
 
 func (l *CoachingLog) check(problem report, p presence) {
-	if p.valid("coaching_type") && !isCoachingType(l.CoachingType) {
+	if p.valid("coaching_type") && !coachingType.MatchString(l.CoachingType) {
 		problem(TypeStringPattern, coachingTypeRule+", not "+quote(l.CoachingType), "coaching_type")
 	}
 }
 
 const coachingTypeRule = "must be lower-case letters, digits and underscores, a letter first"
 
-// isCoachingType reports whether s matches ^[a-z][a-z0-9_]*$.
-func isCoachingType(s string) bool {
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool {
-		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_'
-	})
-}
+var coachingType = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // check checks the status against proposals and reason. An invalid status is another problem.
 func (r *SpecializedCoachingResponse) check(problem report, _ presence) {
@@ -90,7 +82,7 @@ func (r *SpecializedCoachingResponse) Validate(req *SpecializedCoachingRequest) 
 		v.object(p.ExtraKeys, "proposals", i, "extra_keys")
 	}
 	for i, l := range r.Logs {
-		if !isCoachingType(l.CoachingType) {
+		if !coachingType.MatchString(l.CoachingType) {
 			v.problem(TypeStringPattern, coachingTypeRule+", not "+quote(l.CoachingType), "logs", i, "coaching_type")
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"mime"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,13 +191,10 @@ func isJSONType(name, value string) bool {
 	return err == nil && media == "application/json"
 }
 
+var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
+
 // IsHeaderName reports whether a text can be the name of an HTTP header.
-func IsHeaderName(s string) bool {
-	return s != "" && !slices.ContainsFunc([]byte(s), func(c byte) bool {
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		return !alphanumeric && !slices.Contains([]byte("!#$%&'*+-.^_`|~"), c)
-	})
-}
+func IsHeaderName(s string) bool { return headerName.MatchString(s) }
 
 func isHeaderValue(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
