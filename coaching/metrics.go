@@ -35,20 +35,24 @@ func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, er
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + what, Help: help}, labels)
 	}
 	seconds := func(what, help, label string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name + what, Help: help, Buckets: secondsBuckets}, []string{label})
+		opts := prometheus.HistogramOpts{Name: name + what, Help: help, Buckets: secondsBuckets}
+		return prometheus.NewHistogramVec(opts, []string{label})
 	}
 	m := &metrics{
-		requests: counter("requests_total", "Coaching requests that entered a session, by kind, provider and status (left: the caller disconnected).",
+		requests: counter("requests_total",
+			"Coaching requests that entered a session, by kind, provider and status (left: the caller disconnected).",
 			"kind", "provider", "status"),
-		latency:  seconds("request_seconds", "Duration of a coaching request, from entry into its session to its answer.", "provider"),
-		attempts: counter("attempts_total", "Calls to coaching models, by backend type and outcome (answered, or the kind of failure).", "type", "outcome"),
-		waits:    seconds("attempt_seconds", "Duration of one call to a coaching model, by backend type.", "type"),
+		latency: seconds("request_seconds", "Duration of a coaching request, from entry into its session to its answer.", "provider"),
+		attempts: counter("attempts_total", "Calls to coaching models, by backend type and outcome (answered, or the kind of failure).",
+			"type", "outcome"),
+		waits: seconds("attempt_seconds", "Duration of one call to a coaching model, by backend type.", "type"),
 		tokens: counter("tokens_total", "Tokens that coaching models reported, by backend type and direction (prompt, completion).",
 			"type", "direction"),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: name + "requests_in_flight", Help: "Coaching requests in sessions, including those that wait.",
 		}),
-		refused: counter("refused_total", "Sessions and requests rejected because a bound was reached, by bound (sessions, requests).", "bound"),
+		refused: counter("refused_total", "Sessions and requests rejected because a bound was reached, by bound (sessions, requests).",
+			"bound"),
 	}
 	if to == nil {
 		return m, nil

@@ -54,7 +54,8 @@ func (r *remote) tryChat(ctx context.Context, q Question, mode string) (Answer, 
 	body := object{"model": r.model, "messages": messages(q, mode)}
 	switch mode {
 	case ModeSchema:
-		body["response_format"] = object{"type": "json_schema", "json_schema": object{"name": q.SchemaName, "strict": true, "schema": q.Schema}}
+		schema := object{"name": q.SchemaName, "strict": true, "schema": q.Schema}
+		body["response_format"] = object{"type": "json_schema", "json_schema": schema}
 	case ModeTool:
 		tool := object{"name": q.SchemaName, "description": toolDescription, "parameters": q.Schema}
 		body["tools"] = []object{{"type": "function", "function": tool}}

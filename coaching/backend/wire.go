@@ -112,7 +112,8 @@ var lastingKinds = []struct {
 	cause error
 	kind  Kind
 }{
-	{egress.ErrRedirect, KindForbidden}, {egress.ErrTooLarge, KindTooLarge}, {egress.ErrEncoded, KindGarbled}, {egress.ErrClosed, KindClosed},
+	{egress.ErrRedirect, KindForbidden}, {egress.ErrTooLarge, KindTooLarge},
+	{egress.ErrEncoded, KindGarbled}, {egress.ErrClosed, KindClosed},
 }
 
 // broken is the error of a request without a complete answer.

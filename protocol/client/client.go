@@ -121,7 +121,8 @@ func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error 
 
 // Coach requests a repair. The answer is validated against the request.
 func (c *Client) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-	res, err := ask(ctx, c, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), "coaching response", protocol.DecodeSpecializedCoachingResponse)
+	res, err := ask(ctx, c, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), "coaching response",
+		protocol.DecodeSpecializedCoachingResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,9 @@ func sessionPath(runID string) string {
 }
 
 // ask calls a path and decodes the answer. The error of an invalid one names it.
-func ask[T any](ctx context.Context, c *Client, method, path string, body []byte, what string, decode func([]byte) (T, error)) (v T, err error) {
+func ask[T any](
+	ctx context.Context, c *Client, method, path string, body []byte, what string, decode func([]byte) (T, error),
+) (v T, err error) {
 	answer, err := c.call(ctx, method, path, body, http.StatusOK)
 	if err != nil {
 		return v, err
@@ -175,8 +178,10 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 	}
 	// An error's body may be incomplete.
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	if _, err := protocol.DecodeAgentHealth(answer); escapedPath == pathHealth && res.StatusCode == http.StatusServiceUnavailable && err == nil {
-		return answer, nil
+	if escapedPath == pathHealth && res.StatusCode == http.StatusServiceUnavailable {
+		if _, err := protocol.DecodeAgentHealth(answer); err == nil {
+			return answer, nil
+		}
 	}
 	return nil, failure(res, answer)
 }
