@@ -11,7 +11,7 @@ import (
 // posts a request again gets the same answer, and no coach is asked twice. Callers of a
 // request that is in work wait for its answer. The oldest answers are evicted.
 type answerCache struct {
-	shared *byteBudget // for those of all sessions
+	shared *byteBudget // for the answers of all sessions
 
 	mu      sync.Mutex
 	entries map[string]*cacheEntry
@@ -55,7 +55,7 @@ func (a *answerCache) do(ctx context.Context, id string, find func() (answer, er
 	}
 }
 
-// claim returns the entry of id. first tells the caller to find its answer.
+// claim returns the entry of id. If first is true, the caller finds its answer.
 func (a *answerCache) claim(id string) (e *cacheEntry, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -29,7 +29,7 @@ func (s *session) reserve(n int64) error {
 	if !s.budget.take(n) {
 		return &FullError{What: "the coaching session of this run has requests in work or waiting that are too long together", RetryAfter: maxRetryAfter}
 	}
-	if !s.shared.take(n) {
+	if !s.service.requestBytes.take(n) {
 		s.budget.release(n)
 		return &FullError{What: "the coaching requests that are in work or waiting are too long together", RetryAfter: maxRetryAfter}
 	}
@@ -38,7 +38,7 @@ func (s *session) reserve(n int64) error {
 
 func (s *session) unreserve(n int64) {
 	s.budget.release(n)
-	s.shared.release(n)
+	s.service.requestBytes.release(n)
 }
 
 // Approximate bytes of a list element beside its texts.

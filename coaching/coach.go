@@ -9,8 +9,8 @@ import (
 	"agentd/protocol"
 )
 
-// coach is one that a session asks for corrections: a model, a panel of models, or the
-// people behind an endpoint. The error is that of a caller who left, a *FullError, or
+// coach is asked by a session for corrections: a model, a panel of models, or the
+// people at an endpoint. The error is the context's of a caller who left, a *FullError, or
 // errSessionClosing.
 type coach interface {
 	ask(ctx context.Context, r *request) (reply, error)

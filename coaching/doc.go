@@ -5,7 +5,7 @@
 //
 // A [Service] holds the sessions. Every session has its own pool: slots for requests in
 // work, a bounded queue, and an HTTP client. So a coach that hangs affects one session
-// only, and closing it leaves no goroutine, connection or descriptor behind. A [Store]
+// only, and closing it leaves no goroutine, connection or descriptor. A [Store]
 // holds what a session is; what runs for it stays here.
 //
 // A failed repair is a response and never an error: abandoned if a coach declined or gave

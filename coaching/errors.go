@@ -21,7 +21,7 @@ var (
 // closingError is the type of ErrClosing.
 type closingError struct{}
 
-// Error tells when to try again.
+// Error says when to try again.
 func (closingError) Error() string {
 	return "this run's coaching session is closing; configure it again once that is done"
 }
@@ -32,7 +32,7 @@ func (closingError) Is(target error) bool { return target == ErrConflict }
 // StoreError means that the store of the sessions failed. The same call may succeed later.
 type StoreError struct{ Err error }
 
-// Error tells the cause, which is for the operator and not for clients.
+// Error has the cause, which is for the operator and not for clients.
 func (e *StoreError) Error() string { return "the store of coaching sessions failed: " + e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -44,7 +44,7 @@ type FullError struct {
 	RetryAfter time.Duration // when to try again
 }
 
-// Error tells what is full.
+// Error says what is full.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("%s; try again in %s", e.What, e.RetryAfter)
 }

@@ -2,6 +2,8 @@ package coaching
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -89,14 +91,7 @@ func (s *Service) watch() {
 // renew is one round of watch.
 func (s *Service) renew() error {
 	s.mu.Lock()
-	leases := make([]uuid.UUID, 0, len(s.leases))
-	for id := range s.leases {
-		leases = append(leases, id)
-	}
-	sessions := make([]uuid.UUID, 0, len(s.sessions))
-	for id := range s.sessions {
-		sessions = append(sessions, id)
-	}
+	leases, sessions := slices.Collect(maps.Keys(s.leases)), slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	closed, err := s.shared.Renew(s.base, leases, sessions)
 	for _, id := range closed {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
@@ -13,18 +12,19 @@ import (
 )
 
 // logbook writes the Markdown log of one request, for people: questions, answers, times
-// and the result. Keys are redacted everywhere. A nil logbook writes nothing.
+// and the result. Keys are redacted everywhere.
 //
 // Texts of others stand in code spans and fences only. They can neither pass for a part
 // of the log nor make a viewer load something.
 type logbook struct {
-	redactor *egress.Redactor
-	b        strings.Builder
-	cut      bool
+	quote.Quoter
+	b    strings.Builder
+	full bool // nothing more is written
+	off  bool // nobody wants the log
 }
 
-func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string) *logbook {
-	l := &logbook{redactor: redactor}
+func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *logbook {
+	l := &logbook{Quoter: quote.Quoter{Keys: redactor}, full: !wanted, off: !wanted}
 	l.line("# Coaching: %s\n", req.Kind)
 	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)
 	l.line("- Received %s", now.UTC().Format(time.RFC3339))
@@ -40,9 +40,6 @@ func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.Speciali
 
 // withoutModel writes how the repair without a model ended.
 func (l *logbook) withoutModel(err error) {
-	if l == nil {
-		return
-	}
 	l.line("## Repair without a model\n")
 	if err == nil {
 		l.line("The raw output could be repaired.\n")
@@ -53,9 +50,6 @@ func (l *logbook) withoutModel(err error) {
 
 // question begins the section of a model.
 func (l *logbook) question(coach string, q backend.Question) {
-	if l == nil {
-		return
-	}
 	l.line("## Coach %s\n", l.code(coach))
 	l.line("### Asked\n")
 	l.block("text", q.System)
@@ -68,9 +62,6 @@ func (l *logbook) question(coach string, q backend.Question) {
 
 // attempt writes one try.
 func (l *logbook) attempt(a backend.Attempt) {
-	if l == nil {
-		return
-	}
 	waited := ""
 	if a.Waited > 0 {
 		waited = fmt.Sprintf("after a wait of %s, ", round(a.Waited))
@@ -85,9 +76,6 @@ func (l *logbook) attempt(a backend.Attempt) {
 
 // answer writes an answer and what is wrong with it.
 func (l *logbook) answer(a backend.Answer, err error) {
-	if l == nil {
-		return
-	}
 	l.line("\nThe answer:\n")
 	l.block("json", a.Text)
 	if err != nil {
@@ -98,9 +86,6 @@ func (l *logbook) answer(a backend.Answer, err error) {
 
 // task begins the section of people.
 func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
-	if l == nil {
-		return
-	}
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
 	how := "posted"
 	if joined {
@@ -110,28 +95,19 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// peopleSkipped tells why the people at an endpoint were not asked.
+// peopleSkipped writes why the people at an endpoint were not asked.
 func (l *logbook) peopleSkipped(endpoint string, err error) {
-	if l == nil {
-		return
-	}
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
 	l.line("Not asked: %s\n", l.code(err.Error()))
 }
 
 // taskFailed writes why no person answered.
 func (l *logbook) taskFailed(err error) {
-	if l == nil {
-		return
-	}
 	l.line("No answer: %s\n", l.code(err.Error()))
 }
 
 // person writes a person's answer.
 func (l *logbook) person(a *protocol.HumanCoachingResponse) {
-	if l == nil {
-		return
-	}
 	l.line("The person's answer is %s.\n", a.Status)
 	if a.Output != nil {
 		l.block("json", *a.Output)
@@ -143,8 +119,7 @@ func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 
 // verdict ends the log and returns it.
 func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
-	var end logbook // not bounded, since a log without its result is useless
-	end.redactor = l.redactor
+	end := logbook{Quoter: l.Quoter} // not bounded, since a log without its result is useless
 	end.line("\n## Result: %s\n", res.Status)
 	if why != "" {
 		end.block("text", why)
@@ -170,11 +145,11 @@ func (l *logbook) block(language, text string) {
 }
 
 func (l *logbook) write(s string) {
-	if l.cut {
+	if l.full {
 		return
 	}
 	if l.b.Len()+len(s) > maxLog {
-		l.cut = true
+		l.full = true
 		s = "\nThe log is too long; the rest up to the result is left out.\n"
 	}
 	l.b.WriteString(s)
@@ -187,23 +162,26 @@ func (l *logbook) code(text string) string {
 
 // head is the beginning of a text without keys, with a note about the rest.
 func (l *logbook) head(text string, limit int) string {
-	head, whole := l.redactor.Head(text, limit)
-	if whole {
-		return clip(head, limit)
+	if l.off {
+		return ""
 	}
-	return fmt.Sprintf("%s… (%d more bytes)", head, len(text)-len(head))
+	head, whole := l.Head(text, limit)
+	if whole {
+		return head
+	}
+	return more(head, len(text))
 }
 
 // clip shortens a text at a character and notes by how much.
 func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+	if head := quote.Cut(text, limit); len(head) < len(text) {
+		return more(head, len(text))
 	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return fmt.Sprintf("%s… (%d more bytes)", text[:limit], len(text)-limit)
+	return text
 }
+
+// more is the beginning of a text of n bytes, with a note about the rest.
+func more(head string, n int) string { return fmt.Sprintf("%s… (%d more bytes)", head, n-len(head)) }
 
 // round makes a duration readable.
 func round(d time.Duration) time.Duration {

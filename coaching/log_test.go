@@ -9,6 +9,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
@@ -93,7 +94,7 @@ func TestForeignTextStaysInsideItsFence(t *testing.T) {
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	req := newRequest("r", "c")
 	req.RequestID = strings.Repeat("é", maxLogSpan) // longer than a decoder takes, as names in a trajectory may be
-	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
+	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM, true)
 	for range 100 {
 		l.answer(backend.Answer{Text: strings.Repeat("x", 2*maxLogBlock)}, nil)
 	}
@@ -142,7 +143,7 @@ func TestHalfKeyIsNowhere(t *testing.T) {
 }
 
 func TestKeysAreRedactedBeforeClipping(t *testing.T) {
-	l := logbook{redactor: egress.NewRedactor(protocol.Headers{"X-Key": secret})}
+	l := logbook{Quoter: quote.Quoter{Keys: egress.NewRedactor(protocol.Headers{"X-Key": secret})}}
 	for at := maxLogSpan - len(secret); at <= maxLogSpan; at++ {
 		if span := l.code(strings.Repeat("x", at) + secret); strings.Contains(span, secret[:4]) {
 			t.Fatalf("%q", span)

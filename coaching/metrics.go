@@ -30,44 +30,35 @@ const statusLeft = "left"
 
 // newMetrics registers the metrics; a nil registerer is fine.
 func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {
+	const name = "agentd_coaching_"
+	counter := func(what, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + what, Help: help}, labels)
+	}
+	seconds := func(what, help, label string) *prometheus.HistogramVec {
+		opts := prometheus.HistogramOpts{Name: name + what, Help: help, Buckets: secondsBuckets}
+		return prometheus.NewHistogramVec(opts, []string{label})
+	}
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_coaching_requests_total",
-			Help: "Coaching requests that entered a session, by kind, provider and status (left: the caller disconnected).",
-		}, []string{"kind", "provider", "status"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "agentd_coaching_request_seconds",
-			Help:    "Duration of a coaching request, from entry into its session to its answer.",
-			Buckets: secondsBuckets,
-		}, []string{"provider"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_coaching_attempts_total",
-			Help: "Calls to coaching models, by backend type and outcome (answered, or the kind of failure).",
-		}, []string{"type", "outcome"}),
-		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "agentd_coaching_attempt_seconds",
-			Help:    "Duration of one call to a coaching model, by backend type.",
-			Buckets: secondsBuckets,
-		}, []string{"type"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_coaching_tokens_total",
-			Help: "Tokens that coaching models reported, by backend type and direction (prompt, completion).",
-		}, []string{"type", "direction"}),
+		requests: counter("requests_total",
+			"Coaching requests that entered a session, by kind, provider and status (left: the caller disconnected).",
+			"kind", "provider", "status"),
+		latency: seconds("request_seconds", "Duration of a coaching request, from entry into its session to its answer.", "provider"),
+		attempts: counter("attempts_total", "Calls to coaching models, by backend type and outcome (answered, or the kind of failure).",
+			"type", "outcome"),
+		waits: seconds("attempt_seconds", "Duration of one call to a coaching model, by backend type.", "type"),
+		tokens: counter("tokens_total", "Tokens that coaching models reported, by backend type and direction (prompt, completion).",
+			"type", "direction"),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "agentd_coaching_requests_in_flight",
-			Help: "Coaching requests in sessions, including those that wait.",
+			Name: name + "requests_in_flight", Help: "Coaching requests in sessions, including those that wait.",
 		}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_coaching_refused_total",
-			Help: "Sessions and requests rejected because a bound was reached, by bound (sessions, requests).",
-		}, []string{"bound"}),
+		refused: counter("refused_total", "Sessions and requests rejected because a bound was reached, by bound (sessions, requests).",
+			"bound"),
 	}
 	if to == nil {
 		return m, nil
 	}
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "agentd_coaching_sessions",
-		Help: "Coaching sessions, including those that are closing.",
+		Name: name + "sessions", Help: "Coaching sessions, including those that are closing.",
 	}, sessions)
 	for _, c := range []prometheus.Collector{m.requests, m.latency, m.attempts, m.waits, m.tokens, m.inFlight, m.refused, active} {
 		if err := to.Register(c); err != nil {

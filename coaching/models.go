@@ -15,7 +15,7 @@ import (
 // the session, until one corrects or declines.
 type panel []*model
 
-// model is the coach behind one backend.
+// model is the coach of one backend.
 type model struct {
 	backend.Backend
 	def protocol.CoachingBackend

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"agentd/coaching/egress"
 	"agentd/coaching/human"
 	"agentd/protocol"
 )
 
-// People are those whom the server's operator lets coach every session, beside the
+// People coach every session on behalf of the server's operator, beside the
 // session's own backends. A session of provider human has its own people, who are
 // asked alone.
 type People struct {
@@ -26,9 +27,9 @@ const (
 
 // policy is where connections for these people may go: to their endpoint, which the
 // operator chose and which so may have a private address. The error is about an
-// endpoint that is no such URL.
+// endpoint that is not such a URL.
 func (p People) policy() (*egress.Policy, error) {
-	if p.When != PeopleFirst && p.When != PeopleFailed {
+	if !slices.Contains([]string{"", PeopleFirst, PeopleFailed}, p.When) {
 		return nil, fmt.Errorf("people can be asked %s or %s, not %q", PeopleFirst, PeopleFailed, p.When)
 	}
 	return egress.PolicyFor(p.Endpoint)
@@ -36,21 +37,18 @@ func (p People) policy() (*egress.Policy, error) {
 
 // Check returns what is wrong with the endpoint, nil if nothing is.
 func (p People) Check() error {
-	if p.When == "" {
-		p.When = PeopleFirst
-	}
 	_, err := p.policy()
 	return err
 }
 
-// people is the coach behind an endpoint where people work. Its tasks outlive callers
+// people is the coach of an endpoint where people work. Its tasks outlive callers
 // that lose their connection. The session's lock guards tasks and undelivered.
 type people struct {
 	session  *session
 	endpoint string
 	human    *human.Coach
 	breaker  *breaker // nil for a session's own people, who are asked alone
-	behind   bool     // asked after the models
+	last     bool     // asked after the models
 
 	tasks       map[string]*personTask
 	undelivered []string // IDs of tasks whose answer nobody took yet, oldest first
@@ -66,7 +64,7 @@ func (s *session) newPeople(endpoint string, client *egress.Client, o Options) *
 
 // wait posts the request to the people, or joins its task, and waits.
 func (p *people) wait(ctx context.Context, r *request) (reply, error) {
-	if p.behind && p.session.open.Err() != nil {
+	if p.last && p.session.open.Err() != nil {
 		return reply{}, errSessionClosing
 	}
 	ctx, cancel := p.session.within(ctx)

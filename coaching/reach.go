@@ -23,7 +23,7 @@ func (e *UnreachableError) Error() string {
 }
 
 // ConfigureReachable is Configure after one short test call to each backend. A run that
-// has a session already makes no calls. The errors are those of Configure, an
+// has a session already makes no calls. The errors are Configure's, an
 // *UnreachableError, or ctx's. People and this server's own model are not asked.
 func (s *Service) ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {

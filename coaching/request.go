@@ -49,9 +49,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 // answer asks the coaches and makes the response. One that no coach gave is not kept,
 // so that the same request may ask again.
 func (r *request) answer(ctx context.Context) (answer, error) {
-	if r.session.record.Config.CaptureLogs {
-		r.log = newLogbook(r.session.redactor, r.entered, r.req, r.provider)
-	}
+	r.log = newLogbook(r.session.redactor, r.entered, r.req, r.provider, r.session.record.Config.CaptureLogs)
 	reply, err := r.ask(ctx)
 	if err != nil {
 		return answer{}, err
@@ -67,7 +65,7 @@ func (r *request) taskID() string {
 	return uuid.NewSHA1(r.session.record.ID, content[:]).String()
 }
 
-// request is one coaching request on its way to its response.
+// request is one coaching request until its response.
 type request struct {
 	service  *Service
 	session  *session
@@ -75,7 +73,7 @@ type request struct {
 	req      *protocol.SpecializedCoachingRequest
 	id       string
 	prepared *repair.Case // nil until a coach needs it
-	log      *logbook     // nil if the session wants no logs
+	log      *logbook
 
 	provider string // of the response: the session's unless a person decided
 	entered  time.Time
@@ -95,8 +93,8 @@ func (r *request) repair() *repair.Case {
 // quotes are clipped, and a key cut in two would not be recognised any more.
 func (r *request) redacted() *repair.Case { return r.repair().Redacted(r.session.redactor) }
 
-// ask asks the session's coaches in turn until one of them decides. The error is that
-// of a caller who left, or a *FullError.
+// ask asks the session's coaches in turn until one of them decides. The error is the
+// context's of a caller who left, or a *FullError.
 func (r *request) ask(ctx context.Context) (reply, error) {
 	if len(r.req.ReinjectionPoints) == 0 {
 		return abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
@@ -121,7 +119,7 @@ func (r *request) ask(ctx context.Context) (reply, error) {
 	return all, nil
 }
 
-// both is the reply of coaches that gave no correction and of those asked next.
+// both joins the reply of coaches without a correction with the next coach's.
 func (r *request) both(first, next reply) reply {
 	next.byPerson = next.byPerson || first.byPerson
 	if next.status == protocol.CoachingCorrected {
@@ -154,7 +152,7 @@ func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
 	if given.status != protocol.CoachingCorrected {
 		res.Reason = reason
 	}
-	if r.log != nil {
+	if !r.log.off {
 		content := r.log.verdict(res, reason, r.service.opts.Now().Sub(r.entered))
 		res.Logs = []protocol.CoachingLog{{CoachingType: r.req.Kind, Content: content}}
 	}

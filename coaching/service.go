@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -108,7 +110,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		}
 		return err
 	}
-	if _, err := s.confirm(ctx, sess); err != nil {
+	if err := s.confirm(ctx, sess); err != nil {
 		return err
 	}
 	if existing == nil {
@@ -141,19 +143,14 @@ func (s *Service) forget(id uuid.UUID) {
 	delete(s.sessions, id)
 }
 
-// confirm reports whether the store still has the session as configured. If not, it
-// began to close after the lookup, perhaps before sess was made. Then nobody else would
-// release it.
-func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
-	rec, err := s.opts.Store.Get(ctx, sess.runID)
-	if err != nil {
-		return false, err
-	}
-	if rec == nil || rec.ID != sess.record.ID || rec.State != Configured {
+// confirm seals the session unless the store still has it as configured. It may have begun to
+// close after the lookup, perhaps before sess was made. Then nobody else would release it.
+func (s *Service) confirm(ctx context.Context, sess *session) error {
+	rec, err := s.opts.Store.Get(ctx, sess.record.RunID)
+	if err == nil && (rec == nil || rec.ID != sess.record.ID || rec.State != Configured) {
 		sess.seal()
-		return false, nil
 	}
-	return true, nil
+	return err
 }
 
 // acquire counts a request of this many bytes into the run's session. The lease's drop and
@@ -268,10 +265,7 @@ func (s *Service) begin() bool {
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	sessions := make([]*session, 0, len(s.sessions))
-	for _, sess := range s.sessions {
-		sessions = append(sessions, sess)
-	}
+	sessions := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
 	s.stopAlive()
 	for _, sess := range sessions {

@@ -11,7 +11,6 @@ import (
 	"agentd/coaching/egress"
 	"agentd/protocol"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -19,8 +18,8 @@ import (
 // connections that they use. Nothing enters once it is sealed. The last request that
 // leaves releases it.
 type session struct {
-	record Record
-	runID  string
+	service *Service
+	record  Record
 
 	client   *egress.Client
 	redactor *egress.Redactor
@@ -29,21 +28,16 @@ type session struct {
 	coaches  []coach        // models and people, in the order in which they are asked
 	own      *egress.Client // of people, if the operator named them; else nil
 
-	workers int
 	bound   int // callers, and tasks for people
 	slots   *semaphore.Weighted
-	budget  byteBudget  // for its own requests
-	shared  *byteBudget // for those of all sessions
+	budget  byteBudget // for its own requests
 	answers answerCache
 
 	// open ends when the session is sealed, and with it all waits for people. hard
 	// ends when requests in work are aborted, too.
 	open, hard       context.Context
 	stopOpen, cancel context.CancelFunc
-	now              func() time.Time
 	outlived         atomic.Bool // its store keeps the session when this server ends
-	log              zerolog.Logger
-	forget           func() // called once it is released
 	released         chan struct{}
 
 	mu      sync.Mutex
@@ -74,7 +68,7 @@ func (s *session) enter(bytes int64) error {
 func (s *session) full() *FullError {
 	wait := maxRetryAfter
 	if s.people == nil {
-		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.workers)
+		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.service.opts.Workers)
 	}
 	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
@@ -122,7 +116,7 @@ func (s *session) releaseIfDone() {
 	s.cancel()
 	s.close()
 	s.answers.clear()
-	s.forget()
+	s.service.forget(s.record.ID)
 	close(s.released)
 }
 
@@ -154,18 +148,13 @@ func (s *Service) newSession(rec Record) (*session, error) {
 		keys = append(keys, def.Headers, egress.QueryKeys(def.Endpoint))
 	}
 	sess := &session{
-		record: rec, runID: rec.RunID,
+		service: s, record: rec,
 		client:   s.opts.Policy.NewClient(clientOptions),
 		redactor: egress.NewRedactor(keys...),
-		workers:  s.opts.Workers,
 		bound:    s.opts.Workers + s.opts.Queue,
 		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
 		budget:   byteBudget{limit: s.opts.MaxBytes / sessionShare},
-		shared:   &s.requestBytes,
 		answers:  answerCache{shared: &s.answerBytes},
-		now:      s.opts.Now,
-		log:      s.opts.Log,
-		forget:   func() { s.forget(rec.ID) },
 		released: make(chan struct{}),
 	}
 	sess.hard, sess.cancel = context.WithCancel(s.base)
@@ -189,7 +178,7 @@ func (s *Service) newSession(rec Record) (*session, error) {
 		sess.own = s.people.NewClient(clientOptions)
 		sess.people = sess.newPeople(s.opts.People.Endpoint, sess.own, s.opts)
 		sess.people.breaker = s.breaker
-		if sess.people.behind = s.opts.People.When == PeopleFailed; sess.people.behind {
+		if sess.people.last = s.opts.People.When == PeopleFailed; sess.people.last {
 			sess.coaches = append(sess.coaches, sess.people)
 		} else {
 			sess.coaches = []coach{sess.people, sess.models}

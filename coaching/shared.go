@@ -52,8 +52,8 @@ func (r *request) settle(ctx context.Context) (found answer, err error) {
 	switch {
 	case failed != nil && keep != nil:
 		// A caller that sends the request again must get the same answer, so one that is
-		// not kept is not given: the caller is told to try again.
-		r.service.opts.Log.Warn().Err(failed).Str("run_id", clip(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the caller is told to try again")
+		// not kept is not given: the caller gets a 503.
+		r.service.opts.Log.Warn().Err(failed).Str("run_id", clip(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the caller gets 503 and may try again")
 		return answer{}, &StoreError{failed}
 	case keep != nil && first != nil && string(first.Response) != string(keep.Response):
 		// This server was away for so long that another one took over.

@@ -46,12 +46,13 @@ type Store interface {
 	// Leave ends a lease. This counts as a use of its session.
 	Leave(ctx context.Context, lease uuid.UUID) error
 	// MarkClosing turns the run's session from Configured to Closing and returns it,
-	// perhaps without its Config. It returns nil if there is no configured one. Only one of several callers gets it.
+	// perhaps without its Config. It returns nil if no session is configured. Only one of
+	// several callers gets it.
 	MarkClosing(ctx context.Context, runID string) (*Record, error)
 	// MarkIdle does the same to all sessions without leases that were not used for a time.
 	MarkIdle(ctx context.Context, unused time.Duration) ([]Record, error)
-	// Delete removes the session with this id, unless it has leases. gone tells that it
-	// does not exist any more.
+	// Delete removes the session with this id, unless it has leases. gone: it does not
+	// exist any more.
 	Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	// Count returns the number of sessions.
 	Count(ctx context.Context) (int, error)

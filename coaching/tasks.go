@@ -42,7 +42,7 @@ func (p *people) join(ask *protocol.HumanCoachingRequest, held *lease) (t *perso
 	if err := s.reserve(bytes); err != nil {
 		return nil, false, err
 	}
-	t = &personTask{id: ask.RequestID, posted: s.now(), done: make(chan struct{})}
+	t = &personTask{id: ask.RequestID, posted: s.service.opts.Now(), done: make(chan struct{})}
 	p.tasks[t.id] = t
 	s.running++
 	held.hold()
@@ -83,7 +83,7 @@ func (p *people) withdraw(id string) {
 	ctx, cancel := context.WithTimeout(s.hard, withdrawTimeout)
 	defer cancel()
 	if err := p.human.Withdraw(ctx, id); err != nil {
-		s.log.Warn().Err(err).Str("run_id", clip(s.runID, maxLogID)).Str("task", id).Msg("task not withdrawn from people")
+		s.service.opts.Log.Warn().Err(err).Str("run_id", clip(s.record.RunID, maxLogID)).Str("task", id).Msg("task not withdrawn from people")
 	}
 }
 
@@ -112,5 +112,5 @@ func (p *people) take(t *personTask) {
 
 // humanRetry logs that a task is posted again.
 func (s *session) humanRetry(f human.Failure) {
-	s.log.Debug().Err(f.Err).Str("run_id", clip(s.runID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
+	s.service.opts.Log.Debug().Err(f.Err).Str("run_id", clip(s.record.RunID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -14,29 +13,25 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (c *Console) getHealth(g *gin.Context) {
-	c.writeJSON(g, http.StatusOK, map[string]string{"status": protocol.HealthReady})
+func (c *Console) getHealth(*gin.Context) (any, error) {
+	return map[string]string{"status": protocol.HealthReady}, nil
 }
 
 // postRequest takes an agent's task and answers once a person has answered it.
-func (c *Console) postRequest(g *gin.Context) {
+func (c *Console) postRequest(g *gin.Context) (any, error) {
 	body, share, err := c.readBody(g, maxTaskBody)
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
 	share.Release() // the task is stored
 	switch {
 	case err != nil:
+		return nil, err
 	case req.RequestID == "":
-		err = invalid(protocol.NewProblem(protocol.TypeStringTooShort, "must not be empty", "request_id"))
+		return nil, problem(protocol.TypeStringTooShort, "must not be empty", "request_id")
 	case len(req.RequestID) > maxRequestID:
-		err = invalid(protocol.NewProblem(protocol.TypeTooLong, fmt.Sprintf("has %d bytes; at most %d are allowed", len(req.RequestID), maxRequestID), "request_id"))
-	}
-	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, problem(protocol.TypeTooLong, fmt.Sprintf("has %d bytes; at most %d are allowed", len(req.RequestID), maxRequestID), "request_id")
 	}
 	caller, settle := connection.Caller(g.Request, false)
 	defer func() { _ = settle() }()
@@ -48,25 +43,15 @@ func (c *Console) postRequest(g *gin.Context) {
 	if errors.Is(err, connection.ErrGone) || errors.Is(err, context.Canceled) {
 		err = errClientGone
 	}
-	if err != nil {
-		c.fail(g, err)
-		return
-	}
-	c.writeBytes(g, http.StatusOK, response.AppendJSON(nil))
+	return response, err
 }
 
 // deleteRequest withdraws an agent's task.
-func (c *Console) deleteRequest(g *gin.Context) {
+func (c *Console) deleteRequest(g *gin.Context) (any, error) {
 	// Gin's own parameter decodes + as a space in a path with escapes.
 	id, err := url.PathUnescape(strings.TrimPrefix(g.Request.URL.EscapedPath(), pathRequests+"/"))
-	if err == nil {
-		err = c.tasks.withdraw(id)
-	} else {
-		err = errNoTask
-	}
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, errNoTask
 	}
-	c.empty(g)
+	return nil, c.tasks.withdraw(id)
 }

@@ -102,35 +102,32 @@ type me struct {
 	ClaimSeconds  int  `json:"claim_seconds"`
 }
 
-func (c *Console) getMe(g *gin.Context) {
-	c.writeJSON(g, http.StatusOK, me{
+func (c *Console) getMe(g *gin.Context) (any, error) {
+	return me{
 		AuthRequired:  c.auth.required(),
 		Authenticated: c.auth.accepts(g.Request),
 		Agent:         c.opts.Agent != nil,
 		ClaimSeconds:  int(c.opts.Claim.Seconds()),
-	})
+	}, nil
 }
 
-func (c *Console) postLogin(g *gin.Context) {
+func (c *Console) postLogin(g *gin.Context) (any, error) {
 	var body loginBody
-	if !c.read(g, &body) {
-		return
+	if err := c.read(g, &body); err != nil || !c.auth.required() {
+		return nil, err
 	}
 	digest, ok := c.auth.find(body.Token)
-	if c.auth.required() && !ok {
+	if !ok {
 		c.log.Warn().Str("request_id", g.GetString(keyRequestID)).Msg("login with an unknown token")
-		c.fail(g, fail(http.StatusUnauthorized, "this token is not known"))
-		return
+		return nil, fail(http.StatusUnauthorized, "this token is not known")
 	}
-	if c.auth.required() {
-		http.SetCookie(g.Writer, c.cookie(g, c.auth.session(digest), int(sessionTime.Seconds())))
-	}
-	c.empty(g)
+	http.SetCookie(g.Writer, c.cookie(g, c.auth.session(digest), int(sessionTime.Seconds())))
+	return nil, nil
 }
 
-func (c *Console) postLogout(g *gin.Context) {
+func (c *Console) postLogout(g *gin.Context) (any, error) {
 	http.SetCookie(g.Writer, c.cookie(g, "", -1))
-	c.empty(g)
+	return nil, nil
 }
 
 func (c *Console) cookie(g *gin.Context, value string, maxAge int) *http.Cookie {

@@ -26,44 +26,31 @@ type candidate struct {
 }
 
 // postCandidates asks the agent server for decisions at a point.
-func (c *Console) postCandidates(g *gin.Context) {
-	t, s := c.load(g)
-	if t == nil {
-		return
-	}
-	var body candidatesBody
-	if !c.read(g, &body) {
-		return
-	}
+func (c *Console) postCandidates(g *gin.Context, _ *task, s *taskView, body *candidatesBody) (any, error) {
 	point := s.point(body.Point)
 	switch {
 	case c.opts.Agent == nil:
-		c.fail(g, fail(http.StatusConflict, "this console is configured without an agent server"))
-		return
+		return nil, fail(http.StatusConflict, "this console is configured without an agent server")
 	case point == nil:
-		c.fail(g, problem(protocol.TypeValue, "the task has no such point", "point"))
-		return
+		return nil, problem(protocol.TypeValue, "the task has no such point", "point")
 	case point.Input == nil:
-		c.fail(g, problem(protocol.TypeValue, "the task came without the input at this point, so nobody can be asked about it", "point"))
-		return
+		return nil, problem(protocol.TypeValue, "the task came without the input at this point, so nobody can be asked about it", "point")
 	}
 	select {
 	case c.asking <- struct{}{}:
 		defer func() { <-c.asking }()
 	default:
-		c.fail(g, fail(http.StatusServiceUnavailable, "others are asking for candidates; try again in a moment"))
-		return
+		return nil, fail(http.StatusServiceUnavailable, "others are asking for candidates; try again in a moment")
 	}
 	outs, err := c.ask(g.Request.Context(), *point.Input, body.N)
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
 	list := candidateList{Candidates: make([]candidate, len(outs))}
 	for i := range outs {
 		list.Candidates[i] = s.candidate(body.Point, &outs[i])
 	}
-	c.writeJSON(g, http.StatusOK, list)
+	return list, nil
 }
 
 // ask gets n candidates for an input. It removes corrections from the input.

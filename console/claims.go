@@ -17,10 +17,10 @@ func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 		case held != nil && !mine:
 			return fail(http.StatusConflict, "%s is working on it", held.Person)
 		case !mine:
-			t.Claim = &claim{Secret: s.newSecret()}
+			t.Claim = &claim{Secret: s.opts.NewSecret()}
 			taken = true
 		}
-		t.Claim.Person, t.Claim.Expires = person, now.Add(s.claimTime)
+		t.Claim.Person, t.Claim.Expires = person, now.Add(s.opts.Claim)
 		return nil
 	})
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *answer) equal(b answer) bool {
 // draft returns the saved draft of a task, nil if there is none.
 func (s *taskService) draft(seq uint64) (draft []byte, err error) {
 	err = s.store.view(func(x txn) error {
-		draft, err = x.draft(seq)
+		draft, err = x.part(partDraft, seq)
 		return err
 	})
 	return draft, err
@@ -180,23 +180,15 @@ func (s *taskService) announceLapses() {
 // prune removes ended tasks, and open ones whose agent is away, after the retention time.
 func (s *taskService) prune() error {
 	now := s.now()
-	var old, ended []uint64
+	var old []uint64
 	s.mu.Lock()
 	for seq, p := range s.open {
-		if p.waiting == 0 && now.Sub(p.since) >= s.keep {
+		if p.waiting == 0 && now.Sub(p.since) >= s.opts.Keep {
 			old = append(old, seq)
 		}
 	}
 	s.mu.Unlock()
-	err := s.store.view(func(x txn) error {
-		ended = nil
-		return x.each(true, func(t *task) error {
-			if now.Sub(t.EndedAt) >= s.keep {
-				ended = append(ended, t.Seq)
-			}
-			return nil
-		})
-	})
+	ended, err := collect(s.store, true, func(t *task) (uint64, bool) { return t.Seq, now.Sub(t.EndedAt) >= s.opts.Keep })
 	if err != nil {
 		return err
 	}
@@ -222,7 +214,7 @@ func (s *taskService) remove(seq uint64) (gone bool, err error) {
 	err = s.store.update(func(x txn) error {
 		t, err := x.task(seq)
 		now := x.now()
-		if err != nil || t == nil || !t.ended() && now.Sub(t.AgentSeen) < s.keep || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.keep {
+		if err != nil || t == nil || !t.ended() && now.Sub(t.AgentSeen) < s.opts.Keep || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.opts.Keep {
 			return err
 		}
 		s.mu.Lock()

@@ -28,9 +28,9 @@ type Options struct {
 	Path string
 	// Store is the URL of a database that several consoles share, in place of Path.
 	Store string
-	// Agent answers requests for candidates; nil: there are no candidates.
+	// Agent answers requests for candidates; nil: no candidates.
 	Agent *client.Client
-	// Tokens are those that people log in with; none: no login.
+	// Tokens are what people log in with; none: no login.
 	Tokens []string
 	// PublicHosts are the host names of the page, beside localhost and IP addresses.
 	PublicHosts []string
@@ -63,8 +63,7 @@ type Console struct {
 	views  *viewCache
 	auth   *authenticator
 	page   *webpage.Page
-	memory *budget.Budget // of requests
-	asking chan struct{}  // bounds concurrent requests to the agent server
+	asking chan struct{} // bounds concurrent requests to the agent server
 	router *gin.Engine
 	http   *http.Server
 	end    context.CancelCauseFunc
@@ -99,7 +98,7 @@ func Open(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := o.openStore()
+	s, err := openStore(o.Path, o.Store, o.clock, false, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +115,6 @@ func Open(o Options) (*Console, error) {
 		views:  newViewCache(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
-		memory: o.Memory,
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,
@@ -134,16 +132,12 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
-// openStore opens the database or the file.
-func (o *Options) openStore() (store, error) {
-	if o.Store != "" {
-		return openDatabase(o.Store, o.Log)
+// openStore opens the database at a URL or, if that is "", the file at a path.
+func openStore(path, url string, clock func() time.Time, toRead bool, log zerolog.Logger) (store, error) {
+	if url != "" {
+		return openDatabase(url, log)
 	}
-	s, err := openFile(o.Path, o.clock)
-	if err != nil {
-		return nil, err // not an interface of a nil pointer
-	}
-	return s, nil
+	return openFile(path, clock, toRead)
 }
 
 // clock is the time as tasks have it.
@@ -157,7 +151,7 @@ func (c *Console) Serve(l net.Listener) error {
 	})
 }
 
-// Shutdown stops taking requests, tells waiting agents to post again, ends
+// Shutdown stops taking requests, answers waiting agents that they should post again, ends
 // event streams and waits for the rest until ctx ends.
 func (c *Console) Shutdown(ctx context.Context) error {
 	c.end(errStopping)
@@ -227,28 +221,28 @@ func (c *Console) routes() *gin.Engine {
 		to.GET(path, handler)
 		to.HEAD(path, handler) // net/http leaves the body out
 	}
-	get(r, pathHealth, c.getHealth)
+	get(r, pathHealth, c.handle(c.getHealth))
 	agents := r.Group(pathRequests, c.agentsOnly)
-	agents.POST("", c.jsonBody, c.postRequest)
-	agents.DELETE("/:id", c.deleteRequest)
+	agents.POST("", c.jsonBody, c.handle(c.postRequest))
+	agents.DELETE("/:id", c.handle(c.deleteRequest))
 
 	people := r.Group("/", c.knownHost)
 	get(people, "/", c.page.Index)
 	get(people, "/assets/*path", c.page.Asset)
 	api := people.Group("/api", c.fromPage)
-	api.GET("/me", c.getMe)
-	api.POST("/login", c.jsonBody, c.postLogin)
-	api.POST("/logout", c.postLogout)
+	api.GET("/me", c.handle(c.getMe))
+	api.POST("/login", c.jsonBody, c.handle(c.postLogin))
+	api.POST("/logout", c.handle(c.postLogout))
 	in := api.Group("", c.authenticate)
 	in.GET("/events", c.getEvents)
-	in.GET("/tasks", c.getTasks)
-	in.GET("/tasks/:id", c.getTask)
-	in.POST("/tasks/:id/claim", c.jsonBody, c.postClaim)
-	in.POST("/tasks/:id/release", c.jsonBody, c.postRelease)
-	in.POST("/tasks/:id/check", c.jsonBody, c.postCheck)
-	in.PUT("/tasks/:id/draft", c.jsonBody, c.putDraft)
-	in.POST("/tasks/:id/answer", c.jsonBody, c.postAnswer)
-	in.POST("/tasks/:id/candidates", c.jsonBody, c.postCandidates)
+	in.GET("/tasks", c.handle(c.getTasks))
+	in.GET("/tasks/:id", c.handle(c.getTask))
+	in.POST("/tasks/:id/claim", c.jsonBody, change(c, c.postClaim))
+	in.POST("/tasks/:id/release", c.jsonBody, change(c, c.postRelease))
+	in.PUT("/tasks/:id/draft", c.jsonBody, change(c, c.putDraft))
+	in.POST("/tasks/:id/check", c.jsonBody, about(c, c.postCheck))
+	in.POST("/tasks/:id/answer", c.jsonBody, about(c, c.postAnswer))
+	in.POST("/tasks/:id/candidates", c.jsonBody, about(c, c.postCandidates))
 	return r
 }
 

@@ -50,8 +50,8 @@ func (s *database) view(f func(txn) error) error {
 	return s.do(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
 }
 
-// update makes transactions of all consoles wait for each other, as those of a file do. There
-// are as many as people make.
+// update makes transactions of all consoles wait for each other, as in a file. There are
+// only as many as people make.
 func (s *database) update(f func(txn) error) error {
 	return s.do(pgx.TxOptions{}, func(x txn) error {
 		d := x.(*databaseTxn)
@@ -116,7 +116,7 @@ func (x *databaseTxn) create(t *task, request []byte) error {
 	return x.put(t)
 }
 
-// put tells other consoles, unless nothing has changed but the draft.
+// put notifies other consoles, unless nothing has changed but the draft.
 func (x *databaseTxn) put(t *task) error {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -141,22 +141,22 @@ func (x *databaseTxn) tasks(where string, args ...any) ([]*task, error) {
 	if err != nil {
 		return nil, down(err)
 	}
-	type row struct {
-		record string
-		seen   time.Time
-	}
-	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v row, err error) { return v, r.Scan(&v.record, &v.seen) })
-	if err != nil {
-		return nil, down(err)
-	}
-	list := make([]*task, len(found))
-	for i, v := range found {
-		if list[i], err = readTask([]byte(v.record)); err != nil {
+	var damaged error
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t *task, err error) {
+		var record []byte
+		var seen time.Time
+		if err := r.Scan(&record, &seen); err != nil {
 			return nil, err
 		}
-		list[i].AgentSeen = v.seen
+		if t, damaged = readTask(record); damaged == nil {
+			t.AgentSeen = seen
+		}
+		return t, damaged
+	})
+	if err != nil && damaged == nil {
+		return nil, down(err)
 	}
-	return list, nil
+	return list, damaged
 }
 
 // one is the first task of a list, nil if there is none.
@@ -188,18 +188,13 @@ func (x *databaseTxn) each(ended bool, f func(*task) error) error {
 	return nil
 }
 
-// bytes reads a column of a task, nil if there is no such task.
-func (x *databaseTxn) bytes(column string, seq uint64) (value []byte, err error) {
-	err = x.tx.QueryRow(x.ctx, `SELECT `+column+` FROM agentd_tasks WHERE seq = $1`, int64(seq)).Scan(&value)
+func (x *databaseTxn) part(of string, seq uint64) (value []byte, err error) {
+	err = x.tx.QueryRow(x.ctx, `SELECT `+of+` FROM agentd_tasks WHERE seq = $1`, int64(seq)).Scan(&value)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, down(err)
 	}
 	return value, nil
 }
-
-func (x *databaseTxn) request(seq uint64) ([]byte, error) { return x.bytes("request", seq) }
-
-func (x *databaseTxn) draft(seq uint64) ([]byte, error) { return x.bytes("draft", seq) }
 
 func (x *databaseTxn) putDraft(seq uint64, draft []byte) error {
 	return x.exec(`UPDATE agentd_tasks SET draft = $2 WHERE seq = $1`, int64(seq), draft)

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -35,16 +37,24 @@ type file struct {
 	clock func() time.Time
 }
 
-// openFile opens or creates the file at path.
-func openFile(path string, clock func() time.Time) (*file, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout})
+// openFile opens or creates the file at path. To read, it must exist, and no process may have it open.
+func openFile(path string, clock func() time.Time, toRead bool) (store, error) {
+	use, fix := (*bolt.DB).Update, "stop it or choose another directory"
+	check := prepare
+	if toRead {
+		use, check, fix = (*bolt.DB).View, checkVersion, "stop the console, or name a copy of the file"
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: toRead})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another process; stop it or choose another directory", path)
+		return nil, fmt.Errorf("%s is in use by another process; %s", path, fix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := db.Update(prepare); err != nil {
+	if err := use(db, check); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
 	return &file{db: db, clock: clock}, nil
@@ -117,7 +127,7 @@ type fileTxn struct {
 
 func (x *fileTxn) now() time.Time { return x.clock() }
 
-// present has nobody to tell.
+// present has no other consoles to inform.
 func (x *fileTxn) present([]uint64) error { return nil }
 
 func (x *fileTxn) create(t *task, request []byte) error {
@@ -192,12 +202,12 @@ func (x *fileTxn) each(ended bool, f func(*task) error) error {
 	})
 }
 
-func (x *fileTxn) request(seq uint64) ([]byte, error) {
-	return append([]byte(nil), x.tx.Bucket(bucketRequests).Get(seqKey(seq))...), nil
-}
-
-func (x *fileTxn) draft(seq uint64) ([]byte, error) {
-	return append([]byte(nil), x.tx.Bucket(bucketDrafts).Get(seqKey(seq))...), nil
+func (x *fileTxn) part(of string, seq uint64) ([]byte, error) {
+	bucket := bucketRequests
+	if of == partDraft {
+		bucket = bucketDrafts
+	}
+	return bytes.Clone(x.tx.Bucket(bucket).Get(seqKey(seq))), nil
 }
 
 func (x *fileTxn) putDraft(seq uint64, draft []byte) error {

@@ -25,7 +25,7 @@ func FuzzBodies(f *testing.F) {
 	}
 	view := newTaskView(request)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, b := range []body{new(loginBody), new(claimBody), new(releaseBody), new(draftBody), new(checkBody), new(answerBody), new(candidatesBody)} {
+		for _, b := range []any{new(loginBody), new(claimBody), new(releaseBody), new(draftBody), new(checkBody), new(answerBody), new(candidatesBody)} {
 			err := decode(raw, b)
 			if err != nil {
 				if f := asFailure(err); f.Status != http.StatusUnprocessableEntity || len(f.Problems) == 0 {

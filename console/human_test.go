@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -24,7 +25,7 @@ func (f *fixture) coach() *human.Coach {
 	client := policy.NewClient(egress.ClientOptions{})
 	f.t.Cleanup(client.Close)
 	return human.New(f.url, client, human.Options{
-		Backoff: time.Millisecond, MaxBackoff: time.Second,
+		Backoff: time.Millisecond, MaxBackoff: time.Second, Rand: rand.Float64, Now: time.Now, Log: func(human.Failure) {},
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
 			case <-time.After(d):

@@ -73,7 +73,7 @@ const (
 	pingEvery = 15 * time.Second
 	// lapseEvery is the interval in which pages are notified of lapsed claims.
 	lapseEvery = 2 * time.Second
-	// presenceEvery is how often consoles that share a store tell each other which agents
+	// presenceEvery is how often consoles that share a store exchange which agents
 	// wait, and presenceTime how long that holds.
 	presenceEvery = 15 * time.Second
 	presenceTime  = time.Minute

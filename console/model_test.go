@@ -24,7 +24,7 @@ func TestFileMatchesModel(t *testing.T) {
 	directory, n := t.TempDir(), 0
 	testStore(t, 1, func() []store {
 		n++
-		s, err := openFile(filepath.Join(directory, strconv.Itoa(n)), time.Now)
+		s, err := openFile(filepath.Join(directory, strconv.Itoa(n)), time.Now, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +161,11 @@ func compareStore(t *rapid.T, s store, model map[string]*stored) {
 			return fmt.Errorf("the store has %d tasks, the model %d", n, len(model))
 		}
 		for _, want := range model {
-			request, err := x.request(want.task.Seq)
+			request, err := x.part(partRequest, want.task.Seq)
 			if err != nil {
 				return err
 			}
-			draft, err := x.draft(want.task.Seq)
+			draft, err := x.part(partDraft, want.task.Seq)
 			if err != nil {
 				return err
 			}

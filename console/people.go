@@ -1,7 +1,7 @@
 package console
 
 import (
-	"net/http"
+	"slices"
 	"time"
 
 	"agentd/coaching/repair"
@@ -15,22 +15,13 @@ type taskList struct {
 	Tasks []summary `json:"tasks"`
 }
 
-func (c *Console) getTasks(g *gin.Context) {
-	var ended bool
-	switch g.Query("state") {
-	case "", "open":
-	case "done":
-		ended = true
-	default:
-		c.fail(g, protocol.Problems{{Type: protocol.TypeLiteral, Loc: []any{"query", "state"}, Msg: "must be open or done"}})
-		return
+func (c *Console) getTasks(g *gin.Context) (any, error) {
+	state := g.Query("state")
+	if !slices.Contains([]string{"", "open", "done"}, state) {
+		return nil, protocol.Problems{{Type: protocol.TypeLiteral, Loc: []any{"query", "state"}, Msg: "must be open or done"}}
 	}
-	list, err := c.tasks.list(ended)
-	if err != nil {
-		c.fail(g, err)
-		return
-	}
-	c.writeJSON(g, http.StatusOK, taskList{Now: c.tasks.now(), Tasks: list})
+	list, err := c.tasks.list(state == "done")
+	return taskList{Now: c.tasks.now(), Tasks: list}, err
 }
 
 // taskDetail is the page's data of one task.
@@ -65,11 +56,10 @@ type toolView struct {
 	Schema      protocol.Raw `json:"schema"`
 }
 
-func viewPoints(points []repair.Point) ([]pointView, []toolset) {
+func viewPoints(points []*repair.Point) ([]pointView, []toolset) {
 	views, sets := []pointView{}, []toolset{}
 	index := map[*protocol.AgentInput]int{}
-	for i := range points {
-		p := &points[i]
+	for _, p := range points {
 		at, known := index[p.Input]
 		if !known {
 			at = len(sets)
@@ -99,33 +89,28 @@ func viewTools(p *repair.Point) toolset {
 	return v
 }
 
-// load returns the task that a path names, and its view. It answers the request itself if
-// there is no such task.
-func (c *Console) load(g *gin.Context) (*task, *taskView) {
+// load returns the task that a path names, and its view.
+func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
 	seq, err := seqOf(g.Param("id"))
-	if err == nil {
-		var t *task
-		var s *taskView
-		if t, err = c.tasks.find(seq); err == nil {
-			s, err = c.views.get(seq)
-		}
-		if err == nil {
-			return t, s
-		}
+	if err != nil {
+		return nil, nil, err
 	}
-	c.fail(g, err)
-	return nil, nil
+	t, err := c.tasks.find(seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.views.get(seq)
+	return t, s, err
 }
 
-func (c *Console) getTask(g *gin.Context) {
-	t, s := c.load(g)
-	if t == nil {
-		return
+func (c *Console) getTask(g *gin.Context) (any, error) {
+	t, s, err := c.load(g)
+	if err != nil {
+		return nil, err
 	}
 	draft, err := c.tasks.draft(t.Seq)
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
 	// Coaching has the coaching request already.
 	request := *s.request
@@ -140,7 +125,7 @@ func (c *Console) getTask(g *gin.Context) {
 		Answer:   t.Answer,
 	}
 	detail.Points, detail.Toolsets = viewPoints(s.points)
-	c.writeJSON(g, http.StatusOK, detail)
+	return detail, nil
 }
 
 type changed struct {
@@ -148,55 +133,20 @@ type changed struct {
 	Claim string  `json:"claim,omitempty"`
 }
 
-func (c *Console) postClaim(g *gin.Context) {
-	var body claimBody
-	seq, ok := c.change(g, &body)
-	if !ok {
-		return
-	}
+func (c *Console) postClaim(seq uint64, body *claimBody) (any, error) {
 	t, err := c.tasks.claim(seq, body.Person, body.Claim)
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
-	c.writeJSON(g, http.StatusOK, changed{Task: c.tasks.show(t), Claim: t.Claim.Secret})
+	return changed{Task: c.tasks.show(t), Claim: t.Claim.Secret}, nil
 }
 
-func (c *Console) postRelease(g *gin.Context) {
-	var body releaseBody
-	seq, ok := c.change(g, &body)
-	if !ok {
-		return
-	}
-	c.done(g, c.tasks.release(seq, body.Claim))
+func (c *Console) postRelease(seq uint64, body *releaseBody) (any, error) {
+	return nil, c.tasks.release(seq, body.Claim)
 }
 
-func (c *Console) putDraft(g *gin.Context) {
-	var body draftBody
-	seq, ok := c.change(g, &body)
-	if !ok {
-		return
-	}
-	c.done(g, c.tasks.saveDraft(seq, body.Claim, body.Draft))
-}
-
-// change reads the number and the body of a change to a task. It answers an invalid request
-// itself.
-func (c *Console) change(g *gin.Context, b body) (seq uint64, ok bool) {
-	seq, err := seqOf(g.Param("id"))
-	if err != nil {
-		c.fail(g, err)
-		return 0, false
-	}
-	return seq, c.read(g, b)
-}
-
-func (c *Console) done(g *gin.Context, err error) {
-	if err != nil {
-		c.fail(g, err)
-		return
-	}
-	c.empty(g)
+func (c *Console) putDraft(seq uint64, body *draftBody) (any, error) {
+	return nil, c.tasks.saveDraft(seq, body.Claim, body.Draft)
 }
 
 // verdict is the outcome of a check.
@@ -227,51 +177,31 @@ func findings(problems protocol.Problems) []finding {
 	return list
 }
 
-func (c *Console) postCheck(g *gin.Context) {
-	t, s := c.load(g)
-	if t == nil {
-		return
-	}
-	var body checkBody
-	if !c.read(g, &body) {
-		return
-	}
+func (c *Console) postCheck(_ *gin.Context, _ *task, s *taskView, body *checkBody) (any, error) {
 	if body.malformed != nil {
-		c.writeJSON(g, http.StatusOK, verdict{Problems: findings(body.malformed)})
-		return
+		return verdict{Problems: findings(body.malformed)}, nil
 	}
 	output, problems := body.judge(s)
-	c.writeJSON(g, http.StatusOK, verdict{Valid: len(problems) == 0, Problems: findings(problems), Output: output})
+	return verdict{Valid: len(problems) == 0, Problems: findings(problems), Output: output}, nil
 }
 
-func (c *Console) postAnswer(g *gin.Context) {
-	t, s := c.load(g)
-	if t == nil {
-		return
-	}
-	var body answerBody
-	if !c.read(g, &body) {
-		return
-	}
+func (c *Console) postAnswer(_ *gin.Context, t *task, s *taskView, body *answerBody) (any, error) {
 	a := answer{Status: body.Status, Error: body.Reason, Force: body.Force}
 	if a.Status == protocol.HumanCompleted {
 		output, problems := body.judge(s)
 		if len(problems) > 0 {
-			c.fail(g, problems)
-			return
+			return nil, problems
 		}
 		a.Output = &output
 	}
 	// Every response is validated against the protocol.
 	response := (&task{RequestID: s.request.RequestID, Answer: &a}).response()
 	if err := response.Validate(s.request); err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
 	t, err := c.tasks.answer(t.Seq, body.Claim, a)
 	if err != nil {
-		c.fail(g, err)
-		return
+		return nil, err
 	}
-	c.writeJSON(g, http.StatusOK, changed{Task: c.tasks.show(t)})
+	return changed{Task: c.tasks.show(t)}, nil
 }

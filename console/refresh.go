@@ -2,8 +2,8 @@ package console
 
 import "errors"
 
-// refresh learns what other consoles on the same store did, and tells them which agents wait
-// here. change tells that there was something.
+// refresh reads what other consoles on the same store did, and writes for them which agents wait
+// here. change: they did something.
 func (s *taskService) refresh(change bool) error {
 	var waiting []uint64
 	s.mu.Lock()
@@ -13,23 +13,18 @@ func (s *taskService) refresh(change bool) error {
 		}
 	}
 	s.mu.Unlock()
-	var err error
 	if !change && len(waiting) > 0 {
-		err = s.store.update(func(x txn) error { return x.present(waiting) })
+		if err := s.store.update(func(x txn) error { return x.present(waiting) }); err != nil {
+			return err
+		}
 	}
+	open := map[uint64]*task{}
+	tasks, err := collect(s.store, false, all)
 	if err != nil {
 		return err
 	}
-	var open map[uint64]*task
-	err = s.store.view(func(x txn) error {
-		open = map[uint64]*task{}
-		return x.each(false, func(t *task) error {
-			open[t.Seq] = t
-			return nil
-		})
-	})
-	if err != nil {
-		return err
+	for _, t := range tasks {
+		open[t.Seq] = t
 	}
 	now := s.now()
 	var missing []uint64
@@ -39,14 +34,7 @@ func (s *taskService) refresh(change bool) error {
 			missing = append(missing, seq)
 		}
 	}
-	for seq, t := range open {
-		if s.open[seq] == nil {
-			s.open[seq] = &presence{since: now, ended: make(chan struct{})}
-		}
-		if c := t.holder(now); c != nil {
-			s.lapses[seq] = c.Expires
-		}
-	}
+	s.know(tasks, now)
 	s.mu.Unlock()
 	for _, seq := range missing {
 		// It may also have arrived after the snapshot.

@@ -20,13 +20,10 @@ import (
 // wait for answers. Its methods are safe for concurrent use. Where several goroutines want one
 // task, the store's transactions decide who is first.
 type taskService struct {
-	store     store
-	hub       *hub
-	log       zerolog.Logger
-	now       func() time.Time
-	newSecret func() string
-	claimTime time.Duration
-	keep      time.Duration
+	store store
+	hub   *hub
+	log   zerolog.Logger
+	opts  Options
 
 	// mu guards the fields below. It may be locked within a transaction, but no transaction
 	// begins under it.
@@ -45,27 +42,33 @@ type presence struct {
 // newTaskService resumes the tasks of a store. Their agents have not connected yet.
 func newTaskService(stored store, o Options) (*taskService, error) {
 	s := &taskService{
-		store:     stored,
-		hub:       newHub(),
-		log:       o.Log,
-		now:       o.clock,
-		newSecret: o.NewSecret,
-		claimTime: o.Claim,
-		keep:      o.Keep,
-		open:      map[uint64]*presence{},
-		lapses:    map[uint64]time.Time{},
+		store:  stored,
+		hub:    newHub(),
+		log:    o.Log,
+		opts:   o,
+		open:   map[uint64]*presence{},
+		lapses: map[uint64]time.Time{},
 	}
-	now := s.now()
-	err := stored.view(func(x txn) error {
-		return x.each(false, func(t *task) error {
-			s.open[t.Seq] = &presence{since: now, ended: make(chan struct{})}
-			if c := t.holder(now); c != nil {
-				s.lapses[t.Seq] = c.Expires
-			}
-			return nil
-		})
-	})
+	tasks, err := collect(stored, false, all)
+	s.know(tasks, s.now())
 	return s, err
+}
+
+func all(t *task) (*task, bool) { return t, true }
+
+// now is the time as tasks have it.
+func (s *taskService) now() time.Time { return s.opts.clock() }
+
+// know takes open tasks of the store over, and their claims. mu is locked, if others have s.
+func (s *taskService) know(tasks []*task, now time.Time) {
+	for _, t := range tasks {
+		if s.open[t.Seq] == nil {
+			s.open[t.Seq] = &presence{since: now, ended: make(chan struct{})}
+		}
+		if c := t.holder(now); c != nil {
+			s.lapses[t.Seq] = c.Expires
+		}
+	}
 }
 
 // submit stores an agent's task, or joins a known one, and waits for the answer until ctx ends.
@@ -239,14 +242,7 @@ func (s *taskService) find(seq uint64) (t *task, err error) {
 
 // list returns the open tasks, oldest first, or the ended ones, newest first.
 func (s *taskService) list(ended bool) ([]summary, error) {
-	var tasks []*task
-	err := s.store.view(func(x txn) error {
-		tasks = nil
-		return x.each(ended, func(t *task) error {
-			tasks = append(tasks, t)
-			return nil
-		})
-	})
+	tasks, err := collect(s.store, ended, all)
 	if ended {
 		slices.SortStableFunc(tasks, func(a, b *task) int {
 			return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Seq, a.Seq))

@@ -15,7 +15,7 @@ type store interface {
 	view(f func(txn) error) error
 	// update runs f in an exclusive transaction, which is rolled back if f returns an error.
 	update(f func(txn) error) error
-	// changes receives after another console has changed tasks; nil: there is no other one.
+	// changes receives after another console has changed tasks; nil: no other one.
 	changes() <-chan struct{}
 	close() error
 }
@@ -36,14 +36,32 @@ type txn interface {
 	byRequest(id string) (*task, error)
 	// each calls f for the open or the ended tasks, oldest first.
 	each(ended bool, f func(*task) error) error
-	// request returns the stored request, nil if there is none.
-	request(seq uint64) ([]byte, error)
-	// draft returns the task's draft, nil if it has none.
-	draft(seq uint64) ([]byte, error)
+	// part returns the task's request or draft, nil if there is none.
+	part(of string, seq uint64) ([]byte, error)
 	// putDraft stores a draft. nil removes it.
 	putDraft(seq uint64, draft []byte) error
-	// present tells other consoles that agents wait for these tasks.
+	// present records for other consoles that agents wait for these tasks.
 	present(seqs []uint64) error
+}
+
+// Parts of a task.
+const (
+	partRequest = "request"
+	partDraft   = "draft"
+)
+
+// collect returns what pick makes of the open or the ended tasks, oldest first. ok: it is wanted.
+func collect[T any](s store, ended bool, pick func(*task) (v T, ok bool)) (list []T, err error) {
+	err = s.view(func(x txn) error {
+		list = nil
+		return x.each(ended, func(t *task) error {
+			if v, ok := pick(t); ok {
+				list = append(list, v)
+			}
+			return nil
+		})
+	})
+	return list, err
 }
 
 func readTask(raw []byte) (*task, error) {

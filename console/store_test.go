@@ -22,7 +22,7 @@ func TestStoreOfOtherVersionIsRefused(t *testing.T) {
 		"a damaged task": func(x *fileTxn) error { return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{`)) },
 	} {
 		path := filepath.Join(t.TempDir(), "console.db")
-		s, err := openFile(path, time.Now)
+		s, err := openFile(path, time.Now, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ type taskView struct {
 	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
 	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
 	repair   *repair.Case                         // nil when there is none
-	points   []repair.Point
+	points   []*repair.Point
 }
 
 // newTaskView parses a request. A request without a coaching request that this version
@@ -59,12 +59,12 @@ func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
 		}
 	}
 	if raw, ok := protocol.Get(req.Payload, keyToolsAPI); ok {
-		point := repair.Point{ID: freePoint}
+		point := &repair.Point{ID: freePoint}
 		if attributes, ok := protocol.Get(req.Payload, "task_attributes"); ok && attributes.Kind() == '{' {
 			point.Robots = tools.KnownRobots(attributes)
 		}
 		point.Tools, point.ToolsErr = toolsOf(raw, point.Robots)
-		s.points = []repair.Point{point}
+		s.points = []*repair.Point{point}
 	}
 	return s
 }
@@ -123,10 +123,8 @@ func clip(s string, limit int) string {
 }
 
 func (s *taskView) point(id string) *repair.Point {
-	for i := range s.points {
-		if s.points[i].ID == id {
-			return &s.points[i]
-		}
+	if i := slices.IndexFunc(s.points, func(p *repair.Point) bool { return p.ID == id }); i >= 0 {
+		return s.points[i]
 	}
 	return nil
 }
@@ -227,7 +225,7 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 	}
 	var body []byte
 	err := c.store.view(func(x txn) (err error) {
-		body, err = x.request(seq)
+		body, err = x.part(partRequest, seq)
 		return err
 	})
 	if err != nil {

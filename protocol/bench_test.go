@@ -46,7 +46,7 @@ func BenchmarkDecodeAgentRequest(b *testing.B) {
 			form := "spaced"
 			if !spaced {
 				form = "compact"
-				body, _, _ = compact(body, MaxDepth)
+				body, _ = compact(body, MaxDepth)
 			}
 			b.Run(c.name+"/"+form, func(b *testing.B) {
 				b.SetBytes(int64(len(body)))

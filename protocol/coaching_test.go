@@ -24,7 +24,7 @@ func coachingWith(member, value string) string {
 
 func TestDecodeSpecializedCoachingRequestRules(t *testing.T) {
 	input := `{"id":0,` + instructionJSON + `}`
-	checkRules(t, DecodeSpecializedCoachingRequest, []rule{
+	checkRules(t, DecodeSpecializedCoachingRequest, []row{
 		{"minimal", coachingWith("x", ""), nil},
 		{"body not an object", `[]`, problems("dict_type body")},
 		{"everything missing", `{}`, problems("missing body.run_id", "missing body.request_id", "missing body.kind", "missing body.stage",
@@ -115,13 +115,13 @@ func TestCoachingContextFillsTheSameFields(t *testing.T) {
 }
 
 func TestUsualCoachingShapes(t *testing.T) {
-	checkRules(t, func(b []byte) (*CoachingError, error) { return DecodeCoachingError(b) }, []rule{
+	checkRules(t, func(b []byte) (*CoachingError, error) { return DecodeCoachingError(b) }, []row{
 		{"error", `{"code":"c","description":"d","details":{"a":1}}`, nil},
 		{"error without details", `{"code":"c","description":"d"}`, nil},
 		{"error of another shape", `{"code":1}`, problems("string_type body.code", "missing body.description")},
 		{"error a string", `"x"`, problems("dict_type body")},
 	})
-	checkRules(t, func(b []byte) (*CoachingDiagnosis, error) { return DecodeCoachingDiagnosis(b) }, []rule{
+	checkRules(t, func(b []byte) (*CoachingDiagnosis, error) { return DecodeCoachingDiagnosis(b) }, []row{
 		{"diagnosis", `{"explanation":"e","expected_decision":"d"}`, nil},
 		{"diagnosis without a decision", `{"explanation":"e","expected_decision":null}`, nil},
 		{"diagnosis of another shape", `{"x":1}`, problems("extra_forbidden body.x", "missing body.explanation")},
@@ -131,7 +131,7 @@ func TestUsualCoachingShapes(t *testing.T) {
 func TestDecodeSpecializedCoachingResponseRules(t *testing.T) {
 	res := func(members string) string { return `{"request_id":"c",` + members + `}` }
 	const proposals = `"proposals":[{"reinjection_point_id":"p","extra_keys":{"kind":"replace_say","text":"x"}}]`
-	checkRules(t, DecodeSpecializedCoachingResponse, []rule{
+	checkRules(t, DecodeSpecializedCoachingResponse, []row{
 		{"corrected", res(`"status":"corrected",` + proposals), nil},
 		{"corrected with logs", res(`"status":"corrected","reason":null,"logs":[{"coaching_type":"fix_2","content":""}],` + proposals), nil},
 		{"abandoned", res(`"status":"abandoned","reason":"r"`), nil},

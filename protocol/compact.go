@@ -1,15 +1,18 @@
 package protocol
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // compact removes the whitespace between tokens, and checks the bounds that a parser does not
 // check: nesting and the members of open objects. It runs before parsing, on text that may not be
 // JSON. The result is valid JSON exactly if the body is. So whitespace between two bytes that are
 // neither structural nor quotes becomes one space: "1 2" must not become 12.
 //
-// The result is body itself if there is nothing to remove. bound is the exceeded bound at byte
-// offset at, or empty. maxDepth is at most MaxResponseDepth.
-func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
+// The result is body itself if there is nothing to remove. The error is Problems, for an exceeded
+// bound. maxDepth is at most MaxResponseDepth.
+func compact(body []byte, maxDepth int) (text []byte, err error) {
 	var (
 		members [MaxResponseDepth + 1]int // names seen in the object open at each level
 		open    int                       // sum of members
@@ -29,7 +32,8 @@ func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 		case '{', '[':
 			depth++
 			if depth > maxDepth {
-				return nil, boundDepth, i
+				return nil, Problems{NewProblem(TypeJSONInvalid, fmt.Sprintf(
+					"nested deeper than %d levels at byte %d; flatten the value", maxDepth, i), i)}
 			}
 			members[depth] = 0
 		case '}', ']':
@@ -41,7 +45,8 @@ func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 			members[depth]++
 			open++
 			if open > MaxObjectMembers {
-				return nil, boundMembers, i
+				return nil, Problems{NewProblem(TypeJSONInvalid, fmt.Sprintf(
+					"objects with more than %d members at byte %d; split them", MaxObjectMembers, i), i)}
 			}
 		case ' ', '\t', '\r', '\n':
 			end := i + 1
@@ -63,19 +68,14 @@ func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 		}
 	}
 	if out == nil {
-		return body, "", 0
+		return body, nil
 	}
 	out = append(out, body[kept:]...)
 	if len(out) < len(body)/2 {
 		out = bytes.Clone(out) // what is decoded refers to it, and may stay for long
 	}
-	return out, "", 0
+	return out, nil
 }
-
-const (
-	boundDepth   = "depth"
-	boundMembers = "members"
-)
 
 // stringEnd returns the index after the closing quote of the string that starts at text[i], or -1
 // if it has no end.

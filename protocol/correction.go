@@ -16,12 +16,14 @@ type Correction interface {
 
 // ReplaceSay replaces the decision by a text.
 type ReplaceSay struct {
-	Text string // nonempty
+	_    struct{} `wire:"kind,required,oneof=replace_say"`
+	Text string   `wire:"text,required,nonempty"`
 }
 
 // ReplaceDecision replaces the decision by another one.
 type ReplaceDecision struct {
-	Decision AgentDecision
+	_        struct{}      `wire:"kind,required,oneof=replace_decision"`
+	Decision AgentDecision `wire:"decision,required"`
 }
 
 // Corrected returns the decision to say the text.
@@ -29,11 +31,6 @@ func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Tex
 
 // Corrected returns the decision.
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
-
-var (
-	replaceSayFields      = fields{required("kind"), required("text")}
-	replaceDecisionFields = fields{required("kind"), required("decision")}
-)
 
 // DecodeCorrection decodes a correction of either kind. An unknown or missing
 // kind is a problem of its own.
@@ -47,9 +44,9 @@ func DecodeCorrection(raw Raw) (Correction, error) {
 		name, isText := Text(kind)
 		switch name {
 		case KindReplaceSay:
-			return d.replaceSay()
+			return readModel[ReplaceSay](d)
 		case KindReplaceDecision:
-			return d.replaceDecision()
+			return readModel[ReplaceDecision](d)
 		}
 		d.skip()
 		kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
@@ -83,44 +80,4 @@ func CallsOverSay(correction Raw) Raw {
 		return ReplaceMember(correction, "decision", DeleteMember(decision, "say"))
 	}
 	return correction
-}
-
-func (d *decoder) replaceSay() *ReplaceSay {
-	r := new(ReplaceSay)
-	d.object(replaceSayFields, func(name string) {
-		switch name {
-		case "kind":
-			d.literal(KindReplaceSay)
-		case "text":
-			r.Text = d.nonempty()
-		}
-	})
-	return r
-}
-
-func (d *decoder) replaceDecision() *ReplaceDecision {
-	r := new(ReplaceDecision)
-	d.object(replaceDecisionFields, func(name string) {
-		switch name {
-		case "kind":
-			d.literal(KindReplaceDecision)
-		case "decision":
-			r.Decision = *d.agentDecision()
-		}
-	})
-	return r
-}
-
-// AppendJSON appends the correction.
-func (r *ReplaceSay) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"kind":"replace_say","text":`...)
-	dst = appendString(dst, r.Text)
-	return append(dst, '}')
-}
-
-// AppendJSON appends the correction.
-func (r *ReplaceDecision) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"kind":"replace_decision","decision":`...)
-	dst = r.Decision.AppendJSON(dst)
-	return append(dst, '}')
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,8 @@ type decoder struct {
 	taken    int               // bytes of texts and structures so far
 	asked    int               // bytes of them that hold was asked for
 	refused  error             // of hold
-	syntax   error             // what jsontext said, if it stopped
-	full     bool              // no room for more problems, or refused
+	syntax   error             // of jsontext, if it stopped
+	full     bool              // no more problems fit, or refused
 }
 
 // step is one part of a location: a field's name, or an index.
@@ -61,12 +62,9 @@ func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read
 			return zero, 0, err
 		}
 	}
-	text, bound, at := compact(body, maxDepth)
-	switch bound {
-	case boundDepth:
-		return zero, 0, Problems{depthProblem(maxDepth, at)}
-	case boundMembers:
-		return zero, 0, Problems{membersProblem(at)}
+	text, err := compact(body, maxDepth)
+	if err != nil {
+		return zero, 0, err
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -204,48 +202,43 @@ func (d *decoder) string() (s string, ok bool) {
 	return unquote(raw), true
 }
 
-// nonempty reads a string that must not be empty.
-func (d *decoder) nonempty() string {
-	s, ok := d.string()
-	if ok && s == "" {
-		d.problem(TypeStringTooShort, "must not be empty")
+// stringBy reads a string by the rules of its field.
+func (d *decoder) stringBy(r *rule) string {
+	if r.oneof != nil {
+		return d.literal(r.oneof)
 	}
-	return s
-}
-
-// id reads a string of 1 to MaxID bytes.
-func (d *decoder) id() string {
-	s := d.nonempty()
-	if len(s) > MaxID {
-		d.problemf(TypeValue, "has %d bytes; at most %d are allowed", len(s), MaxID)
-	}
-	return s
-}
-
-// literal reads a string that must be one of several.
-func (d *decoder) literal(allowed ...string) string { return d.literalOr("", allowed...) }
-
-// literalOr is literal, or a string that begins with a prefix, unless that is "".
-func (d *decoder) literalOr(prefix string, allowed ...string) string {
 	s, ok := d.string()
 	switch {
 	case !ok:
-		return ""
-	case prefix != "" && strings.HasPrefix(s, prefix):
+	case s == "" && r.nonempty:
+		d.problem(TypeStringTooShort, "must not be empty")
+	case len(s) > MaxID && r.id:
+		d.problemf(TypeValue, "has %d bytes; at most %d are allowed", len(s), MaxID)
+	case r.url:
+		checkEndpoint(s, d.problem)
+	}
+	return s
+}
+
+// literal reads a string that must be one of several. A last one that ends with * is a prefix.
+func (d *decoder) literal(allowed []string) string {
+	s, ok := d.string()
+	if !ok || slices.Contains(allowed, s) {
 		return s
 	}
-	for _, a := range allowed {
-		if s == a {
-			return a
+	if prefix, is := strings.CutSuffix(allowed[len(allowed)-1], "*"); is {
+		if strings.HasPrefix(s, prefix) {
+			return s
 		}
+		allowed = allowed[:len(allowed)-1]
 	}
 	d.problemf(TypeLiteral, "must be %s, not %s", oneOf(allowed), quote(s))
 	return ""
 }
 
-// integer reads a strict integer: a literal without fraction and exponent,
-// within int64.
-func (d *decoder) integer() (n int64, ok bool) {
+// integer reads a strict integer: a literal without fraction and exponent, within int64 and the
+// bounds of its field.
+func (d *decoder) integer(r *rule) (n int64, ok bool) {
 	if d.kind() != '0' {
 		d.mismatch(TypeInt, "an integer")
 		return 0, false
@@ -254,25 +247,20 @@ func (d *decoder) integer() (n int64, ok bool) {
 	if d.syntax != nil {
 		return 0, false
 	}
-	if bytes.ContainsAny(raw, ".eE") {
-		d.problemf(TypeInt, "must be an integer literal without fraction or exponent, not %s", clip(string(raw), maxQuoted))
-		return 0, false
-	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil {
+	switch {
+	case bytes.ContainsAny(raw, ".eE"):
+		d.problemf(TypeInt, "must be an integer literal without fraction or exponent, not %s", clip(string(raw), maxQuoted))
+	case err != nil:
 		d.problemf(TypeIntSize, "must be an integer between -2^63 and 2^63-1, not %s", clip(string(raw), maxQuoted))
-		return 0, false
+	case n < r.least:
+		d.problemf(TypeGreaterEqual, "must be at least %d, not %d", r.least, n)
+	case n > r.most:
+		d.problemf(TypeLessEqual, "must be at most %d, not %d", r.most, n)
+	default:
+		return n, true
 	}
-	return n, true
-}
-
-// integerMin reads a strict integer that must be at least min.
-func (d *decoder) integerMin(least int64) int64 {
-	n, ok := d.integer()
-	if ok && n < least {
-		d.problemf(TypeGreaterEqual, "must be at least %d, not %d", least, n)
-	}
-	return n
+	return 0, false
 }
 
 // positive reads a number above zero, in seconds.
@@ -309,23 +297,17 @@ func (d *decoder) boolean() bool {
 	return false
 }
 
-// rawObject reads an object that stays raw.
-func (d *decoder) rawObject() Raw {
-	if d.kind() != '{' {
+// raw reads a value that stays raw: an object, unless its field may be anything.
+func (d *decoder) raw(r *rule) Raw {
+	if !r.any && d.kind() != '{' {
 		d.mismatch(TypeDict, "an object")
 		return emptyObject
 	}
 	return d.next()
 }
 
-// rawObjects reads a list of objects that stay raw.
-func (d *decoder) rawObjects() (list []Raw) {
-	d.array(func(int) { list = append(list, d.rawObject()) })
-	return list
-}
-
 // array reads a list and returns the number of elements. element is called with the decoder at
-// each element and must read it.
+// each element and must read that.
 func (d *decoder) array(element func(i int)) (n int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
@@ -361,70 +343,35 @@ func (d *decoder) count() bool {
 	return false
 }
 
-// entries reads an object as a map. value is called with the decoder at each value and must read
-// it.
-func (d *decoder) entries(value func(name string)) {
+// members reads an object. value is called with each name, quoted and with the decoder at its
+// value, and must read that. ok is false if the value is not an object.
+func (d *decoder) members(value func(quoted Raw)) (ok bool) {
 	if d.kind() != '{' {
 		d.mismatch(TypeDict, "an object")
-		return
+		return false
 	}
 	d.token()
 	for !d.stopped() && d.kind() != '}' {
-		raw := d.next()
-		if d.syntax != nil {
-			return
+		if quoted := d.next(); d.syntax == nil {
+			value(quoted)
 		}
-		name := unquote(raw)
+	}
+	if !d.stopped() {
+		d.token()
+	}
+	return true
+}
+
+// entries reads an object as a map. value is called as by members.
+func (d *decoder) entries(value func(name string)) {
+	d.members(func(quoted Raw) {
+		name := unquote(quoted)
 		d.push(step{name: name, index: -1})
 		if d.count() {
 			value(name)
 		}
 		d.pop()
-	}
-	if !d.stopped() {
-		d.token()
-	}
-}
-
-// object reads a model. member is called for each known field with the decoder at its value, and
-// must read it. Other fields are problems. null in a nullable field counts as absent. seen has the
-// fields that were present.
-func (d *decoder) object(fs fields, member func(name string)) (seen fieldSet) {
-	if d.kind() != '{' {
-		d.mismatch(TypeDict, "an object")
-		return allFields // not an object is one problem, not one for each field
-	}
-	d.token()
-	for !d.stopped() && d.kind() != '}' {
-		raw := d.next()
-		if d.syntax != nil {
-			return seen
-		}
-		i := fs.index(raw)
-		if i < 0 {
-			d.unknown(fs, unquote(raw))
-			d.skip()
-			continue
-		}
-		if fs[i].nullable && d.kind() == 'n' {
-			d.skip()
-			continue
-		}
-		seen |= 1 << i
-		d.push(step{name: fs[i].name, index: -1})
-		member(fs[i].name)
-		d.pop()
-	}
-	if d.stopped() {
-		return seen
-	}
-	d.token()
-	for i, f := range fs {
-		if f.required && seen&(1<<i) == 0 {
-			d.problem(TypeMissing, "field "+quote(f.name)+" is required", f.name)
-		}
-	}
-	return seen
+	})
 }
 
 // unknown adds a problem for a field that the model does not have.
@@ -442,12 +389,15 @@ func (d *decoder) push(s step) { d.path = append(d.path, s) }
 func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
 
 // unquote returns the text of a valid JSON string.
-func unquote(raw Raw) string {
+func unquote(raw Raw) string { return string(unescaped(raw)) }
+
+// unescaped is unquote without a copy, if the string has no escapes.
+func unescaped(raw Raw) []byte {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
+		return inner
 	}
 	text, _ := jsontext.AppendUnquote(nil, raw)
-	return string(text)
+	return text
 }
 
 // oneOf lists the allowed strings: "a", "b" or "c".

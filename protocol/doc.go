@@ -2,10 +2,10 @@
 // inference and coaching contract, their strict decoding and their encoding. It validates a
 // response against its request, and has the OpenAPI document of the HTTP API. It imports nothing else of this module.
 //
-// # Why by hand
+// # Why our own decoder
 //
-// The decoders, encoders and validators are written by hand, over the tokens of a JSON library.
-// No library met both requirements:
+// The models are structs with tags, see model.go. Decoder and encoder go by the tags, over the tokens of a
+// JSON library. No library met both requirements:
 //
 //   - Located errors. A body is refused with all of its problems, each with its path and what to
 //     write instead. Libraries that decode into structs stop at the first problem.
@@ -13,8 +13,7 @@
 //     keep their order and escapes. Libraries parse such values and write them anew. Histories
 //     have megabytes, and every candidate repeats them, so a copy of the bytes is also faster.
 //
-// The price is that a new field appears in its struct, decoder, encoder, field table and in
-// openapi.json. Tests compare all of them, and fail for a field that one of them lacks.
+// A new field appears in its struct and in openapi.json. Tests compare the two.
 //
 // # Decoding
 //

@@ -1,61 +1,161 @@
 package protocol
 
 import (
+	"io"
+	"maps"
+	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendList appends a JSON array; a nil list is [].
-func appendList[T any](dst []byte, list []T, appendJSON func(T, []byte) []byte) []byte {
-	dst = append(dst, '[')
-	for i := range list {
+// sink takes JSON: appended to dst, or written to a writer.
+type sink struct {
+	dst []byte
+	to  io.Writer // nil: all is appended
+	err error     // of to, the first one
+}
+
+// flush writes what was appended.
+func (s *sink) flush() {
+	if s.to == nil {
+		return
+	}
+	s.write(s.dst)
+	s.dst = s.dst[:0]
+}
+
+func (s *sink) write(b []byte) {
+	if s.err == nil && len(b) > 0 {
+		_, s.err = s.to.Write(b)
+	}
+}
+
+// raw takes raw JSON; nil is {}.
+func (s *sink) raw(v Raw) {
+	switch {
+	case len(v) == 0:
+		s.dst = append(s.dst, emptyObject...)
+	case s.to == nil || len(v) < sinkDirect:
+		s.dst = append(s.dst, v...)
+	default:
+		s.flush()
+		s.write(v)
+	}
+}
+
+func (s *sink) text(text string) { s.dst = appendString(s.dst, text) }
+
+// list takes an array of n elements.
+func (s *sink) list(n int, element func(i int)) {
+	s.dst = append(s.dst, '[')
+	for i := range n {
 		if i > 0 {
-			dst = append(dst, ',')
+			s.dst = append(s.dst, ',')
 		}
-		dst = appendJSON(list[i], dst)
+		element(i)
+		if len(s.dst) > sinkDirect {
+			s.flush()
+		}
 	}
-	return append(dst, ']')
+	s.dst = append(s.dst, ']')
 }
 
-// appendObject appends a raw object; nil is {}.
-func appendObject(v Raw, dst []byte) []byte {
-	if len(v) == 0 {
-		return append(dst, '{', '}')
+// object takes an object with these names, in their order.
+func (s *sink) object(names []string, value func(i int)) {
+	s.dst = append(s.dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			s.dst = append(s.dst, ',')
+		}
+		s.text(name)
+		s.dst = append(s.dst, ':')
+		value(i)
 	}
-	return append(dst, v...)
+	s.dst = append(s.dst, '}')
 }
 
-// appendOptionalObject appends a member unless its object is empty, which is
-// the default of every optional object.
-func appendOptionalObject(dst []byte, key string, v Raw) []byte {
-	if len(v) == 0 || string(v) == "{}" {
-		return dst
+// model takes a model that is addressable.
+func (s *sink) model(v reflect.Value) {
+	m := modelOf(v.Type())
+	separator := byte('{')
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.blank && r.oneof == nil || !r.blank && r.omit && r.isDefault(v.Field(r.index), m.initial.Field(r.index)) {
+			continue
+		}
+		s.dst = append(append(s.dst, separator), r.key...)
+		separator = ','
+		if r.blank {
+			s.text(r.oneof[0])
+		} else {
+			s.value(v.Field(r.index).Addr().Interface())
+		}
 	}
-	dst = append(dst, key...)
-	return append(dst, v...)
-}
-
-// appendOptionalString appends a member unless its text is empty.
-func appendOptionalString(dst []byte, key, s string) []byte {
-	if s == "" {
-		return dst
+	if separator == '{' {
+		s.dst = append(s.dst, '{')
 	}
-	dst = append(dst, key...)
-	return appendString(dst, s)
+	s.dst = append(s.dst, '}')
 }
 
-func appendInt(dst []byte, key string, n int64) []byte {
-	dst = append(dst, key...)
-	return strconv.AppendInt(dst, n, 10)
+// isDefault reports whether a field has its default, or no value.
+func (r *rule) isDefault(v, initial reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice:
+		return v.Len() == 0 || v.Type() == reflect.TypeFor[Raw]() && !r.any && string(v.Bytes()) == "{}"
+	case reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero() || v.Comparable() && v.Equal(initial)
 }
 
-func appendBool(dst []byte, key string, b bool) []byte {
-	dst = append(dst, key...)
-	return strconv.AppendBool(dst, b)
+// writer is a value with a form of its own.
+type writer interface{ write(s *sink) }
+
+// value takes the value that a pointer points to.
+func (s *sink) value(v any) {
+	switch v := v.(type) {
+	case writer:
+		v.write(s)
+	case *string:
+		s.text(*v)
+	case **string:
+		s.text(**v)
+	case *int64:
+		s.dst = strconv.AppendInt(s.dst, *v, 10)
+	case **int64:
+		s.dst = strconv.AppendInt(s.dst, **v, 10)
+	case *int:
+		s.dst = strconv.AppendInt(s.dst, int64(*v), 10)
+	case *float64:
+		s.dst = jsontext.AppendFloat(s.dst, *v, 64)
+	case *bool:
+		s.dst = strconv.AppendBool(s.dst, *v)
+	case *Raw:
+		s.raw(*v)
+	case *[]Raw:
+		s.list(len(*v), func(i int) { s.raw((*v)[i]) })
+	case *[]string:
+		s.list(len(*v), func(i int) { s.text((*v)[i]) })
+	case *map[string]bool:
+		names := slices.Sorted(maps.Keys(*v))
+		s.object(names, func(i int) { s.dst = strconv.AppendBool(s.dst, (*v)[names[i]]) })
+	default:
+		switch v := reflect.ValueOf(v).Elem(); v.Kind() {
+		case reflect.Slice:
+			s.list(v.Len(), func(i int) { s.value(v.Index(i).Addr().Interface()) })
+		case reflect.Pointer:
+			s.model(v.Elem())
+		default:
+			s.model(v)
+		}
+	}
 }
 
-func appendFloat(dst []byte, key string, f float64) []byte {
-	dst = append(dst, key...)
-	return jsontext.AppendFloat(dst, f, 64)
+// appendValue appends the JSON of the value that a pointer points to.
+func appendValue(dst []byte, v any) []byte {
+	s := sink{dst: dst}
+	s.value(v)
+	return s.dst
 }

@@ -33,7 +33,7 @@ func codecOf[T appender](name string, decode func([]byte) (T, error), check func
 // outputs makes the list of outputs a model of its own, for codecOf.
 type outputs []AgentOutput
 
-func (o outputs) AppendJSON(dst []byte) []byte { return AppendResponse(dst, o) }
+func (o outputs) AppendJSON(dst []byte) []byte { return append(dst, EncodeResponse(o)...) }
 
 var codecs = []codec{
 	codecOf("AgentRequest", DecodeAgentRequest, nil),

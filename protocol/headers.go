@@ -2,8 +2,10 @@ package protocol
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Headers are the HTTP headers of a coaching backend, name to value. Values are often secrets, so
@@ -13,12 +15,9 @@ type Headers map[string]string
 
 // Format prints the names, with *** for every value.
 func (h Headers) Format(f fmt.State, _ rune) {
-	_, _ = f.Write([]byte("headers{")) // a fmt.State takes what it is given
-	for i, name := range slices.Sorted(maps.Keys(h)) {
-		if i > 0 {
-			_, _ = f.Write([]byte(", "))
-		}
-		_, _ = f.Write([]byte(name + ": ***"))
+	names := slices.Sorted(maps.Keys(h))
+	for i := range names {
+		names[i] += ": ***"
 	}
-	_, _ = f.Write([]byte("}"))
+	_, _ = io.WriteString(f, "headers{"+strings.Join(names, ", ")+"}") // a fmt.State takes what it is given
 }

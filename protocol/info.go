@@ -1,10 +1,5 @@
 package protocol
 
-import (
-	"maps"
-	"slices"
-)
-
 // Versions of the contract.
 const (
 	Version                = "2.0" // AgentInfo.ProtocolVersion
@@ -30,84 +25,31 @@ const (
 
 // AgentHealth is the body of GET /health.
 type AgentHealth struct {
-	Status string
+	Status string `wire:"status,required,oneof=ready|loading|draining|failed|stuck: *"`
 }
 
 // AgentInfo is the body of GET /v1/info.
 type AgentInfo struct {
-	ProtocolVersion     string // Version when absent
-	AgentID             string
-	AgentVersion        string
-	Capabilities        map[string]bool
-	SpecializedCoaching []string // the kinds of coaching that the agent implements
-	CoachingResume      bool     // replace_say works through /v1/responses
+	ProtocolVersion     string          `wire:"protocol_version,always"`
+	AgentID             string          `wire:"agent_id,required"`
+	AgentVersion        string          `wire:"agent_version,required"`
+	Capabilities        map[string]bool `wire:"capabilities,required"`
+	SpecializedCoaching []string        `wire:"specialized_coaching,always,oneof=failure|suboptimal|format"`
+	CoachingResume      bool            `wire:"coaching_resume,always"` // replace_say works through /v1/responses
 	// CoachingSessionVersion is "" if the session protocol is not implemented.
-	CoachingSessionVersion string
+	CoachingSessionVersion string `wire:"coaching_session_version,nullable"`
 	// CoachingUnavailableReason is "" unless coaching is off.
-	CoachingUnavailableReason string
+	CoachingUnavailableReason string `wire:"coaching_unavailable_reason,nullable"`
 }
 
-var (
-	agentHealthFields = fields{required("status")}
-
-	agentInfoFields = fields{
-		optional("protocol_version"), required("agent_id"), required("agent_version"), required("capabilities"),
-		optional("specialized_coaching"), optional("coaching_resume"),
-		nullable("coaching_session_version"), nullable("coaching_unavailable_reason"),
-	}
-)
+func (info *AgentInfo) setDefaults() { info.ProtocolVersion = Version }
 
 // DecodeAgentHealth decodes the body of GET /health, ready or not.
-func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
-	return decode(body, func(d *decoder) *AgentHealth {
-		h := new(AgentHealth)
-		d.object(agentHealthFields, func(string) {
-			h.Status = d.literalOr(HealthStuck+": ", HealthReady, HealthLoading, HealthDraining, HealthFailed)
-		})
-		return h
-	})
-}
-
-// AppendJSON appends the health.
-func (h *AgentHealth) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"status":`...)
-	dst = appendString(dst, h.Status)
-	return append(dst, '}')
-}
+func DecodeAgentHealth(body []byte) (*AgentHealth, error) { return decodeModel[AgentHealth](body) }
 
 // DecodeAgentInfo decodes the body of GET /v1/info of any agent. [AgentInfo.Validate] checks it
 // for contradictions.
-func DecodeAgentInfo(body []byte) (*AgentInfo, error) {
-	return decode(body, func(d *decoder) *AgentInfo {
-		info := &AgentInfo{ProtocolVersion: Version}
-		d.object(agentInfoFields, func(name string) {
-			switch name {
-			case "protocol_version":
-				info.ProtocolVersion, _ = d.string()
-			case "agent_id":
-				info.AgentID, _ = d.string()
-			case "agent_version":
-				info.AgentVersion, _ = d.string()
-			case "capabilities":
-				info.Capabilities = make(map[string]bool)
-				d.entries(func(name string) { info.Capabilities[name] = d.boolean() })
-			case "specialized_coaching":
-				d.array(func(int) {
-					if kind := d.literal(coachingKinds...); kind != "" {
-						info.SpecializedCoaching = append(info.SpecializedCoaching, kind)
-					}
-				})
-			case "coaching_resume":
-				info.CoachingResume = d.boolean()
-			case "coaching_session_version":
-				info.CoachingSessionVersion, _ = d.string()
-			case "coaching_unavailable_reason":
-				info.CoachingUnavailableReason, _ = d.string()
-			}
-		})
-		return info
-	})
-}
+func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decodeModel[AgentInfo](body) }
 
 // Validate checks that the capabilities and the coaching fields agree. The error
 // is [Problems].
@@ -120,9 +62,7 @@ func (info *AgentInfo) Validate() error {
 		v.problem(TypeMissing, `capability "inference" must be advertised, true or false`, "capabilities", CapabilityInference)
 	}
 	for i, kind := range info.SpecializedCoaching {
-		if !slices.Contains(coachingKinds, kind) {
-			v.problem(TypeLiteral, "must be "+oneOf(coachingKinds)+", not "+quote(kind), "specialized_coaching", i)
-		}
+		v.literal(kind, coachingKinds, "specialized_coaching", i)
 	}
 	coaching := info.Capabilities[CapabilityCoaching]
 	if coaching && info.CoachingUnavailableReason != "" {
@@ -138,28 +78,4 @@ func (info *AgentInfo) Validate() error {
 		v.problem(TypeValue, "must be empty when coaching is not available", "specialized_coaching")
 	}
 	return v.err()
-}
-
-// AppendJSON appends the information; capabilities are sorted by name.
-func (info *AgentInfo) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"protocol_version":`...)
-	dst = appendString(dst, info.ProtocolVersion)
-	dst = append(dst, `,"agent_id":`...)
-	dst = appendString(dst, info.AgentID)
-	dst = append(dst, `,"agent_version":`...)
-	dst = appendString(dst, info.AgentVersion)
-	dst = append(dst, `,"capabilities":{`...)
-	for i, name := range slices.Sorted(maps.Keys(info.Capabilities)) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendString(dst, name)
-		dst = appendBool(dst, `:`, info.Capabilities[name])
-	}
-	dst = append(dst, `},"specialized_coaching":`...)
-	dst = appendList(dst, info.SpecializedCoaching, func(kind string, dst []byte) []byte { return appendString(dst, kind) })
-	dst = appendBool(dst, `,"coaching_resume":`, info.CoachingResume)
-	dst = appendOptionalString(dst, `,"coaching_session_version":`, info.CoachingSessionVersion)
-	dst = appendOptionalString(dst, `,"coaching_unavailable_reason":`, info.CoachingUnavailableReason)
-	return append(dst, '}')
 }

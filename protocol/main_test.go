@@ -12,16 +12,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rule is one row of a table: a body, and the problems it must have as
+// row is one row of a table: a body, and the problems it must have as
 // "type location", none when it is valid.
-type rule struct {
+type row struct {
 	name string
 	body string
 	want []string
 }
 
 // checkRules decodes every body and compares types and locations of problems.
-func checkRules[T any](t *testing.T, decode func([]byte) (T, error), rules []rule) {
+func checkRules[T any](t *testing.T, decode func([]byte) (T, error), rules []row) {
 	t.Helper()
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
@@ -52,6 +52,9 @@ func summary(t *testing.T, err error) (lines []string) {
 	}
 	return lines
 }
+
+// appender is a model that encodes itself.
+type appender interface{ AppendJSON(dst []byte) []byte }
 
 // problems is a list of expectations.
 func problems(want ...string) []string { return want }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestDecodeAgentHealthRules(t *testing.T) {
-	checkRules(t, DecodeAgentHealth, []rule{
+	checkRules(t, DecodeAgentHealth, []row{
 		{"ready", `{"status":"ready"}`, nil},
 		{"loading", `{"status":"loading"}`, nil},
 		{"draining", `{"status":"draining"}`, nil},
@@ -21,7 +21,7 @@ func TestDecodeAgentHealthRules(t *testing.T) {
 
 func TestDecodeAgentInfoRules(t *testing.T) {
 	info := func(members string) string { return `{"agent_id":"a","agent_version":"1",` + members + `}` }
-	checkRules(t, DecodeAgentInfo, []rule{
+	checkRules(t, DecodeAgentInfo, []row{
 		{"minimal", info(`"capabilities":{"inference":true}`), nil},
 		{"everything", info(`"capabilities":{"inference":true,"coaching":true},"protocol_version":"2.0","specialized_coaching":["failure","suboptimal","format"],"coaching_resume":true,"coaching_session_version":"1"`), nil},
 		{"nulls of optional fields", info(`"capabilities":{},"coaching_session_version":null,"coaching_unavailable_reason":null`), nil},
@@ -81,7 +81,7 @@ func TestAgentInfoValidate(t *testing.T) {
 }
 
 func TestDecodeCorrectionRules(t *testing.T) {
-	checkRules(t, func(b []byte) (Correction, error) { return DecodeCorrection(b) }, []rule{
+	checkRules(t, func(b []byte) (Correction, error) { return DecodeCorrection(b) }, []row{
 		{"replace_say", `{"kind":"replace_say","text":"x"}`, nil},
 		{"replace_say, kind last", `{"text":"x", "kind":"replace_say"}`, nil},
 		{"replace_say, kind escaped", `{"k\u0069nd":"replace\u005fsay","text":"x"}`, nil},
@@ -139,7 +139,7 @@ func TestDecodeInternalStepRules(t *testing.T) {
 	step := func(members string) string {
 		return `{"id":"step-0","component":"commander","full_prompt":"p","output_raw":"o"` + members + `}`
 	}
-	checkRules(t, func(b []byte) (*InternalStep, error) { return DecodeInternalStep(b) }, []rule{
+	checkRules(t, func(b []byte) (*InternalStep, error) { return DecodeInternalStep(b) }, []row{
 		{"minimal", step(``), nil},
 		{"everything", step(`,"origin":"coaching","input_elements":{"a":1}`), nil},
 		{"origin unknown", step(`,"origin":"x"`), problems("literal_error body.origin")},
@@ -150,14 +150,14 @@ func TestDecodeInternalStepRules(t *testing.T) {
 }
 
 func TestDecodeHumanCoachingRules(t *testing.T) {
-	checkRules(t, DecodeHumanCoachingRequest, []rule{
+	checkRules(t, DecodeHumanCoachingRequest, []row{
 		{"task", `{"request_id":"r","payload_id":1,"payload_type":"t","payload":{"a":1.0},"rendered_prompt":"p"}`, nil},
 		{"everything missing", `{}`, problems("missing body.request_id", "missing body.payload_id", "missing body.payload_type", "missing body.payload", "missing body.rendered_prompt")},
 		{"wrong types", `{"request_id":1,"payload_id":"1","payload_type":null,"payload":[],"rendered_prompt":{},"allow_force_save_example":0}`, problems(
 			"string_type body.request_id", "int_type body.payload_id", "string_type body.payload_type", "dict_type body.payload",
 			"string_type body.rendered_prompt", "bool_type body.allow_force_save_example")},
 	})
-	checkRules(t, DecodeHumanCoachingResponse, []rule{
+	checkRules(t, DecodeHumanCoachingResponse, []row{
 		{"completed", `{"request_id":"r","status":"completed","output":"","error":null,"force_save_example":true}`, nil},
 		{"skipped", `{"request_id":"r","status":"skipped","error":"e","output":null}`, nil},
 		{"aborted", `{"request_id":"r","status":"aborted","error":"e"}`, nil},

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The document is written by hand; tests hold it against the tables of fields,
+// The document is written by hand; tests compare it with the models,
 // the limits and the decoders.
 //
 //go:embed openapi.json

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,17 +15,20 @@ import (
 
 // modelFields are the tables that the decoders go by, by schema.
 var modelFields = map[string]fields{
-	"AgentRequest": agentRequestFields, "AgentInput": agentInputFields, "AgentInstruction": agentInstructionFields,
-	"AgentOutput": agentOutputFields, "AgentDecision": agentDecisionFields, "ToolCall": toolCallFields, "AgentError": agentErrorFields,
-	"InternalStep": internalStepFields, "AgentHealth": agentHealthFields, "AgentInfo": agentInfoFields,
-	"CoachingSessionConfig": sessionConfigFields, "CoachingBackend": coachingBackendFields,
-	"SpecializedCoachingRequest": coachingRequestFields, "CoachingContext": coachingContextFields, "CoachingStage": coachingStageFields,
-	"CoachingError": coachingErrorFields, "CoachingDiagnosis": coachingDiagnosisFields, "TrajectoryStep": trajectoryStepFields,
-	"ReinjectionPoint": reinjectionPointFields, "SpecializedCoachingResponse": coachingResponseFields,
-	"CoachingProposal": coachingProposalFields, "CoachingLog": coachingLogFields,
-	"ReplaceSay": replaceSayFields, "ReplaceDecision": replaceDecisionFields,
-	"HumanCoachingRequest": humanRequestFields, "HumanCoachingResponse": humanResponseFields,
+	"AgentRequest": fieldsOf[AgentRequest](), "AgentInput": fieldsOf[AgentInput](), "AgentInstruction": fieldsOf[AgentInstruction](),
+	"AgentOutput": fieldsOf[AgentOutput](), "AgentDecision": fieldsOf[AgentDecision](), "ToolCall": fieldsOf[ToolCall](), "AgentError": fieldsOf[AgentError](),
+	"InternalStep": fieldsOf[InternalStep](), "AgentHealth": fieldsOf[AgentHealth](), "AgentInfo": fieldsOf[AgentInfo](),
+	"CoachingSessionConfig": fieldsOf[CoachingSessionConfig](), "CoachingBackend": fieldsOf[CoachingBackend](),
+	"SpecializedCoachingRequest": fieldsOf[SpecializedCoachingRequest](), "CoachingContext": fieldsOf[coachingContext](), "CoachingStage": fieldsOf[CoachingStage](),
+	"CoachingError": fieldsOf[CoachingError](), "CoachingDiagnosis": fieldsOf[CoachingDiagnosis](), "TrajectoryStep": fieldsOf[TrajectoryStep](),
+	"ReinjectionPoint": fieldsOf[ReinjectionPoint](), "SpecializedCoachingResponse": fieldsOf[SpecializedCoachingResponse](),
+	"CoachingProposal": fieldsOf[CoachingProposal](), "CoachingLog": fieldsOf[CoachingLog](),
+	"ReplaceSay": fieldsOf[ReplaceSay](), "ReplaceDecision": fieldsOf[ReplaceDecision](),
+	"HumanCoachingRequest": fieldsOf[HumanCoachingRequest](), "HumanCoachingResponse": fieldsOf[HumanCoachingResponse](),
 }
+
+// fieldsOf are the fields of a model.
+func fieldsOf[T any]() fields { return modelOf(reflect.TypeFor[T]()).fields }
 
 func loadOpenAPI(t *testing.T) *openapi3.T {
 	t.Helper()

@@ -3,7 +3,6 @@ package protocol
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -80,25 +79,19 @@ func (p Problem) Path() string {
 
 // AppendJSON appends {"type":...,"loc":[...],"msg":...}.
 func (p Problem) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"type":`...)
-	dst = appendString(dst, p.Type)
-	dst = append(dst, `,"loc":[`...)
-	for i, step := range p.Loc {
-		if i > 0 {
-			dst = append(dst, ',')
+	s := sink{dst: append(dst, `{"type":`...)}
+	s.text(p.Type)
+	s.dst = append(s.dst, `,"loc":`...)
+	s.list(len(p.Loc), func(i int) {
+		if n, ok := p.Loc[i].(int); ok {
+			s.value(&n)
+		} else {
+			s.text(fmt.Sprint(p.Loc[i]))
 		}
-		switch step := step.(type) {
-		case int:
-			dst = strconv.AppendInt(dst, int64(step), 10)
-		case string:
-			dst = appendString(dst, step)
-		default:
-			dst = appendString(dst, fmt.Sprint(step))
-		}
-	}
-	dst = append(dst, `],"msg":`...)
-	dst = appendString(dst, p.Msg)
-	return append(dst, '}')
+	})
+	s.dst = append(s.dst, `,"msg":`...)
+	s.text(p.Msg)
+	return append(s.dst, '}')
 }
 
 // Problems is the error of all decoders and validators of this package. As an error it is never
@@ -128,9 +121,9 @@ func (ps Problems) All() string {
 
 // AppendBody appends the body of a 422 response, {"detail":[...]}.
 func (ps Problems) AppendBody(dst []byte) []byte {
-	dst = append(dst, `{"detail":`...)
-	dst = appendList(dst, ps, Problem.AppendJSON)
-	return append(dst, '}')
+	s := sink{dst: append(dst, `{"detail":`...)}
+	s.list(len(ps), func(i int) { s.dst = ps[i].AppendJSON(s.dst) })
+	return append(s.dst, '}')
 }
 
 // At moves problems of a part of a body to the location of that part. It replaces the leading

@@ -153,12 +153,7 @@ func (m member) replaced(obj, v Raw) Raw {
 // find finds the member with the name key.
 func find(obj Raw, key string) (member, bool) {
 	for m := range members(obj) {
-		quoted := m.quoted(obj)
-		inner := quoted[1 : len(quoted)-1]
-		if string(inner) == key && bytes.IndexByte(inner, '\\') < 0 {
-			return m, true
-		}
-		if bytes.IndexByte(inner, '\\') >= 0 && unquote(quoted) == key {
+		if string(unescaped(m.quoted(obj))) == key {
 			return m, true
 		}
 	}

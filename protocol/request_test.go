@@ -13,7 +13,7 @@ import (
 func TestDecodeAgentRequestRules(t *testing.T) {
 	instruction := func(s string) string { return requestOf(`{"id":1,"instruction":` + s + `}`) }
 	id := func(s string) string { return requestOf(`{"id":` + s + `,` + instructionJSON + `}`) }
-	checkRules(t, DecodeAgentRequest, []rule{
+	checkRules(t, DecodeAgentRequest, []row{
 		{"minimal", inputWith(""), nil},
 		{"whitespace around tokens", " {\t\"request_id\" :\r\n\"r\" , \"inputs\": [ {\"id\": 1 , " + instructionJSON + " } ] } \n", nil},
 		{"env instruction", instruction(`{"type":"env","content":""}`), nil},
@@ -90,7 +90,7 @@ func TestDecodeAgentRequestBounds(t *testing.T) {
 		}
 		return requestOf(list...)
 	}
-	checkRules(t, DecodeAgentRequest, []rule{
+	checkRules(t, DecodeAgentRequest, []row{
 		{"1024 inputs", inputs(1024, 1), nil},
 		{"1025 inputs", inputs(1025, 1), problems("too_long body.inputs")},
 		{"4096 candidates", inputs(16, 256), nil},

@@ -13,7 +13,7 @@ func TestDecodeAgentOutputsRules(t *testing.T) {
 	}
 	completed := func(decision string) string { return output(`"status":"completed","output":` + decision) }
 	call := func(members string) string { return completed(`{"tool_calls":[{` + members + `}]}`) }
-	checkRules(t, DecodeAgentOutputs, []rule{
+	checkRules(t, DecodeAgentOutputs, []row{
 		{"no candidates", `[]`, nil},
 		{"completed", completed(`{"say":"x","tool_calls":[]}`), nil},
 		{"completed with nulls", output(`"status":"completed","output":{},"error":null`), nil},

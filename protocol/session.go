@@ -5,6 +5,7 @@ import (
 	"math"
 	"mime"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,175 +38,147 @@ const (
 // CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}.
 // Start from [NewCoachingSessionConfig], since the zero value has no logs.
 type CoachingSessionConfig struct {
-	Provider       string            // ProviderLLM (the default) or ProviderHuman
-	Backends       []CoachingBackend // in the order in which they are tried; nonempty for ProviderLLM
-	Endpoint       string            // http(s) URL; required for ProviderHuman, "" when absent
-	ConnectTimeout float64           // seconds, above 0
-	CaptureLogs    bool              // false: responses carry no logs
+	Backends       CoachingBackends `wire:"backends,always"` // nonempty for ProviderLLM
+	Provider       string           `wire:"provider,oneof=llm|human"`
+	Endpoint       string           `wire:"endpoint,nullable,url"` // required for ProviderHuman, "" when absent
+	ConnectTimeout float64          `wire:"connect_timeout"`       // seconds, above 0
+	CaptureLogs    bool             `wire:"capture_logs,always"`   // false: responses carry no logs
 }
+
+// CoachingBackends are the models of a session, in the order in which they are tried. In JSON they
+// are an object of definitions by name, or a list.
+type CoachingBackends []CoachingBackend
 
 // CoachingBackend is one model that a coach can ask.
 type CoachingBackend struct {
-	Name         string // its key in backends; its index when backends is a list
-	Type         string // one of the Backend types
-	Endpoint     string // http(s) URL; "" for BackendLocal, which does not use one
-	DefaultModel string
-	Headers      Headers
-	Timeout      float64 // seconds, above 0
-	MaxRetry     int64   // tries after the first one, at least 0
+	Name         string   // its key in backends; its index when backends is a list
+	Type         string   `wire:"type,required,oneof=ollama|openai|anthropic|local"`
+	Endpoint     string   `wire:"endpoint,nullable"`       // http(s) URL; "" for BackendLocal, which does not use one
+	DefaultModel string   `wire:"default_model,always,id"` // required unless model replaces it
+	_            struct{} `wire:"model"`
+	Headers      Headers  `wire:"headers"`
+	Timeout      float64  `wire:"timeout,always"`           // seconds, above 0
+	MaxRetry     int64    `wire:"max_retry,always,least=0"` // tries after the first one
+}
+
+func (c *CoachingSessionConfig) setDefaults() {
+	c.Provider, c.ConnectTimeout, c.CaptureLogs = ProviderLLM, DefaultConnectTimeout, true
+}
+
+func (b *CoachingBackend) setDefaults() {
+	b.Timeout, b.MaxRetry = DefaultBackendTimeout, DefaultMaxRetry
 }
 
 // NewCoachingSessionConfig returns a configuration with the defaults.
 func NewCoachingSessionConfig() *CoachingSessionConfig {
-	return &CoachingSessionConfig{Provider: ProviderLLM, ConnectTimeout: DefaultConnectTimeout, CaptureLogs: true}
+	c := new(CoachingSessionConfig)
+	c.setDefaults()
+	return c
 }
 
 // NewCoachingBackend returns a backend with the defaults.
 func NewCoachingBackend(name, typ string) CoachingBackend {
-	return CoachingBackend{Name: name, Type: typ, Timeout: DefaultBackendTimeout, MaxRetry: DefaultMaxRetry}
+	b := CoachingBackend{Name: name, Type: typ}
+	b.setDefaults()
+	return b
 }
-
-var (
-	sessionConfigFields = fields{
-		optional("backends"), optional("provider"), nullable("endpoint"),
-		optional("connect_timeout"), optional("capture_logs"),
-	}
-
-	// default_model is required too, unless model replaces it.
-	coachingBackendFields = fields{
-		required("type"), nullable("endpoint"), optional("default_model"), optional("model"),
-		optional("headers"), optional("timeout"), optional("max_retry"),
-	}
-)
 
 // DecodeCoachingSessionConfig decodes the body of PUT
 // /v1/coaching/sessions/{run_id}. The result has the defaults filled in.
 func DecodeCoachingSessionConfig(body []byte) (*CoachingSessionConfig, error) {
-	return decode(body, (*decoder).sessionConfig)
+	return decodeModel[CoachingSessionConfig](body)
 }
 
-func (d *decoder) sessionConfig() *CoachingSessionConfig {
-	c := NewCoachingSessionConfig()
-	backendsValid := true
-	seen := d.object(sessionConfigFields, func(name string) {
-		switch name {
-		case "backends":
-			before := len(d.problems)
-			c.Backends = d.coachingBackends()
-			backendsValid = len(d.problems) == before
-		case "provider":
-			c.Provider = d.literal(ProviderLLM, ProviderHuman)
-		case "endpoint":
-			if s, ok := d.string(); ok {
-				c.Endpoint = s
-				d.endpoint(s)
-			}
-		case "connect_timeout":
-			c.ConnectTimeout = d.positive()
-		case "capture_logs":
-			c.CaptureLogs = d.boolean()
-		}
-	})
-	if d.stopped() || seen == allFields {
-		return c
+func (c *CoachingSessionConfig) check(problem report, p presence) {
+	if c.Provider == ProviderLLM && len(c.Backends) == 0 && (p.valid("backends") || !p.has("backends")) {
+		problem(TypeValue, `provider "llm" requires at least one backend`, "backends")
 	}
-	if c.Provider == ProviderLLM && len(c.Backends) == 0 && backendsValid {
-		d.problem(TypeValue, `provider "llm" requires at least one backend`, "backends")
+	if c.Provider == ProviderHuman && !p.has("endpoint") {
+		problem(TypeValue, `provider "human" requires an endpoint`, "endpoint")
 	}
-	if c.Provider == ProviderHuman && !seen.has(sessionConfigFields, "endpoint") {
-		d.problem(TypeValue, `provider "human" requires an endpoint`, "endpoint")
-	}
-	return c
 }
 
-// coachingBackends reads an object of name to definition, or a list of
-// definitions.
-func (d *decoder) coachingBackends() (backends []CoachingBackend) {
+func (b *CoachingBackends) read(d *decoder) {
+	add := func(name string) {
+		one := readModel[CoachingBackend](d)
+		one.Name = name
+		*b = append(*b, *one)
+	}
 	if d.kind() == '[' {
-		d.array(func(i int) { backends = append(backends, d.coachingBackend(strconv.Itoa(i))) })
-		return backends
+		d.array(func(i int) { add(strconv.Itoa(i)) })
+		return
 	}
 	d.entries(func(name string) {
 		if len(name) > MaxID {
 			d.problemf(TypeValue, "has a name of %d bytes; at most %d are allowed", len(name), MaxID)
 		}
-		backends = append(backends, d.coachingBackend(name))
+		add(name)
 	})
-	return backends
 }
 
-func (d *decoder) coachingBackend(name string) CoachingBackend {
-	b := NewCoachingBackend(name, "")
-	hasEndpoint := false // as a string
-	seen := d.object(coachingBackendFields, func(field string) {
-		switch field {
-		case "type":
-			b.Type = d.literal(backendTypes...)
-		case "endpoint":
-			b.Endpoint, hasEndpoint = d.string()
-		case "default_model", "model":
-			b.DefaultModel = d.id()
-		case "headers":
-			b.Headers = d.headers()
-		case "timeout":
-			b.Timeout = d.positive()
-		case "max_retry":
-			b.MaxRetry = d.integerMin(0)
-		}
-	})
-	if d.stopped() || seen == allFields {
-		return b
+func (b *CoachingBackends) write(s *sink) {
+	names := make([]string, len(*b))
+	for i := range *b {
+		names[i] = (*b)[i].Name
 	}
+	s.object(names, func(i int) { s.value(&(*b)[i]) })
+}
+
+// readOther reads model, another name of default_model.
+func (b *CoachingBackend) readOther(d *decoder, _ string) {
+	b.DefaultModel = d.stringBy(&rule{nonempty: true, id: true})
+}
+
+func (b *CoachingBackend) check(problem report, p presence) {
 	switch {
 	case b.Type == BackendLocal:
-		b.Endpoint = "" // has no effect, so it is no part of the effective configuration
+		b.Endpoint = "" // has no effect, so it is not in the effective configuration
 	case b.Type == "":
-	case !seen.has(coachingBackendFields, "endpoint"):
-		d.problem(TypeMissing, `field "endpoint" is required; only type "local" needs none`, "endpoint")
-	case hasEndpoint:
-		d.push(step{name: "endpoint", index: -1})
-		d.endpoint(b.Endpoint)
-		d.pop()
+	case !p.has("endpoint"):
+		problem(TypeMissing, `field "endpoint" is required; only type "local" needs none`, "endpoint")
+	case p.valid("endpoint"):
+		checkEndpoint(b.Endpoint, problem, "endpoint")
 	}
-	preferred, alias := seen.has(coachingBackendFields, "default_model"), seen.has(coachingBackendFields, "model")
-	switch {
+	switch preferred, alias := p.has("default_model"), p.has("model"); {
 	case preferred && alias:
-		d.problem(TypeValue, "default_model and model mean the same; send one of them", "model")
+		problem(TypeValue, "default_model and model mean the same; send one of them", "model")
 	case !preferred && !alias:
-		d.problem(TypeMissing, `field "default_model" is required`, "default_model")
+		problem(TypeMissing, `field "default_model" is required`, "default_model")
 	}
-	return b
 }
 
-// endpoint checks the form of an endpoint.
-func (d *decoder) endpoint(s string) {
+// checkEndpoint checks the form of an endpoint.
+func checkEndpoint(s string, problem report, at ...any) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		// The endpoint is not quoted, since it may have a password.
-		d.problem(TypeValue, "must be an http or https URL with a host, such as https://host/path")
+		problem(TypeValue, "must be an http or https URL with a host, such as https://host/path", at...)
 	}
 }
 
-// headers reads a map of header names to values that HTTP can carry.
-func (d *decoder) headers() Headers {
-	headers := make(Headers)
+// read reads a map of header names to values that HTTP can carry.
+func (h *Headers) read(d *decoder) {
 	d.entries(func(name string) {
 		value, ok := d.string()
 		switch {
 		case !ok:
 		case isJSONType(name, value):
-			return // has no effect, so it is no part of the effective configuration
-		case !isHeaderName(name):
+			return // has no effect, so it is not in the effective configuration
+		case !IsHeaderName(name):
 			d.problem(TypeValue, "must be a header name: letters, digits and !#$%&'*+-.^_`|~")
 		case !isHeaderValue(value):
 			d.problem(TypeValue, "must be a header value: one line without control characters")
 		}
-		headers[name] = value
+		if *h == nil {
+			*h = make(Headers)
+		}
+		(*h)[name] = value
 	})
-	if len(headers) == 0 {
-		return nil
-	}
-	return headers
+}
+
+func (h *Headers) write(s *sink) {
+	names := slices.Sorted(maps.Keys(*h))
+	s.object(names, func(i int) { s.text((*h)[names[i]]) })
 }
 
 // isJSONType reports whether a header is the JSON Content-Type. Configuration files of clients
@@ -218,12 +191,10 @@ func isJSONType(name, value string) bool {
 	return err == nil && media == "application/json"
 }
 
-func isHeaderName(s string) bool {
-	return s != "" && !slices.ContainsFunc([]byte(s), func(c byte) bool {
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		return !alphanumeric && !slices.Contains([]byte("!#$%&'*+-.^_`|~"), c)
-	})
-}
+var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
+
+// IsHeaderName reports whether a text can be the name of an HTTP header.
+func IsHeaderName(s string) bool { return headerName.MatchString(s) }
 
 func isHeaderValue(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
@@ -252,54 +223,4 @@ func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
 				a.DefaultModel == b.DefaultModel && a.Timeout == b.Timeout && a.MaxRetry == b.MaxRetry &&
 				maps.Equal(a.Headers, b.Headers)
 		})
-}
-
-// AppendJSON appends the configuration. backends is an object in their order. It omits settings
-// with their default, since servers of the contract's first version know only backends and
-// capture_logs.
-func (c *CoachingSessionConfig) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"backends":{`...)
-	for i := range c.Backends {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendString(dst, c.Backends[i].Name)
-		dst = append(dst, ':')
-		dst = c.Backends[i].AppendJSON(dst)
-	}
-	dst = append(dst, '}')
-	if c.Provider != ProviderLLM {
-		dst = append(dst, `,"provider":`...)
-		dst = appendString(dst, c.Provider)
-	}
-	dst = appendOptionalString(dst, `,"endpoint":`, c.Endpoint)
-	if c.ConnectTimeout != DefaultConnectTimeout {
-		dst = appendFloat(dst, `,"connect_timeout":`, c.ConnectTimeout)
-	}
-	dst = appendBool(dst, `,"capture_logs":`, c.CaptureLogs)
-	return append(dst, '}')
-}
-
-// AppendJSON appends the definition, without its name.
-func (b *CoachingBackend) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"type":`...)
-	dst = appendString(dst, b.Type)
-	dst = appendOptionalString(dst, `,"endpoint":`, b.Endpoint)
-	dst = append(dst, `,"default_model":`...)
-	dst = appendString(dst, b.DefaultModel)
-	if len(b.Headers) > 0 {
-		dst = append(dst, `,"headers":{`...)
-		for i, name := range slices.Sorted(maps.Keys(b.Headers)) {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendString(dst, name)
-			dst = append(dst, ':')
-			dst = appendString(dst, b.Headers[name])
-		}
-		dst = append(dst, '}')
-	}
-	dst = appendFloat(dst, `,"timeout":`, b.Timeout)
-	dst = appendInt(dst, `,"max_retry":`, b.MaxRetry)
-	return append(dst, '}')
 }

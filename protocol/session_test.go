@@ -20,7 +20,7 @@ func sessionWith(backend string) string {
 
 func TestDecodeCoachingSessionConfigRules(t *testing.T) {
 	backend := func(members string) string { return `{"backends":{"b":{` + members + `}}}` }
-	checkRules(t, DecodeCoachingSessionConfig, []rule{
+	checkRules(t, DecodeCoachingSessionConfig, []row{
 		{"llm", sessionWith(""), nil},
 		{"human", `{"provider":"human","endpoint":"https://h:9000/x"}`, nil},
 		{"human with backends", `{"provider":"human","endpoint":"http://h","backends":{"b":{"type":"local","model":"m"}}}`, nil},

@@ -9,18 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// depthProblem describes nesting beyond its bound.
-func depthProblem(maxDepth, at int) Problem {
-	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
-		"nested deeper than %d levels at byte %d; flatten the value", maxDepth, at), at)
-}
-
-// membersProblem describes objects with more than MaxObjectMembers members.
-func membersProblem(at int) Problem {
-	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
-		"objects with more than %d members at byte %d; split them", MaxObjectMembers, at), at)
-}
-
 // syntaxProblem returns the reason why a body is not one JSON value. The decoder reads a copy
 // without whitespace, so this reads the body again for the true offset.
 func syntaxProblem(body []byte) Problem {

@@ -10,10 +10,10 @@ import (
 
 func TestSyntaxRules(t *testing.T) {
 	// at is a row whose problem stands at offset bytes from the start of marker.
-	at := func(name, body, marker string, offset int) rule {
-		return rule{name, body, problems(fmt.Sprintf("json_invalid body[%d]", strings.Index(body, marker)+offset))}
+	at := func(name, body, marker string, offset int) row {
+		return row{name, body, problems(fmt.Sprintf("json_invalid body[%d]", strings.Index(body, marker)+offset))}
 	}
-	checkRules(t, DecodeAgentRequest, []rule{
+	checkRules(t, DecodeAgentRequest, []row{
 		{"empty body", ``, problems("missing body")},
 		{"only whitespace", " \n\t", problems("missing body")},
 		{"not JSON", `hello`, problems("json_invalid body[0]")},
@@ -57,11 +57,11 @@ func TestSyntaxRules(t *testing.T) {
 func checkCompact(t *testing.T, body []byte) {
 	t.Helper()
 	before := string(body)
-	text, bound, _ := compact(body, MaxDepth)
+	text, err := compact(body, MaxDepth)
 	if string(body) != before {
 		t.Fatalf("compact changed its argument from %q", before)
 	}
-	if bound != "" {
+	if err != nil {
 		return
 	}
 	want := jsontext.Value(before).Clone()
@@ -91,14 +91,14 @@ func TestCompact(t *testing.T) {
 
 func TestCompactCopiesOnlyWhenItMust(t *testing.T) {
 	body := []byte(`{"a":[1,"b c",true]}`)
-	text, _, _ := compact(body, MaxDepth)
+	text, _ := compact(body, MaxDepth)
 	if &text[0] != &body[0] {
 		t.Error("a compact body was copied")
 	}
 }
 
 func TestDecodedValuesKeepNoSpareMemory(t *testing.T) {
-	text, _, _ := compact([]byte(`{"a":`+strings.Repeat(" ", 1<<20)+`1}`), MaxDepth)
+	text, _ := compact([]byte(`{"a":`+strings.Repeat(" ", 1<<20)+`1}`), MaxDepth)
 	if string(text) != `{"a":1}` || cap(text) > 1<<10 {
 		t.Errorf("%q takes %d bytes", text, cap(text))
 	}

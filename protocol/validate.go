@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // validator collects the problems of values that were not decoded.
 type validator struct {
@@ -29,6 +32,19 @@ func (v *validator) nonempty(s string, below ...any) {
 	}
 }
 
+func (v *validator) literal(s string, allowed []string, below ...any) {
+	if !slices.Contains(allowed, s) {
+		v.problem(TypeLiteral, "must be "+oneOf(allowed)+", not "+quote(s), below...)
+	}
+}
+
+// requestID checks that a response has the id of its request.
+func (v *validator) requestID(got, want string) {
+	if got != want {
+		v.problem(TypeValue, "must be the request's "+quote(want)+", not "+quote(got), "request_id")
+	}
+}
+
 // object checks the brackets of a raw object. Its content was decoded here or made by the agent,
 // and parsing it again would cost more than all other checks together.
 func (v *validator) object(raw Raw, below ...any) {
@@ -38,7 +54,7 @@ func (v *validator) object(raw Raw, below ...any) {
 }
 
 func (v *validator) decision(a *AgentDecision) {
-	a.checkExclusive(v.problem)
+	a.check(v.problem, presence{})
 	for i := range a.ToolCalls {
 		call := &a.ToolCalls[i]
 		v.nonempty(call.Name, "tool_calls", i, "name")
@@ -52,11 +68,8 @@ func (v *validator) output(o *AgentOutput) {
 	if o.CandidateIndex < 0 {
 		v.problem(TypeGreaterEqual, "must be at least 0", "candidate_index")
 	}
-	if o.Status != StatusCompleted && o.Status != StatusError {
-		v.problem(TypeLiteral, `must be "completed" or "error", not `+quote(o.Status), "status")
-	} else {
-		o.checkStatus(v.problem)
-	}
+	v.literal(o.Status, []string{StatusCompleted, StatusError}, "status")
+	o.check(v.problem, presence{})
 	v.object(o.Memory, "memory")
 	for i, step := range o.InternalSteps {
 		v.object(step, "internal_steps", i)
@@ -102,8 +115,8 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 // answers checks one candidate against the expected one at its index.
 func (v *validator) answers(o *AgentOutput, requestID string, sourceID int64, index int) {
 	v.output(o)
-	if o.RequestID != requestID && o.RequestID != "" {
-		v.problem(TypeValue, fmt.Sprintf("must be the request's %s, not %s", quote(requestID), quote(o.RequestID)), "request_id")
+	if o.RequestID != "" {
+		v.requestID(o.RequestID, requestID)
 	}
 	if o.SourceID != sourceID {
 		v.problem(TypeValue, fmt.Sprintf("must be %d, the id of the input at this place, not %d", sourceID, o.SourceID), "source_id")

@@ -6,43 +6,10 @@ import (
 	"strings"
 )
 
-// claude asks an Anthropic messages endpoint: https://docs.anthropic.com/en/api/messages.
-type claude struct{ *remote }
-
 // claudeVersion is the version of the API. A session's header may name another one.
 const claudeVersion = "2023-06-01"
 
-func anthropicMessages(r *remote) tryFunc {
-	r.version = claudeVersion
-	return claude{r}.try
-}
-
-type claudeRequest struct {
-	Model      string            `json:"model"`
-	MaxTokens  int               `json:"max_tokens"`
-	System     []claudeText      `json:"system,omitempty"`
-	Messages   []message         `json:"messages"`
-	Tools      []claudeToolParam `json:"tools,omitempty"`
-	ToolChoice *claudeToolChoice `json:"tool_choice,omitempty"`
-}
-
-type claudeText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-type claudeToolParam struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"input_schema"`
-}
-
-type claudeToolChoice struct {
-	Type                   string `json:"type"`
-	Name                   string `json:"name"`
-	DisableParallelToolUse bool   `json:"disable_parallel_tool_use"`
-}
-
+// claudeResponse is an answer of an Anthropic messages endpoint: https://docs.anthropic.com/en/api/messages.
 type claudeResponse struct {
 	Model      string `json:"model"`
 	StopReason string `json:"stop_reason"`
@@ -62,38 +29,36 @@ type claudeResponse struct {
 	} `json:"usage"`
 }
 
-func (c claude) try(ctx context.Context, q Question, mode string) (Answer, error) {
-	var res claudeResponse
-	if err := c.post(ctx, c.request(q, mode), &res); err != nil {
-		return Answer{}, err
-	}
-	return c.read(&res, mode)
-}
-
-func (c claude) request(q Question, mode string) claudeRequest {
-	req := claudeRequest{Model: c.model, MaxTokens: maxTokens(q)}
-	if text := system(q, mode); text != "" {
-		req.System = []claudeText{{"text", text}}
-	}
+func (r *remote) tryClaude(ctx context.Context, q Question, mode string) (Answer, error) {
+	block := func(text string) any { return []object{{"type": "text", "text": text}} }
+	var list []object
 	for _, m := range q.Messages {
-		req.Messages = append(req.Messages, message{m.Role, []claudeText{{"text", m.Text}}})
+		list = append(list, object{"role": m.Role, "content": block(m.Text)})
+	}
+	body := object{"model": r.model, "max_tokens": maxTokens(q), "messages": list}
+	if text := system(q, mode); text != "" {
+		body["system"] = block(text)
 	}
 	if mode == ModeTool {
-		req.Tools = []claudeToolParam{{q.SchemaName, toolDescription, json.RawMessage(q.Schema)}}
-		req.ToolChoice = &claudeToolChoice{"tool", q.SchemaName, true}
+		body["tools"] = []object{{"name": q.SchemaName, "description": toolDescription, "input_schema": q.Schema}}
+		body["tool_choice"] = object{"type": "tool", "name": q.SchemaName, "disable_parallel_tool_use": true}
 	}
-	return req
+	var res claudeResponse
+	if err := r.post(ctx, body, &res); err != nil {
+		return Answer{}, err
+	}
+	return r.readClaude(&res, mode)
 }
 
-func (c claude) read(res *claudeResponse, mode string) (Answer, error) {
+func (r *remote) readClaude(res *claudeResponse, mode string) (Answer, error) {
 	if res.Content == nil {
-		return Answer{}, c.fail(KindGarbled, "it has no content")
+		return Answer{}, r.fail(KindGarbled, "it has no content")
 	}
 	switch res.StopReason {
 	case "max_tokens", "model_context_window_exceeded":
-		return Answer{}, c.fail(KindTruncated, "")
+		return Answer{}, r.fail(KindTruncated, "")
 	case "refusal":
-		return Answer{}, c.fail(KindDeclined, res.StopDetail.Explanation)
+		return Answer{}, r.fail(KindDeclined, res.StopDetail.Explanation)
 	}
 	a := Answer{
 		Model: res.Model, Mode: ModeText,

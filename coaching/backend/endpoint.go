@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"agentd/coaching/egress"
@@ -27,14 +28,12 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		// The parser's error repeats the URL, and with it a password.
-		return nil, fmt.Errorf("endpoint %q is no URL: use http://host/path or https://host/path", egress.SafeURL(endpoint))
+		return nil, fmt.Errorf("endpoint %q is not a URL: use http://host/path or https://host/path", egress.SafeURL(endpoint))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	path := strings.TrimRight(u.Path, "/")
-	for _, whole := range wholePaths {
-		if strings.HasSuffix(path, whole) {
-			return u, nil
-		}
+	if slices.ContainsFunc(wholePaths, func(whole string) bool { return strings.HasSuffix(path, whole) }) {
+		return u, nil
 	}
 	rest := basePaths[typ]
 	if strings.HasSuffix(path, "/v1") {

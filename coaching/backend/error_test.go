@@ -3,13 +3,13 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"agentd/coaching/egress"
 	"agentd/protocol"
@@ -72,6 +72,16 @@ func TestErrorsKeepOnlyCausesWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestBackendPrintsNoHeader(t *testing.T) {
+	b := newBackend(t, define(protocol.BackendOpenAI, "http://127.0.0.1/v1"), egress.ClientOptions{})
+	inner := b.(*remote)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		if text := fmt.Sprintf(verb, b) + fmt.Sprintf(verb, *inner.wire); strings.Contains(text, key) || strings.Contains(text, fmt.Sprintf("%x", key)) {
+			t.Errorf("%s prints the key: %s", verb, text)
+		}
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"1", "0", "-1", "1.5", " 7 ", "99999999999999999999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015", ""} {
 		f.Add(s, s)
@@ -80,24 +90,6 @@ func FuzzRetryAfter(f *testing.F) {
 		got := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Unix(1e9, 0))
 		if got < 0 || got > maxRetryAfterShown {
 			t.Errorf("Retry-After %q at %q is %s", value, date, got)
-		}
-	})
-}
-
-func FuzzOneLine(f *testing.F) {
-	f.Add("a\nb\x1b[2J\u202e", 500)
-	f.Add("\xff\xfe", 1)
-	f.Add(strings.Repeat("é", 100), 10)
-	f.Fuzz(func(t *testing.T, s string, limit int) {
-		limit = 1 + limit&1023
-		got := []rune(oneLine(s, limit))
-		if len(got) > limit {
-			t.Errorf("%d characters, want at most %d", len(got), limit)
-		}
-		for _, r := range got {
-			if !unicode.IsPrint(r) {
-				t.Errorf("%q is left in %q", r, string(got))
-			}
 		}
 	})
 }
@@ -129,13 +121,15 @@ func FuzzAnswer(f *testing.F) {
 	redactor := egress.NewRedactor(protocol.Headers{"x-api-key": key})
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		answers := transport{100 + (status&0x7fffffff)%900, strings.ReplaceAll(body, "KEY", key)}
-		for name, api := range map[string]func(*remote) tryFunc{"chat": chatCompletions, "ollama": ollamaNative, "anthropic": anthropicMessages} {
+		for name, try := range map[string]func(*remote, context.Context, Question, string) (Answer, error){
+			"chat": (*remote).tryChat, "ollama": (*remote).tryOllama, "anthropic": (*remote).tryClaude,
+		} {
 			for _, mode := range []string{ModeSchema, ModeTool, ModeText} {
 				r := &remote{
-					wire:  &wire{client: &http.Client{Transport: answers}, endpoint: endpoint, redact: redactor.Text},
+					wire:  &wire{client: &http.Client{Transport: answers}, endpoint: endpoint, redact: redactor.Text, setHeaders: func(http.Header) {}},
 					modes: modeFallback{modes: []string{mode}}, model: "m",
 				}
-				r.try = api(r)
+				r.try = func(ctx context.Context, q Question, mode string) (Answer, error) { return try(r, ctx, q, mode) }
 				a, err := r.Ask(t.Context(), question())
 				switch {
 				case err != nil:

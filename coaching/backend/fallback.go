@@ -1,10 +1,12 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -48,21 +50,14 @@ func (f *modeFallback) keep(i int, a Answer) {
 // of them count. If the error is about something else, one more request costs little.
 func refusesMode(err error) bool {
 	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Status {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented:
-		return true
-	default:
-		return false
-	}
+	return errors.As(err, &e) && slices.Contains(
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
 }
 
-// schemaMode is the mode of an answer that was asked for with ModeSchema. An answer that is no JSON shows that the
-// endpoint ignores the schema.
-func schemaMode(text string) string {
-	if json.Valid([]byte(text)) {
+// schemaMode is the mode of an answer. One that was asked for with ModeSchema and is not JSON shows that the endpoint
+// ignores the schema.
+func schemaMode(mode, text string) string {
+	if mode == ModeSchema && json.Valid([]byte(text)) {
 		return ModeSchema
 	}
 	return ModeText
@@ -79,8 +74,5 @@ func system(q Question, mode string) string {
 
 // maxTokens is the limit on the answer of a question.
 func maxTokens(q Question) int {
-	if q.MaxTokens > 0 {
-		return q.MaxTokens
-	}
-	return DefaultMaxTokens
+	return cmp.Or(max(q.MaxTokens, 0), DefaultMaxTokens)
 }

@@ -13,7 +13,7 @@ const (
 	// maxRetryAfterShown caps a Retry-After.
 	maxRetryAfterShown = 24 * time.Hour
 
-	// backoffFirst is the wait before the second try, backoffMost the longest one; see backoff.
+	// backoffFirst is the wait before the second try, backoffMost the longest one; see egress.Backoff.
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second
 

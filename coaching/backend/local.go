@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -28,7 +29,7 @@ func (l *local) Name() string { return l.name }
 func (l *local) Type() string { return protocol.BackendLocal }
 
 func (l *local) Describe() string {
-	return oneLine(fmt.Sprintf("%s (%s, this server's own model)", l.name, protocol.BackendLocal), maxDetail)
+	return quote.Line(fmt.Sprintf("%s (%s, this server's own model)", l.name, protocol.BackendLocal), maxDetail)
 }
 
 // reserve is the part of the window for the answer: at most half, so that a prompt within Budget always fits.
@@ -55,7 +56,7 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
-			e = &Error{Kind: KindFailed, Detail: oneLine(l.keys.Text(err.Error()), maxDetail)} // before it is cut
+			e = &Error{Kind: KindFailed, Detail: quote.Line(l.keys.Text(err.Error()), maxDetail)} // before it is cut
 		}
 		return Answer{}, e
 	}

@@ -2,10 +2,8 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
-	"sync/atomic"
 
 	"agentd/protocol"
 )
@@ -16,70 +14,17 @@ const (
 	finishFilter = "content_filter"
 )
 
-// newLimitParam is the newer name of max_tokens.
-const newLimitParam = "max_completion_tokens"
+// limitParam and newLimitParam name the limit of tokens. OpenAI's newer models want the newer name; all other servers
+// know the older one.
+const (
+	limitParam    = "max_tokens"
+	newLimitParam = "max_completion_tokens"
+)
 
 // toolDescription describes the tool of ModeTool to the model.
 const toolDescription = "Give your answer by calling this."
 
-// chat asks a chat completions endpoint: https://platform.openai.com/docs/api-reference/chat/create.
-type chat struct {
-	*remote
-
-	// newLimit is set once the endpoint has rejected max_tokens. OpenAI's newer models want max_completion_tokens;
-	// all other servers know max_tokens.
-	newLimit atomic.Bool
-}
-
-func chatCompletions(r *remote) tryFunc { return (&chat{remote: r}).try }
-
-// message is a message in the requests of all three APIs. Content is a text or a list of blocks.
-type message struct {
-	Role    string `json:"role"`
-	Content any    `json:"content"`
-}
-
-type chatParams struct {
-	Model               string          `json:"model"`
-	Messages            []message       `json:"messages"`
-	MaxTokens           int             `json:"max_tokens,omitzero"`
-	MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
-	ResponseFormat      *chatFormat     `json:"response_format,omitempty"`
-	Tools               []chatTool      `json:"tools,omitempty"`
-	ToolChoice          *chatToolChoice `json:"tool_choice,omitempty"`
-}
-
-type chatFormat struct {
-	Type       string     `json:"type"`
-	JSONSchema chatSchema `json:"json_schema"`
-}
-
-type chatSchema struct {
-	Name   string          `json:"name"`
-	Strict bool            `json:"strict"`
-	Schema json.RawMessage `json:"schema"`
-}
-
-type chatTool struct {
-	Type     string       `json:"type"`
-	Function chatFunction `json:"function"`
-}
-
-type chatFunction struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
-type chatToolChoice struct {
-	Type     string     `json:"type"`
-	Function chatNaming `json:"function"`
-}
-
-type chatNaming struct {
-	Name string `json:"name"`
-}
-
+// chatResponse is an answer of a chat completions endpoint: https://platform.openai.com/docs/api-reference/chat/create.
 type chatResponse struct {
 	Model   string `json:"model"`
 	Choices []struct {
@@ -105,78 +50,74 @@ type chatMessage struct {
 	} `json:"tool_calls"`
 }
 
-func (c *chat) try(ctx context.Context, q Question, mode string) (Answer, error) {
-	var res chatResponse
-	err := c.post(ctx, c.request(q, mode), &res)
-	if !c.newLimit.Load() && refusesLimit(err) {
-		c.newLimit.Store(true)
-		res = chatResponse{}
-		err = c.post(ctx, c.request(q, mode), &res)
+func (r *remote) tryChat(ctx context.Context, q Question, mode string) (Answer, error) {
+	body := object{"model": r.model, "messages": messages(q, mode)}
+	switch mode {
+	case ModeSchema:
+		schema := object{"name": q.SchemaName, "strict": true, "schema": q.Schema}
+		body["response_format"] = object{"type": "json_schema", "json_schema": schema}
+	case ModeTool:
+		tool := object{"name": q.SchemaName, "description": toolDescription, "parameters": q.Schema}
+		body["tools"] = []object{{"type": "function", "function": tool}}
+		body["tool_choice"] = object{"type": "function", "function": object{"name": q.SchemaName}}
 	}
+	var res chatResponse
+	err := r.postLimited(ctx, body, maxTokens(q), &res)
 	if err != nil {
 		return Answer{}, err
 	}
-	return c.read(&res, mode)
+	return r.readChat(&res, mode)
 }
 
-// refusesLimit reports whether an endpoint wants the token limit under its new name.
-func refusesLimit(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == KindRefused && strings.Contains(e.Detail, newLimitParam)
-}
-
-func (c *chat) request(q Question, mode string) chatParams {
-	req := chatParams{Model: c.model, Messages: messages(q, mode)}
-	if c.newLimit.Load() {
-		req.MaxCompletionTokens = maxTokens(q)
-	} else {
-		req.MaxTokens = maxTokens(q)
+// postLimited posts a body with a limit of tokens, under the newer name once the endpoint has rejected the older one.
+func (r *remote) postLimited(ctx context.Context, body object, limit int, res *chatResponse) error {
+	if !r.newLimit.Load() {
+		body[limitParam] = limit
+		err := r.post(ctx, body, res)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != KindRefused || !strings.Contains(e.Detail, newLimitParam) {
+			return err
+		}
+		r.newLimit.Store(true)
+		delete(body, limitParam)
 	}
-	switch mode {
-	case ModeSchema:
-		req.ResponseFormat = &chatFormat{"json_schema", chatSchema{q.SchemaName, true, json.RawMessage(q.Schema)}}
-	case ModeTool:
-		req.Tools = []chatTool{{"function", chatFunction{q.SchemaName, toolDescription, json.RawMessage(q.Schema)}}}
-		req.ToolChoice = &chatToolChoice{"function", chatNaming{q.SchemaName}}
-	}
-	return req
+	body[newLimitParam] = limit
+	return r.post(ctx, body, res)
 }
 
 // messages are a question's messages, with the system's text as the first one.
-func messages(q Question, mode string) (list []message) {
+func messages(q Question, mode string) (list []object) {
 	if text := system(q, mode); text != "" {
-		list = append(list, message{"system", text})
+		list = append(list, object{"role": "system", "content": text})
 	}
 	for _, m := range q.Messages {
-		list = append(list, message{m.Role, m.Text})
+		list = append(list, object{"role": m.Role, "content": m.Text})
 	}
 	return list
 }
 
-func (c *chat) read(res *chatResponse, mode string) (Answer, error) {
+func (r *remote) readChat(res *chatResponse, mode string) (Answer, error) {
 	if len(res.Choices) == 0 {
-		return Answer{}, c.fail(KindGarbled, "it has no choices")
+		return Answer{}, r.fail(KindGarbled, "it has no choices")
 	}
 	said, finish := res.Choices[0].Message, res.Choices[0].FinishReason
 	switch {
 	case said == nil:
-		return Answer{}, c.fail(KindGarbled, "its choice has no message")
+		return Answer{}, r.fail(KindGarbled, "its choice has no message")
 	case said.Refusal != "":
-		return Answer{}, c.fail(KindDeclined, said.Refusal)
+		return Answer{}, r.fail(KindDeclined, said.Refusal)
 	case finish == finishFilter:
-		return Answer{}, c.fail(KindDeclined, "a content filter stopped the answer")
+		return Answer{}, r.fail(KindDeclined, "a content filter stopped the answer")
 	case finish == finishLength:
-		return Answer{}, c.fail(KindTruncated, "")
+		return Answer{}, r.fail(KindTruncated, "")
 	}
+	text := said.text()
 	a := Answer{
-		Text: said.text(), Model: res.Model, Mode: ModeText,
+		Text: text, Model: res.Model, Mode: schemaMode(mode, text),
 		PromptTokens: res.Usage.PromptTokens, CompletionTokens: res.Usage.CompletionTokens,
 	}
-	switch calls := said.ToolCalls; {
-	case mode == ModeTool && len(calls) > 0 && calls[0].Function.Arguments != "":
+	if calls := said.ToolCalls; mode == ModeTool && len(calls) > 0 && calls[0].Function.Arguments != "" {
 		a.Text, a.Mode = calls[0].Function.Arguments, ModeTool
-	case mode == ModeSchema:
-		a.Mode = schemaMode(a.Text)
 	}
 	return a, nil
 }
@@ -184,13 +125,11 @@ func (c *chat) read(res *chatResponse, mode string) (Answer, error) {
 // text is the text of a message. A message with separate thoughts and no content ends within its thoughts.
 func (m *chatMessage) text() string {
 	text, _ := protocol.Text(m.Content)
-	if m.Content.Kind() == '[' {
-		for part := range protocol.Elements(m.Content) {
-			if typ, _ := protocol.Get(part, "type"); string(typ) == `"text"` {
-				said, _ := protocol.Get(part, "text")
-				s, _ := protocol.Text(said)
-				text += s
-			}
+	for part := range protocol.Elements(m.Content) {
+		if typ, _ := protocol.Get(part, "type"); string(typ) == `"text"` {
+			said, _ := protocol.Get(part, "text")
+			s, _ := protocol.Text(said)
+			text += s
 		}
 	}
 	if strings.TrimSpace(text) != "" {

@@ -25,7 +25,7 @@ func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	if !ok {
 		return nil
 	}
-	_, err := Retry{Timeout: timeout}.Ask(ctx, plain{r}, reachQuestion)
+	_, err := Retry{Timeout: timeout}.once(ctx, plain{r}, reachQuestion)
 	var e *Error
 	if errors.As(err, &e) && e.usable() {
 		return nil

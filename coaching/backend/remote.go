@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"agentd/coaching/egress"
 	"agentd/protocol"
@@ -10,44 +11,38 @@ import (
 
 // New returns the backend of a definition. It contacts nobody.
 func New(def protocol.CoachingBackend, o Options) (Backend, error) {
-	var api func(*remote) tryFunc
-	modes := []string{ModeSchema, ModeTool, ModeText}
+	r := &remote{name: def.Name, typ: def.Type, model: def.DefaultModel}
 	switch def.Type {
 	case protocol.BackendLocal:
 		return newLocal(def, o)
 	case protocol.BackendOpenAI, protocol.BackendOllama:
-		api = chatCompletions
+		r.try, r.modes.modes = r.tryChat, []string{ModeSchema, ModeTool, ModeText}
 	case protocol.BackendAnthropic:
-		api = anthropicMessages
-		modes = []string{ModeTool, ModeText}
+		r.try, r.modes.modes = r.tryClaude, []string{ModeTool, ModeText}
 	default:
 		return nil, fmt.Errorf("backend %q: type %q is unknown: use %s, %s, %s or %s", def.Name, def.Type,
 			protocol.BackendOpenAI, protocol.BackendOllama, protocol.BackendAnthropic, protocol.BackendLocal)
 	}
-	w, err := newWire(def, o)
-	if err != nil {
+	var err error
+	if r.wire, err = newWire(def, o); err != nil {
 		return nil, fmt.Errorf("backend %q: %w", def.Name, err)
 	}
-	if def.Type == protocol.BackendOllama && speaksOllama(w.endpoint) {
-		api = ollamaNative
-		modes = []string{ModeSchema, ModeText} // its tools are only ever offered, never required
+	if def.Type == protocol.BackendOllama && speaksOllama(r.endpoint) {
+		// Its tools are only ever offered, never required.
+		r.try, r.modes.modes = r.tryOllama, []string{ModeSchema, ModeText}
 	}
-	r := &remote{wire: w, name: def.Name, typ: def.Type, model: def.DefaultModel, modes: modeFallback{modes: modes}}
-	r.try = api(r)
 	return r, nil
 }
-
-// tryFunc asks a question in one mode. The error is a *Error, or the context's.
-type tryFunc func(ctx context.Context, q Question, mode string) (Answer, error)
 
 // remote is a backend at an endpoint.
 type remote struct {
 	*wire
-	modes modeFallback
-	try   tryFunc
-	name  string
-	typ   string
-	model string
+	modes    modeFallback
+	try      func(ctx context.Context, q Question, mode string) (Answer, error) // one call; errors as Ask's
+	name     string
+	typ      string
+	model    string
+	newLimit atomic.Bool // the endpoint wants newLimitParam
 }
 
 func (r *remote) Name() string { return r.name }

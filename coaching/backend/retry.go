@@ -3,8 +3,9 @@ package backend
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
+
+	"agentd/coaching/egress"
 )
 
 // Attempt is one try of Retry.Ask, as reported to OnAttempt.
@@ -21,16 +22,15 @@ type Attempt struct {
 type Retry struct {
 	Max       int64                                            // tries after the first one
 	Timeout   time.Duration                                    // of each try; 0 for none
-	Sleep     func(ctx context.Context, d time.Duration) error // waits or returns an error; needed if Max > 0
-	Rand      func() float64                                   // in [0, 1); nil: the global source
-	Now       func() time.Time                                 // nil: time.Now
-	OnAttempt func(Attempt)                                    // may be nil
+	Sleep     func(ctx context.Context, d time.Duration) error // waits or returns an error
+	Rand      func() float64                                   // in [0, 1)
+	Now       func() time.Time
+	OnAttempt func(Attempt)
 }
 
 // Ask asks b until it answers, fails for good, asks for a longer wait than MaxRetryAfter, or no tries are left. The
 // error is the *Error of the last try, or the context's if that ended.
 func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
-	r = r.withDefaults()
 	var waited time.Duration
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -43,7 +43,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
 		}
-		waited = max(backoff(try, r.Rand()), e.RetryAfter)
+		waited = max(egress.Backoff(try, backoffFirst, backoffMost, r.Rand()), e.RetryAfter)
 		if r.Sleep(ctx, waited) != nil && ctx.Err() != nil {
 			return Answer{}, ctx.Err()
 		}
@@ -69,27 +69,4 @@ func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) 
 	default:
 		return Answer{}, err
 	}
-}
-
-// backoff is the wait after a failed try. It doubles each time. Random jitter shortens it by up to half, so that requests
-// that failed together do not return together.
-func backoff(try int, random float64) time.Duration {
-	wait := backoffMost
-	if shift := try - 1; shift < 16 {
-		wait = min(backoffFirst<<shift, backoffMost)
-	}
-	return wait - time.Duration(random*float64(wait/2))
-}
-
-func (r Retry) withDefaults() Retry {
-	if r.Rand == nil {
-		r.Rand = rand.Float64
-	}
-	if r.Now == nil {
-		r.Now = time.Now
-	}
-	if r.OnAttempt == nil {
-		r.OnAttempt = func(Attempt) {}
-	}
-	return r
 }

@@ -3,10 +3,13 @@ package backend
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agentd/coaching/egress"
 )
 
 func sleepNever(waits *[]time.Duration) func(context.Context, time.Duration) error {
@@ -114,7 +117,8 @@ func TestRetry(t *testing.T) {
 
 func TestJitterShortensWaitByUpToHalf(t *testing.T) {
 	for _, try := range []int{1, 2, 5, 7, 17, 64, 1 << 30} {
-		longest, middle, shortest := backoff(try, 0), backoff(try, 0.5), backoff(try, 1)
+		wait := func(random float64) time.Duration { return egress.Backoff(try, backoffFirst, backoffMost, random) }
+		longest, middle, shortest := wait(0), wait(0.5), wait(1)
 		if longest > backoffMost || longest < backoffFirst || shortest != longest/2 || middle != longest/4*3 {
 			t.Errorf("after try %d the waits are %s, %s, %s", try, longest, middle, shortest)
 		}
@@ -142,7 +146,7 @@ func TestCancelledCallerEndsTries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, b := Retry{Max: 5, Timeout: time.Hour}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
+			r, b := Retry{Max: 5, Timeout: time.Hour, Rand: rand.Float64, Now: time.Now, OnAttempt: func(Attempt) {}}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
 			arrange(&r, b, cancel)
 			r.OnAttempt = func(a Attempt) {
 				if b.do != nil && !errors.Is(a.Err, context.Canceled) {

@@ -198,7 +198,7 @@ func TestUnknownTypesAndMissingPartsAreErrors(t *testing.T) {
 		"unknown type":    {define("gemini", "http://h"), Options{Client: client}, `"gemini" is unknown: use openai, ollama, anthropic or local`},
 		"no local model":  {define(protocol.BackendLocal, ""), Options{Client: client}, "this server's own model, and none is loaded"},
 		"no client":       {define(protocol.BackendOpenAI, "http://h"), Options{}, "no client"},
-		"endpoint no URL": {define(protocol.BackendOpenAI, "h:1"), Options{Client: client}, "is no URL: use http://"},
+		"endpoint no URL": {define(protocol.BackendOpenAI, "h:1"), Options{Client: client}, "is not a URL: use http://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := New(c.def, c.o); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `backend "primary"`) {

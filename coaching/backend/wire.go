@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,23 +11,25 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
 // userAgent has no version, because clients choose the endpoints.
 const userAgent = "agentd"
 
-// wire sends the requests of one backend.
+// wire sends the requests of one backend. It holds the headers in a function, which nothing can print.
 type wire struct {
-	client   *http.Client
-	endpoint *url.URL
-	headers  egress.Headers
-	version  string // of Anthropic's API; "" for others
-	redact   func(string) string
+	client     *http.Client
+	endpoint   *url.URL
+	setHeaders func(http.Header)
+	redact     func(string) string
 }
+
+// object is a JSON object of a request.
+type object map[string]any
 
 func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	endpoint, err := resolveEndpoint(def.Type, def.Endpoint)
@@ -44,20 +45,34 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	return &wire{
 		client:   o.Client.HTTP(),
 		endpoint: endpoint,
-		headers:  egress.NewHeaders(def.Headers),
 		redact:   func(s string) string { return o.Redactor.Text(own.Text(s)) },
+		setHeaders: func(h http.Header) {
+			if def.Type == protocol.BackendAnthropic {
+				h.Set("Anthropic-Version", claudeVersion)
+			}
+			for name, value := range def.Headers {
+				h.Set(name, strings.TrimSpace(value))
+			}
+		},
 	}, nil
 }
 
 // post sends a request as JSON and decodes the answer, a complete JSON object, into res. It replaces no member that the
 // answer lacks. The error is a *Error, or the context's.
-func (w *wire) post(ctx context.Context, request, res any) error {
+func (w *wire) post(ctx context.Context, request object, res any) error {
 	sent, err := json.Marshal(request)
 	if err != nil {
 		return w.fail(KindRefused, "the answer's schema: "+err.Error())
 	}
 	body, err := w.exchange(ctx, sent)
 	if err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return w.fail(KindGarbled, "not a JSON object: "+string(body))
+	}
+	if err := w.hidden(members["error"]); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, res); err != nil {
@@ -73,10 +88,7 @@ func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 		return nil, w.fail(KindRefused, err.Error())
 	}
 	req.Header = http.Header{"User-Agent": {userAgent}, "Accept": {"application/json"}, "Content-Type": {"application/json"}}
-	if w.version != "" {
-		req.Header.Set("Anthropic-Version", w.version)
-	}
-	w.headers.Apply(req.Header)
+	w.setHeaders(req.Header)
 	res, err := w.client.Do(req)
 	if err != nil {
 		return nil, w.broken(ctx, err)
@@ -86,19 +98,22 @@ func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 		return nil, w.refused(res)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = egress.ErrTooLarge
+	}
 	if err != nil {
 		return nil, w.broken(ctx, err)
 	}
-	if len(body) > maxAnswer {
-		return nil, w.broken(ctx, egress.ErrTooLarge)
-	}
-	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
-		return nil, w.fail(KindGarbled, "no JSON object: "+string(body))
-	}
-	if err := w.hidden(body); err != nil {
-		return nil, err
-	}
 	return body, nil
+}
+
+// lastingKinds are the kinds of egress's errors, which stay the cause.
+var lastingKinds = []struct {
+	cause error
+	kind  Kind
+}{
+	{egress.ErrRedirect, KindForbidden}, {egress.ErrTooLarge, KindTooLarge},
+	{egress.ErrEncoded, KindGarbled}, {egress.ErrClosed, KindClosed},
 }
 
 // broken is the error of a request without a complete answer.
@@ -107,25 +122,21 @@ func (w *wire) broken(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	e := w.fail(KindUnreachable, egress.Cause(err).Error())
+	for _, known := range lastingKinds {
+		if errors.Is(err, known.cause) {
+			e.Kind, e.Err = known.kind, known.cause
+			return e
+		}
+	}
 	var (
-		forbidden   *egress.ForbiddenError
-		certificate *tls.CertificateVerificationError
-		noTLS       tls.RecordHeaderError
-		network     net.Error
-		dial        *net.OpError
+		forbidden *egress.ForbiddenError
+		network   net.Error
+		dial      *net.OpError
 	)
 	switch {
 	case errors.As(err, &forbidden):
 		e.Kind, e.Err = KindForbidden, forbidden
-	case errors.Is(err, egress.ErrRedirect):
-		e.Kind, e.Err = KindForbidden, egress.ErrRedirect
-	case errors.Is(err, egress.ErrTooLarge):
-		e.Kind, e.Err = KindTooLarge, egress.ErrTooLarge
-	case errors.Is(err, egress.ErrEncoded):
-		e.Kind, e.Err = KindGarbled, egress.ErrEncoded
-	case errors.Is(err, egress.ErrClosed):
-		e.Kind, e.Err = KindClosed, egress.ErrClosed
-	case errors.As(err, &certificate), errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
+	case egress.Untrusted(err):
 		e.lasting = true
 	case errors.As(err, &dial) && dial.Op == "dial":
 		// Not connected, possibly because of the timeout.
@@ -153,15 +164,9 @@ func (w *wire) refused(res *http.Response) error {
 	return e
 }
 
-// hidden finds the error in an answer with status 200. Gateways send that status before they have asked the model.
-func (w *wire) hidden(body []byte) error {
-	var envelope struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		return w.fail(KindGarbled, err.Error())
-	}
-	message, status := innerMessage(envelope.Error)
+// hidden is the error in an answer with status 200. Gateways send that status before they have asked the model.
+func (w *wire) hidden(raw json.RawMessage) error {
+	message, status := innerMessage(raw)
 	if message == "" {
 		return nil
 	}
@@ -175,14 +180,10 @@ func (w *wire) hidden(body []byte) error {
 // errorMessage is the message in an error's body: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
 // gateways, else the text.
 func errorMessage(body []byte) string {
-	var envelope struct {
-		Error   json.RawMessage `json:"error"`
-		Message json.RawMessage `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
-	}
-	if json.Unmarshal(body, &envelope) == nil {
-		for _, raw := range []json.RawMessage{envelope.Error, envelope.Message, envelope.Detail} {
-			if message, _ := innerMessage(raw); message != "" {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) == nil {
+		for _, name := range []string{"error", "message", "detail"} {
+			if message, _ := innerMessage(members[name]); message != "" {
 				return message
 			}
 		}
@@ -190,7 +191,7 @@ func errorMessage(body []byte) string {
 	return string(body)
 }
 
-// innerMessage reads "…" or {"message": "…", "code": 502}. A code that is no number counts as none.
+// innerMessage reads "…" or {"message": "…", "code": 502}. A code other than a number counts as none.
 func innerMessage(raw json.RawMessage) (message string, code int) {
 	if json.Unmarshal(raw, &message) == nil {
 		return message, 0
@@ -213,16 +214,5 @@ func (w *wire) fail(kind Kind, detail string) *Error {
 // show makes one line of at most limit characters without secrets. It redacts before clipping, which could leave half a
 // secret, and again after joining spaces.
 func (w *wire) show(s string, limit int) string {
-	return w.redact(oneLine(w.redact(s), limit))
-}
-
-// oneLine joins the lines of a text, drops control characters, and clips it to limit characters.
-func oneLine(s string, limit int) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
-	if runes := []rune(s); len(runes) > limit {
-		return string(runes[:limit-1]) + "…"
-	}
-	return s
+	return w.redact(quote.Line(w.redact(s), limit))
 }

@@ -1,6 +1,9 @@
 package egress
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // class is the kind of an address, for the policy.
 type class int
@@ -27,16 +30,9 @@ func ranges(c class, what string, prefixes ...string) []special {
 	return list
 }
 
-func concat[T any](lists ...[]T) (all []T) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
-
 // specials are the ranges of IANA's special-purpose registries and the metadata addresses
 // of clouds. The first match counts, so single addresses come before their ranges.
-var specials = concat(
+var specials = slices.Concat(
 	ranges(never, "a metadata address",
 		"169.254.169.254/32",  // most clouds
 		"169.254.170.0/24",    // AWS containers

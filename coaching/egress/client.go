@@ -41,7 +41,8 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 		// name server could take all threads.
 		o.LookupIP = (&net.Resolver{PreferGo: true}).LookupNetIP
 	}
-	d := newDialer(p, o.ConnectTimeout, o.LookupIP)
+	d := &dialer{policy: p, timeout: o.ConnectTimeout, lookupIP: o.LookupIP, conns: make(map[*conn]struct{})}
+	d.base, d.end = context.WithCancel(context.Background())
 	t := &http.Transport{
 		Proxy:                  nil, // whatever the environment says
 		DialContext:            d.dial,
@@ -56,7 +57,7 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 	}
 	return &Client{
 		http: &http.Client{
-			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base.Done()},
+			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base},
 			// The guard already makes redirects errors.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return ErrRedirect },
 		},

@@ -360,7 +360,7 @@ func TestHeaderValuesAreNotInErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	NewHeaders(map[string]string{"Authorization": "secret\nX: y"}).Apply(req.Header)
+	req.Header.Set("Authorization", "secret\nX: y")
 	if _, err := send(c, req); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v", err)
 	}

@@ -25,12 +25,6 @@ type dialer struct {
 	conns map[*conn]struct{} // nil once closed
 }
 
-func newDialer(p *Policy, timeout time.Duration, lookup func(context.Context, string, string) ([]netip.Addr, error)) *dialer {
-	d := &dialer{policy: p, timeout: timeout, lookupIP: lookup, conns: make(map[*conn]struct{})}
-	d.base, d.end = context.WithCancel(context.Background())
-	return d
-}
-
 // dial is for http.Transport, whose context may outlive the request. The timeout and
 // close bound it.
 func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {

@@ -6,5 +6,5 @@
 // [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
 // cannot be evaded: on the address of each connection, after the name was resolved.
 //
-// Nothing here ever prints a header's value; see [Secret] and [Redactor].
+// A [Redactor] takes the values of headers out of texts.
 package egress

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ type guard struct {
 	policy      *Policy
 	next        *http.Transport
 	maxResponse int64
-	closed      <-chan struct{}
+	closed      context.Context // ends with the client
 }
 
 // RoundTrip does one exchange.
@@ -34,7 +35,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		res.Body.Close()
 		return nil, err
 	}
-	res.Body = &cappedBody{ReadCloser: res.Body, left: g.maxResponse, guard: g}
+	res.Body = &guardedBody{http.MaxBytesReader(nil, res.Body, g.maxResponse), g}
 	return res, nil
 }
 
@@ -43,10 +44,8 @@ func (g *guard) CloseIdleConnections() { g.next.CloseIdleConnections() }
 
 // check checks the URL again, since a request need not come from a checked endpoint.
 func (g *guard) check(req *http.Request) error {
-	select {
-	case <-g.closed:
+	if g.closed.Err() != nil {
 		return ErrClosed
-	default:
 	}
 	if req.Host != "" && req.Host != req.URL.Host {
 		return &ForbiddenError{SafeURL(req.URL.String()), "is asked for in the name of another host"}
@@ -80,12 +79,13 @@ func (g *guard) checkAnswer(res *http.Response) error {
 	return nil
 }
 
-// explain turns errors of the transport into those of this package.
+// explain turns errors of the transport into errors of this package.
 func (g *guard) explain(err error) error {
-	select {
-	case <-g.closed:
+	if g.closed.Err() != nil {
 		return ErrClosed
-	default:
+	}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return fmt.Errorf("%w: its body has more than %d bytes", ErrTooLarge, g.maxResponse)
 	}
 	// net/http has no error values for these. HTTP/1 first, then HTTP/2.
 	for _, text := range []string{"server response headers exceeded", "response header list larger"} {
@@ -96,33 +96,16 @@ func (g *guard) explain(err error) error {
 	return err
 }
 
-// cappedBody is a body that fails when it exceeds its limit.
-type cappedBody struct {
+// guardedBody is a body with errors of this package. It fails when it exceeds its limit.
+type guardedBody struct {
 	io.ReadCloser
-	left  int64
 	guard *guard
 }
 
-func (b *cappedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, b.tooLarge()
-	}
-	// One byte beyond the limit tells an end from an excess.
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
+func (b *guardedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if int64(n) > b.left {
-		n, b.left = int(b.left), -1
-		return n, b.tooLarge()
-	}
-	b.left -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.guard.explain(err)
 	}
 	return n, err
-}
-
-func (b *cappedBody) tooLarge() error {
-	return fmt.Errorf("%w: its body has more than %d bytes", ErrTooLarge, b.guard.maxResponse)
 }

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +16,7 @@ var hopByHop = []string{
 	"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect",
 }
 
-// ownHeaders are set by this server. With Host a client could address another host behind
+// ownHeaders are set by this server. With Host a client could address another host of
 // the same endpoint.
 var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-encoding"}
 
@@ -30,7 +29,7 @@ var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata
 func (p *Policy) CheckHeader(name string) error {
 	n := folded(name)
 	switch {
-	case !isToken(name):
+	case !protocol.IsHeaderName(name):
 		return &ForbiddenError{What: "header", Why: "must have a name of letters, digits and !#$%&'*+-.^_`|~"}
 	case n == "content-type":
 		return &ForbiddenError{What: "header " + name, Why: "is application/json, which the server sends itself; leave it out"}
@@ -51,21 +50,13 @@ func isHopByHop(name string) bool {
 	return slices.Contains(hopByHop, n) || strings.HasPrefix(n, "proxy-")
 }
 
-// isToken reports whether s can be a header's name.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}
-
 // CheckConfig checks the endpoints and headers of a session and their numbers. The error
-// is protocol.Problems, located like those of the configuration's decoder.
+// is protocol.Problems, located as by the configuration's decoder.
 func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	var ps protocol.Problems
 	report := func(err error, loc ...any) {
-		var f *ForbiddenError
-		if errors.As(err, &f) {
-			ps = append(ps, protocol.NewProblem(protocol.TypeValue, f.Error(), loc...))
+		if err != nil {
+			ps.Add(protocol.NewProblem(protocol.TypeValue, err.Error(), loc...))
 		}
 	}
 	if cfg.Endpoint != "" {
@@ -75,10 +66,8 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("has %d backends; a session may have at most %d", n, MaxBackends), "backends")}
 	}
-	size := 0
-	list := isList(cfg.Backends)
-	for i := range cfg.Backends {
-		b := &cfg.Backends[i]
+	size, list := 0, isList(cfg.Backends)
+	for i, b := range cfg.Backends {
 		var at any = b.Name
 		if list {
 			at = i
@@ -88,26 +77,26 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 		}
 		seen := make(map[string]bool, len(b.Headers))
 		for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
-			report(p.CheckHeader(name), "backends", at, "headers", name)
+			header := func(err error) { report(err, "backends", at, "headers", name) }
+			header(p.CheckHeader(name))
 			value := len(b.Headers[name])
 			if size += len(name) + value; value > maxHeaderValue {
-				report(&ForbiddenError{"header " + name, fmt.Sprintf("has a value of %d bytes; at most %d are allowed", value, maxHeaderValue)}, "backends", at, "headers", name)
+				header(&ForbiddenError{"header " + name, fmt.Sprintf("has a value of %d bytes; at most %d are allowed", value, maxHeaderValue)})
 			}
-			if n := strings.ToLower(name); seen[n] {
-				report(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"}, "backends", at, "headers", name)
-			} else {
-				seen[n] = true
+			if seen[strings.ToLower(name)] {
+				header(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"})
 			}
+			seen[strings.ToLower(name)] = true
 		}
 	}
 	if size > MaxHeaders {
-		ps = append(ps, protocol.NewProblem(protocol.TypeTooLong,
+		ps.Add(protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("have headers of %d bytes together; at most %d are allowed", size, MaxHeaders), "backends"))
 	}
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps[:min(len(ps), protocol.MaxProblems)]
+	return ps
 }
 
 // isList reports whether backends came as a list, whose elements are named by index. An

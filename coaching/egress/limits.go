@@ -51,7 +51,7 @@ const (
 	// MaxBackends bounds the backends of a session. A request may ask all of them.
 	MaxBackends = 64
 
-	// minSecret is the shortest header value that is redacted. A "1" is no key, and
+	// minSecret is the shortest header value that is redacted. A "1" is not a key, and
 	// hiding each would make texts unreadable.
 	minSecret = 4
 

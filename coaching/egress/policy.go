@@ -34,7 +34,7 @@ var metadataNames = []string{
 //   - a host name, such as api.example.org: whatever it resolves to
 //   - *.example.org: the same for the names below example.org
 //   - an IP address or a range, such as 192.168.1.5 or 10.0.0.0/8: a name that
-//     is no entry itself is allowed when it resolves to addresses of such entries
+//     is not an entry itself is allowed when it resolves to addresses of such entries
 //
 // No list allows addresses that are harmful everywhere: link-local, metadata,
 // unspecified, multicast, broadcast and reserved ones, and IPv6 addresses that embed one
@@ -76,7 +76,7 @@ func (p *Policy) add(entry string) error {
 	if strings.Contains(entry, "/") {
 		r, err := netip.ParsePrefix(entry)
 		if err != nil {
-			return errors.New("is no range; write one such as 10.0.0.0/8, or a host name without scheme, port and path")
+			return errors.New("is not a range; write one such as 10.0.0.0/8, or a host name without scheme, port and path")
 		}
 		return p.addRange(r)
 	}
@@ -126,7 +126,7 @@ func (p *Policy) vouches(name string) bool {
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// allowWith tells in messages how to allow a host or an address.
+// allowWith says in messages how to allow a host or an address.
 func (p *Policy) allowWith(entry string) string {
 	return "(" + cmp.Or(p.option, "allow") + " " + entry + ")"
 }

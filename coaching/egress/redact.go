@@ -15,6 +15,9 @@ import (
 	"agentd/protocol"
 )
 
+// hidden stands for a secret in output.
+const hidden = "***"
+
 // Redactor takes the keys of a session out of texts: errors, answers of endpoints,
 // logs. A nil Redactor changes nothing.
 type Redactor struct {

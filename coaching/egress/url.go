@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -52,7 +53,7 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	}
 	host, port := u.Hostname(), u.Port()
 	if strings.HasSuffix(u.Host, ":") {
-		return "has no port behind the colon"
+		return "has no port after the colon"
 	}
 	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
 		return "has a port that is not between 1 and 65535"
@@ -74,10 +75,8 @@ func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	if why := badName(name); why != "" {
 		return addr, "has a host that " + why
 	}
-	for _, m := range metadataNames {
-		if name == m {
-			return addr, "names a metadata service, which is never allowed"
-		}
+	if slices.Contains(metadataNames, name) {
+		return addr, "names a metadata service, which is never allowed"
 	}
 	if p.listed && len(p.prefixes) == 0 && !p.vouches(name) {
 		return addr, "names a host that the server's operator does not allow " + p.allowWith(name)

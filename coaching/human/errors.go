@@ -1,10 +1,8 @@
 package human
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"agentd/coaching/egress"
 )
@@ -49,7 +47,7 @@ func (c *Coach) final(err error) *Error {
 		return &Error{Forbidden, 0, "the coaching endpoint is not allowed: " + forbidden.Error(), err}
 	case errors.Is(err, egress.ErrRedirect), errors.Is(err, egress.ErrTooLarge), errors.Is(err, egress.ErrEncoded):
 		return c.broken(0, err, "cannot be used: %v", err)
-	case errors.Is(err, egress.ErrClosed), untrusted(err):
+	case errors.Is(err, egress.ErrClosed), egress.Untrusted(err):
 		return c.unreachable(err)
 	}
 	return nil
@@ -57,12 +55,4 @@ func (c *Coach) final(err error) *Error {
 
 func (c *Coach) unreachable(err error) *Error {
 	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
-}
-
-// untrusted reports whether the other side has a wrong certificate or no TLS. Waiting
-// does not change that.
-func untrusted(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch)
 }

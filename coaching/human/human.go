@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -28,14 +28,12 @@ type Options struct {
 	Backoff    time.Duration // the wait after the first failure, then doubled; 0: DefaultBackoff
 	MaxBackoff time.Duration // the longest wait; 0: DefaultMaxBackoff
 
-	// Log gets every failure after which the task is posted again. It may be nil. The
-	// goroutine that asks calls it.
-	Log func(Failure)
-
-	// Sleep waits, or returns an error once ctx has ended. Ask needs it.
+	// Ask needs the rest. Log gets every failure after which the task is posted again, from
+	// the goroutine that asks. Sleep waits, or returns an error once ctx has ended.
+	Log   func(Failure)
 	Sleep func(ctx context.Context, d time.Duration) error
-	Rand  func() float64   // in [0,1); nil: math/rand
-	Now   func() time.Time // nil: time.Now
+	Rand  func() float64 // in [0,1)
+	Now   func() time.Time
 }
 
 // Failure is one interrupted wait.
@@ -46,7 +44,7 @@ type Failure struct {
 	Wait time.Duration // until the task is posted again
 }
 
-// Coach asks the people behind one endpoint. It is safe for concurrent use.
+// Coach asks the people at one endpoint. It is safe for concurrent use.
 type Coach struct {
 	endpoint string
 	shown    string // the endpoint for messages
@@ -60,15 +58,6 @@ type Coach struct {
 func New(endpoint string, client *egress.Client, o Options) *Coach {
 	o.Backoff = cmp.Or(max(o.Backoff, 0), DefaultBackoff)
 	o.MaxBackoff = cmp.Or(max(o.MaxBackoff, 0), DefaultMaxBackoff)
-	if o.Log == nil {
-		o.Log = func(Failure) {}
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Float64
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	return &Coach{
 		endpoint: endpoint,
 		shown:    egress.SafeURL(endpoint),
@@ -100,7 +89,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 		if held {
 			failures = 0
 		}
-		// A proxy that answers at once has no endpoint behind it.
+		// A proxy that answers at once has no endpoint.
 		everSent = everSent || held || sent && !isBusy(err)
 		failures++
 		if !everSent && failures >= MaxFirstFailures || failures >= MaxFailures {
@@ -129,13 +118,10 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	switch {
 	case res.StatusCode == http.StatusOK:
 		answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-		switch {
-		case err != nil:
-			err = egress.Cause(err)
-		case len(answer) > maxAnswer:
+		if err == nil && len(answer) > maxAnswer {
 			err = egress.ErrTooLarge
 		}
-		return answer, wrote.Load(), err
+		return answer, wrote.Load(), egress.Cause(err)
 	case temporary(res.StatusCode):
 		return nil, wrote.Load(), &busyError{res.StatusCode, retryAfter(res)}
 	case res.StatusCode == http.StatusConflict:
@@ -235,9 +221,5 @@ func (c *Coach) said(res *http.Response) string {
 
 // clean is an endpoint's text on one line, clipped and without keys.
 func (c *Coach) clean(s string) string {
-	s = strings.Join(strings.Fields(c.keys.Text(strings.ToValidUTF8(s, "?"))), " ")
-	if r := []rune(s); len(r) > maxDetail {
-		return string(r[:maxDetail]) + "…"
-	}
-	return s
+	return quote.Line(c.keys.Text(strings.ToValidUTF8(s, "?")), maxDetail)
 }

@@ -4,19 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
+
+	"agentd/coaching/egress"
 )
 
 // temporary reports whether a status comes from a proxy or a busy endpoint, not from the
 // protocol.
 func temporary(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
+	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status)
 }
 
 // busyError is a temporary status.
@@ -43,15 +42,9 @@ func retryAfter(res *http.Response) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// wait is the backoff after a number of failures in a row. It doubles each time. Random
-// jitter shortens it by up to half, so that many agents do not return at once. An
-// endpoint may ask for more, up to the longest wait.
+// wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.
 func (c *Coach) wait(failures int, err error) time.Duration {
-	full := c.opts.MaxBackoff // also when the doubled time is too large for a Duration
-	if d := c.opts.Backoff << (failures - 1); d > 0 && d < full {
-		full = d
-	}
-	wait := full/2 + time.Duration(c.opts.Rand()*float64(full/2))
+	wait := egress.Backoff(failures, c.opts.Backoff, c.opts.MaxBackoff, 1-c.opts.Rand())
 	var busy *busyError
 	if errors.As(err, &busy) {
 		wait = max(wait, min(busy.after, c.opts.MaxBackoff))

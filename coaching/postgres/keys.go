@@ -21,7 +21,7 @@ type Keys struct {
 const (
 	// keyBytes is the length of a key for AES-256.
 	keyBytes = 32
-	// keyIDBytes is the length of a key's id. It tells keys apart and reveals nothing.
+	// keyIDBytes is the length of a key's id. It distinguishes keys and reveals nothing.
 	keyIDBytes = 8
 )
 
@@ -40,7 +40,7 @@ func ReadKeys(text string) (*Keys, error) {
 			raw, err = base64.StdEncoding.DecodeString(line)
 		}
 		if err != nil || len(raw) != keyBytes {
-			return nil, fmt.Errorf("line %d is no key of %d bytes in hexadecimal digits or base64; make one with: openssl rand -hex %d", n, keyBytes, keyBytes)
+			return nil, fmt.Errorf("line %d is not a key of %d bytes in hexadecimal digits or base64; make one with: openssl rand -hex %d", n, keyBytes, keyBytes)
 		}
 		block, err := aes.NewCipher(raw)
 		if err != nil {

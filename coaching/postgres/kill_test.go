@@ -38,7 +38,7 @@ func serveStore(url string) {
 		var s *Store
 		if s, err = Open(context.Background(), Options{URL: url, Keys: keys, Lease: time.Hour, Log: zerolog.Nop()}); err == nil {
 			s.grace = 0
-			storetest.Serve(s, standard{})
+			Serve(s, standard{})
 			return
 		}
 	}
@@ -48,7 +48,7 @@ func serveStore(url string) {
 
 // storeProcess is a process with a store.
 type storeProcess struct {
-	*storetest.Remote
+	*Remote
 	cmd *exec.Cmd
 }
 
@@ -83,7 +83,7 @@ func startStore(t *testing.T, url, key string) *storeProcess {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &storeProcess{storetest.NewRemote(pipes{out, in}), cmd}
+	return &storeProcess{NewRemote(pipes{out, in}), cmd}
 }
 
 // kill ends the process as a crash does.

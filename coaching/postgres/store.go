@@ -68,15 +68,9 @@ func (s *Store) Changes() <-chan struct{} { return s.db.Changes() }
 // renew while the database was down, so all leases hold for a while after its start.
 const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > now())`
 
-// do runs a transaction. Its errors are those of the store, or of a caller who left.
+// do runs a transaction. Its errors are the store's, or the context's of a caller who left.
 func (s *Store) do(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
 	return failed(ctx, s.db.Do(ctx, pgx.TxOptions{}, f))
-}
-
-// exec runs one statement.
-func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
-	rows, err = s.db.Exec(ctx, sql, args...)
-	return rows, failed(ctx, err)
 }
 
 func failed(ctx context.Context, err error) error {
@@ -170,13 +164,13 @@ func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, er
 // Enter implements [coaching.Store]. The update locks the row, so a lease is entered before
 // the session is marked as closing, or not at all.
 func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
-	rows, err := s.exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
+	rows, err := s.db.Exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
 		INSERT INTO agentd_leases SELECT $2, id, now() + $3::interval FROM used`, id, lease, s.lease)
-	return rows == 1, err
+	return rows == 1, failed(ctx, err)
 }
 
-// Leave implements [coaching.Store]. Those who wait for the leases of a closing session are
-// told.
+// Leave implements [coaching.Store]. It notifies those who wait for the leases
+// of a closing session.
 func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	return s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var closing bool
@@ -192,7 +186,7 @@ func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	})
 }
 
-// mark runs a statement that marks sessions as closing, and tells all servers. It needs no
+// mark runs a statement that marks sessions as closing, and notifies all servers. It needs no
 // key, so a session whose key is lost can be closed.
 func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coaching.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {

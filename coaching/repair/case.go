@@ -2,7 +2,7 @@ package repair
 
 import (
 	"agentd/coaching/backend"
-	"agentd/coaching/internal/quote"
+	"agentd/coaching/egress"
 	"agentd/coaching/repair/check"
 	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
@@ -27,7 +27,7 @@ func NewCase(req *protocol.SpecializedCoachingRequest) *Case { return &Case{chec
 
 // Redacted is the same case with keys taken out of errors and reasons; see
 // [check.Case.Redacted].
-func (c *Case) Redacted(keys quote.Redactor) *Case { return &Case{c.Case.Redacted(keys)} }
+func (c *Case) Redacted(keys *egress.Redactor) *Case { return &Case{c.Case.Redacted(keys)} }
 
 // Question is the question to a model, within a budget of bytes; see [prompt.Question].
 func (c *Case) Question(budget int) backend.Question { return prompt.Question(c.Case, budget) }

@@ -3,6 +3,7 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/tools"
@@ -22,8 +23,8 @@ const (
 	maxProposalSets  = 8
 )
 
-// Read reads a model's answer; see [parse.ModelAnswer]. The error tells the model what
-// to write instead.
+// Read reads a model's answer; see [parse.ModelAnswer]. The error says what the
+// model should write instead.
 func (c *Case) Read(text string) (*Verdict, error) {
 	a, err := parse.ModelAnswer(text, c.Quoter)
 	if err != nil {
@@ -153,13 +154,7 @@ func (c *Case) WithoutModel() (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	var there []*Point
-	points := c.Points()
-	for i := range points {
-		if c.AtTarget(&points[i]) {
-			there = append(there, &points[i])
-		}
-	}
+	there := slices.DeleteFunc(slices.Clone(c.Points()), func(p *Point) bool { return !c.AtTarget(p) })
 	if len(there) == 0 {
 		return nil, errors.New("no reinjection point is at the target step")
 	}

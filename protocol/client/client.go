@@ -22,6 +22,8 @@ import (
 // whole memory.
 const DefaultMaxResponseBytes = 1 << 30
 
+const pathHealth = "/health"
+
 // maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
@@ -81,32 +83,20 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("agent server answered %d %s: %s", e.Status, http.StatusText(e.Status), said)
 }
 
-// Health returns the server's health. A server that loads or drains is no error.
+// Health returns the server's health. A server that loads or drains is not an error.
 func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
-	body, err := c.call(ctx, http.MethodGet, "/health", nil, http.StatusOK, http.StatusServiceUnavailable)
-	if err != nil {
-		return nil, err
-	}
-	return checked("health", body, protocol.DecodeAgentHealth)
+	return ask(ctx, c, http.MethodGet, pathHealth, nil, "health", protocol.DecodeAgentHealth)
 }
 
 // Info returns the agent's description and capabilities.
 func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
-	body, err := c.call(ctx, http.MethodGet, "/v1/info", nil, http.StatusOK)
-	if err != nil {
-		return nil, err
-	}
-	return checked("info", body, protocol.DecodeAgentInfo)
+	return ask(ctx, c, http.MethodGet, "/v1/info", nil, "info", protocol.DecodeAgentInfo)
 }
 
 // Responses requests the candidates of a batch. The answer is validated against the request, so it
 // is complete and in order.
 func (c *Client) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	body, err := c.call(ctx, http.MethodPost, "/v1/responses", req.AppendJSON(nil), http.StatusOK)
-	if err != nil {
-		return nil, err
-	}
-	outs, err := checked("response", body, protocol.DecodeAgentOutputs)
+	outs, err := ask(ctx, c, http.MethodPost, "/v1/responses", req.AppendJSON(nil), "response", protocol.DecodeAgentOutputs)
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +121,8 @@ func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error 
 
 // Coach requests a repair. The answer is validated against the request.
 func (c *Client) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-	body, err := c.call(ctx, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), http.StatusOK)
-	if err != nil {
-		return nil, err
-	}
-	res, err := checked("coaching response", body, protocol.DecodeSpecializedCoachingResponse)
+	res, err := ask(ctx, c, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), "coaching response",
+		protocol.DecodeSpecializedCoachingResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -149,18 +136,22 @@ func sessionPath(runID string) string {
 	return "/v1/coaching/sessions/" + url.PathEscape(runID)
 }
 
-// checked decodes an answer. The error of an invalid one names it.
-func checked[T any](what string, body []byte, decode func([]byte) (T, error)) (T, error) {
-	v, err := decode(body)
+// ask calls a path and decodes the answer. The error of an invalid one names it.
+func ask[T any](
+	ctx context.Context, c *Client, method, path string, body []byte, what string, decode func([]byte) (T, error),
+) (v T, err error) {
+	answer, err := c.call(ctx, method, path, body, http.StatusOK)
 	if err != nil {
+		return v, err
+	}
+	if v, err = decode(answer); err != nil {
 		return v, fmt.Errorf("the server's %s breaks the contract: %w", what, err)
 	}
 	return v, nil
 }
 
-// call sends one request. An unexpected status is an *Error, and so is an expected 503 whose body is
-// no health.
-func (c *Client) call(ctx context.Context, method, escapedPath string, body []byte, expect ...int) ([]byte, error) {
+// call sends one request. An unexpected status is an *Error, but not a 503 whose body is a health.
+func (c *Client) call(ctx context.Context, method, escapedPath string, body []byte, expect int) ([]byte, error) {
 	target := strings.TrimSuffix(c.base.String(), "/") + escapedPath
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
@@ -178,23 +169,20 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 		return nil, err
 	}
 	defer res.Body.Close()
-	for _, status := range expect {
-		if res.StatusCode != status {
-			continue
-		}
+	if res.StatusCode == expect {
 		answer, err := readAll(res.Body, c.maxResponse)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", method, escapedPath, err)
-		}
-		if status == http.StatusServiceUnavailable {
-			if _, err := protocol.DecodeAgentHealth(answer); err != nil {
-				return nil, failure(res, answer)
-			}
 		}
 		return answer, nil
 	}
 	// An error's body may be incomplete.
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
+	if escapedPath == pathHealth && res.StatusCode == http.StatusServiceUnavailable {
+		if _, err := protocol.DecodeAgentHealth(answer); err == nil {
+			return answer, nil
+		}
+	}
 	return nil, failure(res, answer)
 }
 

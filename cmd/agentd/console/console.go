@@ -88,24 +88,21 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 
 // open makes the console on its database or data directory.
 func (c *Config) open() (*web.Console, error) {
-	if c.Console.Store != "" {
-		page, err := web.Open(c.Console)
-		if err != nil {
-			return nil, fmt.Errorf("--store: %w", err)
-		}
-		return page, nil
+	option, err := "--store", error(nil)
+	if c.Console.Store == "" {
+		option, err = "--data-dir", os.MkdirAll(c.DataDir, 0o700)
 	}
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("--data-dir: %w", err)
+	var page *web.Console
+	if err == nil {
+		page, err = web.Open(c.Console)
 	}
-	page, err := web.Open(c.Console)
 	if err != nil {
-		return nil, fmt.Errorf("--data-dir: %w", err)
+		return nil, fmt.Errorf("%s: %w", option, err)
 	}
 	return page, nil
 }
 
-// stop tells waiting agents to come back and lets answers in flight arrive. It is short,
+// stop asks waiting agents to come back and lets answers in flight arrive. It is short,
 // since tasks are stored. A second signal ends it.
 func stop(page *web.Console, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)

@@ -6,38 +6,24 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
-)
 
-// Redactor takes keys out of texts, as *egress.Redactor does.
-type Redactor interface {
-	// Text is a text without keys.
-	Text(s string) string
-	// Head is the beginning of Text(s), without half a key at its end; whole tells
-	// that it is all of it, which may be longer than limit.
-	Head(s string, limit int) (head string, whole bool)
-}
+	"agentd/coaching/egress"
+)
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
 // key would not be recognised later.
-type Quoter struct{ Keys Redactor } // nil hides nothing
+type Quoter struct{ Keys *egress.Redactor } // nil hides nothing
 
-// Head is the beginning of a text without keys. whole tells that nothing is missing.
+// Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
-	if q.Keys != nil {
-		s, whole = q.Keys.Head(s, limit)
-		return Cut(s, limit), whole && len(s) <= limit
-	}
-	return Cut(s, limit), len(s) <= limit
+	s, whole = q.Keys.Head(s, limit)
+	return Cut(s, limit), whole && len(s) <= limit
 }
 
 // Clip is [Clip] of a text without keys.
-func (q Quoter) Clip(s string, n int) string {
-	if q.Keys != nil {
-		s = q.Keys.Text(s)
-	}
-	return Clip(s, n)
-}
+func (q Quoter) Clip(s string, n int) string { return Clip(q.Keys.Text(s), n) }
 
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
@@ -73,6 +59,17 @@ func (q Quoter) ErrorText(err error) string {
 
 // OneLine replaces each run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Line is a text on one line, without control characters and clipped to limit characters.
+func Line(s string, limit int) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return s
+}
 
 // Cut is at most the first n bytes of s, never a part of a character.
 func Cut(s string, n int) string {

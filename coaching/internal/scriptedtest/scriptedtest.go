@@ -37,7 +37,7 @@ func (c Call) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal([]byte(c.Body), &v); err != nil {
-		t.Fatalf("the request's body is no JSON: %v\n%s", err, c.Body)
+		t.Fatalf("the request's body is not JSON: %v\n%s", err, c.Body)
 	}
 	return v
 }

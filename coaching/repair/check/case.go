@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/tools"
+	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
@@ -18,7 +20,7 @@ import (
 type Case struct {
 	quote.Quoter
 	Request *protocol.SpecializedCoachingRequest
-	points  []Point
+	points  []*Point
 	byID    map[string]*Point
 	target  int           // index of the target step in the trajectory
 	steps   map[int64]int // step id to its index in the trajectory
@@ -44,7 +46,7 @@ type Point struct {
 func New(req *protocol.SpecializedCoachingRequest) *Case {
 	c := &Case{
 		Request: req,
-		points:  make([]Point, len(req.ReinjectionPoints)),
+		points:  make([]*Point, len(req.ReinjectionPoints)),
 		byID:    make(map[string]*Point, len(req.ReinjectionPoints)),
 		steps:   make(map[int64]int, len(req.Trajectory)),
 	}
@@ -52,16 +54,16 @@ func New(req *protocol.SpecializedCoachingRequest) *Case {
 		c.steps[req.Trajectory[i].ID] = i
 	}
 	c.target = c.steps[req.TargetStepID]
-	sets := toolSets{robot: usualRobot(req), made: make(map[string]toolSet)}
+	sets := toolSets{robot: usualRobot(req), made: make(map[string]func() (*tools.Set, error))}
 	ofInput := make(map[*protocol.AgentInput]Point) // many points may share a step's input
 	for i := range req.ReinjectionPoints {
 		c.points[i] = c.point(&req.ReinjectionPoints[i], &sets, ofInput)
-		c.byID[c.points[i].ID] = &c.points[i]
+		c.byID[c.points[i].ID] = c.points[i]
 	}
 	return c
 }
 
-func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput map[*protocol.AgentInput]Point) Point {
+func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput map[*protocol.AgentInput]Point) *Point {
 	input := given.Input
 	if given.InputStepID != nil {
 		input = &c.Request.Trajectory[c.steps[*given.InputStepID]].Input
@@ -72,7 +74,7 @@ func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput m
 		ofInput[input] = p
 	}
 	p.ID, p.StepID = given.ID, given.InputStepID
-	return p
+	return &p
 }
 
 // newPoint is a point with an input, without its ID.
@@ -88,41 +90,28 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 }
 
 // Redacted is the same case with keys taken out of errors and reasons. Decisions stay
-// as they are. The coach itself is told errors of the original case, since a hidden
+// as they are. The coach itself gets errors of the original case, since a hidden
 // text may be a name that it has to write.
-func (c *Case) Redacted(keys quote.Redactor) *Case {
+func (c *Case) Redacted(keys *egress.Redactor) *Case {
 	redacted := *c
 	redacted.Keys = keys
-	redacted.points = slices.Clone(c.points)
+	redacted.points = make([]*Point, len(c.points))
 	redacted.byID = make(map[string]*Point, len(c.points))
-	for i := range redacted.points {
-		p := &redacted.points[i]
-		p.Keys = keys
-		redacted.byID[p.ID] = p
+	for i, p := range c.points {
+		point := *p
+		point.Keys = keys
+		redacted.points[i], redacted.byID[p.ID] = &point, &point
 	}
 	return &redacted
 }
 
 // Points are the reinjection points in the order of the request.
-func (c *Case) Points() []Point { return c.points }
+func (c *Case) Points() []*Point { return c.points }
 
-// TargetFirst returns all points, those of the target step first.
+// TargetFirst returns all points, first the target step's.
 func (c *Case) TargetFirst() []*Point {
-	points := make([]*Point, len(c.points))
-	for i := range c.points {
-		points[i] = &c.points[i]
-	}
-	slices.SortStableFunc(points, func(a, b *Point) int {
-		switch isA, isB := c.AtTarget(a), c.AtTarget(b); {
-		case isA == isB:
-			return 0
-		case isA:
-			return -1
-		default:
-			return 1
-		}
-	})
-	return points
+	at := slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return !c.AtTarget(p) })
+	return append(at, slices.DeleteFunc(slices.Clone(c.points), c.AtTarget)...)
 }
 
 // AtTarget reports whether a correction at the point replaces the target step's
@@ -154,29 +143,22 @@ func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.
 // PointOf is the point that an answer names, nil if it names none of several. The
 // number of a step names the only point at that step.
 func (c *Case) PointOf(name string) (*Point, error) {
-	if p, ok := c.byID[name]; ok {
+	trimmed := strings.TrimSpace(name)
+	if p := cmp.Or(c.byID[name], c.byID[trimmed]); p != nil {
 		return p, nil
 	}
-	trimmed := strings.TrimSpace(name)
-	if p, ok := c.byID[trimmed]; ok {
-		return p, nil
+	candidates := c.points
+	if trimmed != "" {
+		step, err := strconv.ParseInt(trimmed, 10, 64)
+		candidates = slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool {
+			return err != nil || p.StepID == nil || *p.StepID != step
+		})
+	}
+	if len(candidates) == 1 {
+		return candidates[0], nil
 	}
 	if trimmed == "" {
-		if len(c.points) == 1 {
-			return &c.points[0], nil
-		}
 		return nil, nil
-	}
-	if step, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
-		var found []*Point
-		for i := range c.points {
-			if id := c.points[i].StepID; id != nil && *id == step {
-				found = append(found, &c.points[i])
-			}
-		}
-		if len(found) == 1 {
-			return found[0], nil
-		}
 	}
 	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", c.Quote(name), c.PointIDs())
 }
@@ -209,13 +191,11 @@ func canonical(d *protocol.AgentDecision) protocol.Raw {
 // quote one.
 func (c *Case) RawOutput() (text string, isOutput bool) {
 	step := c.Step()
-	if text, ok := RawOutputOf(step); ok {
-		return text, true
+	text, isOutput = RawOutputOf(step)
+	if !isOutput && step.Error != nil {
+		text = step.Error.Message
 	}
-	if step.Error != nil {
-		return step.Error.Message, false
-	}
-	return "", false
+	return text, isOutput
 }
 
 // RawOutputOf is the raw output of the last internal step of a model that has one.
@@ -239,8 +219,8 @@ func (c *Case) PointIDs() string {
 		return "none"
 	}
 	ids := make([]string, len(c.points))
-	for i := range c.points {
-		ids[i] = c.points[i].ID
+	for i, p := range c.points {
+		ids[i] = p.ID
 	}
 	return c.Names(ids)
 }

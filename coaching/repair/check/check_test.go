@@ -192,7 +192,7 @@ func TestRawOutputIsTheLastModelStep(t *testing.T) {
 }
 
 func TestCostlyToolsAreCompiledOnce(t *testing.T) {
-	sets := toolSets{made: make(map[string]toolSet), cost: maxToolSchemas - 4}
+	sets := toolSets{made: make(map[string]func() (*tools.Set, error)), cost: maxToolSchemas - 4}
 	raw := func(name string) []protocol.Raw {
 		return []protocol.Raw{protocol.Raw(`{"name":"` + name + `","parameters":{}}`)}
 	}
@@ -245,7 +245,7 @@ func TestDecideNamesTheRobot(t *testing.T) {
 		{"an unknown tool", newCase(t, tool(`{}`)), parse.Call{Name: "u", Arguments: protocol.Raw(`{"target_robot":"r"}`)}, DefaultRobot, `{"target_robot":"r"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			point := &c.c.Points()[0]
+			point := c.c.Points()[0]
 			d, err := point.Decide(parse.Decision{Calls: []parse.Call{c.call}})
 			switch {
 			case c.robot == "" && err == nil:
@@ -307,7 +307,7 @@ func TestClosestNeedsOneCandidate(t *testing.T) {
 
 func TestRewriteRejectsAmbiguousOutputs(t *testing.T) {
 	c := load(t, "format")
-	point := &c.Points()[0]
+	point := c.Points()[0]
 	look := parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}
 	for _, tt := range []struct {
 		name     string
@@ -373,7 +373,7 @@ func TestNullsOfOptionalArgumentsAreDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := &New(req).Points()[0]
+	point := New(req).Points()[0]
 	for name, c := range map[string]struct{ arguments, want string }{
 		"an optional one":      {`{"to":"x","speed":null}`, `{"to":"x"}`},
 		"one that may be null": {`{"to":"x","note":null,"speed":null}`, `{"to":"x","note":null}`},

@@ -158,7 +158,7 @@ func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDeci
 	case strings.ContainsAny(reply, "<>{}[]|`"):
 		return nil, errors.New("the raw output is neither a clean reply nor a complete call")
 	case p.Tools == nil:
-		return nil, errors.New("the tools are unusable, so that a reply can't be told from an attempt to call one")
+		return nil, errors.New("the tools are unusable, so a reply can't be distinguished from an attempt to call one")
 	}
 	for _, name := range p.Tools.Names() {
 		if strings.Contains(fold(reply), fold(name)) {

@@ -1,9 +1,10 @@
 package check
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"strconv"
+	"strings"
+	"sync"
 
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -12,20 +13,15 @@ import (
 // toolSets compiles each set of tools once. Points of a trajectory mostly share theirs.
 type toolSets struct {
 	robot string // default target of calls
-	made  map[string]toolSet
+	made  map[string]func() (*tools.Set, error)
 	bytes int
 	cost  int // schemas
-}
-
-type toolSet struct {
-	set *tools.Set
-	err error
 }
 
 func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
 	key := toolsKey(raw, robots)
 	if made, ok := s.made[key]; ok {
-		return made.set, made.err
+		return made()
 	}
 	cost := tools.Subschemas(raw)
 	if len(s.made) >= maxToolSets || s.bytes+len(key) > maxToolSetBytes || s.cost+cost > maxToolSchemas {
@@ -33,26 +29,19 @@ func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
 	}
 	s.bytes += len(key)
 	s.cost += cost
-	var made toolSet
-	made.set, made.err = tools.Normalise(raw, robots, s.robot)
-	s.made[key] = made
-	return made.set, made.err
+	s.made[key] = sync.OnceValues(func() (*tools.Set, error) { return tools.Normalise(raw, robots, s.robot) })
+	return s.made[key]()
 }
 
 // toolsKey identifies a set of tools: its JSON and robot names, each after its length.
 func toolsKey(raw []protocol.Raw, robots []string) string {
-	var key bytes.Buffer
-	write := func(s string) {
-		key.WriteString(strconv.Itoa(len(s)))
-		key.WriteByte(':')
-		key.WriteString(s)
-	}
+	var key strings.Builder
 	for _, r := range raw {
-		write(string(r))
+		fmt.Fprintf(&key, "%d:%s", len(r), r)
 	}
 	key.WriteByte('|')
 	for _, r := range robots {
-		write(r)
+		fmt.Fprintf(&key, "%d:%s", len(r), r)
 	}
 	return key.String()
 }
@@ -62,10 +51,7 @@ func toolsKey(raw []protocol.Raw, robots []string) string {
 func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 	usual := ""
 	for i := range req.Trajectory {
-		output := req.Trajectory[i].Output
-		if output == nil {
-			continue
-		}
+		output := cmp.Or(req.Trajectory[i].Output, &protocol.AgentDecision{})
 		for _, call := range output.ToolCalls {
 			if usual != "" && call.TargetRobotName != usual {
 				return DefaultRobot
@@ -73,10 +59,7 @@ func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 			usual = call.TargetRobotName
 		}
 	}
-	if usual == "" {
-		return DefaultRobot
-	}
-	return usual
+	return cmp.Or(usual, DefaultRobot)
 }
 
 // DefaultRobot is the agent's name for a robot that nobody named.

@@ -32,10 +32,10 @@ type Answer struct {
 }
 
 // ModelAnswer parses a model's answer: the JSON it was asked for, also fenced, with
-// text around it, or nearly JSON. Leading thoughts are skipped. The error tells the
-// model what to write instead. keys are taken out of errors.
+// text around it, or nearly JSON. Leading thoughts are skipped. The error says
+// what the model should write instead. keys are taken out of errors.
 func ModelAnswer(text string, keys quote.Quoter) (*Answer, error) {
-	text = behindThoughts(text)
+	text = afterThoughts(text)
 	if err := checkThoughts(text); err != nil {
 		return nil, err
 	}

@@ -31,17 +31,17 @@ func (r *reader) parse(text string) (protocol.Raw, error) {
 		return v, nil
 	}
 	if err := repairable(text); err != nil {
-		return nil, fmt.Errorf("it is no JSON (%w), and %w", strict, err)
+		return nil, fmt.Errorf("it is not JSON (%w), and %w", strict, err)
 	}
 	if r.left -= len(text); r.left < 0 {
-		return nil, fmt.Errorf("it is no JSON: %w", strict)
+		return nil, fmt.Errorf("it is not JSON: %w", strict)
 	}
 	repaired, err := repairJSON(text)
 	if err == nil {
 		v, err = JSON(repaired)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", strict)
+		return nil, fmt.Errorf("it is not JSON: %w", strict)
 	}
 	return v, nil
 }

@@ -11,7 +11,7 @@ const thoughtsEnd = "</think>"
 // withoutThoughts removes leading thoughts, whose opening mark may be in the prompt.
 // Marks of calls inside them are ignored.
 func withoutThoughts(text string) (string, error) {
-	answer := behindThoughts(text)
+	answer := afterThoughts(text)
 	if len(answer) == len(text) && strings.Contains(text, "<think>") {
 		return "", errors.New("the raw output ends within the model's thoughts")
 	}
@@ -33,15 +33,15 @@ func checkThoughts(answer string) error {
 	answer = strings.TrimPrefix(strings.TrimSpace(answer), "<|start|>assistant")
 	for _, mark := range openings {
 		if strings.HasPrefix(answer, mark.open) && !strings.Contains(answer, mark.end) {
-			return errors.New("the answer ends within its thoughts; think less, and write the JSON object behind them")
+			return errors.New("the answer ends within its thoughts; think less, and write the JSON object after them")
 		}
 	}
 	return nil
 }
 
-// behindThoughts is a model's answer without leading thoughts. A mark inside a JSON
+// afterThoughts is a model's answer without leading thoughts. A mark inside a JSON
 // string of the answer is ignored: the text after it would be half an answer.
-func behindThoughts(text string) string {
+func afterThoughts(text string) string {
 	if _, err := JSON(text); err == nil {
 		return text
 	}
@@ -50,9 +50,8 @@ func behindThoughts(text string) string {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case strings.HasPrefix(text[i:], thoughtsEnd):
-			behind := text[i+len(thoughtsEnd):]
 			if quoted != 0 {
-				if tried++; tried > maxJSONStarts || !isWhole(behind) {
+				if tried++; tried > maxJSONStarts || !isWhole(text[i+len(thoughtsEnd):]) {
 					continue
 				}
 				// The quotation mark belonged to the thoughts.
@@ -85,7 +84,7 @@ func behindThoughts(text string) string {
 // looksJSON reports whether a text begins as an answer without thoughts.
 func looksJSON(text string) bool {
 	text = strings.TrimSpace(text)
-	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "```")
+	return startsJSON(text) || strings.HasPrefix(text, "```")
 }
 
 // isWhole reports whether a text is JSON and nothing else, except for a fence. The

@@ -18,7 +18,7 @@ var payloadTypes = map[string]string{
 	protocol.CoachingFormat:     "FormatFixPayload",
 }
 
-// outputRules tell a person how to write the answer.
+// outputRules say how a person writes the answer.
 const outputRules = `Write one JSON object: {"say": "...", "action": {}} for a text, {"say": "", "action": {"robot": {"name": "tool", "arguments": {}}}} for a call, with "action" a list of such objects for several calls of one robot. ` +
 	`{"say": "...", "tool_calls": [{"name": "...", "arguments": {}, "target_robot_name": "..."}]} is read too. ` +
 	`Add "reinjection_point_id" to say where the decision belongs; without it the decision is proposed at every point where it is valid.`
@@ -93,7 +93,7 @@ func texts(elements []string) protocol.Raw {
 	return list(quoted)
 }
 
-// payload has the keys of all kinds, those of its own kind, and the request.
+// payload has the keys of all kinds and of its own kind, and the request.
 func (t request) payload() protocol.Raw {
 	input := &t.Step().Input
 	m := readMemory(input)

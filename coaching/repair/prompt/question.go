@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,19 +25,14 @@ const keyAdapter = "adapter"
 // instructions is exceeded.
 func Question(c *check.Case, budget int) backend.Question {
 	t := request{c}
-	if budget <= 0 {
-		budget = DefaultBudget
-	}
-	budget = max(budget, minBudget)
+	budget = max(cmp.Or(max(budget, 0), DefaultBudget), minBudget)
 	points := t.listedPoints()
-	system := instructions + kindInstructions[t.Request.Kind]
+	form := answerFormSay
 	if anyTools(points) {
-		system += answerForm
-	} else {
-		system += answerFormSay
+		form = answerForm
 	}
 	q := backend.Question{
-		System:     system,
+		System:     instructions + kindInstructions[t.Request.Kind] + form,
 		SchemaName: schemaName,
 		Schema:     portableSchema(points, min(maxPortable, budget/4)),
 		Exact:      exactSchema(points),
@@ -59,54 +55,40 @@ func retryBytes(question int) int { return min(max(question/8, minRetry), maxRet
 func Retry(q backend.Question, answer string, why error) backend.Question {
 	first := len(q.System) + len(q.Schema) + len(q.Messages[0].Text)
 	limit := retryBytes(first)
-	reason := why.Error()
 	answer = strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD"))
 	if answer == "" {
 		answer = "(nothing)"
 	}
 	turns := append(slices.Clone(q.Messages[1:]),
 		backend.Message{Role: backend.RoleAssistant, Text: quote.Clip(answer, limit/2)},
-		backend.Message{Role: backend.RoleUser, Text: "This answer can't be used: " + quote.Clip(reason, limit/3) +
+		backend.Message{Role: backend.RoleUser, Text: "This answer can't be used: " + quote.Clip(why.Error(), limit/3) +
 			"\n\nAnswer again, with the whole JSON object and nothing else. Abandon if you can't."})
-	for len(turns) > 2 && textLength(turns) > limit {
+	length := 0
+	for _, m := range turns {
+		length += len(m.Text)
+	}
+	for len(turns) > 2 && length > limit {
+		length -= len(turns[0].Text) + len(turns[1].Text)
 		turns = turns[2:]
 	}
 	q.Messages = append([]backend.Message{q.Messages[0]}, turns...)
 	return q
 }
 
-func textLength(messages []backend.Message) (n int) {
-	for _, m := range messages {
-		n += len(m.Text)
-	}
-	return n
-}
-
 // listedPoints are the points that a coach is offered, in the order of the request: all
 // of them, or those nearest to the target step.
 func (t request) listedPoints() []*check.Point {
-	all := t.Points()
-	points := make([]*check.Point, len(all))
-	for i := range all {
-		points[i] = &all[i]
-	}
-	if len(points) <= maxListedPoints {
-		return points
-	}
-	distance := make(map[*check.Point]int, len(points))
-	for _, p := range points {
-		if p.StepID != nil {
-			d := t.StepIndex(*p.StepID) - t.Target()
-			distance[p] = max(d, -d)
+	distance := func(p *check.Point) int {
+		if p.StepID == nil {
+			return 0
 		}
+		d := t.StepIndex(*p.StepID) - t.Target()
+		return max(d, -d)
 	}
-	near := slices.Clone(points)
-	slices.SortStableFunc(near, func(a, b *check.Point) int { return distance[a] - distance[b] })
-	listed := make(map[*check.Point]bool, maxListedPoints)
-	for _, p := range near[:maxListedPoints] {
-		listed[p] = true
-	}
-	return slices.DeleteFunc(points, func(p *check.Point) bool { return !listed[p] })
+	near := slices.Clone(t.Points())
+	slices.SortStableFunc(near, func(a, b *check.Point) int { return distance(a) - distance(b) })
+	near = near[:min(len(near), maxListedPoints)]
+	return slices.DeleteFunc(slices.Clone(t.Points()), func(p *check.Point) bool { return !slices.Contains(near, p) })
 }
 
 // describe is the request as a text of about budget bytes. Each part has a share of
@@ -237,7 +219,7 @@ func (t request) describeInput(b *strings.Builder, p *check.Point, limit int) {
 	fmt.Fprintf(b, "%s: %s", instructionLabel(p.Input.Instruction.Type), quote.Clip(text, limit))
 	if history := readMemory(p.Input).History; len(history) > 0 {
 		text := strings.Join(strings.Fields(historyText(history, limit)), " ")
-		fmt.Fprintf(b, " (behind %s of history: %s)", plural(len(history), "turn"), text)
+		fmt.Fprintf(b, " (after %s of history: %s)", plural(len(history), "turn"), text)
 	}
 }
 

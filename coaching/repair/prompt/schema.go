@@ -14,7 +14,7 @@ const schemaName = "coaching_answer"
 
 // portableSchema is the answer's schema in the subset that every endpoint supports. All
 // properties are required and no others allowed. Each tool's call has the tool's name and
-// arguments. Arguments that the subset can't express are a string of JSON. So are those of
+// arguments. Arguments that the subset can't express are a string of JSON. So are the arguments of
 // all tools if the schema would become larger than limit bytes. The rest of an abandoned
 // answer is ignored.
 func portableSchema(points []*check.Point, limit int) protocol.Raw {
@@ -89,20 +89,13 @@ func stringType(values []string) string {
 	if len(values) == 0 || len(values) > maxEnum || slices.Contains(values, "") {
 		return `"type":"string"`
 	}
-	list := enum(values)
-	if len(list) > maxEnumBytes {
-		return `"type":"string"`
+	if list := enum(values); len(list) <= maxEnumBytes {
+		return `"type":"string","enum":` + list
 	}
-	return `"type":"string","enum":` + list
+	return `"type":"string"`
 }
 
-func enum(values []string) string {
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = string(protocol.String(v))
-	}
-	return "[" + strings.Join(quoted, ",") + "]"
-}
+func enum(values []string) string { return string(texts(values)) }
 
 func pointIDs(points []*check.Point) []string {
 	ids := make([]string, len(points))
@@ -113,43 +106,43 @@ func pointIDs(points []*check.Point) []string {
 }
 
 func anyTools(points []*check.Point) bool {
-	return slices.ContainsFunc(points, func(p *check.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 })
+	return slices.ContainsFunc(points, hasTools)
 }
+
+func hasTools(p *check.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 }
 
 // toolNamesOf are the names of all tools of some points.
 func toolNamesOf(points []*check.Point) []string {
 	var all []string
-	seen := make(map[string]bool)
 	for _, set := range toolGroups(points) {
-		for _, name := range set.tools.Names() {
-			if !seen[name] {
-				seen[name] = true
-				all = append(all, name)
-			}
-		}
+		all = append(all, set.tools.Names()...)
 	}
-	return all
+	return distinct(all)
 }
 
 // robotsOf are the known robots of some points, none if one point has none.
 func robotsOf(points []*check.Point) []string {
 	var all []string
-	seen := make(map[string]bool)
 	for _, p := range points {
-		if p.Tools == nil || len(p.Tools.Tools) == 0 {
+		if !hasTools(p) {
 			continue // no calls there
 		}
 		if len(p.Robots) == 0 {
 			return nil
 		}
-		for _, robot := range p.Robots {
-			if !seen[robot] {
-				seen[robot] = true
-				all = append(all, robot)
-			}
-		}
+		all = append(all, p.Robots...)
 	}
-	return all
+	return distinct(all)
+}
+
+// distinct keeps the first of equal texts.
+func distinct(list []string) []string {
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(list, func(s string) bool {
+		before := seen[s]
+		seen[s] = true
+		return before
+	})
 }
 
 // toolGroup is points that share their tools.
@@ -161,7 +154,7 @@ type toolGroup struct {
 // toolGroups groups points by their usable tools, in the order of the points.
 func toolGroups(points []*check.Point) (groups []toolGroup) {
 	for _, p := range points {
-		if p.Tools == nil || len(p.Tools.Tools) == 0 {
+		if !hasTools(p) {
 			continue
 		}
 		at := slices.IndexFunc(groups, func(g toolGroup) bool { return g.tools == p.Tools })
@@ -195,12 +188,7 @@ func buildExact(points []*check.Point, own bool) string {
 		variants = append(variants, strictObject(why, `"outcome":{"const":"corrected"}`,
 			`"reinjection_point_id":{"enum":`+enum(pointIDs(points))+`}`, `"decision":`+decision))
 	}
-	var textOnly []*check.Point // points without tools
-	for _, p := range points {
-		if p.Tools == nil || len(p.Tools.Tools) == 0 {
-			textOnly = append(textOnly, p)
-		}
-	}
+	textOnly := slices.DeleteFunc(slices.Clone(points), hasTools)
 	for _, group := range toolGroups(points) {
 		calls := make([]string, len(group.tools.Tools))
 		for i := range group.tools.Tools {

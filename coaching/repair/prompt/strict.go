@@ -144,7 +144,7 @@ func constants(list []protocol.Raw) (string, bool) {
 	case list[0].Kind() == '"':
 		return `{` + stringType(texts) + `}`, true
 	case list[0].Kind() == '0':
-		return `{"type":"number","enum":` + join(list) + `}`, len(list) <= maxEnum
+		return `{"type":"number","enum":` + string(protocol.AppendElements(nil, list...)) + `}`, len(list) <= maxEnum
 	case isBool(list[0]):
 		return `{"type":"boolean"}`, true
 	case list[0].Kind() == 'n':
@@ -154,14 +154,6 @@ func constants(list []protocol.Raw) (string, bool) {
 }
 
 func isBool(v protocol.Raw) bool { return v.Kind() == 't' || v.Kind() == 'f' }
-
-func join(list []protocol.Raw) string {
-	texts := make([]string, len(list))
-	for i, v := range list {
-		texts[i] = string(v)
-	}
-	return "[" + strings.Join(texts, ",") + "]"
-}
 
 // resolve finds what a reference within the tool's schema points to.
 func (s *strictSchema) resolve(ref string) (protocol.Raw, bool) {

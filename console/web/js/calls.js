@@ -8,35 +8,25 @@ import { holds, initial, read } from "./schema.js";
 
 const manyTools = 8; // a palette of this many tools or more has a filter
 
-// createCalls edits work.calls at the point that point() returns. usualRobots maps tools to the
-// robots that they were last used with. onchange is called after every change.
-export function createCalls(work, point, usualRobots, onchange) {
-  return new Calls(work, point, usualRobots, onchange).element;
-}
-
-class Calls {
-  #work;
-  #point;
-  #usualRobots;
-  #onchange;
+// Calls edits work.calls at the point that point() returns. usualRobots maps tools to the robots that
+// they were last used with. onchange is called after every change.
+export class Calls {
+  #options;
   #list = h("ol", { class: "call-list" });
   #palette = h("div", { class: "palette-box" });
   element = h("div", { class: "calls" }, this.#list, this.#palette);
 
-  constructor(work, point, usualRobots, onchange) {
-    this.#work = work;
-    this.#point = point;
-    this.#usualRobots = usualRobots;
-    this.#onchange = onchange;
+  constructor(options) {
+    this.#options = options;
     this.#draw();
   }
 
   // draw shows all calls. focus is the index of the call that gets the focus.
   #draw(focus) {
-    const point = this.#point();
+    const point = this.#options.point();
     const tools = new Map(point?.tools.map((t) => [t.name, t]));
-    fill(this.#list, this.#work.calls.map((call, i) => this.#card(call, i, tools.get(call.name))));
-    fill(this.#palette, paletteView(point, this.#work.calls.length, (tool) => this.#add(tool)));
+    fill(this.#list, this.#options.work.calls.map((call, i) => this.#card(call, i, tools.get(call.name))));
+    fill(this.#palette, paletteView(point, this.#options.work.calls.length, (tool) => this.#add(tool)));
     if (focus === undefined) return;
     const target = this.#list.children[focus]?.querySelector(".field input, .field textarea, .field select, .call-head button")
       ?? this.#palette.querySelector("button, summary");
@@ -45,32 +35,32 @@ class Calls {
 
   #add(tool) {
     const start = initial(read(tool.schema));
-    this.#work.calls.push({
+    this.#options.work.calls.push({
       name: tool.name,
-      robot: initial(robotForm(this.#point())) ?? this.#usualRobot(tool.name),
+      robot: initial(robotForm(this.#options.point())) ?? this.#usualRobot(tool.name),
       arguments: isObject(start) ? start : {},
     });
-    this.#draw(this.#work.calls.length - 1);
-    this.#onchange();
+    this.#draw(this.#options.work.calls.length - 1);
+    this.#options.onchange();
   }
 
   // usualRobot is the robot that this tool was last used with, if it is known at the point.
   #usualRobot(name) {
-    const robot = this.#work.calls.findLast((c) => c.name === name)?.robot ?? this.#usualRobots.get(name);
-    return robot !== undefined && holds(robotForm(this.#point()), robot) ? robot : undefined;
+    const robot = this.#options.work.calls.findLast((c) => c.name === name)?.robot ?? this.#options.usualRobots.get(name);
+    return robot !== undefined && holds(robotForm(this.#options.point()), robot) ? robot : undefined;
   }
 
   #move(from, to) {
-    const { calls } = this.#work;
+    const { calls } = this.#options.work;
     [calls[from], calls[to]] = [calls[to], calls[from]];
     this.#draw(to);
-    this.#onchange();
+    this.#options.onchange();
   }
 
   #remove(i) {
-    this.#work.calls.splice(i, 1);
+    this.#options.work.calls.splice(i, 1);
     this.#draw(Math.max(0, i - 1));
-    this.#onchange();
+    this.#options.onchange();
   }
 
   #card(call, i, tool) {
@@ -82,7 +72,7 @@ class Calls {
   }
 
   #cardHead(call, i) {
-    const last = this.#work.calls.length - 1;
+    const last = this.#options.work.calls.length - 1;
     return h("div", { class: "call-head" },
       h("span", { class: "call-title" }, icon("tool"), h("span", { class: "call-name" }, call.name)),
       last > 0 ? [
@@ -98,16 +88,16 @@ class Calls {
     const form = tool ? read(tool.schema) : any;
     const group = field(holds(form, call.arguments) ? form : any, {
       name: "Arguments", path: ["tool_calls", i, "arguments"], value: call.arguments,
-      onchange: (next) => { call.arguments = next ?? {}; this.#onchange(); },
+      onchange: (next) => { call.arguments = next ?? {}; this.#options.onchange(); },
     });
     group.classList.add("bare");
     return group;
   }
 
   #robotField(call, i) {
-    const robot = field(robotForm(this.#point()), {
+    const robot = field(robotForm(this.#options.point()), {
       name: "Robot", path: ["tool_calls", i, "target_robot_name"], value: call.robot,
-      onchange: (next) => { call.robot = next; this.#onchange(); },
+      onchange: (next) => { call.robot = next; this.#options.onchange(); },
     });
     robot.classList.add("field-robot");
     return robot;

@@ -23,28 +23,21 @@ function onlyHere(id) {
   });
 }
 
-// createClaim holds the claim of one task. Its states are none, mine and lost. onchange is
-// called with (state, reason) when the state changes, ontask with a newer summary of the task.
-export function createClaim(id, options) {
-  return new Claim(id, options);
-}
-
-class Claim {
+// Claim holds the claim of one task. Its states are none, mine and lost. Options: seconds is its
+// lifetime; onchange is called with (state, reason) when the state changes, ontask with a newer
+// summary of the task.
+export class Claim {
   #id;
-  #seconds;
-  #onchange;
-  #ontask;
+  #options;
   #secret;
   #state = "none";
   #timer = 0;
   #ended = false;
   #unlockTab = null; // lets other pages of this browser take the task
 
-  constructor(id, { seconds, onchange, ontask }) {
+  constructor(id, options) {
     this.#id = id;
-    this.#seconds = seconds;
-    this.#onchange = onchange;
-    this.#ontask = ontask;
+    this.#options = options;
     this.#secret = storage.claim(id);
   }
 
@@ -112,8 +105,8 @@ class Claim {
     this.#state = next;
     clearInterval(this.#timer);
     if (next !== "mine") this.#unlock();
-    if (next === "mine") this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#seconds / renewals) * 1000);
-    if (!this.#ended) this.#onchange(next, reason);
+    if (next === "mine") this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#options.seconds / renewals) * 1000);
+    if (!this.#ended) this.#options.onchange(next, reason);
   }
 
   #keep(secret) {
@@ -129,7 +122,7 @@ class Claim {
   async #ask(known) {
     const { task, claim } = await api.claim(this.#id, storage.name(), known);
     this.#keep(claim);
-    this.#ontask(task);
+    this.#options.ontask(task);
   }
 
   async #renew() {

@@ -1,7 +1,7 @@
 // The composer of a correction: its point, its content, and sending it.
 
 import { announce, button, fill, grow, h, icon, key, uid } from "./dom.js";
-import { createCalls } from "./calls.js";
+import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
 import { goTo, place, show, slot, summary } from "./problems.js";
@@ -17,20 +17,14 @@ const tabs = {
   raw: { label: "Text", icon: "json", letter: "" },
 };
 
-// createComposer edits work for a task. onchange() is called after every change, onpoint(id)
+// Composer edits work for a task. onchange() is called after every change, onpoint(id)
 // when another point was picked, send(content) and abandon() when the person is done. canAsk:
 // there is an agent server to ask for candidates.
-export function createComposer(options) {
-  return new Composer(options);
-}
-
-class Composer {
+export class Composer {
   element;
   #detail;
   #work;
-  #onchange;
-  #onpoint;
-  #send;
+  #options;
   #panel = h("div", { class: "panel", role: "tabpanel", tabindex: "-1" });
   #verdict = h("div", { class: "verdict", role: "status" });
   #preview = h("div", { class: "fold-body" });
@@ -43,12 +37,11 @@ class Composer {
   #candidates = null;
   #sending = false;
 
-  constructor({ detail, work, canAsk, onchange, onpoint, send, abandon }) {
+  constructor(options) {
+    const { detail, work, canAsk, abandon } = options;
+    this.#options = options;
     this.#detail = detail;
     this.#work = work;
-    this.#onchange = onchange;
-    this.#onpoint = onpoint;
-    this.#send = send;
     const id = detail.task.id;
     this.#sendButton = button({ class: "button primary", dataset: { action: "send" }, onclick: () => this.trySend() }, icon("send"), h("span", null, "Send"));
     this.#checker = createChecker(id, { read: () => content(work), onresult: (result) => this.#showResult(result) });
@@ -68,13 +61,13 @@ class Composer {
   #keepView() {
     if (!this.#detail.request.allow_force_save_example) return null;
     return h("label", { class: "check" },
-      h("input", { type: "checkbox", checked: this.#work.keep, onchange: (event) => { this.#work.keep = event.target.checked; this.#onchange(); } }),
+      h("input", { type: "checkbox", checked: this.#work.keep, onchange: (event) => { this.#work.keep = event.target.checked; this.#options.onchange(); } }),
       h("span", null, "Keep this correction as an example"));
   }
 
   #changed() {
     this.#checker.changed();
-    this.#onchange();
+    this.#options.onchange();
   }
 
   // choose picks the point of the correction.
@@ -82,7 +75,7 @@ class Composer {
     if (next === this.#work.point) return;
     this.#work.point = next;
     this.#points.set(next);
-    this.#onpoint(next);
+    this.#options.onpoint(next);
     if (this.#work.mode === "tools") this.#draw(); // each point has tools and robots of its own
     this.#candidates?.clear();
     this.#changed();
@@ -128,7 +121,7 @@ class Composer {
     const changed = () => this.#changed();
     const point = () => this.#detail.points.find((p) => p.id === this.#work.point) ?? null;
     fill(this.#panel, this.#work.mode === "tools"
-      ? createCalls(this.#work, point, robotsSoFar(this.#detail.coaching), changed)
+      ? new Calls({ work: this.#work, point, usualRobots: robotsSoFar(this.#detail.coaching), onchange: changed }).element
       : textPanel(this.#work, changed));
   }
 
@@ -166,7 +159,7 @@ class Composer {
         return;
       }
       this.#sendButton.setAttribute("aria-disabled", "true");
-      await this.#send(content(this.#work));
+      await this.#options.send(content(this.#work));
     } finally {
       this.#sending = false;
     }

@@ -67,20 +67,14 @@ export function coalesce(run) {
   };
 }
 
-// debounce returns a function that calls run when it was not called for a
-// while; flush runs what waits at once, cancel forgets it.
+// debounce returns a function that calls run when it was not called for a while; cancel forgets what
+// waits.
 export function debounce(run, wait) {
   let timer = 0;
   const trigger = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => { timer = 0; run(); }, wait);
+    timer = setTimeout(run, wait);
   };
-  trigger.flush = () => {
-    if (timer === 0) return;
-    clearTimeout(timer);
-    timer = 0;
-    run();
-  };
-  trigger.cancel = () => { clearTimeout(timer); timer = 0; };
+  trigger.cancel = () => clearTimeout(timer);
   return trigger;
 }

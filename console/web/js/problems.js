@@ -13,7 +13,7 @@ export function slot(id) {
   return h("p", { class: "field-problem", id, hidden: true });
 }
 
-// own returns the elements of a field without those of nested fields.
+// own returns the elements of a field, without nested fields'.
 function own(wrapper, selector) {
   return [...wrapper.querySelectorAll(selector)].filter((e) => e.closest("[data-path]") === wrapper);
 }

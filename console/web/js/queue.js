@@ -9,15 +9,6 @@ export function createQueue() {
   const element = h("ol", { class: "queue" });
   const rows = new Map(); // id to {element, parts}
 
-  function row(task, { done }) {
-    let known = rows.get(task.id);
-    if (!known) {
-      known = newRow(task, done);
-      rows.set(task.id, known);
-    }
-    return known;
-  }
-
   return {
     element,
     update(tasks, view) {
@@ -28,14 +19,11 @@ export function createQueue() {
         rows.delete(id);
       }
       tasks.forEach((task, i) => {
-        const known = row(task, view);
+        const known = rows.get(task.id) ?? newRow(task, view.done);
+        rows.set(task.id, known);
         paint(known, task, view);
         if (element.children[i] !== known.element) element.insertBefore(known.element, element.children[i] ?? null);
       });
-    },
-    clear() {
-      rows.clear();
-      fill(element);
     },
     // next returns the id of the task before or after the selected one.
     next(selected, step) {

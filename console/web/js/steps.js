@@ -8,7 +8,7 @@ import { count } from "./words.js";
 
 const authors = { user: "Told by a person", env: "From the environment" };
 
-// steps shows the steps. Points are those of the task; onpick(id) is called when the person
+// steps shows the steps. points are the task's; onpick(id) is called when the person
 // picks one. It returns {element, pick(id)}.
 export function steps(coaching, points, onpick) {
   const picks = new Map();

@@ -1,8 +1,8 @@
 // One task: its head, its timeline, and the editor in which a person corrects it.
 
 import { api } from "./api.js";
-import { createClaim } from "./claim.js";
-import { createComposer } from "./composer.js";
+import { Claim } from "./claim.js";
+import { Composer } from "./composer.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
@@ -24,39 +24,33 @@ export function createTask(id, options) {
 const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
 
 class Task {
+  composer = null; // while the person works on the task
   element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
   #head = h("div", { class: "task-head" });
   #status = h("div", { class: "claim-state" });
   #workplace = h("div", { class: "workplace" });
-  #me;
-  #needName;
-  #back;
-  #next;
+  #options;
   #claim;
   #keeper;
   #detail = null; // as loaded; null until then
   #task = null; // its newest summary
   #work = null;
-  #composer = null;
   #timeline = null;
   #loss = ""; // why the claim was lost
   #taking = false;
   #ended = false;
 
-  constructor(id, { me, needName, back, next }) {
+  constructor(id, options) {
     this.id = id;
-    this.#me = me;
-    this.#needName = needName;
-    this.#back = back;
-    this.#next = next;
-    this.#claim = createClaim(id, {
-      seconds: me.claim_seconds ?? 120,
+    this.#options = options;
+    this.#claim = new Claim(id, {
+      seconds: options.me.claim_seconds ?? 120,
       onchange: (state, reason) => this.#claimChanged(state, reason),
       ontask: (task) => { this.#task = task; this.#drawHead(); },
     });
     this.#keeper = createKeeper(id, {
       claim: this.#claim,
-      onstate: (state) => this.#composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
+      onstate: (state) => this.composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
     });
   }
 
@@ -64,7 +58,7 @@ class Task {
     try {
       this.#detail = await api.task(this.id);
     } catch (error) {
-      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#back }));
+      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#options.back }));
       return;
     }
     if (this.#ended) return;
@@ -85,8 +79,8 @@ class Task {
   get #isOpen() { return isOpen(this.#task); }
 
   #pointPicked(point) {
-    if (this.#composer) {
-      this.#composer.choose(point);
+    if (this.composer) {
+      this.composer.choose(point);
     } else if (this.#isOpen) {
       this.#work.point = point;
       this.#timeline.pick(point);
@@ -100,7 +94,7 @@ class Task {
   }
 
   #drawHead() {
-    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#back }));
+    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#options.back }));
   }
 
   // drawEditor shows the state of the claim, with the reason of a refusal, and the composer
@@ -120,25 +114,25 @@ class Task {
       fill(this.#workplace);
       return;
     }
-    if (!this.#composer) this.#startComposer();
+    if (!this.composer) this.#startComposer();
   }
 
   #startComposer() {
     const work = this.#work;
-    this.#composer = createComposer({
-      detail: this.#detail, work, canAsk: this.#me.agent === true,
+    this.composer = new Composer({
+      detail: this.#detail, work, canAsk: this.#options.me.agent === true,
       onchange: () => this.#keeper.save(work),
       onpoint: (point) => this.#timeline.pick(point),
       send: (content) => this.#answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
       abandon: () => this.abandon(),
     });
-    fill(this.#workplace, this.#composer.element);
-    if (work.by) this.#composer.setSaved("Draft restored");
+    fill(this.#workplace, this.composer.element);
+    if (work.by) this.composer.setSaved("Draft restored");
   }
 
   #endComposer() {
-    this.#composer?.end();
-    this.#composer = null;
+    this.composer?.end();
+    this.composer = null;
   }
 
   #claimView(refusal) {
@@ -157,13 +151,13 @@ class Task {
 
   #doneView() {
     const copy = this.#task.state === "withdrawn" && this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
-    return doneView(this.#task, this.#detail, { copy, next: this.#next });
+    return doneView(this.#task, this.#detail, { copy, next: this.#options.next });
   }
 
   // take claims the task for the person.
   async take() {
     if (!this.#detail || !this.#isOpen || this.#claim.state === "mine" || this.#taking) return;
-    if (!(await this.#needName())) return;
+    if (!(await this.#options.needName())) return;
     const wroteOn = this.#claim.state === "lost"; // then the person wants what this page has
     this.#taking = true; // no edits until the newest draft is loaded
     try {
@@ -199,7 +193,7 @@ class Task {
 
   #startAfresh() {
     Object.assign(this.#work, begin(this.#detail), { by: "" });
-    this.#composer?.redraw();
+    this.composer?.redraw();
     this.#keeper.save(this.#work);
     this.#drawEditor("");
   }
@@ -241,9 +235,9 @@ class Task {
       await this.#refresh();
       if (this.#isOpen) this.#claim.lose(error.message);
     } else if (error.problems.length > 0) {
-      this.#composer.problems(error.problems);
+      this.composer.problems(error.problems);
     } else {
-      this.#composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
+      this.composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
     }
   }
 
@@ -290,30 +284,22 @@ class Task {
     if (this.#detail && this.#isOpen) this.#refresh();
   }
 
-  toEditor() {
-    const editor = this.element.querySelector("#editor");
-    editor?.scrollIntoView({ block: "start" });
-    editor?.focus({ preventScroll: true });
-  }
+  toEditor() { this.#goTo("#editor", "start"); }
 
-  toTarget() {
-    const target = this.element.querySelector("#target-step");
-    target?.scrollIntoView({ block: "center" });
+  toTarget() { this.#goTo("#target-step", "center"); }
+
+  #goTo(selector, block) {
+    const target = this.element.querySelector(selector);
+    target?.scrollIntoView({ block });
     target?.focus({ preventScroll: true });
   }
-
-  mode(mode) { this.#composer?.setMode(mode); }
-
-  ask() { this.#composer?.ask(); }
-
-  send() { this.#composer?.trySend(); }
 
   // reconnected is called when the console is reachable again.
   async reconnected() {
     await this.#refresh();
     if (this.#claim.state !== "mine") return;
     await this.#keeper.flush();
-    this.#composer?.recheck();
+    this.composer?.recheck();
   }
 
   end() {

@@ -4,8 +4,7 @@ import { api } from "./api.js";
 import { button, fill, h, icon, key, uid } from "./dom.js";
 import { textBox } from "./tree.js";
 
-// connectGuide tells how to pick a task, or how to connect an agent when
-// there is none.
+// connectGuide explains how to pick a task, or how to connect an agent if there is no task.
 export function connectGuide(some, first) {
   if (some) {
     return h("div", { class: "empty" }, h("h1", null, "Pick a task"),

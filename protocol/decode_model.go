@@ -1,0 +1,168 @@
+package protocol
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// decodeModel reads a whole body as a model. The error is Problems.
+func decodeModel[T any](body []byte) (*T, error) { return decode(body, readModel[T]) }
+
+func readModel[T any](d *decoder) *T {
+	v := new(T)
+	d.model(v)
+	return v
+}
+
+// checker is a model with rules between its fields. check gets those that the JSON had.
+type checker interface {
+	check(problem report, p presence)
+}
+
+// extended is a model that reads its fields _ itself.
+type extended interface {
+	readOther(d *decoder, name string)
+}
+
+// reader is a value with a form of its own.
+type reader interface{ read(d *decoder) }
+
+// model reads an object into a pointer to a model. Other fields than the model's are problems.
+func (d *decoder) model(v any) (p presence) {
+	to := reflect.ValueOf(v).Elem()
+	m := modelOf(to.Type())
+	to.Set(m.initial)
+	d.take(2 * int(to.Type().Size())) // a list that grows has up to twice as many
+	p.fields = m.fields
+	object := d.members(func(quoted Raw) {
+		i := m.fields.index(quoted)
+		switch {
+		case i < 0:
+			d.unknown(m.fields, unquote(quoted))
+			d.skip()
+		case m.fields[i].nullable && d.kind() == 'n':
+			d.skip()
+		default:
+			problems := len(d.problems)
+			d.push(step{name: m.fields[i].name, index: -1})
+			d.field(v, to, m, i)
+			d.pop()
+			p.seen |= 1 << i
+			if len(d.problems) == problems {
+				p.sound |= 1 << i
+			}
+		}
+	})
+	if !object || d.stopped() {
+		return p // not an object is one problem, not one for each field
+	}
+	for i, f := range m.fields {
+		if f.required && p.seen&(1<<i) == 0 {
+			d.problem(TypeMissing, "field "+quote(f.name)+" is required", f.name)
+		}
+	}
+	if c, ok := v.(checker); ok {
+		c.check(d.problem, p)
+	}
+	return p
+}
+
+// field reads the i-th field of a model.
+func (d *decoder) field(v any, to reflect.Value, m *model, i int) {
+	switch r := &m.rules[i]; {
+	case !r.blank:
+		d.value(to.Field(r.index).Addr().Interface(), r)
+	case r.oneof != nil:
+		d.literal(r.oneof)
+	default:
+		v.(extended).readOther(d, m.fields[i].name)
+	}
+}
+
+// value reads a value into a pointer to a field. A value with a problem may leave the field as it is.
+func (d *decoder) value(to any, r *rule) (p presence) {
+	switch to := to.(type) {
+	case reader:
+		to.read(d)
+	case *string:
+		*to = d.stringBy(r)
+	case **string:
+		if s, ok := d.string(); ok {
+			*to = &s
+		}
+	case *int64:
+		*to, _ = d.integer(r)
+	case **int64:
+		if n, ok := d.integer(r); ok {
+			*to = &n
+		}
+	case *int:
+		if n, ok := d.integer(r); ok {
+			*to = int(n)
+		}
+	case *float64:
+		*to = d.positive()
+	case *bool:
+		*to = d.boolean()
+	case *Raw:
+		*to = d.raw(r)
+	case *[]Raw:
+		d.array(func(int) { *to = append(*to, d.raw(r)) })
+	case *[]string:
+		d.array(func(int) { *to = append(*to, d.stringBy(r)) })
+	case *map[string]bool:
+		*to = make(map[string]bool)
+		d.entries(func(name string) { (*to)[name] = d.boolean() })
+	default:
+		switch v := reflect.ValueOf(to).Elem(); v.Kind() {
+		case reflect.Slice:
+			d.list(v, r)
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			return d.model(v.Interface())
+		default:
+			return d.model(to)
+		}
+	}
+	return p
+}
+
+// scopes are the rules about the ids of lists, by what is in them.
+var scopes = map[string]string{
+	"input": "ids must be unique within a request", "step": "step ids must be unique", "point": "point ids must be unique",
+}
+
+// list reads a list of models.
+func (d *decoder) list(to reflect.Value, r *rule) {
+	first := make(map[any]int) // the index of the element with an id
+	isList := d.kind() == '['
+	n := d.array(func(i int) {
+		if int64(i) >= r.most {
+			d.skip()
+			return
+		}
+		to.Grow(1)
+		to.SetLen(i + 1)
+		p := d.value(to.Index(i).Addr().Interface(), r)
+		if r.unique == "" || !p.valid("id") {
+			return
+		}
+		id := to.Index(i).FieldByName("ID").Interface()
+		j, taken := first[id]
+		if !taken {
+			first[id] = i
+			return
+		}
+		if s, ok := id.(string); ok {
+			id = quote(s)
+		}
+		d.problem(TypeValue, fmt.Sprintf("id %v is already the id of %s %d; %s", id, r.unique, j, scopes[r.unique]), "id")
+	})
+	switch {
+	case !isList || d.syntax != nil:
+	case int64(n) < r.least:
+		d.problemf(TypeTooShort, "must hold at least %d %s", r.least, r.unique)
+	case int64(n) > r.most:
+		d.problemf(TypeTooLong, "has %d %ss; at most %d are allowed in one request", n, r.unique, r.most)
+	}
+}

@@ -1,0 +1,177 @@
+package protocol
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A model is a struct whose fields have tags: `wire:"name,rule,..."`. Decoder and encoder go by them, in the
+// order of the fields. A field _ has no value in Go. The rules:
+//
+//	required          an absent field is a problem; another one gets its default
+//	nullable          null counts as absent
+//	always            written even if it has its default
+//	any               raw JSON of any kind, not only an object
+//	nonempty, id      a text that is not empty; of at most MaxID bytes
+//	url               a text that is an http or https URL
+//	oneof=a|b|c*      the allowed texts; c* are those that begin with c
+//	least=n, most=n   bounds of an integer, or of the length of a list
+//	unique=what       a list of models with different ids; what is one of them
+
+// field is what the OpenAPI document has of a field, too.
+type field struct {
+	name     string
+	required bool
+	nullable bool // null counts as absent
+}
+
+// fields are the fields of a model, at most 32.
+type fields []field
+
+// rule is the rest of a field's tag.
+type rule struct {
+	index             int  // in the struct
+	blank             bool // the field is _
+	key               string
+	always, any       bool
+	nonempty, id, url bool
+	oneof             []string
+	least, most       int64
+	unique            string
+	omit              bool // unless it differs from its default
+}
+
+// anything is the rule without rules.
+var anything = rule{least: math.MinInt64, most: math.MaxInt64}
+
+// model is what the tags of a struct say.
+type model struct {
+	fields  fields
+	rules   []rule
+	initial reflect.Value // the struct with its defaults
+}
+
+var models sync.Map // of reflect.Type to *model
+
+func modelOf(t reflect.Type) *model {
+	m, ok := models.Load(t)
+	if !ok {
+		m, _ = models.LoadOrStore(t, newModel(t))
+	}
+	return m.(*model)
+}
+
+// defaulting is a model with defaults other than zero and {}.
+type defaulting interface{ setDefaults() }
+
+func newModel(t reflect.Type) *model {
+	v := reflect.New(t)
+	m := &model{initial: v.Elem()}
+	for i := range t.NumField() {
+		tag, tagged := t.Field(i).Tag.Lookup("wire")
+		if !tagged {
+			continue
+		}
+		r := anything
+		r.index, r.blank = i, t.Field(i).Name == "_"
+		f := r.parse(tag)
+		m.fields, m.rules = append(m.fields, f), append(m.rules, r)
+		if t.Field(i).Type == reflect.TypeFor[Raw]() && !r.any {
+			m.initial.Field(i).SetBytes(emptyObject)
+		}
+	}
+	if d, ok := v.Interface().(defaulting); ok {
+		d.setDefaults()
+	}
+	return m
+}
+
+// limitNames are the limits that tags name.
+var limitNames = map[string]int64{"MaxInputs": MaxInputs, "MaxNumOutputs": MaxNumOutputs}
+
+func (r *rule) parse(tag string) (f field) {
+	name, rest, _ := strings.Cut(tag, ",")
+	f.name, r.key = name, strconv.Quote(name)+":"
+	for word := range strings.SplitSeq(rest, ",") {
+		word, value, _ := strings.Cut(word, "=")
+		n, named := limitNames[value]
+		if !named {
+			n, _ = strconv.ParseInt(value, 10, 64)
+		}
+		switch word {
+		case "required":
+			f.required = true
+		case "nullable":
+			f.nullable = true
+		case "always":
+			r.always = true
+		case "any":
+			r.any = true
+		case "nonempty":
+			r.nonempty = true
+		case "id":
+			r.nonempty, r.id = true, true
+		case "url":
+			r.url = true
+		case "oneof":
+			r.oneof = strings.Split(value, "|")
+		case "least":
+			r.least = n
+		case "most":
+			r.most = n
+		case "unique":
+			r.unique = value
+		}
+	}
+	r.omit = !f.required && !r.always
+	return f
+}
+
+// presence says which fields of a model the JSON had, and which of them had no problem.
+type presence struct {
+	fields      fields
+	seen, sound uint32 // bits of indexes into fields
+}
+
+func (p presence) has(name string) bool { return p.seen&p.fields.bit(name) != 0 }
+
+func (p presence) valid(name string) bool { return p.sound&p.fields.bit(name) != 0 }
+
+func (fs fields) bit(name string) uint32 {
+	return 1 << slices.IndexFunc(fs, func(f field) bool { return f.name == name })
+}
+
+// index returns the position of the field with the name in the JSON string raw, or -1.
+func (fs fields) index(raw Raw) int {
+	name := unescaped(raw)
+	for i := range fs {
+		if string(name) == fs[i].name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (fs fields) names() []string {
+	names := make([]string, len(fs))
+	for i := range fs {
+		names[i] = fs[i].name
+	}
+	return names
+}
+
+// similar returns the field with the same letters as a misspelt name, in another case or with
+// other separators; -1 if there is none.
+func (fs fields) similar(name string) int {
+	if len(name) > maxLocName {
+		return -1
+	}
+	plain := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
+	}
+	return slices.IndexFunc(fs, func(f field) bool { return plain(f.name) == plain(name) })
+}
