@@ -11,8 +11,10 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
+	"agentd/cmd/agentd/pull"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
+	"agentd/internal/hub"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -20,6 +22,7 @@ import (
 // runners run the commands of cli.Commands.
 var runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"serve":   serve.Run,
+	"pull":    pull.Run,
 	"console": console.Run,
 	"demo":    demo.Run,
 	"export":  export.Run,
@@ -39,11 +42,14 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 // run is the program: it dispatches args to a command and returns when that is done.
 // Cancelling ctx ends the command as a first signal does.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || serve.IsModel(args[0]) {
 		args = append([]string{"serve"}, args...)
 	}
 	command, rest := args[0], args[1:]
 	runner := runners[command]
+	if _, err := hub.Parse(command); runner == nil && err == nil {
+		return fmt.Errorf("unknown command %q; --hf %s serves a model of a Hugging Face hub", command, command)
+	}
 	if runner == nil {
 		return fmt.Errorf("unknown command %q; want %s", command, cli.Names())
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"agentd/cmd/internal/cli"
 	"agentd/inference"
+	"agentd/internal/hub"
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
@@ -54,12 +56,17 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--chat-template: %w", err)
 	}
-	if c.Inference.Path == "" {
+	config := c.Inference
+	switch {
+	case c.HF != "":
+		if config.Path, err = d.download(ctx); err != nil {
+			return nil, fmt.Errorf("--hf: %w", err)
+		}
+	case config.Path == "":
 		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
 	}
 	progress, finished := d.progress()
 	defer finished()
-	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
 	service, err := inference.OpenLive(ctx, config)
@@ -67,6 +74,16 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
 	return service, nil
+}
+
+// download gets the model of --hf.
+func (d *Daemon) download(ctx context.Context) (path string, err error) {
+	name, err := hub.Parse(d.config.HF)
+	if err != nil {
+		return "", err
+	}
+	name.GGUF = true
+	return cli.Download(ctx, name, d.stderr, d.log)
 }
 
 // giveUp ends the process because of a step that does not end.
