@@ -10,8 +10,8 @@ type Command struct{ Name, Usage, About string }
 
 // Commands are the program's commands, in the order of its help.
 var Commands = []Command{
-	{"serve", "agentd [serve] [MODEL.gguf] [options]", "start the server"},
-	{"pull", "agentd pull OWNER/REPO[:FILE]", "download a model of a Hugging Face hub and print its path"},
+	{"serve", "agentd [serve] [options]", "start the server"},
+	{"pull", "agentd pull OWNER/REPO[:FILE]", "get a model of a Hugging Face hub"},
 	{"console", "agentd console [options]", "start the web page on which people coach"},
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
@@ -24,7 +24,7 @@ var Commands = []Command{
 func Usage() string {
 	var b strings.Builder
 	for _, c := range Commands {
-		fmt.Fprintf(&b, "  %-40s%s\n", c.Usage, c.About)
+		fmt.Fprintf(&b, "  %-34s%s\n", c.Usage, c.About)
 	}
 	return b.String()
 }
