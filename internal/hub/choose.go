@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Safetensors is the Choice of a repository's safetensors with their configuration and
@@ -44,8 +45,11 @@ func Parse(text string) (Name, error) {
 	return Name{Repo: repo, Choice: choice}, nil
 }
 
-// validFile reports whether a name stays below the directory that it is joined to.
-func validFile(name string) bool { return fs.ValidPath(name) && name != "." }
+// validFile reports whether a name stays below the directory that it is joined to, and may be
+// written to a terminal.
+func validFile(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsFunc(name, unicode.IsControl)
+}
 
 // choose picks files of a repository, and the one to load, "" for the whole directory. It
 // takes all parts of a split model. Without a Choice it takes the only GGUF file, else one of

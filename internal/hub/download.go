@@ -154,10 +154,10 @@ func (d *download) more(ctx context.Context) error {
 			return err
 		}
 	}
-	stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no byte came within %s", stallTimeout)) })
+	stall := time.AfterFunc(d.stall, func() { cancel(fmt.Errorf("no byte came within %s", d.stall)) })
 	defer stall.Stop()
 	arrived := writer(func(n int) {
-		stall.Reset(stallTimeout)
+		stall.Reset(d.stall)
 		d.have += int64(n)
 		d.Progress(d.file, d.have, d.size)
 	})

@@ -13,14 +13,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"agentd/internal/version"
 
 	"github.com/rs/zerolog"
 )
@@ -38,6 +42,7 @@ type Hub struct {
 	cache     string // directory
 	offline   bool
 	client    *http.Client
+	stall     time.Duration // stallTimeout but in tests
 	sleep     func(ctx context.Context, d time.Duration) error
 }
 
@@ -64,6 +69,7 @@ func New(env func(string) string) (*Hub, error) {
 		tokenFile: filepath.Join(home, "token"),
 		cache:     cmp.Or(env("HF_HUB_CACHE"), filepath.Join(home, "hub")),
 		offline:   slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(env("HF_HUB_OFFLINE"))),
+		stall:     stallTimeout,
 		sleep:     sleep,
 	}
 	if h.token == "" {
@@ -147,9 +153,10 @@ func (p *pull) online(ctx context.Context) (string, error) {
 		}
 	}
 	// Only now: who reads the cache offline must not find a part of the files.
-	ref := p.ref()
-	err = makeDir(filepath.Dir(ref))
-	return p.snapshot(target), errors.Join(err, os.WriteFile(ref, []byte(p.commit), 0o644)) //nolint:gosec // models are no secret
+	if before, _ := os.ReadFile(p.ref()); string(before) != p.commit { // the cache may be read-only
+		err = errors.Join(makeDir(filepath.Dir(p.ref())), os.WriteFile(p.ref(), []byte(p.commit), 0o644)) //nolint:gosec // models are no secret
+	}
+	return p.snapshot(target), err
 }
 
 // list returns the names of the repository's files and sets the commit.
@@ -216,4 +223,109 @@ func (p *pull) cached() (string, error) {
 	}
 	_, target, err := p.name.choose(files)
 	return p.snapshot(target), err
+}
+
+// temporaryError is a failure after which a further try may succeed.
+type temporaryError struct {
+	err   error
+	after time.Duration // that the hub wants to pass first
+	more  bool          // bytes arrived before it
+}
+
+func (e *temporaryError) Error() string { return e.err.Error() }
+func (e *temporaryError) Unwrap() error { return e.err }
+
+// try calls f until it succeeds, fails for good, or fails maxTries times in a row. The wait
+// doubles each time. Random jitter shortens it by up to half.
+func (h *Hub) try(ctx context.Context, f func() error) error {
+	for failures := 1; ; failures++ {
+		err := f()
+		failure := new(temporaryError)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.As(err, &failure):
+			return err
+		case failure.more:
+			failures = 1
+		}
+		if failures == maxTries || failure.after > longestWait {
+			return err
+		}
+		wait := firstWait << (failures - 1)
+		wait = max(wait-rand.N(wait/2), failure.after)
+		h.Log.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("the hub failed; trying again after a pause")
+		if err := h.sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// ask sends a request for a path of the hub, and for a file's bytes from the given one. It
+// returns an answer that is a success. A HEAD request also returns the redirect to the file.
+func (p *pull) ask(ctx context.Context, method, path string, from int64) (*http.Response, error) {
+	u := *p.endpoint
+	u.Path += path
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "agentd/"+version.Release)
+	req.Header.Set("Accept-Encoding", "identity") // else the sizes are of compressed files
+	if p.token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	res, err := p.client.Do(req)
+	if failure := new(url.Error); errors.As(err, &failure) {
+		err = failure.Err // without the URL, which may hold a signature
+	}
+	switch {
+	case err != nil:
+		return nil, &temporaryError{err: err}
+	case res.StatusCode >= 300 && (method != http.MethodHead || res.StatusCode >= 400):
+		res.Body.Close()
+		return nil, p.refusal(res)
+	}
+	return res, nil
+}
+
+// redirect is the rule of the client for redirects. The token is for the hub alone. A HEAD
+// request ends where the file's sum is known, and before it leaves the hub.
+func (h *Hub) redirect(next *http.Request, before []*http.Request) error {
+	here := next.URL.Host == h.endpoint.Host && next.URL.Scheme == h.endpoint.Scheme
+	if !here {
+		next.Header.Del("Authorization")
+	}
+	switch {
+	case next.Method == http.MethodHead && (!here || next.Response.Header.Get(linkedEtag) != ""):
+		return http.ErrUseLastResponse
+	case len(before) >= 10:
+		return errors.New("stopped after 10 redirects")
+	}
+	return nil
+}
+
+// refusal is the error of an answer that is no success, with what to do.
+func (p *pull) refusal(res *http.Response) error {
+	from, status := res.Request.URL, res.StatusCode
+	page := p.endpoint.JoinPath(p.name.Repo).Redacted()
+	switch code := res.Header.Get("X-Error-Code"); {
+	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
+		seconds, _ := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16) // 0: it names none
+		return &temporaryError{err: fmt.Errorf("%s answered %s", from.Host, res.Status), after: time.Duration(seconds) * time.Second}
+	case from.Host != p.endpoint.Host:
+		return fmt.Errorf("%s, where the hub keeps the file, answered %s", from.Host, res.Status)
+	case code == "GatedRepo", status == http.StatusForbidden:
+		return fmt.Errorf("the hub does not give it to this account; accept the licence at %s, and set HF_TOKEN to a token of that account", page)
+	case status == http.StatusUnauthorized && p.token == "":
+		return errors.New("it does not exist or is private; check its name, or set HF_TOKEN to a token that may read it")
+	case status == http.StatusUnauthorized:
+		return fmt.Errorf("the hub refuses the token of HF_TOKEN or %s; make another one at %s", p.tokenFile, p.endpoint.JoinPath("settings/tokens").Redacted())
+	case status == http.StatusNotFound:
+		return fmt.Errorf("there is no %s, or HF_TOKEN may not read it; check the name", page)
+	}
+	return fmt.Errorf("%s answered %s", from.Host, res.Status)
 }
