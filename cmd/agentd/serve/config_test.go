@@ -144,6 +144,9 @@ func TestSpellingsOfModelsMeanTheOptions(t *testing.T) {
 	if c, _, err := load(t, `{"model": {"hf": "o/r"}}`, nil); err != nil || c.HF != "o/r" {
 		t.Errorf("the file: %q, %v", c.HF, err)
 	}
+	if _, _, err := load(t, "", nil, "models/none.gguf"); err == nil || strings.Contains(err.Error(), "--hf") {
+		t.Errorf("a missing file: %v", err)
+	}
 }
 
 func TestAdapterProblemsNameTheOption(t *testing.T) {

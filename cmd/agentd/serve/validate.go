@@ -23,7 +23,7 @@ func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
 		if err := regularFile(m.Path); err != nil && (!m.Remote.Enabled() || !directory(m.Path)) {
-			if _, no := hub.Parse(m.Path); no == nil {
+			if _, no := hub.Parse(m.Path); no == nil && !IsModel(m.Path) {
 				err = fmt.Errorf("%w; --hf %s serves a model of a Hugging Face hub", err, m.Path)
 			}
 			p.Add("model", "%w; name a GGUF file", err)
