@@ -29,7 +29,7 @@ Examples
   agentd pull OWNER/REPO:safetensors                 # for vLLM
 `
 	outro = `Variables, as Python's huggingface_hub has them
-  HF_TOKEN        token for private repositories and such with a licence; else the file HF_HOME/token
+  HF_TOKEN        token for private and gated repositories; else the file HF_HOME/token
   HF_HOME         directory of the cache; default: ~/.cache/huggingface
   HF_HUB_CACHE    directory of its repositories; default: HF_HOME/hub
   HF_ENDPOINT     another hub; default: https://huggingface.co
