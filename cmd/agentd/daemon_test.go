@@ -403,7 +403,7 @@ func TestSubcommands(t *testing.T) {
 		"--help":                 {[]string{"--help"}, "Examples", ""},
 		"serve -h":               {[]string{"serve", "-h"}, "Signals", ""},
 		"an unknown command":     {[]string{"sreve"}, "", `"sreve"`},
-		"a hub's name":           {[]string{"owner/repo"}, "", "--hf owner/repo serves"},
+		"a hub's name":           {[]string{"owner/repo"}, "", "or use --hf owner/repo"},
 		"a missing model":        {[]string{"/nonexistent/m.gguf"}, "", "--model: /nonexistent/m.gguf does not exist"},
 		"serve, missing model":   {[]string{"serve", "/nonexistent/m.gguf"}, "", "--model: /nonexistent/m.gguf does not exist"},
 		"pull --help":            {[]string{"pull", "--help"}, "HF_HUB_OFFLINE", ""},

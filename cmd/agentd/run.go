@@ -14,7 +14,6 @@ import (
 	"agentd/cmd/agentd/pull"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/hub"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -47,11 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	command, rest := args[0], args[1:]
 	runner := runners[command]
-	if _, err := hub.Parse(command); runner == nil && err == nil {
-		return fmt.Errorf("unknown command %q; --hf %s serves a model of a Hugging Face hub", command, command)
-	}
 	if runner == nil {
-		return fmt.Errorf("unknown command %q; want %s", command, cli.Names())
+		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.HubHint(command))
 	}
 	err := runner(ctx, rest, stdout, stderr)
 	switch {

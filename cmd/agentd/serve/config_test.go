@@ -250,7 +250,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"flag of another runtime":        {args: []string{"--device-map", "auto"}, want: []string{"--device-map", "another runtime", "gpu_layers"}},
 		"flag without its value":         {args: []string{"--port"}, want: []string{"--port", "--help"}},
 		"argument that is no option":     {args: []string{"--port", "1", "model.gguf"}, want: []string{`"model.gguf"`, "--help"}},
-		"hub name for a model":           {args: []string{"--model", "owner/repo:Q8_0"}, want: []string{"--model: owner/repo:Q8_0 does not exist", "--hf owner/repo:Q8_0"}},
+		"hub name for a model":           {args: []string{"--model", "owner/repo:Q8_0"}, want: []string{"--model: owner/repo:Q8_0 does not exist", "or use --hf owner/repo:Q8_0"}},
 		"hub name that is none":          {args: []string{"--hf", "repo"}, want: []string{`--hf: got "repo"`, "OWNER/REPO:Q8_0"}},
 		"two models":                     {file: `{"model": {"hf": "owner/repo"}}`, args: []string{"-m", "config_test.go"}, want: []string{"model.hf", "--model", "remove one"}},
 		"safetensors of a hub":           {args: []string{"--hf", "owner/repo:safetensors"}, want: []string{"--hf", "can't serve safetensors", "agentd pull"}},

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"agentd/cmd/internal/cli"
 	"agentd/inference"
-	"agentd/internal/hub"
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
@@ -74,16 +72,6 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
 	return service, nil
-}
-
-// download gets the model of --hf.
-func (d *Daemon) download(ctx context.Context) (path string, err error) {
-	name, err := hub.Parse(d.config.HF)
-	if err != nil {
-		return "", err
-	}
-	name.GGUF = true
-	return cli.Download(ctx, name, d.stderr, d.log)
 }
 
 // giveUp ends the process because of a step that does not end.

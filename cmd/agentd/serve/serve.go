@@ -4,9 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"agentd/internal/options"
 )
@@ -29,29 +26,4 @@ func Parse(args []string, lookupEnv func(string) (string, bool), stdout io.Write
 		return c, from, err
 	}
 	return c, from, c.Validate(from)
-}
-
-// spellings are options of other runtimes for the same.
-var spellings = map[string]string{"-m": "--model", "-hf": "--hf"}
-
-// spelled replaces spellings. A model in the place of the first option means --model.
-func spelled(args []string) []string {
-	args = slices.Clone(args)
-	for i, arg := range args {
-		name, value, given := strings.Cut(arg, "=")
-		if ours, ok := spellings[name]; ok && given {
-			args[i] = ours + "=" + value
-		} else if ok {
-			args[i] = ours
-		}
-	}
-	if len(args) > 0 && IsModel(args[0]) {
-		args = slices.Insert(args, 0, "--model")
-	}
-	return args
-}
-
-// IsModel reports whether an argument is the path of a model and no command or option.
-func IsModel(arg string) bool {
-	return !strings.HasPrefix(arg, "-") && strings.EqualFold(filepath.Ext(arg), ".gguf")
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
-	"agentd/internal/hub"
 	"agentd/internal/options"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
@@ -23,17 +21,14 @@ func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
 		if err := regularFile(m.Path); err != nil && (!m.Remote.Enabled() || !directory(m.Path)) {
-			if _, no := hub.Parse(m.Path); no == nil && !IsModel(m.Path) {
-				err = fmt.Errorf("%w; --hf %s serves a model of a Hugging Face hub", err, m.Path)
-			}
-			p.Add("model", "%w; name a GGUF file", err)
+			p.Add("model", "%w; name a GGUF file%s", err, HubHint(m.Path))
 		}
 	}
 	if c.HF != "" {
 		c.checkHF(p)
 	}
 	served := *m
-	served.Path = cmp.Or(m.Path, c.HF)
+	served.Path = m.Path + c.HF // one of them is empty
 	if _, err := templateText(m.Agent.Prompt.ChatTemplate); err != nil {
 		p.Add("chat-template", "%w", err)
 	}
@@ -44,19 +39,6 @@ func (c *Config) checkModel(p *options.Problems) {
 		p.Add("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
 	} else if n := served.MaxNewTokens(); n >= m.ContextLength {
 		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
-	}
-}
-
-// checkHF checks the name of a model of a hub.
-func (c *Config) checkHF(p *options.Problems) {
-	name, err := hub.Parse(c.HF)
-	switch {
-	case c.Inference.Path != "":
-		p.Add("hf", "names a model, and so does %s; remove one of the two", p.From.Name("model"))
-	case err != nil:
-		p.Add("hf", "%w", err)
-	case name.Choice == hub.Safetensors:
-		p.Add("hf", "agentd can't serve safetensors; name a repository with GGUF files, or get them for another engine with agentd pull")
 	}
 }
 
