@@ -16,6 +16,7 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
+	"agentd/cmd/agentd/pull"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
 	"agentd/internal/options"
@@ -29,7 +30,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"pull": pull.Command(), "export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 
@@ -41,7 +42,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 	for _, use := range uses {
 		name := "serve"
-		if len(use.Args) > 0 && !strings.HasPrefix(use.Args[0], "-") {
+		if len(use.Args) > 0 && !strings.HasPrefix(use.Args[0], "-") && !serve.IsModel(use.Args[0]) {
 			name = use.Args[0]
 		}
 		if slices.Contains([]string{"version", "help", "COMMAND"}, name) {

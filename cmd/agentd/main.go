@@ -1,15 +1,7 @@
 // Command agentd serves a full-history agent over HTTP: a llama.cpp model
 // behind the agent server protocol, in one process.
 //
-//	agentd [serve] [options]     start the server
-//	agentd console [options]     start the web page on which people coach
-//	agentd demo [options]        show a running server at work in a simulated household
-//	agentd export [options]      make training data of what agents decided
-//	agentd convert DIR FILE      write a Hugging Face checkpoint as a GGUF file
-//	agentd make-model [options]  write a random-weight model file
-//	agentd version               print the version
-//
-// Each command is a package below this one.
+// agentd help lists the commands. Each is a package below this one.
 package main
 
 //go:generate go run ./internal/optionsdoc ../..

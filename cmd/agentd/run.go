@@ -12,6 +12,7 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
+	"agentd/cmd/agentd/pull"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
@@ -21,6 +22,7 @@ import (
 // runners run the commands of cli.Commands.
 var runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"serve":   serve.Run,
+	"pull":    pull.Run,
 	"console": console.Run,
 	"demo":    demo.Run,
 	"export":  export.Run,
@@ -43,13 +45,13 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 // run is the program: it dispatches args to a command and returns when that is done.
 // Cancelling ctx ends the command as a first signal does.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || serve.IsModel(args[0]) {
 		args = append([]string{"serve"}, args...)
 	}
 	command, rest := args[0], args[1:]
 	runner := runners[command]
 	if runner == nil {
-		return fmt.Errorf("unknown command %q; want %s", command, cli.Names())
+		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.HubHint(command))
 	}
 	err := runner(ctx, rest, stdout, stderr)
 	switch {

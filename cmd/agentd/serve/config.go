@@ -28,6 +28,7 @@ type Config struct {
 	HTTP cli.HTTP
 	Log  cli.Log
 
+	HF            string // model of a hub that is served in place of Inference.Path; "": none
 	NoCoaching    bool
 	Store         string   // database of coaching sessions; "": memory
 	StoreKeyFile  string   // keys that encrypt them there

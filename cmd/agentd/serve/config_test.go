@@ -112,8 +112,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || strings.HasPrefix(o.Name, "summary-") || strings.HasPrefix(o.Name, "engine") {
-			continue // a file cannot name a file; TLS, summaries and engines have their own tests
+		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf"}, o.Name) || strings.HasPrefix(o.Name, "summary-") || strings.HasPrefix(o.Name, "engine") {
+			continue // a file cannot name a file; TLS, hubs, summaries and engines have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
 			t.Errorf("%s = %q, want %q", o.Name, got, want[o.Name])
@@ -121,6 +121,31 @@ func TestFileSetsEveryOption(t *testing.T) {
 		if from[o.Name] == "" {
 			t.Errorf("%s has no origin", o.Name)
 		}
+	}
+}
+
+func TestSpellingsOfModelsMeanTheOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m.GGUF")
+	if err := os.WriteFile(file, []byte("GGUF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--model", file}, {"-m", file}, {"-m=" + file}, {file}, {file, "--port", "1"}, {"--port", "1", "-m", file}} {
+		c, from, err := load(t, "", nil, args...)
+		if err != nil || c.Inference.Path != file || from["model"] != "--model" {
+			t.Errorf("%q: %q, %v, %v", args, c.Inference.Path, from, err)
+		}
+	}
+	for _, args := range [][]string{{"--hf", "o/r:Q8_0"}, {"-hf", "o/r:Q8_0"}, {"-hf=o/r:Q8_0"}} {
+		c, from, err := load(t, "", nil, args...)
+		if err != nil || c.HF != "o/r:Q8_0" || c.Inference.Path != "" || from["hf"] != "--hf" {
+			t.Errorf("%q: %q, %v, %v", args, c.HF, from, err)
+		}
+	}
+	if c, _, err := load(t, `{"model": {"hf": "o/r"}}`, nil); err != nil || c.HF != "o/r" {
+		t.Errorf("the file: %q, %v", c.HF, err)
+	}
+	if _, _, err := load(t, "", nil, "models/none.gguf"); err == nil || strings.Contains(err.Error(), "--hf") {
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
@@ -224,7 +249,14 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"unknown flag":                   {args: []string{"--modell", "x"}, want: []string{"--modell", "did you mean model?"}},
 		"flag of another runtime":        {args: []string{"--device-map", "auto"}, want: []string{"--device-map", "another runtime", "gpu_layers"}},
 		"flag without its value":         {args: []string{"--port"}, want: []string{"--port", "--help"}},
-		"argument that is no option":     {args: []string{"model.gguf"}, want: []string{`"model.gguf"`, "--help"}},
+		"argument that is no option":     {args: []string{"--port", "1", "model.gguf"}, want: []string{`"model.gguf"`, "--help"}},
+		"hub name for a model":           {args: []string{"--model", "owner/repo:Q8_0"}, want: []string{"--model: owner/repo:Q8_0 does not exist", "or use --hf owner/repo:Q8_0"}},
+		"hub name that is none":          {args: []string{"--hf", "repo"}, want: []string{`--hf: got "repo"`, "OWNER/REPO:Q8_0"}},
+		"two models":                     {file: `{"model": {"hf": "owner/repo"}}`, args: []string{"-m", "config_test.go"}, want: []string{"model.hf", "--model", "remove one"}},
+		"safetensors of a hub":           {args: []string{"--hf", "owner/repo:safetensors"}, want: []string{"--hf", "can't serve safetensors", "agentd pull"}},
+		"hub option of llama-server":     {args: []string{"--hf-repo", "owner/repo"}, want: []string{"--hf-repo", "use hf"}},
+		"its file in the file":           {file: `{"hf_file": "m.gguf"}`, want: []string{"hf_file", "OWNER/REPO:FILE"}},
+		"answer longer, of a hub":        {args: []string{"--hf", "owner/repo", "--context-length", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
 		"unknown key":                    {file: `{"prot": 1}`, want: []string{"agentd.json", "prot", "did you mean port?"}},
 		"unknown key, nothing close":     {file: `{"zzzzzz": 1}`, want: []string{"zzzzzz", "--help"}},
 		"unknown model key":              {file: `{"model": {"pth": "x"}}`, want: []string{"model.pth", "did you mean path?"}},

@@ -18,7 +18,10 @@ Examples
   agentd
       serve the default model on 127.0.0.1:8888, for robots in small simulated households;
       README.md has a first request
-  agentd --model Qwen3-8B-Q4_K_M.gguf --context-length 65536 --parallel 32
+  agentd Qwen3-8B-Q4_K_M.gguf --context-length 65536 --parallel 32
+      a GGUF file in the first place is that of --model
+  agentd --hf Qwen/Qwen3-8B-GGUF:Q8_0
+      download a model of a Hugging Face hub first
   agentd --model gpt-oss-20b-mxfp4.gguf --quantization auto --reasoning-effort low
   agentd --config agentd.json --port 9000
       explicit options win over the file

@@ -42,6 +42,8 @@ var hints = map[string]string{
 	"torch_compile":          "there is nothing to compile; remove the key",
 	"gguf_file":              "use model",
 	"model_path":             "use model",
+	"hf_repo":                "use hf",
+	"hf_file":                "use hf with OWNER/REPO:FILE",
 	"log_dir":                "use prompt_log_dir",
 }
 

@@ -54,12 +54,17 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--chat-template: %w", err)
 	}
-	if c.Inference.Path == "" {
+	config := c.Inference
+	switch {
+	case c.HF != "":
+		if config.Path, err = d.download(ctx); err != nil {
+			return nil, fmt.Errorf("--hf: %w", err)
+		}
+	case config.Path == "":
 		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
 	}
 	progress, finished := d.progress()
 	defer finished()
-	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
 	service, err := inference.OpenLive(ctx, config)

@@ -57,6 +57,7 @@ func (c *Config) model() []options.Option {
 	m, a := &c.Inference, &c.Inference.Agent
 	return []options.Option{
 		option("model", "FILE", "GGUF file to serve; of a split model its first file. Default: the default model, which decides for robots in small simulated households and knows nothing else.", options.Text(&m.Path)),
+		option("hf", "OWNER/REPO[:FILE]", "Model of a Hugging Face hub, in place of --model. A quantization such as Q8_0 may take the place of FILE. Without both it is the only GGUF file, else Q4_K_M, else Q8_0. The server listens while it downloads. docs/models.md has the variables.", options.Text(&c.HF)),
 		option("lora", "NAME=FILE", "LoRA adapter in GGUF for the model; may be repeated. Inputs with extra_keys.adapter NAME use it, others the model alone. A context computes one adapter at a time; --contexts serves several at once.", loraFiles(&m.LoRA)),
 		option("weights-dir", "DIR", "Directory whose files may replace the model or become adapters while the server runs, by PUT /v1/weights. It needs a token with the right weights in --auth-token-file. Each model step then tells the version of the weights. Default: weights can't change.", options.Text(&m.WeightsDir)),
 		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases)),

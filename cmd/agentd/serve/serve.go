@@ -21,7 +21,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // configuration file, AGENTD_* variables, flags.
 func Parse(args []string, lookupEnv func(string) (string, bool), stdout io.Writer) (*Config, options.Origins, error) {
 	c := DefaultConfig()
-	from, _, err := c.Command().Parse(args, lookupEnv, stdout)
+	from, _, err := c.Command().Parse(spelled(args), lookupEnv, stdout)
 	if err != nil {
 		return c, from, err
 	}

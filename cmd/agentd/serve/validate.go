@@ -21,9 +21,14 @@ func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
 		if err := regularFile(m.Path); err != nil && (!m.Remote.Enabled() || !directory(m.Path)) {
-			p.Add("model", "%w; name a GGUF file", err)
+			p.Add("model", "%w; name a GGUF file%s", err, HubHint(m.Path))
 		}
 	}
+	if c.HF != "" {
+		c.checkHF(p)
+	}
+	served := *m
+	served.Path = m.Path + c.HF // one of them is empty
 	if _, err := templateText(m.Agent.Prompt.ChatTemplate); err != nil {
 		p.Add("chat-template", "%w", err)
 	}
@@ -32,7 +37,7 @@ func (c *Config) checkModel(p *options.Problems) {
 	}
 	if m.FixedTokens >= m.ContextLength {
 		p.Add("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
-	} else if n := m.MaxNewTokens(); n >= m.ContextLength {
+	} else if n := served.MaxNewTokens(); n >= m.ContextLength {
 		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
 	}
 }

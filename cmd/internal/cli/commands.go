@@ -11,6 +11,7 @@ type Command struct{ Name, Usage, About string }
 // Commands are the program's commands, in the order of its help.
 var Commands = []Command{
 	{"serve", "agentd [serve] [options]", "start the server"},
+	{"pull", "agentd pull OWNER/REPO[:FILE]", "get a model of a Hugging Face hub"},
 	{"console", "agentd console [options]", "start the web page on which people coach"},
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},

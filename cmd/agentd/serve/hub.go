@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentd/cmd/internal/cli"
+	"agentd/internal/hub"
+	"agentd/internal/options"
+)
+
+// checkHF checks the name of a model of a hub.
+func (c *Config) checkHF(p *options.Problems) {
+	name, err := hub.Parse(c.HF)
+	switch {
+	case c.Inference.Path != "":
+		p.Add("hf", "names a model, and so does %s; remove one of the two", p.From.Name("model"))
+	case err != nil:
+		p.Add("hf", "%w", err)
+	case name.Choice == hub.Safetensors:
+		p.Add("hf", "agentd can't serve safetensors; name a repository with GGUF files, or get them for another engine with agentd pull")
+	}
+}
+
+// HubHint is the end of an error about a path or command that does not exist. It is empty unless
+// that may be the name of a model at a hub.
+func HubHint(path string) string {
+	if _, err := hub.Parse(path); err != nil || IsModel(path) {
+		return ""
+	}
+	return ", or use --hf " + path + " for a model of a Hugging Face hub"
+}
+
+// download gets the model of --hf.
+func (d *Daemon) download(ctx context.Context) (path string, err error) {
+	name, err := hub.Parse(d.config.HF)
+	if err != nil {
+		return "", err
+	}
+	name.GGUF = true
+	return cli.Download(ctx, name, d.stderr, d.log)
+}
+
+// spellings are options of other runtimes for the same.
+var spellings = map[string]string{"-m": "--model", "-hf": "--hf"}
+
+// spelled replaces spellings. A model in the place of the first option means --model.
+func spelled(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if ours, ok := spellings[name]; ok {
+			args[i] = ours + strings.TrimPrefix(arg, name)
+		}
+	}
+	if len(args) > 0 && IsModel(args[0]) {
+		args = slices.Insert(args, 0, "--model")
+	}
+	return args
+}
+
+// IsModel reports whether an argument is the path of a model and no command or option.
+func IsModel(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && strings.EqualFold(filepath.Ext(arg), ".gguf")
+}
