@@ -41,8 +41,8 @@ sampler_ptr make_chain(const agd_sampler_options & o) {
 llama_token chooser::argmax(const float * logits) const {
     float       best = minus_infinity;
     llama_token id   = AGD_SAMPLE_NOTFINITE;
-    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
-        const float m = max_value(x, count);
+    for_blocks(logits, [&](int32_t at, int32_t, const run & r) {
+        const float m = max_value(r.x, r.n);
         if (m > best) {
             best = m;
             id   = at; // of the block, for now
@@ -67,8 +67,10 @@ void chooser::collect_all(const float * logits) {
 }
 
 void chooser::collect_into_heap(const float * logits, const token_block & b, size_t k, float least) {
+    uint64_t large[block / 64];
+    at_least(logits + b.first, b.count, least, large);
     for (int32_t at = b.first, end = b.first + b.count; at < end; at += 64) {
-        uint64_t bits = at_least(logits + at, std::min(64, end - at), least) & allowed_bits(at);
+        uint64_t bits = large[(at - b.first) / 64] & allowed_bits(at);
         for (; bits != 0; bits &= bits - 1) {
             const llama_token t = at + __builtin_ctzll(bits);
             if (candidates.size() == k) {
@@ -91,8 +93,8 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     blocks.clear();
-    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
-        blocks.push_back({ at, count, max_value(x, count) });
+    for_blocks(logits, [&](int32_t at, int32_t count, const run & r) {
+        blocks.push_back({ at, count, max_value(r.x, r.n) });
     });
     collect_best(logits, k);
 }
