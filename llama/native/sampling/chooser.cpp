@@ -128,20 +128,20 @@ llama_token chooser::pick(bool sorted) {
     if (!chain) {
         return sorted ? candidates.front().id : std::min_element(candidates.begin(), candidates.end(), better)->id;
     }
-    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
-    llama_sampler_apply(chain.get(), &arr);
-    return draw(arr);
+    return draw(truncated(sorted));
 }
 
 void chooser::fill_pool(bool sorted) {
     pool.clear();
-    if (candidates.empty()) {
-        return;
+    if (!candidates.empty()) {
+        weigh_all(truncated(sorted));
     }
+}
+
+llama_token_data_array chooser::truncated(bool sorted) {
     llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
     llama_sampler_apply(chain.get(), &arr);
-    bool infinite = false;
-    weigh_all(arr, infinite);
+    return arr;
 }
 
 double chooser::pool_share(llama_token token) const {
@@ -154,14 +154,13 @@ double chooser::next_uniform() {
     return uniform(opts.seed, position, attempt++);
 }
 
-double chooser::weigh_all(llama_token_data_array & arr, bool & infinite) {
+double chooser::weigh_all(llama_token_data_array arr) {
     float best = arr.data[0].logit;
     for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
         best = std::max(best, arr.data[i].logit);
     }
     double sum = 0;
-    infinite   = best == -minus_infinity;
-    if (infinite) {
+    if (best == -minus_infinity) {
         for (size_t i = 0; i < arr.size; i++) {
             arr.data[i].p = 0;
         }
@@ -180,16 +179,11 @@ double chooser::weigh_all(llama_token_data_array & arr, bool & infinite) {
     return sum;
 }
 
-llama_token chooser::draw(llama_token_data_array & arr) {
+llama_token chooser::draw(llama_token_data_array arr) {
     if (arr.size == 0) {
         return AGD_SAMPLE_NOTFINITE;
     }
-    bool         infinite = false;
-    const double sum      = weigh_all(arr, infinite);
-    if (infinite) {
-        return std::min_element(arr.data, arr.data + arr.size, better)->id;
-    }
-    const double target = sum * next_uniform();
+    const double target = weigh_all(arr) * next_uniform();
     double       run    = 0;
     for (size_t i = 0; i + 1 < arr.size; i++) {
         run += arr.data[i].p;

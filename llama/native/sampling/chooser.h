@@ -107,7 +107,7 @@ struct chooser {
     // candidates holds nothing of use.
     bool truncate(const float * logits);
     // Draws from the candidates that truncate left, with the temperature.
-    llama_token pick_truncated();
+    llama_token pick_truncated() { return draw(with_temperature()); }
     // Whether the temperature alone changes the odds of tokens.
     bool temperature_only() const {
         return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f;
@@ -121,7 +121,7 @@ struct chooser {
     // Fills pool as pick does, without a draw; not if greedy.
     void fill_pool(bool sorted);
     // The same after truncate, as pick_truncated does.
-    void fill_truncated_pool();
+    void fill_truncated_pool() { weigh_all(with_temperature()); }
     // The probability of a token in pool.
     double pool_share(llama_token token) const;
 
@@ -182,9 +182,13 @@ struct chooser {
     // A number in [0, 1) for the next draw.
     double next_uniform();
     // Sets p to weights by the softmax of the logits, and returns their sum. An infinite logit has all the weight.
-    double weigh_all(llama_token_data_array & arr, bool & infinite);
+    double weigh_all(llama_token_data_array arr);
     // Draws one of the tokens by the softmax of the logits.
-    llama_token draw(llama_token_data_array & arr);
+    llama_token draw(llama_token_data_array arr);
+    // The candidates, best first, with the temperature.
+    llama_token_data_array with_temperature();
+    // The candidates that the chain leaves.
+    llama_token_data_array truncated(bool sorted);
 };
 
 } // namespace agd

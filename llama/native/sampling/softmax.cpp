@@ -311,21 +311,11 @@ bool chooser::truncate(const float * logits) {
     return true;
 }
 
-llama_token chooser::pick_truncated() {
+llama_token_data_array chooser::with_temperature() {
     for (auto & c : candidates) {
         c.logit /= opts.temperature;
     }
-    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, true };
-    return draw(arr);
-}
-
-void chooser::fill_truncated_pool() {
-    for (auto & c : candidates) {
-        c.logit /= opts.temperature;
-    }
-    llama_token_data_array arr      = { candidates.data(), candidates.size(), -1, true };
-    bool                   infinite = false;
-    weigh_all(arr, infinite);
+    return { candidates.data(), candidates.size(), -1, true };
 }
 
 } // namespace agd
