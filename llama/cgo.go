@@ -30,5 +30,8 @@ func cstring(s string, f func(*C.char)) {
 	f(c)
 }
 
+// nativeStamp makes each native library another package for go, which links it again.
+var nativeStamp = C.AGD_NATIVE_STAMP
+
 // nativeID names the sources that the native library was built from.
 func nativeID() string { return C.GoString(C.agd_native_id()) }

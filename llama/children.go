@@ -10,16 +10,18 @@ import (
 	"unsafe"
 )
 
-// Child is a token that a sampler may choose.
+// Child is a token that a sampler may choose. It has the layout of agd_child.
 type Child struct {
 	Token Token
 	// Logprob is the natural logarithm of the probability with which Sample draws it.
 	Logprob float32
 }
 
+var _ [unsafe.Sizeof(Child{})]byte = [C.sizeof_struct_agd_child]byte{}
+
 // Children appends the tokens that Sample can draw from a row of logits to list, with their
 // probabilities. It draws nothing and does not advance the grammar. Without top-k, top-p and
-// min-p only the most probable tokens are listed, until all others together have at most a
+// min-p only the most probable tokens are listed, in no order, until all others together have at most a
 // share of the probability; rest is theirs, at most. The sampler needs
 // SamplerConfig.Score and a temperature. The errors are those of Sample.
 func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
@@ -38,8 +40,5 @@ func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []C
 	if n < 0 {
 		return list, 0, s.failure(n)
 	}
-	for _, c := range unsafe.Slice(first, int(n)) {
-		list = append(list, Child{Token: Token(c.token), Logprob: float32(c.logprob)})
-	}
-	return list, rest, nil
+	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...), rest, nil
 }

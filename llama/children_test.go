@@ -1,7 +1,10 @@
 package llama
 
 import (
+	"cmp"
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"agentd/llama/synth"
@@ -65,16 +68,23 @@ func TestChildrenLeaveOutAtMostTheShare(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	row := peaked(randomRow(m, 7))
 	s := newSampler(t, m, SamplerConfig{Temperature: 1, Score: true})
+	sorted := func(list []Child) {
+		slices.SortFunc(list, func(a, b Child) int {
+			return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), cmp.Compare(a.Token, b.Token))
+		})
+	}
 	all, rest, err := s.Children(row, 1e-5, nil)
 	if err != nil || rest > 1e-5 {
 		t.Fatalf("rest %g, %v", rest, err)
 	}
+	sorted(all)
 	last := len(all)
 	for _, share := range []float64{1e-3, 0.1} {
 		list, rest, err := s.Children(row, share, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		sorted(list)
 		missing := 0.0
 		for _, c := range all[len(list):] {
 			missing += math.Exp(float64(c.Logprob))
@@ -88,6 +98,56 @@ func TestChildrenLeaveOutAtMostTheShare(t *testing.T) {
 			}
 		}
 		last = len(list)
+	}
+}
+
+// A sampler keeps the set of admitted tokens while its grammar stays in a place. The second grammar has so many places
+// that the grammar forgets them.
+func TestLongTextIsSampledLikeItsEndAlone(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	rows := refusedRows(t, m)
+	for name, grammar := range map[string]string{
+		"loops":  `root ::= ([^"\\\x00-\x1F]* "\"" [a-zA-Z ]* "\\")*`,
+		"counts": `root ::= ([^"\\\x00-\x1F]{0,900} "\"" [a-zA-Z ]{0,900} "\\")*`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := SamplerConfig{Temperature: 0.7, Score: true, Grammar: grammar, Suppress: m.Vocab().SpecialTokens()}
+			s := newSampler(t, m, cfg)
+			var text []Token
+			for i := range 150 {
+				row := rows[i*7%len(rows)]
+				alone := newSampler(t, m, cfg)
+				for _, token := range text {
+					if err := alone.Accept(token); err != nil {
+						t.Fatal(err)
+					}
+				}
+				next, err := s.Clone() // takes over the set of s
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range []*Sampler{s, alone} {
+					list, rest, err := c.Children(row, 1e-3, nil)
+					if err != nil || len(list) == 0 || rest > 1e-3 {
+						t.Fatalf("token %d: %d children, rest %g, %v", i, len(list), rest, err)
+					}
+				}
+				want := mustSample(t, alone, row)
+				for _, c := range []*Sampler{s, next} {
+					if got := mustSample(t, c, row); got != want {
+						t.Fatalf("token %d is %d, alone %d", i, got, want)
+					}
+					if got, want := c.Score().Drawn, alone.Score().Drawn; math.Abs(float64(got-want)) > 1e-4 {
+						t.Fatalf("token %d has the logprob %g, alone %g", i, got, want)
+					}
+				}
+				text = append(text, want)
+				if err := errors.Join(s.Close(), alone.Close()); err != nil {
+					t.Fatal(err)
+				}
+				s = next
+			}
+		})
 	}
 }
 

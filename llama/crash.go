@@ -5,14 +5,11 @@ import "C"
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"reflect"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"sort"
-	"strconv"
 )
 
 // SetBuild sets the program's name and version for the line that the process writes to
@@ -46,51 +43,4 @@ func goCode() (start, end uintptr) {
 	start = here - uintptr(sort.Search(int(here), func(n int) bool { return !isGo(here - uintptr(n)) })) + 1
 	end = here + uintptr(sort.Search(1<<40, func(n int) bool { return !isGo(here + uintptr(n)) }))
 	return start, end
-}
-
-// watched is an open file that a model was loaded from.
-type watched struct {
-	file *os.File
-	mark *C.struct_agd_watch
-}
-
-// watch makes the crash report name the model's files that change from now on. Writing to
-// a mapped file, or truncating it, can end the process.
-func watch(paths []string) (list []watched) {
-	for _, name := range paths {
-		f, err := os.Open(name)
-		if err != nil {
-			continue // the load says so
-		}
-		w := watched{file: f}
-		cstring(name, func(p *C.char) { w.mark = C.agd_crash_watch(C.int(f.Fd()), p) })
-		list = append(list, w)
-	}
-	return list
-}
-
-// unwatch ends a watch.
-func unwatch(list []watched) {
-	for _, w := range list {
-		if w.mark != nil {
-			C.agd_crash_unwatch(w.mark)
-		}
-		w.file.Close()
-	}
-}
-
-var splitName = regexp.MustCompile(`^(.*)-\d{5}-of-(\d{5})\.gguf$`)
-
-// parts lists the files of a model that is split as llama.cpp names them, or its only one.
-func parts(name string) []string {
-	m := splitName.FindStringSubmatch(name)
-	if m == nil {
-		return []string{name}
-	}
-	n, _ := strconv.Atoi(m[2]) // five digits
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("%s-%05d-of-%s.gguf", m[1], i+1, m[2])
-	}
-	return list
 }

@@ -26,7 +26,6 @@ type Model struct {
 	reserving sync.Mutex
 
 	path      string
-	files     []watched
 	vocabOnly bool
 	vocab     *Vocab
 	info      ModelInfo
@@ -51,22 +50,16 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	if err := o.cancel.Err(); err != nil {
 		return nil, fmt.Errorf("llama: load %s: %w", path, context.Cause(o.cancel))
 	}
-	var files []watched
-	if o.mayMap() {
-		files = watch(parts(path))
-	}
 	ptr, err := load(path, &o)
 	if err != nil {
-		unwatch(files)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
-	m := &Model{ptr: ptr, path: path, files: files, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
+	m := &Model{ptr: ptr, path: path, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
 	if err = checkRotation(ptr, m.metadata); err == nil {
 		m.vocab, err = newVocab(m)
 	}
 	if err != nil {
 		C.llama_model_free(ptr)
-		unwatch(files)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
 	m.info = readInfo(m)
@@ -169,7 +162,6 @@ func (m *Model) Free() error {
 		C.llama_model_free(m.ptr)
 	}
 	m.ptr = nil
-	unwatch(m.files)
 	return nil
 }
 

@@ -76,9 +76,6 @@ func SetProgress(report func(fraction float32)) ModelOption {
 // SetCancel makes the load end with the context's cause once ctx is done.
 func SetCancel(ctx context.Context) ModelOption { return func(o *modelOptions) { o.cancel = ctx } }
 
-// mayMap reports whether the model's file may stay mapped.
-func (o *modelOptions) mayMap() bool { return !o.vocabOnly && (o.mmap == nil || *o.mmap) }
-
 func (o *modelOptions) validate() error {
 	if o.gpuLayers > math.MaxInt32 {
 		return fmt.Errorf("llama: GPU layers: %d is more than any model has", o.gpuLayers)

@@ -12,6 +12,9 @@ func TestLibraryIsNotOlderThanItsSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(nativeStamp, nativeID()) {
+		t.Errorf("this test was built for the library %s, and linked with that of sources %s", nativeStamp, nativeID())
+	}
 	if want := strings.TrimSpace(string(out)); nativeID() != want {
 		t.Errorf("lib/libagentd-native.a was built from sources %s, these are %s: run make", nativeID(), want)
 	}

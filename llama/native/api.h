@@ -27,17 +27,13 @@ void agd_faults_install(void);
 // Whether a GPU failed in one of them. From then on nothing is freed: that could end the process or block for ever.
 bool agd_gpu_failed(void);
 
-// Makes the process write a line to stderr when a signal or an uncaught C++ exception ends it outside of Go's code,
+// Makes the process write a line to stderr when a signal ends it outside of Go's code,
 // which lies from start up to end. agd_crash_build sets the name of the program in that line.
 void agd_crash_install(uintptr_t start, uintptr_t end);
 void agd_crash_build(const char * text);
 
 // The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
 const char * agd_native_id(void);
-
-// Makes that line name the open file if the file has changed since this call. NULL if it can't be examined.
-struct agd_watch * agd_crash_watch(int fd, const char * path);
-void               agd_crash_unwatch(struct agd_watch * w);
 
 // Directory that libllama.so was loaded from, or NULL.
 char * agd_lib_dir(void);

@@ -37,6 +37,18 @@ std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_
     return out;
 }
 
+// f(), or AGD_SAMPLE_THROWN with the reason in the detail.
+template <typename F> int32_t checked(agd_sampler * s, F f) {
+    try {
+        return f();
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
 } // namespace
 
 extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts,
@@ -74,6 +86,7 @@ extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, 
         c->dead       = s->dead;
         if (s->grammar) {
             c->grammar = std::make_unique<agd::matcher>(*s->grammar);
+            c->share_admitted(*s);
         }
         if (s->chain) {
             c->chain = agd::make_chain(s->opts);
@@ -93,14 +106,7 @@ extern "C" void agd_sampler_free(struct agd_sampler * s) {
 }
 
 extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) {
-    try {
-        return s->sample(logits);
-    } catch (const std::exception & e) {
-        s->detail = e.what();
-    } catch (...) {
-        s->detail = "unknown C++ exception";
-    }
-    return AGD_SAMPLE_THROWN;
+    return checked(s, [&] { return s->sample(logits); });
 }
 
 extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
@@ -115,7 +121,7 @@ extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * sampl
 }
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
-    try {
+    return checked(s, [&] {
         const int rc = !s->grammar && !s->dead
                            ? 0
                            : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
@@ -123,23 +129,11 @@ extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
             s->append(token);
         }
         return rc;
-    } catch (const std::exception & e) {
-        s->detail = e.what();
-    } catch (...) {
-        s->detail = "unknown C++ exception";
-    }
-    return AGD_SAMPLE_THROWN;
+    });
 }
 
 extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end) {
-    try {
-        return static_cast<int32_t>(s->force(out, static_cast<size_t>(max), *end));
-    } catch (const std::exception & e) {
-        s->detail = e.what();
-    } catch (...) {
-        s->detail = "unknown C++ exception";
-    }
-    return AGD_SAMPLE_THROWN;
+    return checked(s, [&] { return static_cast<int32_t>(s->force(out, static_cast<size_t>(max), *end)); });
 }
 
 extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
@@ -148,17 +142,12 @@ extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
 
 extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share,
                                         const struct agd_child ** list, double * rest) {
-    try {
+    return checked(s, [&] {
         const llama_token rc = s->guard([&] { return s->list_children(logits, share); });
         *list                = s->children.data();
         *rest                = s->children_rest;
         return rc < 0 ? rc : static_cast<int32_t>(s->children.size());
-    } catch (const std::exception & e) {
-        s->detail = e.what();
-    } catch (...) {
-        s->detail = "unknown C++ exception";
-    }
-    return AGD_SAMPLE_THROWN;
+    });
 }
 
 extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {

@@ -416,7 +416,8 @@ void matcher::forget() {
 
 // Takes over the place of another matcher of the same grammar.
 void matcher::restart(const matcher & from) {
-    work   = 0;
+    work = 0;
+    restarts++;
     stacks = { { 0, 0, 0 } };
     known.clear();
     with.clear();

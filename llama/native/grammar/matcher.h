@@ -108,6 +108,9 @@ class matcher {
     const vocab_index & tokens() const { return *vocab; }
     // Drops a large cache; the position in the grammar stays.
     void forget();
+    // Equal ones of a matcher admit the same tokens.
+    using place = std::pair<uint64_t, position>;
+    place here() const { return { restarts, now }; }
 
   private:
     using node = uint32_t; // a stack; 0 is the empty one: the text may end
@@ -185,7 +188,8 @@ class matcher {
     std::shared_ptr<const grammar_rules> grammar;
     std::shared_ptr<const vocab_index>   vocab;
     position                             now;
-    size_t                               work = 0;
+    size_t                               work     = 0;
+    uint64_t                             restarts = 1; // since then sets have other numbers
 
     std::vector<stack>                             stacks;
     std::unordered_map<uint64_t, node>             known;    // without marks, by below and top

@@ -41,8 +41,8 @@ sampler_ptr make_chain(const agd_sampler_options & o) {
 llama_token chooser::argmax(const float * logits) const {
     float       best = minus_infinity;
     llama_token id   = AGD_SAMPLE_NOTFINITE;
-    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
-        const float m = max_value(x, count);
+    for_blocks(logits, [&](int32_t at, int32_t, const run & r) {
+        const float m = max_value(r.x, r.n);
         if (m > best) {
             best = m;
             id   = at; // of the block, for now
@@ -67,8 +67,10 @@ void chooser::collect_all(const float * logits) {
 }
 
 void chooser::collect_into_heap(const float * logits, const token_block & b, size_t k, float least) {
+    uint64_t large[block / 64];
+    at_least(logits + b.first, b.count, least, large);
     for (int32_t at = b.first, end = b.first + b.count; at < end; at += 64) {
-        uint64_t bits = at_least(logits + at, std::min(64, end - at), least) & allowed_bits(at);
+        uint64_t bits = large[(at - b.first) / 64] & allowed_bits(at);
         for (; bits != 0; bits &= bits - 1) {
             const llama_token t = at + __builtin_ctzll(bits);
             if (candidates.size() == k) {
@@ -91,8 +93,8 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     blocks.clear();
-    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
-        blocks.push_back({ at, count, max_value(x, count) });
+    for_blocks(logits, [&](int32_t at, int32_t count, const run & r) {
+        blocks.push_back({ at, count, max_value(r.x, r.n) });
     });
     collect_best(logits, k);
 }
@@ -126,20 +128,20 @@ llama_token chooser::pick(bool sorted) {
     if (!chain) {
         return sorted ? candidates.front().id : std::min_element(candidates.begin(), candidates.end(), better)->id;
     }
-    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
-    llama_sampler_apply(chain.get(), &arr);
-    return draw(arr);
+    return draw(truncated(sorted));
 }
 
 void chooser::fill_pool(bool sorted) {
     pool.clear();
-    if (candidates.empty()) {
-        return;
+    if (!candidates.empty()) {
+        weigh_all(truncated(sorted));
     }
+}
+
+llama_token_data_array chooser::truncated(bool sorted) {
     llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
     llama_sampler_apply(chain.get(), &arr);
-    bool infinite = false;
-    weigh_all(arr, infinite);
+    return arr;
 }
 
 double chooser::pool_share(llama_token token) const {
@@ -152,14 +154,13 @@ double chooser::next_uniform() {
     return uniform(opts.seed, position, attempt++);
 }
 
-double chooser::weigh_all(llama_token_data_array & arr, bool & infinite) {
+double chooser::weigh_all(llama_token_data_array arr) {
     float best = arr.data[0].logit;
     for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
         best = std::max(best, arr.data[i].logit);
     }
     double sum = 0;
-    infinite   = best == -minus_infinity;
-    if (infinite) {
+    if (best == -minus_infinity) {
         for (size_t i = 0; i < arr.size; i++) {
             arr.data[i].p = 0;
         }
@@ -178,16 +179,11 @@ double chooser::weigh_all(llama_token_data_array & arr, bool & infinite) {
     return sum;
 }
 
-llama_token chooser::draw(llama_token_data_array & arr) {
+llama_token chooser::draw(llama_token_data_array arr) {
     if (arr.size == 0) {
         return AGD_SAMPLE_NOTFINITE;
     }
-    bool         infinite = false;
-    const double sum      = weigh_all(arr, infinite);
-    if (infinite) {
-        return std::min_element(arr.data, arr.data + arr.size, better)->id;
-    }
-    const double target = sum * next_uniform();
+    const double target = weigh_all(arr) * next_uniform();
     double       run    = 0;
     for (size_t i = 0; i + 1 < arr.size; i++) {
         run += arr.data[i].p;

@@ -56,31 +56,40 @@ struct chooser {
         }
     }
 
-    // The same, in blocks: calls f(first, length, logits). Where a bit of only is not set, the logit is -infinity;
-    // blocks without a set bit are left out.
+    // The same, in blocks: calls f(first, length, logits), where logits is those of tokens with a bit in only. Blocks
+    // without a set bit are left out.
     template <typename F> void for_blocks(const float * logits, F f) const {
         float kept[block];
         for_allowed([&](int32_t first, int32_t n) {
             for (int32_t at = first; at < first + n; at += block) {
                 const int32_t count = std::min(block, first + n - at);
                 if (any_of(at, count)) {
-                    f(at, count, block_of(logits, at, count, kept));
+                    f(at, count, run_of(logits, at, count, kept));
                 }
             }
         });
     }
+    // Logits for maxima and sums; their order says nothing.
+    struct run {
+        const float * x;
+        int32_t       n;
+    };
     // The logits of a block; kept holds them if some are to be left out.
-    const float * block_of(const float * logits, int32_t at, int32_t count, float * kept) const {
-        if (only == nullptr) {
-            return logits + at;
+    run run_of(const float * logits, int32_t at, int32_t count, float * kept) const {
+        if (only == nullptr || all_of(at, count)) {
+            return { logits + at, count };
         }
-        keep(logits + at, count, only, static_cast<size_t>(at), kept);
-        return kept;
+        return { kept, any_of(at, count) ? keep(logits + at, count, only, static_cast<size_t>(at), kept) : 0 };
     }
     // Whether a bit of only is set near those of a block.
     bool any_of(int32_t at, int32_t count) const {
         return only == nullptr ||
                std::any_of(only + at / 64, only + (at + count - 1) / 64 + 1, [](uint64_t w) { return w != 0; });
+    }
+    // Whether all of its bits are. False also if it does not begin and end with words.
+    bool all_of(int32_t at, int32_t count) const {
+        return (at | count) % 64 == 0 &&
+               std::all_of(only + at / 64, only + (at + count) / 64, [](uint64_t w) { return w == ~uint64_t(0); });
     }
     bool may(llama_token t) const { return only == nullptr || (only[t / 64] >> (t % 64) & 1) != 0; }
 
@@ -98,7 +107,7 @@ struct chooser {
     // candidates holds nothing of use.
     bool truncate(const float * logits);
     // Draws from the candidates that truncate left, with the temperature.
-    llama_token pick_truncated();
+    llama_token pick_truncated() { return draw(with_temperature()); }
     // Whether the temperature alone changes the odds of tokens.
     bool temperature_only() const {
         return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f;
@@ -112,7 +121,7 @@ struct chooser {
     // Fills pool as pick does, without a draw; not if greedy.
     void fill_pool(bool sorted);
     // The same after truncate, as pick_truncated does.
-    void fill_truncated_pool();
+    void fill_truncated_pool() { weigh_all(with_temperature()); }
     // The probability of a token in pool.
     double pool_share(llama_token token) const;
 
@@ -130,8 +139,8 @@ struct chooser {
     // Excludes all tokens without a bit in set, which becomes only.
     void restrict_to(const float * logits, const uint64_t * set);
     // Collects tokens in candidates, p being their weights, by their ids. All others weigh at most limit together, or
-    // have logits below least. Returns what they weigh.
-    double collect_heaviest(const float * logits, double limit, float least);
+    // have logits below given. Returns what they weigh.
+    double collect_heaviest(const float * logits, double limit, float given);
     // Sorts what collect_heaviest left in candidates, best first.
     void sort_collected();
     // The weight of a token, and of all that may be sampled.
@@ -146,17 +155,18 @@ struct chooser {
         float   best  = 0; // logit
         float   sum   = 0; // of weights relative to best
         float   scale = 0; // makes them relative to the best logit of all
+        int32_t light = 0; // refused tokens, whose weights restrict_to subtracts; below 0: it sums the block again
         double  until = 0; // weight of them and of all before them
     };
     std::vector<token_block>      blocks;
     float                         weight_factor = 0;
     std::vector<uint64_t>         not_excluded; // bits of tokens
-    std::vector<float>            bests, weights; // scratch
-    std::vector<int32_t>          ids; // the same
-    std::vector<llama_token_data> sorted; // the same
+    std::vector<float>            bests; // scratch
 
-    void        sum_block(token_block & b, const float * x) const;
+    void        sum_block(token_block & b, const run & r) const;
     void        scale_blocks();
+    // Writes the tokens with at least this logit to ids, and what they weigh to weights. Returns their number.
+    size_t list_not_below(const float * logits, float least);
     void        add_up(std::vector<token_block>::iterator from);
     llama_token best_token(const float * logits) const;
     // The bits of only for 64 tokens.
@@ -172,9 +182,13 @@ struct chooser {
     // A number in [0, 1) for the next draw.
     double next_uniform();
     // Sets p to weights by the softmax of the logits, and returns their sum. An infinite logit has all the weight.
-    double weigh_all(llama_token_data_array & arr, bool & infinite);
+    double weigh_all(llama_token_data_array arr);
     // Draws one of the tokens by the softmax of the logits.
-    llama_token draw(llama_token_data_array & arr);
+    llama_token draw(llama_token_data_array arr);
+    // The candidates, best first, with the temperature.
+    llama_token_data_array with_temperature();
+    // The candidates that the chain leaves.
+    llama_token_data_array truncated(bool sorted);
 };
 
 } // namespace agd

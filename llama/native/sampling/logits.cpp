@@ -84,12 +84,12 @@ float weigh(const float * x, int32_t n, float best, float factor, float * weight
     return kernels.list[0].weigh(x, n, best, factor, weights);
 }
 
-void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
-    kernels.list[0].keep(x, n, bits, first, out);
+int32_t keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
+    return kernels.list[0].keep(x, n, bits, first, out);
 }
 
-uint64_t at_least(const float * x, int32_t n, float least) {
-    return kernels.list[0].at_least(x, n, least);
+void at_least(const float * x, int32_t n, float least, uint64_t * out) {
+    kernels.list[0].at_least(x, n, least, out);
 }
 
 // Each part is read once, with weights relative to its own best until a better one follows. A part of a large

@@ -16,11 +16,12 @@ float max_value(const float * x, int32_t n);
 // unless that is null.
 float weigh(const float * x, int32_t n, float best, float factor, float * weights);
 
-// Copies x[0,n) to out. A number whose bit, bits[first + i], is not set becomes -infinity. bits has a word more.
-void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
+// Copies x[0,n) to out. A number whose bit, bits[first + i], is not set becomes -infinity. Each 16 numbers without a
+// bit are left out: this changes no maximum and no sum. Returns the length of out. bits has a word more.
+int32_t keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
 
-// The numbers of x[0,n) that are at least so large: a bit for each. n is at most 64. least is above -infinity.
-uint64_t at_least(const float * x, int32_t n, float least);
+// The numbers of x[0,n) that are at least so large: a bit of out for each. least is above -infinity.
+void at_least(const float * x, int32_t n, float least, uint64_t * out);
 
 // The logarithm of the sum of e^x[i] over x[0,n). -infinity if there is no number above that.
 double log_sum_exp(const float * x, int32_t n);
@@ -29,8 +30,8 @@ double log_sum_exp(const float * x, int32_t n);
 struct kernel {
     float (*max_value)(const float * x, int32_t n);
     float (*weigh)(const float * x, int32_t n, float best, float factor, float * weights);
-    void (*keep)(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
-    uint64_t (*at_least)(const float * x, int32_t n, float least);
+    int32_t (*keep)(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
+    void (*at_least)(const float * x, int32_t n, float least, uint64_t * out);
 };
 
 // Those that this CPU can run, the best first.

@@ -18,6 +18,10 @@ AGD_TARGET static float max_value(const float * x, int32_t n) {
             a[j]        = v > a[j] ? v : a[j];
         }
     }
+    for (; i + W <= n; i += W) {
+        const vec v = load(x + i);
+        a[0]        = v > a[0] ? v : a[0];
+    }
     a[0]       = a[0] > a[1] ? a[0] : a[1];
     a[2]       = a[2] > a[3] ? a[2] : a[3];
     a[0]       = a[0] > a[2] ? a[0] : a[2];
@@ -64,38 +68,45 @@ AGD_TARGET static float weigh(const float * x, int32_t n, float best, float fact
     return all + lanes[0];
 }
 
-AGD_TARGET static void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
+AGD_TARGET static int32_t keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
     vec  none = vec{} + minus_infinity;
     veci lanes[parts];
     for (int32_t i = 0; i < 16; i++) {
         lanes[i / W][i % W] = 1u << i;
     }
+    int32_t kept = 0;
     for (int32_t i = 0; i < n; i += 16, first += 16) {
         const size_t   word = first / 64, shift = first % 64;
         const uint64_t two[] = { bits[word] >> shift, bits[word + 1] << 1 << (63 - shift) };
         const auto     set   = static_cast<uint32_t>(two[0] | two[1]);
         if (i + 16 > n) {
             for (int32_t j = 0; i + j < n; j++) {
-                out[i + j] = (set >> j & 1) != 0 ? x[i + j] : minus_infinity;
+                out[kept++] = (set >> j & 1) != 0 ? x[i + j] : minus_infinity;
             }
-            return;
+            return kept;
         }
-        for (int32_t j = 0; j < parts; j++) {
+        if ((set & 0xFFFF) == 0) {
+            continue;
+        }
+        for (int32_t j = 0; j < parts; j++, kept += W) {
             const vec v = ((veci{} + set) & lanes[j]) != 0 ? load(x + i + j * W) : none;
-            __builtin_memcpy(out + i + j * W, &v, sizeof v);
+            __builtin_memcpy(out + kept, &v, sizeof v);
         }
     }
+    return kept;
 }
 
-AGD_TARGET static uint64_t at_least(const float * x, int32_t n, float least) {
-    const vec l   = vec{} + least;
-    uint64_t  out = 0;
-    int32_t   i   = 0;
-    for (; i + W <= n; i += W) {
-        out |= not_below(load(x + i), l) << i;
+AGD_TARGET static void at_least(const float * x, int32_t n, float least, uint64_t * out) {
+    const vec l = vec{} + least;
+    for (int32_t i = 0; i < n;) {
+        const int32_t end  = n - i < 64 ? n : i + 64;
+        uint64_t      bits = 0;
+        for (; i + W <= end; i += W) {
+            bits |= not_below(load(x + i), l) << (i % 64);
+        }
+        for (; i < end; i++) {
+            bits |= uint64_t(x[i] >= least) << (i % 64);
+        }
+        *out++ = bits;
     }
-    for (; i < n; i++) {
-        out |= uint64_t(x[i] >= least) << i;
-    }
-    return out;
 }

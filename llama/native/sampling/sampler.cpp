@@ -25,8 +25,7 @@ constexpr size_t max_listed = 1024;
 
 void agd_sampler::append(llama_token token) {
     position++;
-    attempt   = 0;
-    set_known = false;
+    attempt = 0;
     if (grammar) {
         if (recent.size() == kept_recent) {
             recent.erase(recent.begin());

@@ -29,6 +29,13 @@ struct agd_sampler : agd::chooser {
     size_t force(llama_token * out, size_t max, llama_token & end);
     // Fills children with what sample draws from, and its odds. With temperature_only() so much may be missing.
     llama_token list_children(const float * logits, double share);
+    // Takes over the admitted tokens that a sampler in the same place has found.
+    void share_admitted(const agd_sampler & from) {
+        if (from.set_known()) {
+            admitted_set = from.admitted_set;
+            set_of       = grammar->here();
+        }
+    }
 
     // Runs f with the grammar. A grammar that fails is freed and not used again.
     template <typename F> llama_token guard(F f) {
@@ -52,22 +59,25 @@ struct agd_sampler : agd::chooser {
   private:
     std::vector<llama_token> admitted; // scratch
     agd::token_set           admitted_set;
-    bool                     set_known = false; // admitted_set is that of this place in the text
+    agd::matcher::place      set_of; // where the grammar admits admitted_set
     // For a score, without temperature_only(): what the free choice was drawn from, and how much of it the grammar
     // rejects.
     std::vector<llama_token_data> free_pool;
     double                        free_sum = 0, rejected_share = 0;
 
+    // Inside a string each token may leave the grammar where it was.
+    bool set_known() const { return set_of == grammar->here(); }
+
     void find_admitted_set() {
-        if (!set_known) {
+        if (!set_known()) {
             grammar->admitted(admitted_set);
-            set_known = true;
+            set_of = grammar->here();
         }
     }
 
     // Whether the grammar admits a token. Without first, the work for it adds to that for the previous token.
     bool admits(llama_token token, bool first) {
-        return set_known ? admitted_set.has(token) : grammar->admits(token, first);
+        return set_known() ? admitted_set.has(token) : grammar->admits(token, first);
     }
 
     // Returns f(), which chooses among admitted tokens only.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace {
 
@@ -20,40 +21,27 @@ constexpr double rounding = 1e-9;
 
 } // namespace
 
-// After sum_all: has the grammar check the best tokens, at most scored_checks or few_checks, until all others weigh at most share of what
-// pool holds: the admitted ones, best first. It excludes the others. False: they weigh more.
+// After sum_all: has the grammar check the best tokens, at most so many, until all others weigh at most share of what
+// pool holds: the admitted ones, best first. It excludes the refused ones. False: the others weigh more.
 bool agd_sampler::check_best(const float * logits, double share, size_t most) {
+    const auto sum_of = [&](auto from, auto end) {
+        return std::accumulate(from, end, 0.0, [&](double s, const auto & c) { return s + weight(c.logit); });
+    };
+    const auto too_few = [&](double w) { return weight_of_all() - w > share * w; };
     pool.clear();
-    double sum   = 0; // of weights in pool
-    bool   first = true;
-    for (const size_t m : { scored_checks, few_checks }) {
-        if (m > most) {
-            break;
+    collect_best(logits, most);
+    double sum = 0, best = sum_of(candidates.begin(), candidates.end()); // of pool, and with those not checked yet
+    for (auto c = candidates.begin(); c != candidates.end() && !too_few(best); ++c) {
+        if (!grammar || admits(c->id, c == candidates.begin())) {
+            pool.push_back(*c);
+            sum += weight(c->logit);
+        } else {
+            exclude(logits, c->id); // the weights are relative to another logit now
+            sum  = sum_of(pool.begin(), pool.end());
+            best = sum + sum_of(c + 1, candidates.end());
         }
-        collect_best(logits, m); // those in pool come first again
-        double best = 0;
-        for (const llama_token_data & c : candidates) {
-            best += weight(c.logit);
-        }
-        if (weight_of_all() - best > share * best) {
-            continue; // whatever the grammar says
-        }
-        for (size_t i = pool.size(); i < candidates.size(); i++) {
-            const llama_token_data & c = candidates[i];
-            if (!grammar || admits(c.id, first)) {
-                pool.push_back(c);
-                sum += weight(c.logit);
-            } else {
-                exclude(logits, c.id); // the weights are relative to another logit now
-                sum = 0;
-                for (const llama_token_data & kept : pool) {
-                    sum += weight(kept.logit);
-                }
-            }
-            first = false;
-            if (weight_of_all() - sum <= share * sum) {
-                return true;
-            }
+        if (!too_few(sum)) {
+            return true;
         }
     }
     return false;
@@ -179,6 +167,9 @@ llama_token agd_sampler::list_children(const float * logits, double share) {
 
 // list_children with temperature_only(): the heaviest admitted tokens, until the rest is at most share.
 void agd_sampler::list_heaviest(const float * logits, double share) {
+    if (grammar && set_known()) {
+        only = admitted_set.data();
+    }
     if (!sum_all(logits, factor())) {
         return;
     }
@@ -195,13 +186,14 @@ void agd_sampler::list_heaviest(const float * logits, double share) {
             restrict_to_admitted(logits);
         }
         rest = collect_heaviest(logits, share / (1 + share) * weight_of_all(), agd::minus_infinity);
-        sort_collected();
     }
     const double sum = weight_of_all() - rest, log_sum = std::log(sum);
-    children_rest = rest > rounding * sum ? rest / sum : 0;
+    const double by  = 1 / double(opts.temperature);
+    children_rest    = rest > rounding * sum ? rest / sum : 0;
+    children.reserve(candidates.size());
     for (const llama_token_data & c : candidates) {
         if (c.p > 0) {
-            const double exponent = (double(c.logit) - double(best_logit)) / double(opts.temperature);
+            const double exponent = (double(c.logit) - double(best_logit)) * by;
             children.push_back({ c.id, static_cast<float>(exponent - log_sum) });
         }
     }

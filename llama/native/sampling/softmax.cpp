@@ -22,10 +22,25 @@ constexpr double least_exponent = -126;
 // An octave of weights is divided into 2^3 parts: these bits of a float remain.
 constexpr int part_shift = 20;
 
+// Shared by the samplers of a thread: the first use of memory costs more than what is done with it.
+struct token_list {
+    std::vector<int32_t>          ids;
+    std::vector<float>            weights;
+    std::vector<llama_token_data> sorted;
+};
+thread_local token_list scratch;
+
 size_t part_of(float weight) {
     uint32_t bits;
     __builtin_memcpy(&bits, &weight, sizeof bits);
     return bits >> part_shift;
+}
+
+// Not every CPU has an instruction for this.
+size_t count_bits(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+    return ((word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56;
 }
 
 // Writes the number of each bit of word, plus first, to out, which has room for four more. Returns how many there are.
@@ -49,17 +64,17 @@ size_t list_bits(uint64_t word, int32_t first, int32_t * out) {
 bool chooser::sum_all(const float * logits, float by) {
     weight_factor = by;
     blocks.clear();
-    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
+    for_blocks(logits, [&](int32_t at, int32_t count, const run & r) {
         blocks.push_back({ at, count });
-        sum_block(blocks.back(), x);
+        sum_block(blocks.back(), r);
     });
     scale_blocks();
     return best_logit > minus_infinity;
 }
 
-void chooser::sum_block(token_block & b, const float * x) const {
-    b.best = max_value(x, b.count);
-    b.sum  = b.best > minus_infinity ? weigh(x, b.count, b.best, weight_factor, nullptr) : 0;
+void chooser::sum_block(token_block & b, const run & r) const {
+    b.best = max_value(r.x, r.n);
+    b.sum  = b.best > minus_infinity ? weigh(r.x, r.n, b.best, weight_factor, nullptr) : 0;
 }
 
 // Makes sums of blocks relative to the best logit of all.
@@ -108,13 +123,13 @@ llama_token chooser::redraw(const float * logits) {
     // Rounding may leave the target after the last block.
     llama_token last = AGD_SAMPLE_NOTFINITE;
     if (found != blocks.end()) {
-        float  terms[block], kept[block];
-        double run = found == blocks.begin() ? 0 : std::prev(found)->until;
-        weigh(block_of(logits, found->first, found->count, kept), found->count, best_logit, weight_factor, terms);
-        for (int32_t i = 0; i < found->count && run <= target; i++) {
-            if (terms[i] > 0) {
+        float  terms[block];
+        double sum = found == blocks.begin() ? 0 : std::prev(found)->until;
+        weigh(logits + found->first, found->count, best_logit, weight_factor, terms);
+        for (int32_t i = 0; i < found->count && sum <= target; i++) {
+            if (terms[i] > 0 && may(found->first + i)) {
                 last = found->first + i;
-                run += terms[i];
+                sum += terms[i];
             }
         }
     }
@@ -131,7 +146,7 @@ void chooser::exclude(const float * logits, llama_token token) {
                                               [](llama_token t, const token_block & b) { return t < b.first; }));
     float      kept[block];
     const bool best = b->best == best_logit;
-    sum_block(*b, block_of(logits, b->first, b->count, kept));
+    sum_block(*b, run_of(logits, b->first, b->count, kept));
     if (best) {
         scale_blocks();
         return;
@@ -141,53 +156,99 @@ void chooser::exclude(const float * logits, llama_token token) {
 }
 
 // The weights of a few tokens are subtracted, unless they are large or the best is one of them: so nearly nothing is
-// lost by rounding. Other blocks are summed again.
+// lost by rounding. All of them are weighed in one pass. Other blocks are summed again.
 void chooser::restrict_to(const float * logits, const uint64_t * set) {
     const uint64_t * before = only;
     only                    = set;
+    auto & weights          = scratch.weights;
+    weights.clear();
     for (token_block & b : blocks) {
+        uint64_t      words[block / 64 + 1];
         int32_t       gone[block + 4];
-        size_t        n    = 0;
-        const int32_t last = b.first + b.count - 1;
-        for (int32_t w = b.first / 64; w <= last / 64 && n <= max_subtracted; w++) {
-            uint64_t word = ~set[w] & (before == nullptr ? ~uint64_t(0) : before[w]);
-            word &= w == b.first / 64 ? ~uint64_t(0) << (b.first % 64) : ~uint64_t(0);
+        size_t        n = 0, count = 0;
+        const int32_t from = b.first / 64, last = b.first + b.count - 1;
+        for (int32_t w = from; w <= last / 64; w++) {
+            uint64_t & word = words[w - from];
+            word            = ~set[w] & (before == nullptr ? ~uint64_t(0) : before[w]);
+            word &= w == from ? ~uint64_t(0) << (b.first % 64) : ~uint64_t(0);
             word &= w == last / 64 ? ~uint64_t(0) >> (63 - last % 64) : ~uint64_t(0);
-            n += list_bits(word, w * 64, gone + n);
+            count += count_bits(word);
         }
-        if (n == 0 || b.best == minus_infinity) {
-            continue;
+        for (int32_t w = from; w <= last / 64 && count <= max_subtracted; w++) {
+            n += list_bits(words[w - from], w * 64, gone + n);
         }
-        bool few = n <= max_subtracted;
-        if (few) {
-            float x[max_subtracted], best = minus_infinity;
-            std::fill(x, x + max_subtracted, minus_infinity);
-            for (size_t i = 0; i < n; i++) {
-                x[i] = logits[gone[i]];
-                best = x[i] > best ? x[i] : best;
-            }
-            const auto  whole = static_cast<int32_t>((n + 15) / 16 * 16); // whole vectors are faster
-            const float sum   = weigh(x, whole, b.best, weight_factor, nullptr);
-            few               = best < b.best && 4 * sum <= b.sum;
-            b.sum -= few ? sum : 0;
+        const bool again = count > max_subtracted ||
+                           std::any_of(gone, gone + n, [&](int32_t t) { return logits[t] == b.best; });
+        b.light          = again ? -1 : static_cast<int32_t>(n);
+        const size_t at  = weights.size();
+        weights.resize(at + (again ? 0 : n));
+        for (size_t i = at; i < weights.size(); i++) {
+            weights[i] = logits[gone[i - at]] - b.best;
         }
-        if (!few) {
+    }
+    weigh(weights.data(), static_cast<int32_t>(weights.size()), 0, weight_factor, weights.data());
+    auto next = weights.begin();
+    for (token_block & b : blocks) {
+        const auto from = next;
+        next += std::max(b.light, 0);
+        const float sum = std::accumulate(from, next, 0.0f);
+        if (b.light < 0 || 4 * sum > b.sum) {
             float kept[block];
-            sum_block(b, block_of(logits, b.first, b.count, kept));
+            sum_block(b, run_of(logits, b.first, b.count, kept));
+        } else {
+            b.sum -= sum;
         }
     }
     scale_blocks();
 }
 
-double chooser::collect_heaviest(const float * logits, double limit, float least) {
-    // All tokens lighter than limit / n_vocab weigh less than limit together.
-    const double exponent = std::max(std::log2(limit / n_vocab), least_exponent);
-    least = std::max(least, static_cast<float>(best_logit + std::min(exponent, 0.0) / double(weight_factor)));
-    ids.resize(static_cast<size_t>(n_vocab) + 4);
-    size_t n = 0;
+double chooser::collect_heaviest(const float * logits, double limit, float given) {
+    auto & [ids, weights, unused] = scratch;
+    // All tokens lighter than limit / n_vocab weigh less than limit together. Mostly those lighter than 64 times as
+    // much do, too.
+    double rest = 0;
+    for (const double others : { n_vocab / 64.0, double(n_vocab) }) {
+        const double exponent = std::min(std::max(std::log2(limit / others), least_exponent), 0.0);
+        const float  least    = std::max(given, static_cast<float>(best_logit + exponent / double(weight_factor)));
+        const size_t n        = list_not_below(logits, least);
+        // The lightest of these go, too. Weights that differ by less than an eighth count as equal.
+        std::array<double, (0x3F800000u >> part_shift) + 1> parts = {}; // up to the weight 1
+        for (size_t i = 0; i < n; i++) {
+            parts[part_of(weights[i])] += weights[i];
+        }
+        rest        = std::max(weight_of_all() - std::accumulate(parts.begin(), parts.end(), 0.0), 0.0);
+        size_t part = 0;
+        for (; limit > 0 && part + 1 < parts.size() && rest + parts[part] <= limit; part++) {
+            rest += parts[part];
+        }
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            ids[kept]     = ids[i];
+            weights[kept] = weights[i];
+            kept += part_of(weights[i]) >= part;
+        }
+        candidates.resize(kept);
+        for (size_t i = 0; i < kept; i++) {
+            candidates[i] = { ids[i], logits[ids[i]], weights[i] };
+        }
+        if (least == given || part > part_of(static_cast<float>(std::exp2(exponent)))) {
+            break;
+        }
+    }
+    return rest;
+}
+
+size_t chooser::list_not_below(const float * logits, float least) {
+    auto & [ids, weights, unused] = scratch;
+    size_t n                      = 0;
     for (const token_block & b : blocks) {
-        for (int32_t at = b.first, end = b.first + b.count; b.best >= least && at < end; at += 64) {
-            n += list_bits(at_least(logits + at, std::min(64, end - at), least) & allowed_bits(at), at, &ids[n]);
+        ids.resize(std::max(ids.size(), n + block + 4));
+        if (b.best >= least) {
+            uint64_t large[block / 64];
+            at_least(logits + b.first, b.count, least, large);
+            for (int32_t i = 0; i < b.count; i += 64) {
+                n += list_bits(large[i / 64] & allowed_bits(b.first + i), b.first + i, &ids[n]);
+            }
         }
     }
     weights.resize(n);
@@ -195,24 +256,7 @@ double chooser::collect_heaviest(const float * logits, double limit, float least
         weights[i] = logits[ids[i]];
     }
     weigh(weights.data(), static_cast<int32_t>(n), best_logit, weight_factor, weights.data());
-    // The lightest of these go, too. Weights that differ by less than an eighth count as equal.
-    std::array<double, (0x3F800000u >> part_shift) + 1> parts = {}; // up to the weight 1
-    for (size_t i = 0; i < n; i++) {
-        parts[part_of(weights[i])] += weights[i];
-    }
-    double rest = std::max(weight_of_all() - std::accumulate(parts.begin(), parts.end(), 0.0), 0.0);
-    size_t part = 0;
-    for (; limit > 0 && part + 1 < parts.size() && rest + parts[part] <= limit; part++) {
-        rest += parts[part];
-    }
-    candidates.resize(n);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        candidates[kept] = { ids[i], logits[ids[i]], weights[i] };
-        kept += part_of(weights[i]) >= part;
-    }
-    candidates.resize(kept);
-    return rest;
+    return n;
 }
 
 // A radix sort of three digits. It leaves tokens with equal logits as they are.
@@ -228,6 +272,7 @@ void chooser::sort_collected() {
         bits = (bits >> 31) != 0 ? bits : ~bits & 0x7FFFFFFFu; // larger for smaller numbers
         return bits >> shift & 0x7FFu;
     };
+    auto & sorted = scratch.sorted;
     sorted.resize(candidates.size());
     for (int shift = 0; shift < 32; shift += 11) {
         std::array<uint32_t, 0x801> at = {}; // how many have a smaller digit
@@ -266,21 +311,11 @@ bool chooser::truncate(const float * logits) {
     return true;
 }
 
-llama_token chooser::pick_truncated() {
+llama_token_data_array chooser::with_temperature() {
     for (auto & c : candidates) {
         c.logit /= opts.temperature;
     }
-    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, true };
-    return draw(arr);
-}
-
-void chooser::fill_truncated_pool() {
-    for (auto & c : candidates) {
-        c.logit /= opts.temperature;
-    }
-    llama_token_data_array arr      = { candidates.data(), candidates.size(), -1, true };
-    bool                   infinite = false;
-    weigh_all(arr, infinite);
+    return { candidates.data(), candidates.size(), -1, true };
 }
 
 } // namespace agd
