@@ -79,8 +79,7 @@ func TestDistinctCandidatesAreRefusedWhereTheyCannotBe(t *testing.T) {
 		keys string
 		says string
 	}{
-		"logprobs":     {Config{}, `{"candidates":{"distinct":true},"return":["logprobs"]}`, "logprobs"},
-		"reproducible": {Config{Scheduler: scheduler.Config{BatchInvariant: true}}, `{"candidates":{"distinct":true}}`, "reproducible"},
+		"logprobs": {Config{}, `{"candidates":{"distinct":true},"return":["logprobs"]}`, "logprobs"},
 	} {
 		s := openDefault(t, c.cfg)
 		in.ExtraKeys = protocol.Raw(c.keys)

@@ -38,7 +38,7 @@ func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler
 		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
 	switch {
-	case cfg.Threads != 0 || gpu || c.BatchInvariant:
+	case cfg.Threads != 0 || gpu:
 	case s.info.Contexts == 1:
 		c.Threads = s.info.Threads
 	default: // several would measure each other's trials

@@ -222,8 +222,8 @@ func TestStepsTellTheLogprobsOfAForwardPass(t *testing.T) {
 
 // With F16 weights, the number of rows in a batch selects ggml's kernels, and their order of sums
 // decides how the next activations are rounded to F16. In the same batches nothing differs.
-func TestReproducibleStepsEqualAPassInTheSameBatches(t *testing.T) {
-	s := openDefault(t, Config{Scheduler: scheduler.Config{BatchInvariant: true, NoForcedTokens: true}, KVType: "f32"})
+func TestIsolatedStepsEqualAPassInTheSameBatches(t *testing.T) {
+	s := openDefault(t, Config{Scheduler: scheduler.Config{Isolate: true, NoForcedTokens: true}, KVType: "f32"})
 	var same deviation
 	batch := s.Info().BatchSize
 	other := map[int]*deviation{1: {}, batch: {}}

@@ -33,7 +33,7 @@ func autoThreads() int {
 func autoContexts(cfg Config, gpu bool, info llama.ModelInfo, weights, free uint64, perCell float64) int {
 	fits := 2*float64(cfg.ContextLength)*perCell <= float64(free/memoryShare)
 	copies := !info.Recurrent && !info.Hybrid && info.SlidingWindow == 0
-	if gpu || !copies || cfg.Threads != 0 || cfg.Scheduler.BatchInvariant || weights > smallModel || !fits || autoThreads() < 2 {
+	if gpu || !copies || cfg.Threads != 0 || weights > smallModel || !fits || autoThreads() < 2 {
 		return 1
 	}
 	return 2

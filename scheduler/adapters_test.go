@@ -75,7 +75,7 @@ func TestAdaptersAnswerAsAloneInNewContext(t *testing.T) {
 		"three contexts":          {contexts: 3, cells: 1024},
 		"host memory":             {cells: 300, cfg: Config{Policy: Policy{HostCells: 4096}}},
 		"speculative tokens":      {cfg: Config{Policy: Policy{DraftRows: 4}}},
-		"each generation alone":   {cfg: Config{BatchInvariant: true}},
+		"each generation alone":   {cfg: Config{Isolate: true}},
 		"no prefix cache at all":  {cfg: Config{Policy: Policy{NoPrefixCache: true}}},
 		"few sequences at a time": {sequences: 3, outputs: 2},
 	} {

@@ -48,7 +48,7 @@ func (e *Engine) capacity() int {
 	for _, w := range e.workers {
 		switch {
 		case w.health.lost:
-		case e.cfg.BatchInvariant:
+		case e.cfg.Isolate:
 			n++ // at least: the candidates of one request
 		default:
 			n += e.cfg.MaxRunning

@@ -215,11 +215,6 @@ func TestSearchRefusesWhatItCannotDo(t *testing.T) {
 	if _, err := generate(t.Context(), e, g); err == nil {
 		t.Error("scores: no error")
 	}
-	e = newTestEngine(t, setup{cfg: Config{BatchInvariant: true}})
-	g.Scores = false
-	if _, err := generate(t.Context(), e, g); err == nil {
-		t.Error("batch invariance: no error")
-	}
 }
 
 func TestDeadlineReturnsWhatSearchHasFound(t *testing.T) {

@@ -15,8 +15,8 @@ type Policy = core.Policy
 // defaults and upper bounds are the context's: its batch size for BatchTokens, its sequence
 // ids for MaxSequences, its outputs for MaxRunning and DraftRows. HostCells holds for each
 // context and takes a sequence id; New returns ErrNoHostCache for models whose memory cannot
-// save parts of a sequence. DraftRows has no effect with BatchInvariant, or for models whose
-// memory cannot remove rejected tokens.
+// save parts of a sequence. DraftRows has no effect for models whose memory cannot remove rejected
+// tokens.
 type Config struct {
 	Policy
 	// QueueLimit is the limit of admitted candidates, waiting and running together. Default:
@@ -37,11 +37,10 @@ type Config struct {
 	// work computes with an equal part of them, at least one, instead of its own number. 0:
 	// always its own.
 	SharedThreads int
-	// BatchInvariant computes each generation alone, with an empty cache. The same generation
-	// is then always computed in the same steps and cells, with the same completions. Without
-	// it results vary: kernels round differently for one row and for many, and sums of
-	// floating-point numbers depend on the order of cells.
-	BatchInvariant bool
+	// Isolate computes each generation alone, in an empty context: always in the same steps and
+	// cells, with the same completions. It is for kernels that round differently for one row and
+	// for many, or whose sums depend on the order of cells.
+	Isolate bool
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
 	// OnStuck is called on another goroutine each time a step does not end; nil: it is not.
@@ -54,6 +53,7 @@ type Config struct {
 // complete sets the defaults and checks the other values against a context of an engine with several
 // contexts, or with one.
 func (c *Config) complete(batch, sequences, outputs, procs int, several bool) error {
+	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
 	if c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells {
 		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
@@ -61,8 +61,8 @@ func (c *Config) complete(batch, sequences, outputs, procs int, several bool) er
 		sequences-- // saving and loading need one
 	}
 	if c.HostCells > 0 {
-		if sequences < 1 || c.BatchInvariant || c.NoPrefixCache {
-			return fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with BatchInvariant or NoPrefixCache", c.HostCells)
+		if sequences < 1 || c.NoPrefixCache {
+			return fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with Isolate or NoPrefixCache", c.HostCells)
 		}
 	}
 	for _, f := range []struct {
@@ -93,11 +93,11 @@ func (c *Config) complete(batch, sequences, outputs, procs int, several bool) er
 	if c.QueueLimit < 1 {
 		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
 	}
-	if c.Threads < 0 || c.Threads > 0 && c.BatchInvariant {
-		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with BatchInvariant: results depend on the threads", c.Threads)
+	if c.Threads < 0 {
+		return fmt.Errorf("scheduler: Threads is %d, must be at least 0", c.Threads)
 	}
-	if c.SharedThreads < 0 || c.SharedThreads > 0 && (c.BatchInvariant || c.Threads > 0) {
-		return fmt.Errorf("scheduler: SharedThreads is %d, must be at least 0, and 0 with BatchInvariant or Threads", c.SharedThreads)
+	if c.SharedThreads < 0 || c.SharedThreads > 0 && c.Threads > 0 {
+		return fmt.Errorf("scheduler: SharedThreads is %d, must be at least 0, and 0 with Threads", c.SharedThreads)
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)

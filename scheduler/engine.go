@@ -132,7 +132,7 @@ func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, er
 			e.endings = append(e.endings, t)
 		}
 	}
-	e.exchange = len(parts) > 1 && !cfg.BatchInvariant && !cfg.NoPrefixCache
+	e.exchange = len(parts) > 1 && !cfg.NoPrefixCache
 	for _, p := range parts {
 		e.exchange = e.exchange && p.context.Memory().CanSave() && cfg.MaxSequences < p.context.MaxSequences()
 	}

@@ -149,7 +149,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 	}{
 		"a sliding window":       {synth.GPTOSS, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
 		"a recurrent state":      {synth.Qwen35, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
-		"batch invariant":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, BatchInvariant: true}, nil},
+		"isolated":               {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, Isolate: true}, nil},
 		"without a cache":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100, NoPrefixCache: true}}, nil},
 		"a negative number":      {synth.Qwen3, Config{Policy: Policy{HostCells: -1}}, nil},
 		"no sequence id is left": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},

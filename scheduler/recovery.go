@@ -60,12 +60,27 @@ func (w *worker) resetCore() {
 // errNonFinite is the reason to clear an idle context.
 var errNonFinite = errors.New("a computation failed, and cells may hold NaN or Inf")
 
-// clearIdle clears an idle context and starts the requests that waited for that.
-func (w *worker) clearIdle() {
-	waiting := w.queue
-	w.queue = nil
-	w.reset(errNonFinite)
-	for _, r := range waiting {
+// startQueued empties an idle context and starts the requests that waited for that: with
+// Config.Isolate the next one.
+func (w *worker) startQueued() {
+	switch waiting := w.queue; {
+	case w.nonFinite:
+		w.queue = nil
+		w.reset(errNonFinite)
+		w.queue = waiting
+	case !w.cfg.Isolate || len(waiting) == 0:
+		return
+	default:
+		if err := w.back.Forget(); err != nil {
+			w.recordFailure(err)
+			w.reset(err)
+			return
+		}
+		w.resetCore()
+	}
+	for len(w.queue) > 0 && (!w.cfg.Isolate || w.core.Idle()) {
+		r := w.queue[0]
+		w.queue = slices.Delete(w.queue, 0, 1)
 		w.submit(r)
 	}
 }

@@ -102,8 +102,6 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.Distinct != nil && (g.Scores || g.IgnoreEnd || g.Progress != nil):
 		return errors.New("scheduler: Distinct excludes Scores, IgnoreEnd and Progress")
-	case g.Distinct != nil && e.cfg.BatchInvariant:
-		return errors.New("scheduler: Distinct and Config.BatchInvariant exclude each other")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}

@@ -93,8 +93,8 @@ type worker struct {
 	children []search.Child             // scratch of expandBranches
 	grown    []*search.Node             // scratch of selectBranches
 	nextID   core.RequestID
-	// queue holds requests that the core does not have yet: those that wait for their turn
-	// with Config.BatchInvariant, for a context to be cleared, or for a copied prefix.
+	// queue holds requests that the core does not have yet: those that wait for an empty context,
+	// or for a copied prefix.
 	queue     []*request
 	exports   []*prefixCopy // prefixes that other contexts wait for
 	ended     []*request    // not delivered yet
@@ -152,7 +152,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
-	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil || w.cfg.BatchInvariant {
+	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil {
 		w.coreConfig.DraftRows = 0
 	}
 	var err error
@@ -160,7 +160,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		return nil, err
 	}
 	w.stats.Cells = w.coreConfig.Cells
-	if several && !w.cfg.BatchInvariant && !w.cfg.NoPrefixCache {
+	if several && !w.cfg.NoPrefixCache {
 		w.prefixes = newPrefixIndex((w.coreConfig.Cells + w.coreConfig.HostCells) / prefixBlock / 2)
 	}
 	return w, nil
@@ -180,16 +180,13 @@ func (w *worker) run() {
 	w.startThreads()
 	w.share.busy.Add(1)
 	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
-		w.startIsolated()
 		w.exportPrefixes()
 		idle, rows := w.core.Idle(), w.tried
 		w.tried = 0
 		if idle {
 			w.checkIdle()
-			if w.nonFinite && !w.cfg.BatchInvariant {
-				w.clearIdle()
-				idle = w.core.Idle()
-			}
+			w.startQueued()
+			idle = w.core.Idle()
 		} else {
 			rows = w.step()
 		}
@@ -255,7 +252,7 @@ func (w *worker) commands() bool {
 func (w *worker) enqueue(r *request) {
 	w.nextID++
 	r.id = w.nextID
-	if w.cfg.BatchInvariant || w.nonFinite || w.waitsForCopy(r) { // a non-finite context drains and is cleared first
+	if w.cfg.Isolate || w.nonFinite || w.waitsForCopy(r) { // the first two need an empty context, see startQueued
 		w.queue = append(w.queue, r)
 		return
 	}
