@@ -16,10 +16,6 @@ type backend interface {
 	Save(s core.SeqID, from, to int, block core.BlockID) error
 	Load(block core.BlockID, s core.SeqID, from, to int) error
 	Drop(block core.BlockID)
-	// Take returns a block that was saved, which the caller owns then. Put adds a block, which may
-	// be from another context of the same model.
-	Take(block core.BlockID) *llama.State
-	Put(block core.BlockID, s *llama.State)
 	// Clear removes all sequences and blocks, and zeroes the cells. Forget only removes the
 	// sequences.
 	Clear() error
@@ -102,14 +98,6 @@ func (b *contextBackend) Drop(block core.BlockID) {
 	b.blocks[block].Free()
 	delete(b.blocks, block)
 }
-
-func (b *contextBackend) Take(block core.BlockID) *llama.State {
-	s := b.blocks[block]
-	delete(b.blocks, block)
-	return s
-}
-
-func (b *contextBackend) Put(block core.BlockID, s *llama.State) { b.blocks[block] = s }
 
 func (b *contextBackend) dropAll() {
 	for id := range b.blocks {

@@ -45,22 +45,16 @@ type Config struct {
 	NoForcedTokens bool
 	// OnStuck is called on another goroutine each time a step does not end; nil: it is not.
 	OnStuck func(*generation.StuckError)
-	// minCopy is the least number of tokens that a context copies from another one instead of
-	// computing them. Default: minCopy.
-	minCopy int
 }
 
-// complete sets the defaults and checks the other values against a context of an engine with several
-// contexts, or with one.
-func (c *Config) complete(batch, sequences, outputs, procs int, several bool) error {
+// complete sets the defaults and checks the other values against a context.
+func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
 	if c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells {
 		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
-	if c.HostCells > 0 || several && sequences > 1 {
-		sequences-- // saving and loading need one
-	}
 	if c.HostCells > 0 {
+		sequences-- // saving and loading need one
 		if sequences < 1 || c.NoPrefixCache {
 			return fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with Isolate or NoPrefixCache", c.HostCells)
 		}
@@ -101,9 +95,6 @@ func (c *Config) complete(batch, sequences, outputs, procs int, several bool) er
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)
-	}
-	if c.minCopy == 0 {
-		c.minCopy = minCopy
 	}
 	if c.SampleWorkers == 0 {
 		c.SampleWorkers = procs

@@ -29,8 +29,6 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 	share   threadShare
-	// exchange: contexts copy prefixes from each other.
-	exchange bool
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -96,7 +94,7 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 				return fail(err)
 			}
 		}
-		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
+		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
 			return fail(err)
 		}
 	}
@@ -131,10 +129,6 @@ func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, er
 		if vocab.IsEOG(t) {
 			e.endings = append(e.endings, t)
 		}
-	}
-	e.exchange = len(parts) > 1 && !cfg.NoPrefixCache
-	for _, p := range parts {
-		e.exchange = e.exchange && p.context.Memory().CanSave() && cfg.MaxSequences < p.context.MaxSequences()
 	}
 	for i, p := range parts {
 		w, err := newWorker(e, i, p, len(parts) > 1)

@@ -204,7 +204,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2, s.contexts > 1); err != nil {
+		if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
 			t.Fatal(err)
 		}
 		var back backend = newContextBackend(c)

@@ -17,11 +17,10 @@ import (
 
 // readings are the logits that the contexts of an engine have read, by the tokens before them.
 type readings struct {
-	mu     sync.Mutex
-	rows   map[string]reading
-	states map[*llama.State]block // on their way between contexts
-	again  int                    // rows that were read before
-	other  int                    // those of them that had other bits
+	mu    sync.Mutex
+	rows  map[string]reading
+	again int // rows that were read before
+	other int // those of them that had other bits
 }
 
 // block is what was saved: tokens at positions from from on.
@@ -48,21 +47,6 @@ func (b *bits) Load(id core.BlockID, s core.SeqID, from, to int) error {
 	return b.backend.Load(id, s, from, to)
 }
 
-func (b *bits) Take(id core.BlockID) *llama.State {
-	s := b.backend.Take(id)
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b.all.states[s] = b.blocks[id]
-	return s
-}
-
-func (b *bits) Put(id core.BlockID, s *llama.State) {
-	b.all.mu.Lock()
-	b.blocks[id] = b.all.states[s]
-	b.all.mu.Unlock()
-	b.backend.Put(id, s)
-}
-
 func (b *bits) Logits(i int) ([]float32, error) {
 	logits, err := b.recorder.Logits(i)
 	if err != nil {
@@ -87,8 +71,8 @@ func sameBits(a, b []float32) bool {
 }
 
 // Batch invariance: the bits of a row depend on its tokens only. A random
-// history has prompts that share prefixes, cancels, evictions, copies between
-// contexts and from host memory, chunks and speculative tokens.
+// history has prompts that share prefixes, cancels, evictions, copies from host
+// memory, chunks and speculative tokens.
 func TestLogitsAreBitwiseThoseOfGenerationAlone(t *testing.T) {
 	if testDevice != "" || !llama.SharedAttention() {
 		t.Skip("other kernels compute than our own for the CPU")
@@ -116,8 +100,8 @@ func checkInvariance(t *testing.T, arch, weight, kv string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &readings{rows: map[string]reading{}, states: map[*llama.State]block{}}
-	cfg := Config{Policy: Policy{DraftRows: 8, HostCells: 128}, minCopy: prefixBlock}
+	all := &readings{rows: map[string]reading{}}
+	cfg := Config{Policy: Policy{DraftRows: 8, HostCells: 128}}
 	if arch == synth.GPTOSS || arch == synth.Qwen35 {
 		cfg.DraftRows, cfg.HostCells = 0, 0 // their memory cannot be cut
 	}

@@ -33,13 +33,6 @@ const (
 	// prefixBlock is the block size, in tokens, of prefixIndex.
 	prefixBlock = 32
 
-	// minCopy is the default of Config.minCopy. A copy waits for the end of a step of the other
-	// context.
-	minCopy = 64
-	// copyCost is the number of tokens whose copies cost as much as computing one, for placement.
-	// Copies are faster than that, but they take cells in both contexts.
-	copyCost = 4
-
 	// typicalTokens is the completion length that placement assumes. A decision has about
 	// thirty tokens, whatever the limit.
 	typicalTokens = 32

@@ -4,20 +4,19 @@ import "time"
 
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
-// a prefix stay together until another context would be sooner even though it copies the
-// prefix, or computes it again. Work of another adapter counts twice: the request shares no step with it. nil: no
+// a prefix stay together until another context would be sooner even though it computes the
+// prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
 // context is left. Engine.mu is held.
 func (e *Engine) place(r *request) *worker {
 	var best *worker
 	least := 0
 	now := e.now()
-	_, elsewhere := e.longest(r, nil)
 	for pass := range 2 { // the second pass includes failing contexts
 		for _, w := range e.workers {
 			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
 				continue
 			}
-			left := w.load + w.cost(r, elsewhere)
+			left := w.load + w.cost(r)
 			if w.latest != r.gen.Adapter {
 				left += w.load
 			}
@@ -32,34 +31,18 @@ func (e *Engine) place(r *request) *worker {
 	return best
 }
 
-// cost estimates the tokens to compute for the request here, when another context has the first
-// elsewhere tokens of its prompt. Engine.mu is held.
-func (w *worker) cost(r *request, elsewhere int) int {
-	here := w.cached(r)
-	prompt := len(r.gen.Prompt) - here
-	if copied := elsewhere - here; copied > 0 && copied >= w.cfg.minCopy {
-		prompt -= copied - copied/copyCost
+// cost estimates the tokens to compute for the request here. Engine.mu is held.
+func (w *worker) cost(r *request) int {
+	cached := 0
+	if w.prefixes != nil {
+		cached = w.prefixes.match(r.blocks) * prefixBlock
 	}
-	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
-}
-
-// cached estimates how many tokens of the request's prompt are cached here. Engine.mu is held.
-func (w *worker) cached(r *request) int {
-	if w.prefixes == nil {
-		return 0
-	}
-	return w.prefixes.match(r.blocks) * prefixBlock
+	return len(r.gen.Prompt) - cached + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
 }
 
 // assign gives a request to a worker. Engine.mu is held.
 func (e *Engine) assign(r *request, w *worker) {
-	from, elsewhere := e.longest(r, w)
-	r.worker, r.cost, r.copy = w, w.cost(r, elsewhere), nil
-	if here := w.cached(r); from != nil && elsewhere-here >= w.cfg.minCopy {
-		r.copy = &prefixCopy{from: from, to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:len(r.gen.Prompt)-1], here: here, least: w.cfg.minCopy, blocks: r.blocks[:elsewhere/prefixBlock]}
-		from.owed[r.copy] = struct{}{}
-		from.send(command{export: r.copy})
-	}
+	r.worker, r.cost = w, w.cost(r)
 	r.tried |= 1 << w.index
 	w.assigned[r] = struct{}{}
 	w.load += r.cost

@@ -36,7 +36,6 @@ func (w *worker) reset(cause error) {
 			w.failRequest(r, cause)
 		}
 	}
-	w.refuseExports()
 	if err := w.back.Clear(); err != nil {
 		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
 		w.recordFailure(err)

@@ -129,7 +129,6 @@ type request struct {
 
 	err        error // of the whole request
 	cached     int
-	copy       *prefixCopy // the request waits for it; nil: for none
 	candidates []candidate
 	tree       *tree // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times

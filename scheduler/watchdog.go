@@ -101,14 +101,6 @@ func (e *Engine) watch() {
 	}
 }
 
-// refuseCopies lets other contexts compute the prefixes that they wait for. mu is held.
-func (w *worker) refuseCopies() {
-	for c := range w.owed {
-		c.to.send(command{refused: c})
-	}
-	clear(w.owed)
-}
-
 // relieve asks those who wait for requests of a stuck context to move them. mu is held.
 func (w *worker) relieve() {
 	for r := range w.assigned {
@@ -176,9 +168,6 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	w.health.stage = now
 	if now == stuck && before != stuck {
 		e.stuckSteps++
-	}
-	if now != onTime {
-		w.refuseCopies()
 	}
 	if now == stuck {
 		w.relieve()

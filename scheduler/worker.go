@@ -28,8 +28,6 @@ type dispatcher interface {
 	reassign(r *request, from *worker) *worker
 	// adapterOf returns an adapter of a worker's model, nil for 0.
 	adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
-	// sendCopy gives a copied prefix to the context that asked for it.
-	sendCopy(c *prefixCopy)
 	// contextFailed records a failed step.
 	contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration)
 }
@@ -40,9 +38,6 @@ type command struct {
 	cancel  bool
 	drop    *dropAdapter // nil: not a request to drop one
 	try     chan<- error // compute before anything is served; it takes one value
-	export  *prefixCopy  // another context wants a prefix
-	arrived *prefixCopy  // a prefix that this context asked for
-	refused *prefixCopy  // one that may never arrive
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -63,13 +58,11 @@ type worker struct {
 	done       chan struct{} // the goroutine has ended
 	closeErr   error         // of closing the context; set before done
 
-	mu    *sync.Mutex // Engine.mu; guards the shared fields:
-	inbox []command
-	stats Stats // as of the last step
-	load  int   // tokens of its requests, see request.cost
-	// assigned are the requests that it has, owed the prefixes that other contexts wait for.
+	mu       *sync.Mutex // Engine.mu; guards the shared fields:
+	inbox    []command
+	stats    Stats // as of the last step
+	load     int   // tokens of its requests, see request.cost
 	assigned map[*request]struct{}
-	owed     map[*prefixCopy]struct{}
 	// latest is the adapter of the request that it got last.
 	latest core.AdapterID
 	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
@@ -82,23 +75,20 @@ type worker struct {
 	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
 
 	// The goroutine's own fields.
-	core     *core.Core
-	adapter  core.AdapterID // that the context applies
-	threads  *core.Threads  // nil: a single thread computes, or a device
-	share    *threadShare
-	observer observer
-	requests map[core.RequestID]*request
-	branches map[core.RequestID]*branch // of trees; requests has their ids, too
-	touched  []*tree                    // trees that change in this step
-	children []search.Child             // scratch of expandBranches
-	grown    []*search.Node             // scratch of selectBranches
-	nextID   core.RequestID
-	// queue holds requests that the core does not have yet: those that wait for an empty context,
-	// or for a copied prefix.
-	queue     []*request
-	exports   []*prefixCopy // prefixes that other contexts wait for
-	ended     []*request    // not delivered yet
-	tried     int           // rows of the step that try made in this round
+	core      *core.Core
+	adapter   core.AdapterID // that the context applies
+	threads   *core.Threads  // nil: a single thread computes, or a device
+	share     *threadShare
+	observer  observer
+	requests  map[core.RequestID]*request
+	branches  map[core.RequestID]*branch // of trees; requests has their ids, too
+	touched   []*tree                    // trees that change in this step
+	children  []search.Child             // scratch of expandBranches
+	grown     []*search.Node             // scratch of selectBranches
+	nextID    core.RequestID
+	queue     []*request // that wait for an empty context, see startQueued
+	ended     []*request // not delivered yet
+	tried     int        // rows of the step that try made in this round
 	plan      *core.Plan
 	tasks     []sampleTask
 	scores    []scoreTask
@@ -120,15 +110,14 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
-		assigned: map[*request]struct{}{}, owed: map[*prefixCopy]struct{}{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
+		assigned: map[*request]struct{}{},
+		wake:     make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens}, abandoned: make(chan struct{}),
 	}
 	w.coreConfig = core.Config{
 		Policy:      w.cfg.Policy,
 		Cells:       p.context.Size(),
 		MaxOutputs:  p.context.MaxOutputs(),
-		Exchange:    e.exchange,
 		RowCells:    rowCells(p.model.Info()),
 		Overcommit:  true,
 		EndTokens:   e.endings,
@@ -180,7 +169,6 @@ func (w *worker) run() {
 	w.startThreads()
 	w.share.busy.Add(1)
 	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
-		w.exportPrefixes()
 		idle, rows := w.core.Idle(), w.tried
 		w.tried = 0
 		if idle {
@@ -222,16 +210,6 @@ func (w *worker) commands() bool {
 			w.tried, err = w.try()
 			c.try <- err
 			continue
-		case c.export != nil:
-			c.export.newest = w.nextID
-			w.exports = append(w.exports, c.export)
-			continue
-		case c.arrived != nil:
-			w.importPrefix(c.arrived)
-			continue
-		case c.refused != nil:
-			w.startWaiting(w.stopWaiting(c.refused))
-			continue
 		case !c.cancel:
 			w.enqueue(c.request)
 			continue
@@ -252,7 +230,7 @@ func (w *worker) commands() bool {
 func (w *worker) enqueue(r *request) {
 	w.nextID++
 	r.id = w.nextID
-	if w.cfg.Isolate || w.nonFinite || w.waitsForCopy(r) { // the first two need an empty context, see startQueued
+	if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
 		w.queue = append(w.queue, r)
 		return
 	}
@@ -260,7 +238,7 @@ func (w *worker) enqueue(r *request) {
 }
 
 func (w *worker) submit(r *request) {
-	w.requests[r.id], r.copy = r, nil
+	w.requests[r.id] = r
 	if r.gen.Distinct != nil {
 		if err := w.plant(r); err != nil {
 			w.finish(r, err)
@@ -287,7 +265,6 @@ func (w *worker) step() (rows int) {
 			return 0
 		}
 	}
-	w.sendExports()
 	planned := w.now()
 	for _, id := range w.plan.Started {
 		w.requests[id].recordStart(planned)

@@ -67,6 +67,13 @@ func (c *Core) DropAdapter(id AdapterID) {
 			c.freeSeq(s)
 		}
 	}
-	c.dropBlocks(func(b *hostBlock) bool { return b.adapter == id })
+	if c.host != nil {
+		for e := c.host.order.Front(); e != nil; {
+			b := e.Value.(*hostBlock)
+			if e = e.Next(); b.adapter == id {
+				c.dropBlock(b)
+			}
+		}
+	}
 	c.check()
 }

@@ -236,9 +236,6 @@ func (c *Core) removeGroup(g *group) {
 	delete(c.byID, g.ID)
 	i := slices.Index(c.groups, g)
 	c.groups = slices.Delete(c.groups, i, i+1)
-	if len(c.groups) == 0 {
-		c.dropBlocks(func(b *hostBlock) bool { return b.imported }) // nobody waits for them any more
-	}
 	for i := range c.seqs {
 		s := &c.seqs[i]
 		if s.group != g {

@@ -27,7 +27,7 @@
 //     the request asks for scores (scores.go). All rows of a step have the same adapter of
 //     the weights; adapters take turns (adapters.go).
 //  6. Its sequence stays cached until its cells or its id are needed (eviction.go). Evicted
-//     cells may be kept in host memory (hostcache.go), and copied to another context (exchange.go).
+//     cells may be kept in host memory (hostcache.go).
 //
 // # Life of a sequence
 //

@@ -17,8 +17,6 @@ type hostBlock struct {
 	start   int
 	hash    PrefixHash    // of path before start
 	place   *list.Element // nil: dropped
-	// imported: it comes from another context, see Import.
-	imported bool
 }
 
 func (b *hostBlock) cells() int { return len(b.path) - b.start }
@@ -32,24 +30,23 @@ type hostPart struct {
 // hostCache holds evicted cells in host memory. Blocks stay when they are loaded, so that
 // evicting the same cells again copies nothing.
 type hostCache struct {
-	limit, used int // cells of evicted blocks
-	// importLimit and imported are the same for imported blocks.
-	importLimit, imported int
-	blockCells            int // approximate size of a block
-	minCells              int // smallest block, and smallest load
-	next                  BlockID
-	order                 list.List // of *hostBlock, most recently used first
-	byHash                map[PrefixHash][]*hostBlock
-	starts                []int       // distinct start positions, ascending
-	startCount            map[int]int // blocks for each start position
+	limit, used int // cells
+	blockCells  int // approximate size of a block
+	minCells    int // smallest block, and smallest load
+	next        BlockID
+	order       list.List // of *hostBlock, most recently used first
+	byHash      map[PrefixHash][]*hostBlock
+	starts      []int       // distinct start positions, ascending
+	startCount  map[int]int // blocks for each start position
 }
 
 func newHostCache(cfg *Config) *hostCache {
-	if cfg.HostCells == 0 && !cfg.Exchange {
+	if cfg.HostCells == 0 {
 		return nil
 	}
 	return &hostCache{
-		limit: cfg.HostCells, importLimit: cfg.Cells / importShare, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock, byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
+		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock,
+		byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
 	}
 }
 
@@ -71,7 +68,7 @@ func (h PrefixHash) With(tokens []Token) PrefixHash {
 // there already. The caller is about to evict them.
 func (c *Core) saveToHost(s *sequence, from int) {
 	h := c.host
-	if h == nil || h.limit == 0 || s.invalid || s.length-from < h.minCells {
+	if h == nil || s.invalid || s.length-from < h.minCells {
 		return
 	}
 	path := c.tree.tokens(s)
@@ -101,7 +98,7 @@ func (c *Core) saveToHost(s *sequence, from int) {
 		if start-from < h.minCells {
 			start = from
 		}
-		b := h.add(s.adapter, path[:to:to], start, false)
+		b := h.add(s.adapter, path[:to:to], start)
 		c.addOp(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
 		c.stats.SavedCells += uint64(b.cells())
 		to = start
@@ -120,12 +117,7 @@ func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
 		s.inContext = true
 		c.addOp(Op{Kind: OpLoad, Seq: s.id, Pos: p.from, End: p.to, Block: p.block.id})
 		c.tree.extend(s, p.block.path[p.from:p.to], initialTokens)
-		if p.block.imported {
-			c.stats.CopiedCells += uint64(p.to - p.from)
-			c.dropBlock(p.block)
-		} else {
-			c.stats.LoadedCells += uint64(p.to - p.from)
-		}
+		c.stats.LoadedCells += uint64(p.to - p.from)
 	}
 }
 
@@ -179,16 +171,16 @@ func (h *hostCache) touch(parts []hostPart) {
 	}
 }
 
-func (h *hostCache) add(adapter AdapterID, path []Token, start int, imported bool) *hostBlock {
+func (h *hostCache) add(adapter AdapterID, path []Token, start int) *hostBlock {
 	h.next++
-	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start]), imported: imported}
+	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
 	if h.startCount[start]++; h.startCount[start] == 1 {
 		i, _ := slices.BinarySearch(h.starts, start)
 		h.starts = slices.Insert(h.starts, i, start)
 	}
-	*h.count(b) += b.cells()
+	h.used += b.cells()
 	return b
 }
 
@@ -206,13 +198,5 @@ func (h *hostCache) drop(b *hostBlock) {
 		i, _ := slices.BinarySearch(h.starts, b.start)
 		h.starts = slices.Delete(h.starts, i, i+1)
 	}
-	*h.count(b) -= b.cells()
-}
-
-// count is the counter of the cells of blocks like b.
-func (h *hostCache) count(b *hostBlock) *int {
-	if b.imported {
-		return &h.imported
-	}
-	return &h.used
+	h.used -= b.cells()
 }

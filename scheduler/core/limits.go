@@ -39,10 +39,6 @@ const (
 	// MinHostBlock is the default of Config.MinHostBlock.
 	MinHostBlock = 16
 
-	// importShare bounds the imported blocks: they have at most Config.Cells / importShare cells
-	// together, or are a single one.
-	importShare = 8
-
 	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
 	// initialDraftLen the first draft length. A draft continues the same n-gram of draftNgram
 	// tokens, or at least minDraftNgram, within the last draftWindow tokens. After rejections

@@ -111,8 +111,6 @@ type world struct {
 	cached uint64
 	// nonFinite: every other failed sample marks its sequence as non-finite.
 	nonFinite bool
-	// exports are the blocks that the next plan saves for another context.
-	exports map[BlockID]saved
 	// ignoreDrafts: speculative rows are not sampled.
 	ignoreDrafts bool
 }
@@ -148,13 +146,6 @@ func (w *world) takePlan() {
 		if err := w.kv.apply(o); err != nil {
 			w.t.Fatal(err)
 		}
-	}
-	for id, want := range w.exports {
-		if got := w.kv.blocks[id]; got.adapter != want.adapter || !slices.Equal(got.tokens, want.tokens) {
-			w.t.Fatalf("block %d has %v, want %v", id, got, want)
-		}
-		delete(w.kv.blocks, id) // the caller takes it
-		delete(w.exports, id)
 	}
 	if cached := w.core.Stats().CachedTokens; cached < w.cached {
 		w.t.Fatalf("a counter went from %d to %d", w.cached, cached)
@@ -359,7 +350,6 @@ func drawConfig(t *rapid.T) Config {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
 		cfg.MinHostBlock = rapid.IntRange(1, 5).Draw(t, "least")
-		cfg.Exchange = rapid.Bool().Draw(t, "exchange")
 	}
 	return cfg
 }
@@ -367,8 +357,8 @@ func drawConfig(t *rapid.T) Config {
 func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), requests: map[RequestID]*liveRequest{}, exports: map[BlockID]saved{}, nonFinite: true}
-		if cfg.PartialCopy && cfg.HostCells == 0 && !cfg.Exchange {
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), requests: map[RequestID]*liveRequest{}, nonFinite: true}
+		if cfg.PartialCopy && cfg.HostCells == 0 {
 			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
 				cfg.Usable = w.kv.usable
 			}
@@ -434,36 +424,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		lose := func(t *rapid.T) {
 			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
-		prefix := func(t *rapid.T) (id AdapterID, p []Token, from int) {
-			id = rapid.SampledFrom(adapters).Draw(t, "of adapter")
-			if !cfg.Exchange || len(before) == 0 {
-				return id, nil, 0
-			}
-			p = rapid.SampledFrom(before).Draw(t, "prefix of")
-			p = slices.Clone(p[:rapid.IntRange(1, len(p)).Draw(t, "tokens")])
-			return id, p, rapid.IntRange(0, len(p)-1).Draw(t, "from")
-		}
-		export := func(t *rapid.T) {
-			adapter, p, from := prefix(t)
-			if p == nil {
-				return
-			}
-			least := rapid.IntRange(1, 20).Draw(t, "at least")
-			id, length, waits := w.core.Export(adapter, p, from, least)
-			if waits && id != 0 || id == 0 != (length == 0) || id != 0 && length < from+least {
-				t.Fatalf("block %d of %d tokens, at least %d; waits: %t", id, length, least, waits)
-			}
-			if id != 0 {
-				w.exports[id] = saved{tokens: p[:length], adapter: adapter}
-			}
-		}
-		imports := func(t *rapid.T) {
-			if adapter, p, from := prefix(t); p != nil {
-				w.kv.blocks[w.core.Import(adapter, p, from)] = saved{tokens: p, start: from, adapter: adapter}
-			}
-		}
 		t.Repeat(map[string]func(*rapid.T){
-			"export": export, "import": imports,
 			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose, "drop": drop,
 		})
 		w.drain()
