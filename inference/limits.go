@@ -55,10 +55,6 @@ const (
 	// compute buffers.
 	microBatchCPU = 512
 	microBatchGPU = 2048
-	// scoreBytes bounds the memory of the logits that a step computes for scores of forced
-	// tokens, with minScoreRows rows at least. The buffers of a context grow by as much.
-	scoreBytes   = 32 << 20
-	minScoreRows = 16
 	// The version of a model's files is hashed in parts with a pause behind each, until a request
 	// waits for it: 100 MB/s, which takes less than a tenth of one core that has SHA instructions.
 	hashedPart = 1 << 20

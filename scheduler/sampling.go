@@ -38,7 +38,7 @@ func (t *sampleTask) nextRow() []float32 {
 	return t.rows[n]
 }
 
-// sample fills w.choices from w.tasks, and scores w.scores. Samplers are independent of each
+// sample fills w.choices from w.tasks. Samplers are independent of each
 // other, so several threads share the tasks: those that computed the rows, or goroutines if
 // there are fewer.
 func (w *worker) sample() {
@@ -47,22 +47,12 @@ func (w *worker) sample() {
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.branches) == 0 {
 		w.sampleBatch()
-		for i := range w.scores {
-			w.scores[i].compute()
-		}
 		return
-	}
-	if len(w.scores) > 0 {
-		workers = min(w.cfg.SampleWorkers, (len(w.tasks)+len(w.scores)+samplesPerWorker-1)/samplesPerWorker)
 	}
 	var next atomic.Int64
 	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(w.tasks)+len(w.scores); i = int(next.Add(1)) - 1 {
-			if i < len(w.tasks) {
-				w.chooseTokens(i, nil)
-			} else {
-				w.scores[i-len(w.tasks)].compute()
-			}
+		for i := int(next.Add(1)) - 1; i < len(w.tasks); i = int(next.Add(1)) - 1 {
+			w.chooseTokens(i, nil)
 		}
 	}
 	var wg sync.WaitGroup
@@ -109,7 +99,7 @@ func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 			t.request.candidates[t.candidate].err = err
 			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 		case w.vocab.IsEOG(token):
-			t.addSampledScore(token)
+			t.addScore(token, false)
 			t.request.candidates[t.candidate].stop = token
 			choice.Verdict = core.Stop
 		case w.appendSampled(t, token):
@@ -135,14 +125,14 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	}
 	for _, token := range tokens {
 		choice.Forced = append(choice.Forced, len(t.tokens))
-		t.addForcedScore(token)
+		t.addScore(token, true)
 		if w.appendToken(t, token) {
 			choice.Verdict = core.Repeat
 			return
 		}
 	}
 	if end >= 0 {
-		t.addForcedScore(end)
+		t.addScore(end, true)
 		t.request.candidates[t.candidate].stop = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
@@ -150,7 +140,7 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 
 // appendSampled appends a token that was sampled.
 func (w *worker) appendSampled(t *sampleTask, token llama.Token) (repeats bool) {
-	t.addSampledScore(token)
+	t.addScore(token, false)
 	return w.appendToken(t, token)
 }
 

@@ -91,7 +91,6 @@ type worker struct {
 	tried     int        // rows of the step that try made in this round
 	plan      *core.Plan
 	tasks     []sampleTask
-	scores    []scoreTask
 	choices   []core.Choice
 	samplers  []*llama.Sampler // of sampleBatch, as the next two
 	rows      [][]float32
@@ -247,7 +246,7 @@ func (w *worker) submit(r *request) {
 	}
 	if err := w.core.Submit(core.Request{
 		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: r.minRepeat(),
-		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores && !r.gen.NoForcedScores,
+		IsolateLast: r.gen.Temperature <= 0,
 	}); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons
 	}
@@ -294,7 +293,6 @@ func (w *worker) step() (rows int) {
 	w.choices = w.choices[:0]
 	if status == core.StepDecoded {
 		w.sample()
-		w.storeScores()
 		w.expandBranches()
 	}
 	sampled := w.now()
@@ -343,7 +341,7 @@ func (w *worker) decode() error {
 		}
 		w.tasks = append(w.tasks, t)
 	}
-	return w.collectScores()
+	return nil
 }
 
 func stepStatus(err error) core.StepStatus {
@@ -411,7 +409,6 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
 	c.tokens, c.finish = e.Tokens, e.Finish
-	c.completeScores(&r.candidates[e.Twin])
 	switch {
 	case e.Finish != generation.FinishRepeat:
 		c.repeated = "" // the core dropped the token that repeats

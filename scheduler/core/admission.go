@@ -159,7 +159,7 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	}
 	target = make([]Token, 0, prompt+len(tokens))
 	target = append(append(target, g.Prompt...), tokens...)
-	return target, 0, c.matchPrefix(g.Adapter, g.reusable(cand, target), len(c.running))
+	return target, 0, c.matchPrefix(g.Adapter, target, len(c.running))
 }
 
 // countPassed counts that g starts before requests that came earlier.
@@ -187,12 +187,9 @@ func (l *lengthEstimate) add(tokens int) {
 }
 
 // reserve returns the cells to reserve for a candidate that has generated tokens. The last
-// token of a candidate is chosen, never decoded, unless its end has a score.
+// token of a candidate is chosen, never decoded.
 func (g *group) reserve(generated int) int {
 	worst := g.MaxNew - generated - 1
-	if g.Scores {
-		worst++
-	}
 	if !g.lengths.enabled || g.lengths.count < lengthMemory {
 		return worst
 	}

@@ -173,7 +173,7 @@ func (c *Core) verifyGroup(g *group) error {
 		return fmt.Errorf("%d candidates left and %d sequences, counted %d and %d", left, runs, g.unfinished, g.running)
 	}
 	for i, n := range seen {
-		if alive := g.sampled && !g.candidates[i].ended && g.candidates[i].twin == nil; alive && n != 1 || !alive && n != 0 {
+		if alive := g.sampled && !g.candidates[i].ended; alive && n != 1 || !alive && n != 0 {
 			return fmt.Errorf("candidate %d runs or waits %d times", i, n)
 		}
 	}

@@ -49,15 +49,8 @@ func (c *Core) commitDecoded(choices []Choice) {
 		}
 	}
 	for _, f := range c.scheduled {
-		switch {
-		case f.seq.state != seqRunning:
-		case f.samples > 0:
+		if f.seq.state == seqRunning && f.samples > 0 {
 			c.commitSamples(f, choices[:f.samples])
-		case f.seq.ending() && f.seq.numRemaining() == 0:
-			g := f.seq.group
-			c.endCandidate(g, f.seq.cand)
-			c.finishSeq(f.seq)
-			c.finishGroup(g)
 		}
 		choices = choices[f.samples:]
 	}
@@ -67,7 +60,7 @@ func (c *Core) commitDecoded(choices []Choice) {
 func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	s, g := f.seq, f.seq.group
 	if s.cand != promptOnly {
-		more := c.acceptChoice(g, s.cand, choices[0], f.drafts)
+		more := c.acceptChoice(g, s.cand, choices[0])
 		chosen := g.candidates[s.cand].tokens
 		c.acceptDrafts(f, chosen[len(chosen)-g.candidates[s.cand].pending:], more)
 		if more {
@@ -89,7 +82,7 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	taken := false
 	for i, choice := range choices {
 		switch {
-		case !c.acceptChoice(g, i, choice, nil):
+		case !c.acceptChoice(g, i, choice):
 		case !taken:
 			taken = true
 			c.continueWith(s, i)
@@ -106,53 +99,27 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	c.finishGroup(g)
 }
 
-// acceptChoice adds a choice to a candidate and reports whether the candidate continues, if
-// only to compute scores.
-func (c *Core) acceptChoice(g *group, i int, choice Choice, drafts []Token) bool {
+// acceptChoice adds a choice to a candidate and reports whether the candidate continues.
+func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
 	cand := &g.candidates[i]
-	if cand.ending, cand.repeat = c.appendChoice(g, cand, choice); cand.ending == "" {
+	finish, repeat := c.appendChoice(g, cand, choice)
+	if finish == "" {
 		return true
 	}
-	if !g.Scores || !cand.needsScores(choice.Verdict == Complete, drafts) {
-		c.endCandidate(g, i)
-		return false
-	}
-	if cand.twin = g.twinOf(cand); cand.twin == nil {
-		return true
-	}
-	if cand.twin.ended {
-		c.endCandidate(g, i)
-	}
-	return false
-}
-
-// endCandidate ends a candidate as its last choice said, and those that wait for its scores.
-func (c *Core) endCandidate(g *group, i int) {
-	cand := &g.candidates[i]
 	cand.ended = true
+	g.unfinished--
 	if !g.Branch {
 		c.lengths.add(len(cand.tokens))
 		c.stats.Finished++
 	}
-	g.unfinished--
-	if cand.ending == generation.FinishRepeat {
+	if finish == generation.FinishRepeat {
 		c.stats.Repeated++
 	}
 	c.admissionPaused = false
-	twin := i
-	for k := range g.candidates {
-		if &g.candidates[k] == cand.twin {
-			twin = k
-		}
-	}
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Request: g.ID, Candidate: i, Twin: twin, Finish: cand.ending, Tokens: cand.tokens, Repeated: cand.repeat, Cached: g.cached,
+		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Repeated: repeat, Cached: g.cached,
 	})
-	for k := range g.candidates {
-		if g.candidates[k].twin == cand && !g.candidates[k].ended {
-			c.endCandidate(g, k)
-		}
-	}
+	return false
 }
 
 // appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it

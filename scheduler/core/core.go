@@ -47,7 +47,6 @@ type Core struct {
 	opsDelivered bool // Plan returned plan.Ops
 	inFlight     bool // Plan returned plan.Rows, and Commit has not been called
 	scheduled    []scheduledRows
-	scoreRoom    int     // outputs that scores may still use in the step that is planned
 	drafts       []Token // speculative tokens of the step in flight
 	events       []Event
 	stats        Stats
@@ -86,17 +85,6 @@ type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
-	// ending is set while a candidate with Request.Scores only decodes its last tokens for
-	// their scores: how it will have finished, the Repeated of its event, and whether its
-	// end has a score too.
-	ending    generation.Finish
-	repeat    int
-	scoresEnd bool
-	// decodesScores: it decodes its last tokens, or has done so.
-	decodesScores bool
-	// twin is the candidate with the same tokens that decodes them for both, behind which
-	// this one ends; nil: none.
-	twin *candidate
 	// sampled holds, for each of the newest sampled tokens, the number of tokens up to it.
 	sampled [repeatTimes]int
 	// draftLen is the number of speculative tokens to propose; 0 means not known yet.

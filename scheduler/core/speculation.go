@@ -13,7 +13,7 @@ func (c *Core) speculate() {
 	if rows <= 0 {
 		return
 	}
-	candidates, outputs := 0, len(c.plan.Scores)
+	candidates, outputs := 0, 0
 	for _, f := range c.scheduled {
 		if f.samples > 0 {
 			outputs++

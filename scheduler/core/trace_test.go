@@ -44,9 +44,6 @@ func model(context []Token, seed int) Choice {
 type completion struct {
 	tokens  []Token
 	sampled []int
-	// scored are the tokens with a score, and behind the last one a forced end.
-	scored    map[int]bool
-	forcedEnd bool
 }
 
 // extend appends the tokens of a choice of model, of which only the first is sampled. A
@@ -127,9 +124,6 @@ func (w *world) submit(j Request, seed int) {
 		w.t.Fatal(err)
 	}
 	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
-	for i := range j.N {
-		w.requests[j.ID].cands[i].scored = map[int]bool{}
-	}
 }
 
 func (w *world) cancel(id RequestID) {
@@ -196,9 +190,6 @@ func (w *world) commit(result StepStatus) {
 		if !ok {
 			w.t.Fatalf("no cells for %d rows: %d used of %d", len(w.plan.Rows), w.kv.used(), w.kv.cells)
 		}
-		for _, s := range w.plan.Scores {
-			w.score(s, contexts)
-		}
 		for _, s := range w.plan.Samples {
 			choices = append(choices, w.choose(s, contexts))
 		}
@@ -210,19 +201,6 @@ func (w *world) commit(result StepStatus) {
 	for _, e := range w.core.Commit(result, choices) {
 		w.event(e)
 	}
-}
-
-// score notes that a token has a score.
-func (w *world) score(s Score, contexts map[int][]Token) {
-	j := w.requests[s.Request]
-	if j == nil {
-		return // cancelled while in flight
-	}
-	cand := &j.cands[s.Candidate]
-	if want := slices.Concat(j.Prompt, cand.tokens[:s.Index]); !j.Scores || !slices.Equal(contexts[s.Row], want) {
-		w.t.Fatalf("request %d candidate %d: token %d has its score behind %v, want %v", s.Request, s.Candidate, s.Index, contexts[s.Row], want)
-	}
-	cand.scored[s.Index] = true
 }
 
 // choose samples from the row of s, and from those of accepted drafts.
@@ -242,12 +220,6 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 		}
 		next := model(context, j.seed+s.Candidate)
 		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.MinRepeat)
-		for i := range len(next.Tokens) + 1 {
-			if at := len(choice.Tokens) + i; at <= commonPrefixLen(slices.Concat(choice.Tokens, next.Tokens), drafts) || i == 0 {
-				j.cands[s.Candidate].scored[len(context)-len(j.Prompt)+i] = true
-			}
-		}
-		j.cands[s.Candidate].forcedEnd = next.Verdict == Complete
 		for _, at := range next.Forced {
 			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
 		}
@@ -272,7 +244,6 @@ func (w *world) event(e Event) {
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
 			w.t.Fatalf("request %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
-		w.allScored(j, e)
 		j.ended[e.Candidate] = true
 	case RequestFinished:
 		if slices.Contains(j.ended, false) || e.Cached >= len(j.Prompt) {
@@ -282,27 +253,6 @@ func (w *world) event(e Event) {
 		delete(w.requests, e.Request)
 	case RequestFailed:
 		delete(w.requests, e.Request)
-	}
-}
-
-// allScored checks that all tokens of an ended candidate have scores.
-func (w *world) allScored(j *liveRequest, e Event) {
-	cand := &j.cands[e.Candidate]
-	if !j.Scores || e.Finish == generation.FinishError {
-		return
-	}
-	n := len(cand.tokens)
-	if e.Finish == generation.FinishStop && cand.forcedEnd {
-		n++
-	}
-	twin := &j.cands[e.Twin]
-	if !slices.Equal(twin.tokens, cand.tokens) {
-		w.t.Fatalf("request %d: candidate %d has %v, its twin %d has %v", e.Request, e.Candidate, cand.tokens, e.Twin, twin.tokens)
-	}
-	for i := range n {
-		if !cand.scored[i] && !twin.scored[i] {
-			w.t.Fatalf("request %d candidate %d: token %d of %d has no score (finish %q)", e.Request, e.Candidate, i, n, e.Finish)
-		}
 	}
 }
 
@@ -379,7 +329,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), Scores: rapid.Bool().Draw(t, "scores"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
+			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
 			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it shares a prefix with an earlier prompt
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]

@@ -37,9 +37,6 @@ type Request struct {
 	// it is when the rest is cached. Kernels round differently for one row and for many, and
 	// the first token must not depend on that.
 	IsolateLast bool
-	// Scores computes the logits behind which each token of a completion was chosen, also
-	// those before forced tokens: see Plan.Scores.
-	Scores bool
 	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
 	// tokens, and its length says nothing of other completions.
 	Branch bool
@@ -103,23 +100,11 @@ type Sample struct {
 	Drafts    int
 }
 
-// Score asks for the probability of one token of a candidate by the logits of Row. It is a
-// forced token, or with Index equal to the number of tokens the end that Complete forced.
-// Tokens that are sampled, or that have the row of a speculative token before them, get none.
-type Score struct {
-	Row       int
-	Request   RequestID
-	Candidate int
-	Index     int   // in the completion
-	Token     Token // -1: the end
-}
-
 // Plan is one step. Its slices are valid until the next call of Plan.
 type Plan struct {
 	Ops     []Op
 	Rows    []Row
 	Samples []Sample
-	Scores  []Score
 	// Adapter computes the rows.
 	Adapter AdapterID
 	// Started are the requests whose prompts got a sequence. A preempted prompt starts again.
@@ -179,10 +164,7 @@ type Event struct {
 	Kind      EventKind
 	Request   RequestID
 	Candidate int
-	// Twin is a candidate with the same tokens and all scores. The plans asked for none of
-	// the last tokens of this one. Without such a candidate it is Candidate.
-	Twin   int
-	Finish generation.Finish
+	Finish    generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
 	// Repeated, with generation.FinishRepeat, is the length of the n-gram at the end that

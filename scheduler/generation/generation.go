@@ -50,12 +50,8 @@ type Params struct {
 	// a row, or one of its Calls twice.
 	StopRepeats bool
 	Calls       CallForm
-	// Scores asks for Completion.Scores. It changes no choice, but a completion that ends with
-	// forced tokens takes a step more, unless there is NoForcedScores.
+	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
 	Scores bool
-	// NoForcedScores leaves out the Logprob of forced tokens, NaN then: these need logits that
-	// are not computed otherwise. An engine on another machine tells all.
-	NoForcedScores bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
 	// Session names the run that the request belongs to. Requests with the same session
@@ -162,7 +158,8 @@ type Branch struct {
 // Score says how a token came about. Logarithms are natural; NaN is not known.
 type Score struct {
 	// Logprob is the logarithm of the token's probability in the softmax of the model's
-	// logits: at temperature 1, without grammar, suppressed tokens or truncation.
+	// logits: at temperature 1, without grammar, suppressed tokens or truncation. It is NaN for a
+	// forced token of the embedded engine, which is chosen without logits.
 	Logprob float32
 	// Masked is that of the probability with which the token was drawn: under the grammar and
 	// all settings of Sampling. It is 0 where there was no choice: with Temperature <= 0 and

@@ -282,6 +282,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
 		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
 		"too many draft rows":            {args: []string{"--draft-rows", "65"}, want: []string{"--draft-rows"}},
+		"logprobs that were removed":     {args: []string{"--return", "token_ids,forced_logprobs"}, want: []string{"--return", "was removed", "logprobs"}},
 		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--prefix-cache", "off"}, want: []string{"--cache-ram", "--prefix-cache off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
