@@ -278,7 +278,7 @@ func TestSettingReturnsWhatAnInputDoesNotAskFor(t *testing.T) {
 		{"ids asked", `{"extra_keys":{"return":["token_ids"]}}`, []string{"logprobs"}, true, false},
 		{"an empty list asked", `{"extra_keys":{"return":[]}}`, []string{"token_ids", "logprobs"}, false, false},
 		{"another key", `{"extra_keys":{"inference_mode":true}}`, []string{"token_ids"}, true, false},
-		{"distinct candidates have no logprobs", `{"num_outputs":2,"extra_keys":{"candidates":{"distinct":true}}}`, []string{"token_ids", "logprobs"}, true, false},
+		{"distinct candidates have no logprobs", `{"num_outputs":2,"extra_keys":{"inference_mode":true,"candidates":{"distinct":true}}}`, []string{"token_ids", "logprobs"}, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var text string

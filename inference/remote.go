@@ -66,8 +66,7 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 	cfg.Agent.SeedsInARow = true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()
-	cfg.Agent.NoDistinct = engine.NoLogprobs()
-	cfg.Agent.NoMostProbable = "engines at URLs draw distinct candidates and can't search for the most probable ones"
+	cfg.Agent.NoDistinct = "engines at URLs can't search for distinct candidates"
 	return s, s.makeAgent(cfg)
 }
 

@@ -40,15 +40,15 @@ type branch struct {
 	calls   *callReader    // nil: repeated calls are not checked
 }
 
-// extraShare is the share of its expansions that a search without draws may add to find better
-// completions than its beam did.
+// extraShare is the share of its expansions that a search may add to find better completions than
+// its beam did.
 const extraShare = 0.05
 
 // plant starts the search of a request.
 func (w *worker) plant(r *request) error {
 	g := &r.gen
 	t := &tree{request: r, search: search.New(search.Config{
-		N: g.N, Sample: g.Temperature > 0, Seed: g.Seeds[0], MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare,
+		N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare,
 	})}
 	r.tree = t
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id, calls: r.newCallReader()}
@@ -61,7 +61,7 @@ func (w *worker) plant(r *request) error {
 	t.ids = append(t.ids, r.id)
 	w.branches[r.id] = root
 	return w.core.Submit(core.Request{
-		ID: r.id, Adapter: g.Adapter, Prompt: g.Prompt, N: 1, MaxNew: g.MaxTokens, MinRepeat: r.minRepeat(), IsolateLast: g.Temperature <= 0, Branch: true,
+		ID: r.id, Adapter: g.Adapter, Prompt: g.Prompt, N: 1, MaxNew: g.MaxTokens, MinRepeat: r.minRepeat(), IsolateLast: true, Branch: true,
 	})
 }
 

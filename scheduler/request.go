@@ -100,8 +100,8 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Scores || g.IgnoreEnd || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes Scores, IgnoreEnd and Progress")
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd and Progress")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
@@ -197,10 +197,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress, Score: g.Scores,
 	}
 	if g.Distinct != nil {
-		cfg.Score = true
-		if g.Temperature <= 0 {
-			cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = 1, 0, 0, 0
-		}
+		cfg.Score, cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = true, 1, 0, 0, 0
 	}
 	if g.IgnoreEnd {
 		cfg.Suppress = slices.Concat(g.Suppress, endings)

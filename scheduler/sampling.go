@@ -83,7 +83,7 @@ func (w *worker) sampleBatch() {
 func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 	t, choice := &w.tasks[i], &w.choices[i]
 	if b := t.branch; b != nil {
-		t.children, t.rest, t.err = b.sampler.Children(t.rows[0], b.tree.search.Share(b.node), t.children)
+		t.children, t.rest, t.err = b.sampler.Children(t.rows[0], b.tree.search.Skippable(b.node), t.children)
 		return
 	}
 	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.nextRow() {

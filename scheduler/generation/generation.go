@@ -86,11 +86,10 @@ type CallForm struct {
 	Again string
 }
 
-// Distinct asks for N completions with different keys, most probable first. With a Temperature
-// above 0 they are drawn without replacement. Otherwise they are the most probable ones by the
-// softmax under the grammar. Completions that the search did not find have the error
-// [ErrFewer]. Seeds[0] is the seed of all. It excludes Scores, IgnoreEnd and Progress. An engine
-// on another machine needs a Temperature above 0 and draws with replacement.
+// Distinct asks for the N most probable completions with different keys, most probable first, by the
+// softmax under the grammar. Completions that the search did not find have the error [ErrFewer]. It
+// excludes a Temperature above 0, Scores, IgnoreEnd and Progress. An engine on another machine
+// refuses it.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.
 	// ok is false for a text that is none of the wanted. It must be safe for concurrent use.
@@ -142,16 +141,13 @@ type Completion struct {
 	Err error
 }
 
-// Branch is what a search tells of a completion.
+// Branch is what a search reports about a completion.
 type Branch struct {
 	// Logprob is the natural logarithm of the probability of all Paths completions with the
-	// same key that were found: that of drawing one of them, under the grammar and Sampling.
-	// With Temperature <= 0 it is that at temperature 1 without truncation. Of an engine on another
-	// machine it is that in the softmax of the model's logits, without the grammar.
+	// same key that were found: at temperature 1 without truncation, under the grammar.
 	Logprob float64
 	Paths   int
-	// Exact: no completion that was not found belongs among the N. Without a draw the order is
-	// that of the most probable path of each key.
+	// Exact: the N are proven best, by the most probable path of each key.
 	Exact bool
 }
 
