@@ -134,7 +134,7 @@ func (e *Engine) checkAdapter(id core.AdapterID) error {
 	return nil
 }
 
-// adapterOf implements dispatcher.
+// adapterOf returns an adapter of a worker's model, nil for 0.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
 	if id == 0 {
 		return nil, nil // the model without an adapter
@@ -153,30 +153,31 @@ type dropAdapter struct {
 	done chan error // takes one value
 }
 
-// dropAdapter frees the cached prefixes of an adapter and takes it off the context.
-func (w *worker) dropAdapter(d *dropAdapter) {
-	w.core.DropAdapter(d.id)
-	var err error
-	if w.adapter == d.id {
-		if err = w.back.SetAdapter(nil); err == nil {
-			w.adapter = 0
-		}
-	}
-	d.done <- err
+// contextAdapter is the adapter that a context applies.
+type contextAdapter struct {
+	worker *worker
+	id     core.AdapterID
 }
 
-// applyAdapter makes the context apply the adapter of the plan.
-func (w *worker) applyAdapter() error {
-	if w.plan.Adapter == w.adapter {
+// apply makes the context apply an adapter; 0: none.
+func (c *contextAdapter) apply(id core.AdapterID) error {
+	if c.id == id {
 		return nil
 	}
-	a, err := w.engine.adapterOf(w.plan.Adapter, w)
-	if err != nil {
-		return err
+	a, err := c.worker.engine.adapterOf(id, c.worker)
+	if err == nil {
+		err = c.worker.back.SetAdapter(a)
 	}
-	if err := w.back.SetAdapter(a); err != nil {
-		return err
+	if err == nil {
+		c.id = id
 	}
-	w.adapter = w.plan.Adapter
+	return err
+}
+
+// drop takes an adapter off the context.
+func (c *contextAdapter) drop(id core.AdapterID) error {
+	if c.id == id {
+		return c.apply(0)
+	}
 	return nil
 }

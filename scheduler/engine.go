@@ -19,7 +19,8 @@ import (
 // Engine generates with one model on one or more contexts. Its methods are safe for
 // concurrent use.
 type Engine struct {
-	model   *llama.Model // of the first worker; the vocabulary is the same for all
+	model   *llama.Model // of the first worker
+	vocab   *llama.Vocab // the same for all models
 	cfg     Config
 	cells   int // of the smallest context
 	workers []*worker
@@ -122,11 +123,12 @@ type workerParts struct {
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
-	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now, stopWatch: make(chan struct{}), watched: make(chan struct{})}
-	e.share.total = cfg.SharedThreads
-	vocab := e.model.Vocab()
-	for t := range llama.Token(vocab.Size()) {
-		if vocab.IsEOG(t) {
+	e := &Engine{
+		model: parts[0].model, vocab: parts[0].model.Vocab(), cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now,
+		share: threadShare{total: cfg.SharedThreads}, stopWatch: make(chan struct{}), watched: make(chan struct{}),
+	}
+	for t := range llama.Token(e.vocab.Size()) {
+		if e.vocab.IsEOG(t) {
 			e.endings = append(e.endings, t)
 		}
 	}
@@ -194,7 +196,7 @@ func (e *Engine) Close() error {
 	for _, w := range e.workers {
 		select {
 		case <-w.done:
-		case <-w.abandoned:
+		case <-w.rounds.abandoned:
 		}
 		select {
 		case <-w.done: // perhaps after all

@@ -385,16 +385,16 @@ func (f *faulty) Decode(rows []core.Row) error {
 	return f.backend.Decode(rows)
 }
 
-func (f *faulty) Copy(src, dst core.SeqID, from, to int) error {
+func (f *faulty) Apply(o core.Op) error {
 	f.mu.Lock()
 	fail := f.copy
 	f.mu.Unlock()
-	if fail != nil {
+	if o.Kind == core.OpCopy && fail != nil {
 		if err := fail(); err != nil {
 			return err
 		}
 	}
-	return f.backend.Copy(src, dst, from, to)
+	return f.backend.Apply(o)
 }
 
 // gate blocks every Decode until it is opened, and signals when one waits.

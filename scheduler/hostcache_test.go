@@ -108,11 +108,11 @@ type failingLoad struct {
 	fail atomic.Bool
 }
 
-func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
-	if f.fail.Load() {
+func (f *failingLoad) Apply(o core.Op) error {
+	if o.Kind == core.OpLoad && f.fail.Load() {
 		return errInjected
 	}
-	return f.backend.Load(b, s, from, to)
+	return f.backend.Apply(o)
 }
 
 // A failed load clears the context and its blocks. The engine continues.

@@ -36,15 +36,15 @@ type bits struct {
 	blocks map[core.BlockID]block
 }
 
-func (b *bits) Save(s core.SeqID, from, to int, id core.BlockID) error {
-	b.blocks[id] = block{from, slices.Clone(b.seqs[s][from:to])}
-	return b.backend.Save(s, from, to, id)
-}
-
-func (b *bits) Load(id core.BlockID, s core.SeqID, from, to int) error {
-	saved := b.blocks[id]
-	b.seqs[s] = append(b.seqs[s], saved.tokens[from-saved.from:to-saved.from]...)
-	return b.backend.Load(id, s, from, to)
+func (b *bits) Apply(o core.Op) error {
+	switch o.Kind {
+	case core.OpSave:
+		b.blocks[o.Block] = block{o.Pos, slices.Clone(b.seqs[o.Seq][o.Pos:o.End])}
+	case core.OpLoad:
+		saved := b.blocks[o.Block]
+		b.seqs[o.Seq] = append(b.seqs[o.Seq], saved.tokens[o.Pos-saved.from:o.End-saved.from]...)
+	}
+	return b.recorder.Apply(o)
 }
 
 func (b *bits) Logits(i int) ([]float32, error) {

@@ -23,11 +23,11 @@ type stepRecorder struct {
 	runs [][]string
 }
 
-func (r *stepRecorder) Forget() error {
+func (r *stepRecorder) Clear(zero bool) error {
 	r.mu.Lock()
 	r.runs = append(r.runs, nil)
 	r.mu.Unlock()
-	return r.backend.Forget()
+	return r.backend.Clear(zero)
 }
 
 func (r *stepRecorder) Decode(rows []core.Row) error {

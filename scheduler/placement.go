@@ -1,6 +1,30 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"agentd/scheduler/core"
+)
+
+// workload is what the engine knows of a worker when it places requests.
+type workload struct {
+	inbox []command
+	stats Stats // as of the last step
+	load  int   // tokens of its requests, see request.cost
+	// assigned are the requests that it has, latest is the adapter of the last one.
+	assigned map[*request]struct{}
+	latest   core.AdapterID
+	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
+	// worker or no cache.
+	prefixes *prefixIndex
+	health   health
+}
+
+// send adds a command to the inbox. Engine.mu is held.
+func (w *worker) send(c command) {
+	w.inbox = append(w.inbox, c)
+	w.wakeUp()
+}
 
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
@@ -55,18 +79,18 @@ func (e *Engine) assign(r *request, w *worker) {
 
 // unassign removes a request from the worker.
 func (w *worker) unassign(r *request) {
-	w.fell(r)
+	w.trees.cancel(r)
 	delete(w.requests, r.id)
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	w.load -= r.cost
 	delete(w.assigned, r)
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 }
 
 // retryElsewhere moves a failed request to another context. It returns false if there is none
 // that has not tried it.
 func (w *worker) retryElsewhere(r *request) bool {
-	w.fell(r)
+	w.trees.cancel(r)
 	id := r.id
 	to := w.engine.reassign(r, w)
 	if to == nil {
@@ -140,9 +164,9 @@ func (h *health) worked() {
 
 // recordSuccess records a decoded step.
 func (w *worker) recordSuccess() {
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	w.health.worked()
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 }
 
 // recordFailure records a failed step. It reports whether the context is down and all of its
@@ -152,9 +176,9 @@ func (w *worker) recordFailure(cause error) bool {
 	down, othersUp, pause := w.engine.contextFailed(w, lost)
 	switch {
 	case lost:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("device lost; context disabled")
+		w.log.Error().Err(cause).Msg("device lost; context disabled")
 	case down && othersUp:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing; context paused")
+		w.log.Error().Err(cause).Stringer("pause", pause).Msg("steps keep failing; context paused")
 	}
 	return lost || down && othersUp
 }
@@ -170,7 +194,7 @@ func (e *Engine) contextFailed(w *worker, lost bool) (down, othersUp bool, pause
 }
 
 func (w *worker) isLost() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
 	return w.health.lost
 }

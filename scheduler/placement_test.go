@@ -57,7 +57,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{index: i, load: load, prefixes: newPrefixIndex(64)}
+				w := &worker{index: i, workload: workload{load: load, prefixes: newPrefixIndex(64)}}
 				if tc.cached != nil {
 					w.prefixes.add(prefixBlocks(0, mine[:tc.cached[i]]))
 				}

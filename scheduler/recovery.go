@@ -30,22 +30,22 @@ func (w *worker) resync() {
 // reset moves all requests to other contexts, or fails them with ErrModel, and clears the
 // context, whose contents are unknown.
 func (w *worker) reset(cause error) {
-	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("clearing context")
+	w.log.Error().Err(cause).Msg("clearing context")
 	for _, r := range w.takeAll() {
 		if !w.retryElsewhere(r) {
 			w.failRequest(r, cause)
 		}
 	}
-	if err := w.back.Clear(); err != nil {
-		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
+	if err := w.back.Clear(true); err != nil {
+		w.log.Error().Err(err).Msg("context not cleared")
 		w.recordFailure(err)
 	}
 	w.nonFinite = false
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	if w.prefixes != nil {
 		w.prefixes.clear()
 	}
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 	w.resetCore()
 }
 
@@ -70,7 +70,7 @@ func (w *worker) startQueued() {
 	case !w.cfg.Isolate || len(waiting) == 0:
 		return
 	default:
-		if err := w.back.Forget(); err != nil {
+		if err := w.back.Clear(false); err != nil {
 			w.recordFailure(err)
 			w.reset(err)
 			return

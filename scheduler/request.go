@@ -69,7 +69,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		return r.result(e.model.Vocab()), nil
+		return r.result(e.vocab), nil
 	case <-ctx.Done():
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
@@ -78,7 +78,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 			e.endCall(h.candidates)
 		}()
 		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			if partial := r.partialResult(e.model.Vocab(), err); partial != nil {
+			if partial := r.partialResult(e.vocab, err); partial != nil {
 				return partial, nil
 			}
 		}
@@ -108,7 +108,7 @@ func (e *Engine) validate(g *generation.Request) error {
 	if err := e.checkAdapter(g.Adapter); err != nil {
 		return err
 	}
-	size := llama.Token(e.model.Vocab().Size())
+	size := llama.Token(e.vocab.Size())
 	for i, t := range g.Prompt {
 		if t < 0 || t >= size {
 			return fmt.Errorf("scheduler: token %d of the prompt is %d, the vocabulary has %d", i, t, size)
@@ -231,14 +231,6 @@ func (r *request) newCallReader() *callReader {
 		return nil
 	}
 	return &callReader{form: r.gen.Calls}
-}
-
-// minRepeat is core.Request.MinRepeat.
-func (r *request) minRepeat() int {
-	if r.gen.StopRepeats {
-		return core.MinRepeat
-	}
-	return 0
 }
 
 // restart resets the request to its state at submission.

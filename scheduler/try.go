@@ -47,8 +47,8 @@ func (e *Engine) setTrying(on bool) {
 
 // try computes in the empty context, which is empty again afterwards. rows is that of the prompt.
 func (w *worker) try() (rows int, err error) {
-	defer func() { err = cmp.Or(err, w.back.Clear()) }()
-	prompt, err := w.vocab.Tokenize(tryText, true, true)
+	defer func() { err = cmp.Or(err, w.back.Clear(true)) }()
+	prompt, err := w.engine.vocab.Tokenize(tryText, true, true)
 	if err != nil {
 		return 0, err
 	}

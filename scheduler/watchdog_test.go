@@ -129,9 +129,11 @@ func (b frozen) SampleBatch(s []*llama.Sampler, rows [][]float32, out []llama.Sa
 	b.backend.SampleBatch(s, rows, out)
 }
 
-func (b frozen) Copy(src, dst core.SeqID, from, to int) error {
-	b.hang("Copy")
-	return b.backend.Copy(src, dst, from, to)
+func (b frozen) Apply(o core.Op) error {
+	if o.Kind == core.OpCopy {
+		b.hang("Copy")
+	}
+	return b.backend.Apply(o)
 }
 
 func (b frozen) Logits(i int) ([]float32, error) { b.hang("Logits"); return b.backend.Logits(i) }

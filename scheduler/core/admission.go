@@ -189,7 +189,7 @@ func (l *lengthEstimate) add(tokens int) {
 // reserve returns the cells to reserve for a candidate that has generated tokens. The last
 // token of a candidate is chosen, never decoded.
 func (g *group) reserve(generated int) int {
-	worst := g.MaxNew - generated - 1
+	worst := g.MaxTokens - generated - 1
 	if !g.lengths.enabled || g.lengths.count < lengthMemory {
 		return worst
 	}

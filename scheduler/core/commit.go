@@ -130,11 +130,11 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		panic("core: a candidate that goes on needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
-		cand.tokens = make([]Token, 0, min(g.MaxNew, initialTokens))
+		cand.tokens = make([]Token, 0, min(g.MaxTokens, initialTokens))
 	}
 	before, forced := len(cand.tokens), choice.Forced
-	complete := choice.Verdict == Complete && len(choice.Tokens) <= g.MaxNew-before
-	for i, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxNew-before)] {
+	complete := choice.Verdict == Complete && len(choice.Tokens) <= g.MaxTokens-before
+	for i, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxTokens-before)] {
 		if len(forced) > 0 && forced[0] == i {
 			forced = forced[1:]
 			c.stats.ForcedTokens++
@@ -143,15 +143,15 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		}
 		cand.tokens = append(cand.tokens, t)
 		last := i+1+len(forced) == len(choice.Tokens) // no token behind it is sampled
-		if g.MinRepeat > 0 && (!complete || !last) {
-			if repeat = cand.repeated(g.MinRepeat); repeat > 0 {
+		if g.StopRepeats && (!complete || !last) {
+			if repeat = cand.repeated(c.cfg.MinRepeat); repeat > 0 {
 				break
 			}
 		}
 	}
 	cand.pending = len(cand.tokens) - before
 	// Only forced tokens are dropped, unless the completion repeats itself: drafts never
-	// exceed MaxNew.
+	// exceed MaxTokens.
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
 	switch {
@@ -161,7 +161,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		return generation.FinishError, 0
 	case choice.Verdict == Complete && dropped == 0:
 		return generation.FinishStop, 0
-	case len(cand.tokens) == g.MaxNew:
+	case len(cand.tokens) == g.MaxTokens:
 		return generation.FinishLength, 0
 	case choice.Verdict == Stop:
 		return generation.FinishStop, 0

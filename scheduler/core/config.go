@@ -52,6 +52,9 @@ type Config struct {
 	// MinEvict is the least number of cells to evict when only the end of a cached sequence
 	// goes. 0: MinEvict.
 	MinEvict int
+	// MinRepeat is the least length of an n-gram that ends a candidate with StopRepeats when it
+	// occurs four times in a row. 0: MinRepeat.
+	MinRepeat int
 	// EndTokens end a candidate. They are never proposed as speculative tokens.
 	EndTokens []Token
 	// HostBlock is the largest number of cells in a block of the host cache. 0: HostBlock. A

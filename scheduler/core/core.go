@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 
 	"agentd/scheduler/generation"
@@ -98,21 +99,12 @@ func New(cfg Config) (*Core, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.MaxRunning == 0 {
-		cfg.MaxRunning = cfg.MaxOutputs
-	}
-	if cfg.MinSharedPrefill == 0 {
-		cfg.MinSharedPrefill = MinSharedPrefill
-	}
-	if cfg.MinEvict == 0 {
-		cfg.MinEvict = MinEvict
-	}
-	if cfg.HostBlock == 0 {
-		cfg.HostBlock = HostBlock
-	}
-	if cfg.MinHostBlock == 0 {
-		cfg.MinHostBlock = MinHostBlock
-	}
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, cfg.MaxOutputs)
+	cfg.MinSharedPrefill = cmp.Or(cfg.MinSharedPrefill, MinSharedPrefill)
+	cfg.MinEvict = cmp.Or(cfg.MinEvict, MinEvict)
+	cfg.MinRepeat = cmp.Or(cfg.MinRepeat, MinRepeat)
+	cfg.HostBlock = cmp.Or(cfg.HostBlock, HostBlock)
+	cfg.MinHostBlock = cmp.Or(cfg.MinHostBlock, MinHostBlock)
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -142,10 +134,10 @@ func (c *Core) Submit(r Request) error {
 		return ErrDuplicate
 	case len(r.Prompt) == 0:
 		return ErrEmpty
-	case r.N < 1 || r.MaxNew < 1:
+	case r.N < 1 || r.MaxTokens < 1:
 		return ErrCount
-	case r.MaxNew > c.cfg.Cells || len(r.Prompt)+r.MaxNew > c.cfg.Cells:
-		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxNew, Limit: c.cfg.Cells}
+	case r.MaxTokens > c.cfg.Cells || len(r.Prompt)+r.MaxTokens > c.cfg.Cells:
+		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: c.cfg.Cells}
 	}
 	c.turn.arrivals++
 	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}

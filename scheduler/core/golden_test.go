@@ -81,7 +81,14 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Request{ID: RequestID(number("id", 0)), Adapter: AdapterID(number("adapter", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast"), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
+		job := Request{ID: RequestID(number("id", 0)), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
+		job.Adapter, job.N, job.MaxTokens = AdapterID(number("adapter", 0)), number("n", 1), number("max", 4)
+		if !d.HasArg("isolatelast") {
+			job.Temperature = 1
+		}
+		if least := number("repeat", 0); least > 0 {
+			job.StopRepeats, g.core.cfg.MinRepeat = true, least
+		}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
 		}

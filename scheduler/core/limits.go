@@ -67,7 +67,7 @@ const (
 	trialFirst, trialGap, trialGapMost = 8, 128, 512
 	stepRows, threadStride             = 64, 4
 
-	// MinRepeat is the usual value of Request.MinRepeat, repeatTimes how often the n-gram
+	// MinRepeat is the default of Config.MinRepeat, repeatTimes how often the n-gram
 	// occurs. maxRepeat bounds the length of the n-grams, and so the cost of a token.
 	MinRepeat, repeatTimes, maxRepeat = 8, 4, 1024
 

@@ -125,7 +125,7 @@ func (c *Core) chunkSize(s *sequence) int {
 	if n == 1 {
 		return n
 	}
-	if s.cand == promptOnly && (s.group.IsolateLast || !c.cfg.PartialCopy) {
+	if s.cand == promptOnly && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
 		n-- // see snapshot
 	}
 	if c.cfg.PartialCopy {

@@ -66,7 +66,7 @@ func (c *Core) propose(f *scheduledRows, most int) int {
 		return 0
 	}
 	// One more token is sampled behind the last draft token.
-	most = min(most, cand.draftLen, g.MaxNew-len(cand.tokens)-1)
+	most = min(most, cand.draftLen, g.MaxTokens-len(cand.tokens)-1)
 	if most <= 0 {
 		return 0
 	}

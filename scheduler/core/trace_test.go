@@ -133,6 +133,14 @@ func (w *world) cancel(id RequestID) {
 	delete(w.requests, id)
 }
 
+// least is the shortest n-gram that ends a candidate of a request; 0: any may repeat.
+func (w *world) least(j *liveRequest) int {
+	if !j.StopRepeats {
+		return 0
+	}
+	return w.core.cfg.MinRepeat
+}
+
 // takePlan plans and applies the memory operations.
 func (w *world) takePlan() {
 	w.plan = w.core.Plan()
@@ -219,7 +227,7 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 			w.t.Fatalf("request %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.MinRepeat)
+		finish := j.cands[s.Candidate].extend(next, j.MaxTokens, w.least(j))
 		for _, at := range next.Forced {
 			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
 		}
@@ -240,7 +248,7 @@ func (w *world) event(e Event) {
 	}
 	switch e.Kind {
 	case CandidateFinished:
-		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.MinRepeat)
+		want, finish := naive(j.Prompt, j.MaxTokens, j.seed+e.Candidate, w.least(j))
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
 			w.t.Fatalf("request %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
@@ -261,7 +269,7 @@ func (w *world) event(e Event) {
 func (w *world) drain() {
 	bound := 10
 	for _, j := range w.requests {
-		bound += 2 * j.N * (len(j.Prompt) + j.MaxNew + 1)
+		bound += 2 * j.N * (len(j.Prompt) + j.MaxTokens + 1)
 	}
 	for range bound {
 		w.takePlan()
@@ -292,6 +300,7 @@ func drawConfig(t *rapid.T) Config {
 		Overcommit:       rapid.Bool().Draw(t, "overcommit"),
 		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
 		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
+		MinRepeat:        rapid.IntRange(1, 3).Draw(t, "repeat"),
 		PartialCopy:      rapid.Bool().Draw(t, "partial"),
 		Check:            true,
 	}
@@ -329,7 +338,10 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
+			job := Request{ID: next}
+			job.N, job.MaxTokens = rapid.IntRange(1, 12).Draw(t, "n"), maxNew
+			job.Temperature = rapid.SampledFrom([]float32{0, 1}).Draw(t, "temperature")
+			job.StopRepeats = rapid.Bool().Draw(t, "stop repeats")
 			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it shares a prefix with an earlier prompt
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]

@@ -19,24 +19,11 @@ type SeqID int32
 // and no cached prefix.
 type AdapterID = generation.AdapterID
 
-// Request is one prompt to be completed N times.
+// Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
+// Adapter, N, MaxTokens, StopRepeats, and whether Temperature is 0.
 type Request struct {
 	ID RequestID
-	// Prompt must not change until the request has ended.
-	Prompt []Token
-	// Adapter computes the request.
-	Adapter AdapterID
-	// N is the number of candidates, at least 1.
-	N int
-	// MaxNew is the token limit of one candidate, at least 1.
-	MaxNew int
-	// MinRepeat ends a candidate that generates an n-gram of at least so many tokens four
-	// times in a row. 0: off.
-	MinRepeat int
-	// IsolateLast computes the last prompt token in a step after the rest of the prompt, as
-	// it is when the rest is cached. Kernels round differently for one row and for many, and
-	// the first token must not depend on that.
-	IsolateLast bool
+	generation.Request
 	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
 	// tokens, and its length says nothing of other completions.
 	Branch bool
@@ -44,6 +31,11 @@ type Request struct {
 	// Stats, and it starts before requests that wait.
 	Fork bool
 }
+
+// isolatesLast reports whether the last prompt token is computed in a step after the rest of the
+// prompt, as it is when the rest is cached. Kernels round differently for one row and for many, and
+// the first token of greedy decoding must not depend on that.
+func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork }
 
 // Errors of Submit.
 var (
@@ -126,7 +118,7 @@ const (
 // Choice answers one Sample.
 type Choice struct {
 	// Tokens are the next ones of the completion, at least one with Continue. Tokens beyond
-	// MaxNew are dropped.
+	// MaxTokens are dropped.
 	Tokens []Token
 	// Forced holds the indexes of the tokens that the grammar forced, in order. The candidate
 	// decodes them together with the sampled ones; its next sample is that of the last one.
