@@ -59,7 +59,7 @@ func TestDraftRowsHaveDefaultsByConfig(t *testing.T) {
 		opts Config
 		want int
 	}{
-		"none on a CPU":          {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, 0},
+		"a little on a CPU":      {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, autoDraftCPU},
 		"the configured number":  {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: 5, MaxRunning: 1}}}, 5},
 		"none with fixed tokens": {Config{FixedTokens: 8, Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, 0},
 	} {

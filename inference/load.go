@@ -271,8 +271,8 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
 	case cfg.Scheduler.DraftRows >= 0:
 		f.DraftRows = cfg.Scheduler.DraftRows
-	case !keeps && cfg.FixedTokens == 0 && gpu:
-		f.DraftRows = autoDraftGPU
+	case !keeps && cfg.FixedTokens == 0:
+		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
 	if f.ContextLength == 0 {
 		now := llama.Devices()
