@@ -31,7 +31,7 @@ const (
 	autoParallelGGML = 32
 	autoParallelGPU  = 128
 	// autoDraftCPU and autoDraftGPU are the rows that a step is filled up to with draft tokens.
-	// On a CPU one agent takes 8 to 16 % less processor time with 2 rows, see
+	// On a CPU one agent takes 9 to 16 % less processor time with 2 rows, see
 	// docs/decisions/speculation.md. On a GPU a few rows cost hardly more than one: llama.cpp's
 	// kernels for few rows take up to 8.
 	autoDraftCPU = 2

@@ -86,26 +86,26 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	defer e.calls.Done()
 	e.mu.Lock()
 	removed, ok := e.adapters[id]
-	var drops []*dropAdapter
+	var answers []chan error
 	if ok && !e.closed { // else Close frees it
 		delete(e.adapters, id)
 		for _, w := range e.workers {
-			d := &dropAdapter{id: id, done: make(chan error, 1)}
-			drops = append(drops, d)
-			w.send(command{drop: d})
+			answer := make(chan error, 1)
+			answers = append(answers, answer)
+			w.send(command{drop: id, answer: answer})
 		}
 	}
 	e.mu.Unlock()
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	case drops == nil:
+	case answers == nil:
 		return nil
 	}
 	var errs []error
-	for i, d := range drops {
+	for i, answer := range answers {
 		select {
-		case err := <-d.done:
+		case err := <-answer:
 			errs = append(errs, err)
 		case <-e.workers[i].done: // the context was closed
 		}
@@ -125,15 +125,6 @@ func (e *Engine) freeAdapters() error {
 	return errors.Join(errs...)
 }
 
-func (e *Engine) checkAdapter(id core.AdapterID) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, ok := e.adapters[id]; !ok && id != 0 {
-		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	}
-	return nil
-}
-
 // adapterOf returns an adapter of a worker's model, nil for 0.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
 	if id == 0 {
@@ -145,12 +136,6 @@ func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 		return a, nil
 	}
 	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)
-}
-
-// dropAdapter asks a worker to forget an adapter.
-type dropAdapter struct {
-	id   core.AdapterID
-	done chan error // takes one value
 }
 
 // contextAdapter is the adapter that a context applies.

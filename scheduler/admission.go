@@ -70,15 +70,15 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
 	for i := range rs {
-		h := &Handle{engine: a.engine, candidates: rs[i].N}
+		h := &Handle{engine: a.engine}
 		handles[i] = h
 		group.Go(func() error {
-			h.prepare(ctx, a, rs[i])
+			h.request, h.err = a.prepare(ctx, rs[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
-	requests := make([]*request, 0, len(handles))
+	var requests []*request
 	for _, h := range handles {
 		if h.request != nil {
 			requests = append(requests, h.request)
@@ -87,11 +87,37 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 	if err := a.engine.submit(requests); err != nil {
 		for _, h := range handles {
 			if h.request != nil {
-				h.reject(err)
+				a.engine.release(h.request)
+				h.request, h.err = nil, err
 			}
 		}
 	}
 	return handles
+}
+
+// prepare validates a request, takes its queue places and makes its samplers.
+func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*request, error) {
+	if err := a.engine.validate(&gen); err != nil {
+		return nil, err
+	}
+	if err := a.use(gen.N); err != nil {
+		return nil, err
+	}
+	err := ctx.Err()
+	if err == nil {
+		var r *request
+		if r, err = a.engine.newRequest(gen); err == nil {
+			return r, nil
+		}
+	}
+	a.engine.endCall(gen.N)
+	return nil, err
+}
+
+// release ends a request that no worker has any more.
+func (e *Engine) release(r *request) {
+	r.close()
+	e.endCall(r.gen.N)
 }
 
 // Keep returns all but n of the unused queue places.

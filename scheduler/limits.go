@@ -21,8 +21,9 @@ const (
 	// a large vocabulary takes 0.01 to 0.2 ms, a wake-up 5 us.
 	samplesPerWorker = 2
 
-	// queueFactor times MaxRunning is the default QueueLimit.
+	// queueFactor times MaxRunning is the default QueueLimit. maxQueue is more than memory holds.
 	queueFactor = 64
+	maxQueue    = 1 << 30
 
 	// maxWorkers is the limit of contexts of an engine: the bits of request.tried.
 	maxWorkers = 64

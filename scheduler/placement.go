@@ -172,8 +172,14 @@ func (w *worker) recordSuccess() {
 // recordFailure records a failed step. It reports whether the context is down and all of its
 // requests should move, which needs another context that is up.
 func (w *worker) recordFailure(cause error) bool {
-	lost := isLost(cause)
-	down, othersUp, pause := w.engine.contextFailed(w, lost)
+	lost, othersUp, e := isLost(cause), false, w.engine
+	e.mu.Lock()
+	down := w.health.failed(e.now(), lost)
+	for _, o := range e.workers {
+		othersUp = othersUp || o != w && o.health.up(e.now())
+	}
+	pause := w.health.pause
+	e.mu.Unlock()
 	switch {
 	case lost:
 		w.log.Error().Err(cause).Msg("device lost; context disabled")
@@ -181,16 +187,6 @@ func (w *worker) recordFailure(cause error) bool {
 		w.log.Error().Err(cause).Stringer("pause", pause).Msg("steps keep failing; context paused")
 	}
 	return lost || down && othersUp
-}
-
-func (e *Engine) contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	down = w.health.failed(e.now(), lost)
-	for _, o := range e.workers {
-		othersUp = othersUp || o != w && o.health.up(e.now())
-	}
-	return down, othersUp, w.health.pause
 }
 
 func (w *worker) isLost() bool {

@@ -15,36 +15,9 @@ import (
 
 // Handle is a submitted request.
 type Handle struct {
-	engine     *Engine
-	candidates int
-	request    *request // nil if it was refused
-	err        error    // the reason
-}
-
-// prepare validates a request and creates its samplers.
-func (h *Handle) prepare(ctx context.Context, a *Admission, gen generation.Request) {
-	if h.err = h.engine.validate(&gen); h.err != nil {
-		return
-	}
-	if h.err = a.use(gen.N); h.err != nil {
-		return
-	}
-	err := ctx.Err()
-	if err == nil {
-		h.request, err = h.engine.newRequest(gen)
-	}
-	if err != nil {
-		h.reject(err)
-	}
-}
-
-// reject ends a request that no worker has seen.
-func (h *Handle) reject(err error) {
-	if h.request != nil {
-		h.request.close()
-	}
-	h.request, h.err = nil, err
-	h.engine.endCall(h.candidates)
+	engine  *Engine
+	request *request // nil if it was refused
+	err     error    // the reason
 }
 
 // Wait returns the result of the request. It must be called once. Its error is one of
@@ -64,8 +37,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	r := e.follow(ctx, h.request)
 	select {
 	case <-r.done:
-		defer e.endCall(h.candidates)
-		defer r.close()
+		defer e.release(r)
 		if r.err != nil {
 			return nil, r.err
 		}
@@ -74,8 +46,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
 			<-r.done
-			r.close()
-			e.endCall(h.candidates)
+			e.release(r)
 		}()
 		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 			if partial := r.partialResult(e.vocab, err); partial != nil {
@@ -105,7 +76,7 @@ func (e *Engine) validate(g *generation.Request) error {
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
-	if err := e.checkAdapter(g.Adapter); err != nil {
+	if _, err := e.adapterOf(g.Adapter, e.workers[0]); err != nil {
 		return err
 	}
 	size := llama.Token(e.vocab.Size())
@@ -245,17 +216,10 @@ func (r *request) restart() error {
 	return r.seedSamplers(r.template)
 }
 
-// recordStart records when the prompt first got a sequence.
-func (r *request) recordStart(now time.Time) {
-	if r.times.Queue == 0 {
-		r.times.Queue = now.Sub(r.times.Submitted)
-	}
-}
-
-// recordFirstToken records when the first token was sampled.
-func (r *request) recordFirstToken(now time.Time) {
-	if r.times.FirstToken == 0 {
-		r.times.FirstToken = now.Sub(r.times.Submitted)
+// reach records when an event of times first happened.
+func (r *request) reach(event *time.Duration, now time.Time) {
+	if *event == 0 {
+		*event = now.Sub(r.times.Submitted)
 	}
 }
 

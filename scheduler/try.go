@@ -26,7 +26,7 @@ func (e *Engine) try(ctx context.Context) error {
 		done := make(chan error, 1)
 		stop := context.AfterFunc(ctx, w.back.Abort)
 		e.mu.Lock()
-		w.send(command{try: done})
+		w.send(command{answer: done})
 		e.mu.Unlock()
 		err := <-done
 		if !stop() {

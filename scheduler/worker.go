@@ -15,12 +15,13 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// command is a message from callers to a worker. One field is set, or cancel with request.
+// command is a message to a worker: to compute or cancel a request, to drop an adapter, or without
+// these to try a prompt before anything is served.
 type command struct {
 	request *request
 	cancel  bool
-	drop    *dropAdapter
-	try     chan<- error // compute before anything is served; it takes one value
+	drop    core.AdapterID
+	answer  chan<- error // of the last two; it takes one value
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -158,13 +159,13 @@ func (w *worker) round() (open bool, rows int) {
 	inbox, closed := w.engine.receive(w)
 	for _, c := range inbox {
 		switch {
-		case c.drop != nil:
-			w.core.DropAdapter(c.drop.id)
-			c.drop.done <- w.adapter.drop(c.drop.id)
-		case c.try != nil:
+		case c.drop != 0:
+			w.core.DropAdapter(c.drop)
+			c.answer <- w.adapter.drop(c.drop)
+		case c.request == nil:
 			var err error
 			rows, err = w.try()
-			c.try <- err
+			c.answer <- err
 		case c.cancel:
 			w.cancel(c.request)
 		default:
@@ -279,7 +280,8 @@ func (w *worker) apply() error {
 	}
 	planned := w.engine.now()
 	for _, id := range w.plan.Started {
-		w.requests[id].recordStart(planned)
+		r := w.requests[id]
+		r.reach(&r.times.Queue, planned)
 	}
 	if len(w.plan.Rows) == 0 {
 		return nil
@@ -302,7 +304,7 @@ func (w *worker) choose() []core.Choice {
 	now := w.engine.now()
 	for i, c := range choices {
 		t := &w.sampling.tasks[i]
-		t.request.recordFirstToken(now)
+		t.request.reach(&t.request.times.FirstToken, now)
 		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
 			t.request.gen.Progress(t.candidate, slices.Clone(c.Tokens))
 		}

@@ -36,8 +36,7 @@ type hostCache struct {
 	next        BlockID
 	order       list.List // of *hostBlock, most recently used first
 	byHash      map[PrefixHash][]*hostBlock
-	starts      []int       // distinct start positions, ascending
-	startCount  map[int]int // blocks for each start position
+	starts      []int // of the blocks, ascending
 }
 
 func newHostCache(cfg *Config) *hostCache {
@@ -46,7 +45,7 @@ func newHostCache(cfg *Config) *hostCache {
 	}
 	return &hostCache{
 		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock,
-		byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
+		byHash: map[PrefixHash][]*hostBlock{},
 	}
 }
 
@@ -133,7 +132,10 @@ func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts
 		return nil
 	}
 	hash, hashed, before := EmptyHash, 0, length
-	for _, start := range h.starts {
+	for i, start := range h.starts {
+		if i > 0 && start == h.starts[i-1] {
+			continue
+		}
 		if start > length || start >= len(target) {
 			break
 		}
@@ -176,10 +178,8 @@ func (h *hostCache) add(adapter AdapterID, path []Token, start int) *hostBlock {
 	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
-	if h.startCount[start]++; h.startCount[start] == 1 {
-		i, _ := slices.BinarySearch(h.starts, start)
-		h.starts = slices.Insert(h.starts, i, start)
-	}
+	i, _ := slices.BinarySearch(h.starts, start)
+	h.starts = slices.Insert(h.starts, i, start)
 	h.used += b.cells()
 	return b
 }
@@ -193,10 +193,7 @@ func (h *hostCache) drop(b *hostBlock) {
 	} else {
 		h.byHash[b.hash] = same
 	}
-	if h.startCount[b.start]--; h.startCount[b.start] == 0 {
-		delete(h.startCount, b.start)
-		i, _ := slices.BinarySearch(h.starts, b.start)
-		h.starts = slices.Delete(h.starts, i, i+1)
-	}
+	i, _ := slices.BinarySearch(h.starts, b.start)
+	h.starts = slices.Delete(h.starts, i, i+1)
 	h.used -= b.cells()
 }
