@@ -96,7 +96,7 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 		t.leave(b)
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
-			t.fail(b.node, &candidate{tokens: b.tokens, stop: -1, finish: generation.FinishError, err: task.err})
+			t.fail(b.node, failed(b.tokens, task.err))
 			choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
 			s.worker.nonFinite = s.worker.nonFinite || choices[i].NonFinite
 			continue
@@ -187,27 +187,27 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
 	parent.children--
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
-	end := &candidate{stop: -1}
-	done, err := s.extend(b, parent, end)
+	end := generation.Completion{StopToken: -1}
+	done, err := s.extend(b, parent, &end)
 	switch {
 	case err != nil:
-		end.finish, end.err = generation.FinishError, err
-	case end.repeated != "":
-		end.finish = generation.FinishRepeat
+		end.Finish, end.Err = generation.FinishError, err
+	case end.Repeated != "":
+		end.Finish = generation.FinishRepeat
 	case len(b.tokens) > r.gen.MaxTokens || len(b.tokens) == r.gen.MaxTokens && !done:
 		b.tokens = b.tokens[:r.gen.MaxTokens]
-		end.finish, end.stop = generation.FinishLength, -1
+		end.Finish, end.StopToken = generation.FinishLength, -1
 	case done:
-		end.finish = generation.FinishStop
+		end.Finish = generation.FinishStop
 	default:
 		n.Data = b
 		t.branches = append(t.branches, b)
 		return
 	}
 	b.close()
-	end.tokens = b.tokens
-	if end.finish == generation.FinishStop {
-		if key, ok := r.gen.Distinct.Key(s.worker.engine.vocab.Detokenize(end.tokens, true)); ok {
+	end.Tokens = b.tokens
+	if end.Finish == generation.FinishStop {
+		if key, ok := r.gen.Distinct.Key(s.worker.engine.vocab.Detokenize(end.Tokens, true)); ok {
 			n.Data = end
 			t.search.End(n, key)
 			t.found = true
@@ -219,10 +219,10 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 
 // extend appends the token of b's node and those that it forces. done: that ends the
 // completion. end gets its stop, or the call that is repeated.
-func (s *trees) extend(b, parent *branch, end *candidate) (done bool, err error) {
+func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool, err error) {
 	vocab := s.worker.engine.vocab
 	if vocab.IsEOG(b.node.Token) {
-		end.stop = b.node.Token
+		end.StopToken = b.node.Token
 		return true, nil
 	}
 	if b.sampler, err = parent.passSampler(); err != nil {
@@ -233,7 +233,7 @@ func (s *trees) extend(b, parent *branch, end *candidate) (done bool, err error)
 	}
 	b.tokens = append(b.tokens, b.node.Token)
 	if s.worker.canForce(b.tree.request) {
-		if b.tokens, end.stop, err = b.sampler.Force(b.tokens); err != nil {
+		if b.tokens, end.StopToken, err = b.sampler.Force(b.tokens); err != nil {
 			return false, err
 		}
 	}
@@ -241,11 +241,11 @@ func (s *trees) extend(b, parent *branch, end *candidate) (done bool, err error)
 		b.calls = parent.calls.clone()
 		for _, token := range b.tokens[b.first:] {
 			if call := b.calls.push(vocab.Piece(token, true)); call != "" {
-				end.repeated = describeCall(call)
+				end.Repeated = describeCall(call)
 			}
 		}
 	}
-	return end.stop >= 0, nil
+	return end.StopToken >= 0, nil
 }
 
 // passSampler returns a sampler after b's tokens: b's own for the last child, else a copy. Without
@@ -284,7 +284,7 @@ func (t *tree) leave(b *branch) {
 }
 
 // fail ends a node without an outcome.
-func (t *tree) fail(n *search.Node, end *candidate) {
+func (t *tree) fail(n *search.Node, end generation.Completion) {
 	n.Data = end
 	t.search.Fail(n)
 }
@@ -301,9 +301,9 @@ func (s *trees) event(e *core.Event) bool {
 	case e.Kind == core.RequestFinished:
 		s.forget(t, e.Request)
 	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
-		end := &candidate{tokens: b.tokens, stop: -1, finish: e.Finish}
+		end := generation.Completion{Tokens: b.tokens, StopToken: -1, Finish: e.Finish}
 		if e.Repeated > 0 {
-			end.repeated = s.worker.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+			end.Repeated = s.worker.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
 		}
 		t.leave(b)
 		b.close()
@@ -356,9 +356,9 @@ func (s *trees) commit() (ended int) {
 // outcomes returns the completions of a tree, most probable first.
 func (t *tree) outcomes(exact bool) (list []candidate) {
 	for _, o := range t.search.Outcomes() {
-		c := *o.Node.Data.(*candidate)
-		c.branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
-		list = append(list, c)
+		c := o.Node.Data.(generation.Completion)
+		c.Branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
+		list = append(list, candidate{Completion: c})
 	}
 	return list
 }
@@ -368,9 +368,9 @@ func (s *trees) collect(t *tree) (ended int) {
 	r := t.request
 	outcomes := t.outcomes(t.search.Exact())
 	i := copy(r.candidates, outcomes)
-	failed := t.search.Failed()
-	for _, n := range failed[:min(len(failed), r.gen.N-i)] {
-		r.candidates[i] = *n.Data.(*candidate)
+	others := t.search.Failed()
+	for _, n := range others[:min(len(others), r.gen.N-i)] {
+		r.candidates[i].Completion = n.Data.(generation.Completion)
 		i++
 	}
 	reason := fmt.Sprintf("the model can give no more than %d", len(outcomes))
@@ -381,7 +381,7 @@ func (s *trees) collect(t *tree) (ended int) {
 		reason = fmt.Sprintf("%d were found, and any other has a probability of at most %.1g", len(outcomes), p)
 	}
 	for ; i < r.gen.N; i++ {
-		r.candidates[i] = candidate{stop: -1, finish: generation.FinishError, err: fmt.Errorf("%w: %s", generation.ErrFewer, reason)}
+		r.candidates[i].Completion = failed(nil, fmt.Errorf("%w: %s", generation.ErrFewer, reason))
 	}
 	s.found += uint64(len(outcomes))
 	s.worker.finish(r, nil)

@@ -121,18 +121,16 @@ type request struct {
 	template    *llama.Sampler // an unused sampler for restarts, if there are several workers, and for the branches of a tree
 }
 
-// candidate is the outcome of one completion so far.
+// candidate is a completion so far, without the texts. Its StopToken is -1 if no token ended it. Scores
+// has those of dropped tokens too.
 type candidate struct {
-	tokens []core.Token
-	stop   llama.Token // -1: none
-	finish generation.Finish
-	err    error
-	scores []generation.Score // of all chosen tokens, with generation.Params.Scores
+	generation.Completion
+	calls *callReader // nil: repeated calls are not checked
+}
 
-	branch *generation.Branch // see generation.Completion
-
-	calls    *callReader // nil: repeated calls are not checked
-	repeated string      // see generation.Completion
+// failed is the completion of a candidate that failed.
+func failed(tokens []core.Token, err error) generation.Completion {
+	return generation.Completion{Tokens: tokens, StopToken: -1, Finish: generation.FinishError, Err: err}
 }
 
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
@@ -180,7 +178,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 func (r *request) seedSamplers(from *llama.Sampler) error {
 	r.mu.Lock()
 	for i := range r.candidates {
-		r.candidates[i] = candidate{stop: -1, calls: r.newCallReader()}
+		r.candidates[i] = candidate{Completion: generation.Completion{StopToken: -1}, calls: r.newCallReader()}
 	}
 	r.ended, r.found = nil, nil
 	r.mu.Unlock()
@@ -275,14 +273,16 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	return result
 }
 
+// completion returns the completion with its texts.
 func (c *candidate) completion(v *llama.Vocab) generation.Completion {
-	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Branch: c.branch, Repeated: c.repeated, Err: c.err}
-	scored := len(c.tokens)
-	if c.stop >= 0 {
-		done.Stop, done.StopToken = string(v.Piece(c.stop, true)), c.stop
+	done := c.Completion
+	done.Text, done.StopToken = v.Detokenize(c.Tokens, true), 0
+	scored := len(c.Tokens)
+	if c.StopToken >= 0 {
+		done.Stop, done.StopToken = string(v.Piece(c.StopToken, true)), c.StopToken
 		scored++
 	}
-	done.Scores = c.scores[:min(scored, len(c.scores))] // dropped tokens have scores, too
+	done.Scores = c.Scores[:min(scored, len(c.Scores))]
 	return done
 }
 

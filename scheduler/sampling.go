@@ -136,14 +136,14 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 			token, err = t.request.samplers[t.candidate].Sample(row)
 		}
 		if err != nil {
-			cand.err = err
+			cand.Err = err
 			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 			break
 		}
 		t.addScore(token, false)
 		switch {
 		case w.engine.vocab.IsEOG(token):
-			cand.stop = token
+			cand.StopToken = token
 			choice.Verdict = core.Stop
 		case w.appendToken(t, token):
 			choice.Verdict = core.Repeat
@@ -163,7 +163,7 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	cand := &t.request.candidates[t.candidate]
 	tokens, end, err := t.request.samplers[t.candidate].Force(buffer[:0])
 	if err != nil {
-		cand.err, choice.Verdict = err, core.Fail
+		cand.Err, choice.Verdict = err, core.Fail
 		return
 	}
 	for _, token := range tokens {
@@ -176,7 +176,7 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	}
 	if end >= 0 {
 		t.addScore(end, true)
-		cand.stop = end // finishCandidate drops it if tokens are cut
+		cand.StopToken = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
 }
@@ -190,9 +190,9 @@ func (w *worker) appendToken(t *sampleTask, token llama.Token) (repeats bool) {
 		return false
 	}
 	if call := cand.calls.push(w.engine.vocab.Piece(token, true)); call != "" {
-		cand.repeated = describeCall(call)
+		cand.Repeated = describeCall(call)
 	}
-	return cand.repeated != ""
+	return cand.Repeated != ""
 }
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
@@ -210,5 +210,5 @@ func (t *sampleTask) addScore(token llama.Token, forced bool) {
 		score.Logprob, score.Masked = sampled.Model, sampled.Drawn
 	}
 	cand := &t.request.candidates[t.candidate]
-	cand.scores = append(cand.scores, score)
+	cand.Scores = append(cand.Scores, score)
 }

@@ -363,16 +363,16 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 // finishCandidate stores the outcome of a candidate.
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
-	c.tokens, c.finish = e.Tokens, e.Finish
+	c.Tokens, c.Finish = e.Tokens, e.Finish
 	switch {
 	case e.Finish != generation.FinishRepeat:
-		c.repeated = "" // the core dropped the token that repeats
+		c.Repeated = "" // the core dropped the token that repeats
 	case e.Repeated > 0:
-		c.repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+		c.Repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
 	}
-	w.nonFinite = w.nonFinite || errors.Is(c.err, llama.ErrCompute)
-	if c.finish != generation.FinishStop {
-		c.stop = -1 // a forced end after the token limit
+	w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
+	if c.Finish != generation.FinishStop {
+		c.StopToken = -1 // a forced end after the token limit
 	}
 	r.recordEnd(e.Candidate, e.Cached, w.engine.now())
 }
@@ -383,8 +383,8 @@ func (w *worker) failRequest(r *request, cause error) {
 	w.counters.failures++
 	w.nonFinite = true
 	for i := range r.candidates {
-		if c := &r.candidates[i]; c.finish == "" {
-			c.tokens, c.stop, c.finish, c.err = nil, -1, generation.FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
+		if c := &r.candidates[i]; c.Finish == "" {
+			c.Completion = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
 		}
 	}
 	w.finish(r, nil)
