@@ -22,7 +22,6 @@ type trees struct {
 	branches map[core.RequestID]*branch // those in the core
 	changed  []*tree                    // in this step
 	children []search.Child             // scratch of expand
-	added    []*search.Node             // scratch of selectBranches
 	found    uint64                     // completions of all searches that have ended
 }
 
@@ -40,14 +39,13 @@ type tree struct {
 
 // branch is a node of a tree that is computed, or has been.
 type branch struct {
-	tree     *tree
-	node     *search.Node
-	id       core.RequestID // 0: not in the core
-	tokens   []core.Token   // of the completion so far
-	first    int            // index of the node's own tokens
-	sampler  *llama.Sampler // nil: closed, or a child's
-	children int            // that selectBranches is about to make
-	calls    *callReader    // nil: repeated calls are not checked
+	tree    *tree
+	node    *search.Node
+	id      core.RequestID // 0: not in the core
+	tokens  []core.Token   // of the completion so far
+	first   int            // index of the node's own tokens
+	sampler *llama.Sampler // nil: closed
+	calls   *callReader    // nil: repeated calls are not checked
 }
 
 // extraShare is the share of its expansions that a search may add to find better completions than
@@ -151,22 +149,9 @@ func (s *trees) continueBranch(b *branch) core.Choice {
 // selectBranches makes branches of the nodes that the search wants next, until none of them ends at
 // once, and drops the others.
 func (s *trees) selectBranches(t *tree) {
-	var live []*search.Node
-	for {
+	live := t.search.Select()
+	for s.makeBranches(t, live) {
 		live = t.search.Select()
-		s.added = s.added[:0]
-		for _, n := range live {
-			if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
-				s.added = append(s.added, n)
-				n.Parent.Data.(*branch).children++
-			}
-		}
-		if len(s.added) == 0 {
-			break
-		}
-		for _, n := range s.added {
-			s.makeBranch(t, n)
-		}
 	}
 	for _, b := range slices.Clone(t.branches) {
 		if slices.Contains(live, b.node) {
@@ -181,11 +166,21 @@ func (s *trees) selectBranches(t *tree) {
 	t.ended = len(live) == 0
 }
 
+// makeBranches makes branches of the nodes that have none. It returns false if all have one.
+func (s *trees) makeBranches(t *tree, nodes []*search.Node) (made bool) {
+	for _, n := range nodes {
+		if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
+			s.makeBranch(t, n)
+			made = true
+		}
+	}
+	return made
+}
+
 // makeBranch makes a branch of a node, with the tokens that the grammar forces after it. The node
 // may end there.
 func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
-	parent.children--
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
 	end := generation.Completion{StopToken: -1}
 	done, err := s.extend(b, parent, &end)
@@ -225,7 +220,7 @@ func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool
 		end.StopToken = b.node.Token
 		return true, nil
 	}
-	if b.sampler, err = parent.passSampler(); err != nil {
+	if b.sampler, err = parent.copySampler(); err != nil {
 		return false, err
 	}
 	if err := b.sampler.Accept(b.node.Token); err != nil {
@@ -248,16 +243,10 @@ func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool
 	return end.StopToken >= 0, nil
 }
 
-// passSampler returns a sampler after b's tokens: b's own for the last child, else a copy. Without
-// one it is made again.
-func (b *branch) passSampler() (*llama.Sampler, error) {
-	switch {
-	case b.sampler != nil && b.children > 0:
+// copySampler returns a sampler after b's tokens. It is made again once b's own is closed.
+func (b *branch) copySampler() (*llama.Sampler, error) {
+	if b.sampler != nil {
 		return b.sampler.Clone()
-	case b.sampler != nil:
-		s := b.sampler
-		b.sampler = nil
-		return s, nil
 	}
 	s, err := b.tree.request.template.Clone()
 	if err != nil {

@@ -231,7 +231,7 @@ func (e *Engine) submit(requests []*request) error {
 	return nil
 }
 
-// cancel tells the worker of a request that its caller has left.
+// cancel informs the worker of a request that its caller has left.
 func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

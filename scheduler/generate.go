@@ -35,7 +35,7 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 	all.Wait()
 }
 
-// public makes errors of package llama those of package generation, which callers without cgo
+// public turns errors of package llama into those of package generation, which callers without cgo
 // can recognize.
 func public(err error) error {
 	switch {

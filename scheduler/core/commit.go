@@ -142,7 +142,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 			cand.sampled = [repeatTimes]int(append(cand.sampled[1:], len(cand.tokens)+1))
 		}
 		cand.tokens = append(cand.tokens, t)
-		last := i+1+len(forced) == len(choice.Tokens) // no token behind it is sampled
+		last := i+1+len(forced) == len(choice.Tokens) // no token after it is sampled
 		if g.StopRepeats && (!complete || !last) {
 			if repeat = cand.repeated(c.cfg.MinRepeat); repeat > 0 {
 				break

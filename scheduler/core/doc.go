@@ -21,7 +21,7 @@
 //     (prefill.go).
 //  4. The logits of the last prompt token are sampled once for each candidate, then the
 //     sequence is forked. Candidates beyond the first wave wait with their first token.
-//  5. Each candidate decodes one row per step until it stops (commit.go). Forced tokens behind
+//  5. Each candidate decodes one row per step until it stops (commit.go). Forced tokens after
 //     its last one take rows of the same step, and so do speculative tokens when few
 //     candidates decode (speculation.go). All rows of a step have the same adapter of the
 //     weights; adapters take turns (adapters.go).

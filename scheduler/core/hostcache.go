@@ -125,7 +125,7 @@ func (c *Core) dropBlock(b *hostBlock) {
 	c.addOp(Op{Kind: OpDrop, Block: b.id})
 }
 
-// extend returns the parts of the adapter's blocks that continue target behind its first length tokens
+// extend returns the parts of the adapter's blocks that continue target after its first length tokens
 // without a gap. It returns nil if they are too short to be worth loading.
 func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts []hostPart) {
 	if h == nil {
@@ -146,7 +146,7 @@ func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts
 			if b.start != start || b.adapter != adapter || len(b.path) <= best.to {
 				continue
 			}
-			// The tokens behind start are compared first: they are few and differ most.
+			// The tokens after start are compared first: they are few and differ most.
 			to := start + commonPrefixLen(b.path[start:], target[start:])
 			if to > best.to && slices.Equal(b.path[:start], target[:start]) {
 				best.block, best.to = b, to

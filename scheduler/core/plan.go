@@ -147,5 +147,5 @@ type scheduledRows struct {
 	samples int
 	// firstSample is the index of the first sample in the plan.
 	firstSample int
-	drafts      []Token // speculative tokens behind tokens
+	drafts      []Token // speculative tokens after tokens
 }

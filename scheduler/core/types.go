@@ -111,7 +111,7 @@ const (
 	Continue Verdict = iota
 	Complete         // ended: nothing may follow the tokens
 	Stop             // ended by an end-of-generation token, which is not among the tokens
-	Fail             // ended: sampling failed behind the tokens
+	Fail             // ended: sampling failed after the tokens
 	Repeat           // ended: with the tokens it repeats itself
 )
 

@@ -55,7 +55,7 @@ type Params struct {
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
 	// Session names the run that the request belongs to. Requests with the same session
-	// share a prefix more likely than others. "" is unknown.
+	// share a prefix more likely than others. "": not known.
 	Session string
 	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
 	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
@@ -129,7 +129,7 @@ type Completion struct {
 	StopToken Token
 	// Scores has one element for each of Tokens and then one for StopToken, if Params.Scores
 	// asked for them. With OnlyLogprobs their other fields are not known: an engine on
-	// another machine does not tell them.
+	// another machine does not report them.
 	Scores       []Score
 	OnlyLogprobs bool
 	Finish       Finish

@@ -168,8 +168,8 @@ func (t *Tree) Select() []*Node {
 	return t.live
 }
 
-// places returns how many branches that are no better than n the beam has places for: outcomes that
-// are better take places too.
+// places returns how many places the beam has for n and worse branches: better outcomes take places
+// too.
 func (t *Tree) places(n *Node) int {
 	ended := 0
 	for ended < len(t.outcomes) && t.outcomes[ended].best >= n.Logprob {
