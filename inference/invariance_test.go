@@ -113,3 +113,21 @@ func TestReproducibleAnswersHaveTheSameBytesUnderLoad(t *testing.T) {
 		}
 	}
 }
+
+func TestReproducibleIsolatesWithOtherAttention(t *testing.T) {
+	defer llama.SetSharedAttention(true)
+	s := openDefault(t, Config{CPUAttention: GGML, Reproducible: true, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	if f := s.Info(); !f.Isolates || f.Contexts != 1 || !strings.Contains(f.SameBytes(), "each input alone: llama.cpp's own attention") {
+		t.Errorf("%+v: %s", f, f.SameBytes())
+	}
+	inputs := conversations(t, s)[:12]
+	want := inTurn(t, s, inputs)
+	for i, got := range together(t, s, inputs) {
+		if text(got) != text(want[i]) {
+			t.Errorf("decision %d: %s alone, %s under load", i, text(want[i]), text(got))
+		}
+	}
+	if cached := s.engine.(embedded).Stats().CachedTokens; cached > 0 {
+		t.Errorf("%d tokens came from the cache", cached)
+	}
+}
