@@ -107,7 +107,8 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 	}
 	if in.distinct && !in.greedy {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
-			"distinct candidates are the most probable ones, and draws among them were removed; set inference_mode to true, or leave candidates out", "candidates", candidatesDistinct))
+			"distinct candidates are the most probable ones, and draws among them were removed; "+
+				"set inference_mode to true, or leave candidates out", "candidates", candidatesDistinct))
 	}
 	if in.distinct && !asked {
 		in.returns.logprobs = false // they have none

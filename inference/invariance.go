@@ -12,7 +12,9 @@ import (
 // invariantTypes are the types of weights whose products on a CPU do not depend on the batch.
 // ggml's products of experts are invariant with the types of invariantExperts too.
 var (
-	invariantTypes   = []string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "q4_K", "q5_K", "q6_K"}
+	invariantTypes = []string{
+		"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "q4_K", "q5_K", "q6_K",
+	}
 	invariantExperts = append([]string{"mxfp4", "q2_K", "q3_K"}, invariantTypes...)
 )
 
@@ -35,7 +37,8 @@ func variance(gpu bool, attention string, info llama.ModelInfo) string {
 	var others []string
 	for _, t := range slices.Sorted(maps.Keys(info.TensorTypes)) {
 		experts := info.ExpertTypes[t]
-		if experts > 0 && !slices.Contains(invariantExperts, t) || info.TensorTypes[t] > experts && !slices.Contains(invariantTypes, t) {
+		matrices := info.TensorTypes[t] - experts
+		if experts > 0 && !slices.Contains(invariantExperts, t) || matrices > 0 && !slices.Contains(invariantTypes, t) {
 			others = append(others, t)
 		}
 	}
@@ -53,7 +56,8 @@ func (s *Service) chooseIsolation(cfg *Config, gpu bool) error {
 		return nil
 	}
 	if cfg.CacheRAM > 0 {
-		return fmt.Errorf("Config.CacheRAM %d has nothing to keep: Config.Reproducible computes each input from its first token, since %s; remove one of the two", cfg.CacheRAM, s.info.Variance)
+		return fmt.Errorf("Config.CacheRAM %d has nothing to keep: Config.Reproducible computes each input from its first token, "+
+			"since %s; remove one of the two", cfg.CacheRAM, s.info.Variance)
 	}
 	s.info.Isolates, cfg.Scheduler.Isolate = true, true
 	if cfg.Threads == 0 {

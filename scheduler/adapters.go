@@ -34,12 +34,12 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	defer e.calls.Done()
 	loaded := adapter{}
 	for _, w := range e.workers {
-		if loaded[w.model] != nil {
+		if loaded[w.Model] != nil {
 			continue
 		}
-		a, err := w.model.NewAdapter(path)
+		a, err := w.Model.NewAdapter(path)
 		if err == nil {
-			loaded[w.model] = a
+			loaded[w.Model] = a
 			err = w.tryAdapter(a)
 		}
 		if err != nil {
@@ -58,9 +58,9 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 
 // tryAdapter computes with an adapter in a small engine of its own, beside the worker.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
-	options := append(slices.Clone(w.options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
+	options := append(slices.Clone(w.Options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
 		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))
-	e, err := open(context.Background(), []Context{{Model: w.model, Options: options, Device: w.device}}, a, Config{OnStuck: w.cfg.OnStuck}, w.log)
+	e, err := open(context.Background(), []Context{{Model: w.Model, Options: options, Device: w.Device}}, a, Config{OnStuck: w.cfg.OnStuck}, w.log)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a := e.adapters[id][w.model]; a != nil {
+	if a := e.adapters[id][w.Model]; a != nil {
 		return a, nil
 	}
 	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)

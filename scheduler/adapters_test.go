@@ -177,11 +177,11 @@ func TestAdaptersComeAndGoUnderLoad(t *testing.T) {
 
 func TestAdapterWithoutContextToTryItIsRefused(t *testing.T) {
 	e := newTestEngine(t, setup{})
-	e.workers[0].options = []llama.ContextOption{llama.SetKVType("none")} // no context can be made
+	e.workers[0].Options = []llama.ContextOption{llama.SetKVType("none")} // no context can be made
 	if _, err := e.AddAdapter(adapterFile(t, 1)); !errors.Is(err, ErrContext) {
 		t.Errorf("got %v", err)
 	}
-	e.workers[0].options = nil
+	e.workers[0].Options = nil
 	if _, err := e.AddAdapter(adapterFile(t, 1)); err != nil {
 		t.Error(err)
 	}

@@ -55,7 +55,8 @@ const extraShare = 0.05
 // start begins the search of a request.
 func (s *trees) start(r *request) error {
 	g := &r.gen
-	t := &tree{request: r, search: search.New(search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare})}
+	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
+	t := &tree{request: r, search: search.New(limits)}
 	r.tree = t
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id, calls: r.newCallReader()}
 	root.node.Data = root

@@ -51,7 +51,8 @@ type Config struct {
 }
 
 // complete sets the defaults and checks the other values against a context.
-func (c *Config) complete(batch, sequences, outputs, procs int) error {
+func (c *Config) complete(of *llama.Context, procs int) error {
+	batch, sequences, outputs := of.BatchSize(), of.MaxSequences(), of.MaxOutputs()
 	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
 	if c.HostCells > 0 {
 		sequences-- // saving and loading need one
@@ -76,7 +77,8 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	case c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells:
 		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells))
 	case c.HostCells > 0 && (sequences < 1 || c.NoPrefixCache):
-		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with Isolate or NoPrefixCache", c.HostCells))
+		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: "+
+			"not with Isolate or NoPrefixCache", c.HostCells))
 	}
 	if c.SharedThreads > 0 && c.Threads > 0 {
 		errs = append(errs, fmt.Errorf("scheduler: SharedThreads is %d, must be 0 with Threads", c.SharedThreads))

@@ -64,8 +64,8 @@ type Context struct {
 
 // New creates the contexts, starts an engine over them and computes a short prompt in each. The
 // configuration applies to each context, except QueueLimit, which applies to all together.
-// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New computes. New does not return while
-// a step hangs, which Config.OnStuck reports.
+// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New
+// computes. New does not return while a step hangs, which Config.OnStuck reports.
 func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	return open(ctx, contexts, nil, cfg, log)
 }
@@ -88,14 +88,13 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 		if err != nil {
 			return fail(fmt.Errorf("%w: %w", ErrContext, err))
 		}
-		part := workerParts{model: c.Model, context: made, back: newContextBackend(made), device: c.Device, options: c.Options}
-		parts = append(parts, part)
+		parts = append(parts, workerParts{c, made, newContextBackend(made)})
 		if adapter != nil {
 			if err := made.SetAdapter(adapter); err != nil {
 				return fail(err)
 			}
 		}
-		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
+		if err := cfg.complete(made, runtime.GOMAXPROCS(0)); err != nil {
 			return fail(err)
 		}
 	}
@@ -115,17 +114,16 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 
 // workerParts are the parts that a worker is made of.
 type workerParts struct {
-	model   *llama.Model
+	Context
 	context *llama.Context
 	back    backend
-	device  string
-	options []llama.ContextOption
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{
-		model: parts[0].model, vocab: parts[0].model.Vocab(), cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now,
-		share: threadShare{total: cfg.SharedThreads}, stopWatch: make(chan struct{}), watched: make(chan struct{}),
+		model: parts[0].Model, vocab: parts[0].Model.Vocab(), cfg: cfg, cells: parts[0].context.Size(),
+		log: log, now: time.Now, share: threadShare{total: cfg.SharedThreads},
+		stopWatch: make(chan struct{}), watched: make(chan struct{}),
 	}
 	for t := range llama.Token(e.vocab.Size()) {
 		if e.vocab.IsEOG(t) {
@@ -153,14 +151,14 @@ func placed(parts []workerParts) (all []llama.Placement) {
 			if i < 0 {
 				i, all = len(all), append(all, llama.Placement{Device: use.Device})
 			}
-			if !seen[p.model] {
+			if !seen[p.Model] {
 				all[i].Layers += use.Layers
 				all[i].Weights += use.Weights
 			}
 			all[i].Memory += use.Memory
 			all[i].Compute += use.Compute
 		}
-		seen[p.model] = true
+		seen[p.Model] = true
 	}
 	return all
 }

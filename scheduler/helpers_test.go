@@ -204,7 +204,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
+		if err := s.cfg.complete(c, 2); err != nil {
 			t.Fatal(err)
 		}
 		var back backend = newContextBackend(c)
@@ -214,7 +214,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if s.wrapEach != nil {
 			back = s.wrapEach(i, back)
 		}
-		parts = append(parts, workerParts{model: m, context: c, back: back, device: fmt.Sprint("device ", i)})
+		parts = append(parts, workerParts{Context{Model: m, Device: fmt.Sprint("device ", i)}, c, back})
 	}
 	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {

@@ -63,7 +63,7 @@ func (e *Engine) Contexts() []ContextStats {
 	defer e.mu.Unlock()
 	list := make([]ContextStats, len(e.workers))
 	for i, w := range e.workers {
-		list[i] = ContextStats{Stats: w.stats, Device: w.device, Up: w.health.up(e.now())}
+		list[i] = ContextStats{Stats: w.stats, Device: w.Device, Up: w.health.up(e.now())}
 		list[i].setUsage()
 	}
 	return list

@@ -36,7 +36,7 @@ func startThreads(w *worker) *threads {
 	}
 	if n := max(t.back.SamplerThreads(), t.share.total); n > 1 { // else none waits for another one
 		t.policy = core.NewThreads(n, w.cfg.Threads == 0)
-		t.use(t.back.SamplerThreads())
+		t.use(max(1, t.back.SamplerThreads()))
 	}
 	return t
 }

@@ -185,8 +185,8 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	log := w.log
 	hang, what := &generation.StuckError{Contexts: []int{w.index}}, "a step does not end: a thread or the device hangs, and requests on this context wait"
 	if trying {
-		log = e.log.With().Str("device", w.device).Logger()
-		hang, what = &generation.StuckError{Loading: w.device}, "the first step of weights that are being loaded does not end: a thread or the device hangs"
+		log = e.log.With().Str("device", w.Device).Logger()
+		hang, what = &generation.StuckError{Loading: w.Device}, "the first step of weights that are being loaded does not end: a thread or the device hangs"
 	}
 	switch now {
 	case onTime:

@@ -66,17 +66,19 @@ type counters struct {
 
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
 	w := &worker{
-		engine: e, cfg: e.cfg, log: e.log.With().Str("device", p.device).Int("context", index).Logger(), index: index, workerParts: p,
-		requests: map[core.RequestID]*request{}, workload: workload{assigned: map[*request]struct{}{}},
-		wake: make(chan struct{}, 1), done: make(chan struct{}), rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
+		engine: e, cfg: e.cfg, index: index, workerParts: p,
+		log:  e.log.With().Str("device", p.Device).Int("context", index).Logger(),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		workload: workload{assigned: map[*request]struct{}{}}, requests: map[core.RequestID]*request{},
+		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
 	w.adapter = contextAdapter{worker: w}
 	w.sampling = sampling{worker: w}
 	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
-	info, memory := p.model.Info(), p.context.Memory()
+	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
-		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info), Overcommit: true,
-		EndTokens: e.endings, PartialCopy: memory.CanRemovePartial(), Check: checkInvariants,
+		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info),
+		Overcommit: true, EndTokens: e.endings, PartialCopy: memory.CanRemovePartial(), Check: checkInvariants,
 	}
 	if w.cfg.HostCells > 0 {
 		if !memory.CanSave() {

@@ -117,7 +117,8 @@ func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
 	}
 	c.admissionPaused = false
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Repeated: repeat, Cached: g.cached,
+		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
+		Repeated: repeat, Cached: g.cached,
 	})
 	return false
 }
