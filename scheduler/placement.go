@@ -31,25 +31,19 @@ func (w *worker) send(c command) {
 // a prefix stay together until another context would be sooner even though it computes the
 // prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
 // context is left. Engine.mu is held.
-func (e *Engine) place(r *request) *worker {
-	var best *worker
-	least := 0
-	now := e.now()
-	for pass := range 2 { // the second pass includes failing contexts
-		for _, w := range e.workers {
-			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
-				continue
-			}
-			left := w.load + w.cost(r)
-			if w.latest != r.gen.Adapter {
-				left += w.load
-			}
-			if best == nil || left < least {
-				best, least = w, left
-			}
+func (e *Engine) place(r *request) (best *worker) {
+	least, bestUp, now := 0, false, e.now()
+	for _, w := range e.workers {
+		if w.health.lost || r.tried&(1<<w.index) != 0 {
+			continue
 		}
-		if best != nil {
-			break
+		left := w.load + w.cost(r)
+		if w.latest != r.gen.Adapter {
+			left += w.load
+		}
+		up := w.health.up(now) // a failing context comes last
+		if best == nil || up && !bestUp || up == bestUp && left < least {
+			best, least, bestUp = w, left, up
 		}
 	}
 	return best
