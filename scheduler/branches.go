@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"agentd/llama"
@@ -31,10 +32,8 @@ type tree struct {
 	search   *search.Tree
 	branches []*branch // live
 	expanded []*branch // in this step; their samplers are still open
-	ids      []core.RequestID
 	dropped  []core.RequestID // to cancel after the step
 	found    bool             // outcomes that the request has not recorded
-	ended    bool
 }
 
 // branch is a node of a tree that is computed, or has been.
@@ -72,7 +71,6 @@ func (s *trees) start(r *request) error {
 func (s *trees) submit(b *branch, fork bool) error {
 	r := b.tree.request
 	s.branches[b.id], s.worker.requests[b.id] = b, r
-	b.tree.ids = append(b.tree.ids, b.id)
 	part := core.Request{ID: b.id, Request: r.gen, Branch: true, Fork: fork}
 	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
 	return s.worker.core.Submit(part)
@@ -148,8 +146,8 @@ func (s *trees) continueBranch(b *branch) core.Choice {
 }
 
 // selectBranches makes branches of the nodes that the search wants next, until none of them ends at
-// once, and drops the others.
-func (s *trees) selectBranches(t *tree) {
+// once, and drops the others. It returns false if the search has ended.
+func (s *trees) selectBranches(t *tree) bool {
 	live := t.search.Select()
 	for s.makeBranches(t, live) {
 		live = t.search.Select()
@@ -164,7 +162,7 @@ func (s *trees) selectBranches(t *tree) {
 			t.dropped = append(t.dropped, b.id)
 		}
 	}
-	t.ended = len(live) == 0
+	return len(live) > 0
 }
 
 // makeBranches makes branches of the nodes that have none. It returns false if all have one.
@@ -309,7 +307,6 @@ func (s *trees) forget(t *tree, id core.RequestID) {
 	if id != t.request.id { // under which the caller cancels all
 		delete(s.worker.requests, id)
 	}
-	t.ids = slices.DeleteFunc(t.ids, func(o core.RequestID) bool { return o == id })
 }
 
 // commit submits the new branches of the step's trees, cancels those that were dropped, and ends
@@ -319,7 +316,7 @@ func (s *trees) commit() (ended int) {
 		if t.request.tree != t {
 			continue // the request has failed
 		}
-		s.selectBranches(t) // a branch may have ended by a repetition
+		goesOn := s.selectBranches(t) // a branch may have ended by a repetition
 		for _, id := range t.dropped {
 			s.worker.core.Cancel(id)
 			s.forget(t, id)
@@ -331,9 +328,10 @@ func (s *trees) commit() (ended int) {
 				_ = s.submit(b, true) // the request was valid, and its prompt and limit have the same sum
 			}
 		}
-		if t.ended {
+		switch {
+		case !goesOn:
 			ended += s.collect(t)
-		} else if t.found {
+		case t.found:
 			t.request.recordFound(t.outcomes(false), s.worker.engine.now())
 			t.found = false
 		}
@@ -385,9 +383,11 @@ func (s *trees) cancel(r *request) {
 		return
 	}
 	r.tree = nil
-	for _, id := range slices.Clone(t.ids) {
-		s.worker.core.Cancel(id)
-		s.forget(t, id)
+	for _, id := range slices.Sorted(maps.Keys(s.branches)) {
+		if s.branches[id].tree == t {
+			s.worker.core.Cancel(id)
+			s.forget(t, id)
+		}
 	}
 	for _, b := range slices.Concat(t.branches, t.expanded) {
 		b.close()
