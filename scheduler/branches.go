@@ -30,8 +30,8 @@ type trees struct {
 type tree struct {
 	request  *request
 	search   *search.Tree
-	branches []*branch // live
-	expanded []*branch // in this step; their samplers are still open
+	branches []*branch        // live
+	expanded []*branch        // in this step; their samplers are still open
 	dropped  []core.RequestID // to cancel after the step
 	found    bool             // outcomes that the request has not recorded
 }
