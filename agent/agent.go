@@ -74,9 +74,6 @@ type Config struct {
 	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
 	// message. "": they can.
 	NoDistinct string
-	// NoMostProbable is the reason why distinct candidates can't be the most probable ones, as
-	// inference_mode asks for, a clause for a message. "": they can.
-	NoMostProbable string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
 

@@ -100,7 +100,7 @@ func canonicalJSON(raw protocol.Raw) []byte {
 	return v
 }
 
-// appendBranch appends what a search tells of a candidate to the object of its generation.
+// appendBranch appends what a search reports about a candidate to the object of its generation.
 func appendBranch(b []byte, c *generation.Completion) []byte {
 	if c.Branch == nil {
 		return b

@@ -43,18 +43,17 @@ func TestCandidatesOptionNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestMostProbableCandidatesNeedAnEngineThatSearches(t *testing.T) {
+func TestDrawsOfDistinctCandidatesAreRefused(t *testing.T) {
 	for keys, refused := range map[string]bool{
-		`{"inference_mode": true, "candidates": {"distinct": true}}`:  true,
-		`{"candidates": {"distinct": true}, "inference_mode": true}`:  true,
-		`{"inference_mode": false, "candidates": {"distinct": true}}`: false,
-		`{"candidates": {"distinct": true}}`:                          false,
-		`{"inference_mode": true, "candidates": {"distinct": false}}`: false,
+		`{"inference_mode": true, "candidates": {"distinct": true}}`:   false,
+		`{"candidates": {"distinct": true}, "inference_mode": true}`:   false,
+		`{"inference_mode": false, "candidates": {"distinct": true}}`:  true,
+		`{"candidates": {"distinct": true}}`:                           true,
+		`{"inference_mode": false, "candidates": {"distinct": false}}`: false,
 	} {
-		a := &Agent{cfg: Config{NoMostProbable: "no"}}
 		in := inputRun{input: &protocol.AgentInput{ExtraKeys: protocol.Raw(keys)}}
-		problems := a.readExtraKeys(&in, nil)
-		if refused != (len(problems) == 1 && strings.HasSuffix(problems.All(), "inference_mode: no; set inference_mode to false, or leave candidates out")) || !refused && len(problems) > 0 {
+		problems := new(Agent).readExtraKeys(&in, nil)
+		if refused != (len(problems) == 1 && strings.HasSuffix(problems.All(), "set inference_mode to true, or leave candidates out")) || !refused && len(problems) > 0 {
 			t.Errorf("%s: %v", keys, problems)
 		}
 	}

@@ -31,9 +31,9 @@ func TestExtraKeysAgreeWithDocument(t *testing.T) {
 		`{"coaching": null}`, `{"coaching": {"kind": "replace_say", "text": "x"}}`, `{"coaching": 1}`,
 		`{"adapter": null}`, `{"adapter": "careful"}`, `{"adapter": 1}`, `{"adapter": ["careful"]}`,
 		`{"candidates": {}}`, `{"candidates": null}`, `{"candidates": []}`, `{"candidates": {"distinct": true}}`, `{"candidates": {"distinct": false}}`, `{"candidates": {"distinct": 1}}`,
-		`{"candidates": {"distinct": true, "rank": "logprob"}}`, `{"candidates": {"distinct": true, "rank": "x"}}`, `{"candidates": {"distinct": false, "rank": "logprob"}}`,
+		`{"candidates": {"distinct": true, "rank": "logprob"}}`, `{"inference_mode": true, "candidates": {"distinct": true, "rank": "logprob"}}`, `{"inference_mode": false, "candidates": {"distinct": true}}`, `{"candidates": {"distinct": true, "rank": "x"}}`, `{"candidates": {"distinct": false, "rank": "logprob"}}`,
 		`{"candidates": {"rank": "logprob"}}`, `{"candidates": {"top": 1}}`,
-		`{"return": []}`, `{"return": null}`, `{"return": "token_ids"}`, `{"return": ["token_ids", "logprobs", "forced_logprobs"]}`, `{"return": ["scores"]}`, `{"return": [1]}`,
+		`{"return": []}`, `{"return": null}`, `{"return": "token_ids"}`, `{"return": ["token_ids", "logprobs"]}`, `{"return": ["forced_logprobs"]}`, `{"return": ["scores"]}`, `{"return": [1]}`,
 		`{"return": ["token_ids"], "candidates": {"distinct": true}, "inference_mode": true, "adapter": "careful"}`,
 	} {
 		input := protocol.AgentInput{ExtraKeys: protocol.Raw(text)}

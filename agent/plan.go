@@ -115,8 +115,10 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		}
 		problems = append(problems, more...)
 	}
-	if in.distinct && in.greedy && a.cfg.NoMostProbable != "" {
-		problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoMostProbable+"; set inference_mode to false, or leave candidates out", "inference_mode"))
+	if in.distinct && !in.greedy {
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
+			"distinct candidates are the most probable ones, and draws among them were removed; "+
+				"set inference_mode to true, or leave candidates out", "candidates", candidatesDistinct))
 	}
 	if in.distinct && !asked {
 		in.returns.logprobs = false // they have none

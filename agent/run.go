@@ -272,7 +272,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
-		Scores: in.returns.logprobs, NoForcedScores: !in.returns.forcedLogprobs, Adapter: in.adapter.ID,
+		Scores: in.returns.logprobs, Adapter: in.adapter.ID,
 	}
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -16,18 +18,21 @@ import (
 // wanted is what extra_keys.return asks for beside the decision.
 type wanted struct {
 	tokenIDs, logprobs bool
-	forcedLogprobs     bool // with logprobs
 }
 
 // Names in extra_keys.return.
 const (
 	returnTokenIDs = "token_ids"
 	returnLogprobs = "logprobs"
-	// returnForced is returnLogprobs with those of forced tokens.
-	returnForced = "forced_logprobs"
+	// removedForced was returnLogprobs with those of forced tokens.
+	removedForced = "forced_logprobs"
 
-	returnNames = `"` + returnTokenIDs + `", "` + returnLogprobs + `" or "` + returnForced + `"`
+	returnNames = `"` + returnTokenIDs + `" or "` + returnLogprobs + `"`
 )
+
+// forcedRemoved says what to use instead of removedForced.
+const forcedRemoved = removedForced + ` was removed: a forced token is no draw, and its "masked" is 0; use "` + returnLogprobs +
+	`", and a forward pass over "` + returnTokenIDs + `" for the logprobs of forced tokens`
 
 // add asks for what a name in extra_keys.return means. It returns false for an unknown name.
 func (w *wanted) add(name string) bool {
@@ -36,16 +41,22 @@ func (w *wanted) add(name string) bool {
 		w.tokenIDs = true
 	case returnLogprobs:
 		w.logprobs = true
-	case returnForced:
-		w.logprobs, w.forcedLogprobs = true, true
 	default:
 		return false
 	}
 	return true
 }
 
-// ReturnNames are the names that extra_keys.return may have.
-var ReturnNames = []string{returnTokenIDs, returnLogprobs, returnForced}
+// ReturnName checks a name that extra_keys.return may have.
+func ReturnName(s string) (string, error) {
+	switch {
+	case s == removedForced:
+		return "", errors.New(forcedRemoved)
+	case !new(wanted).add(s):
+		return "", fmt.Errorf("got %q, want %s", s, returnNames)
+	}
+	return s, nil
+}
 
 func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
 
@@ -78,7 +89,9 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	i := 0
 	for e := range protocol.Elements(v) {
 		switch text, ok := protocol.Text(e); {
-		case ok && (text == returnLogprobs || text == returnForced) && a.cfg.NoLogprobs != "":
+		case ok && text == removedForced:
+			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, forcedRemoved, name, i))
+		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
 		case !ok || !w.add(text):
 			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, "it must be "+returnNames, name, i))
@@ -114,17 +127,16 @@ func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []b
 		}
 	}
 	if t.logprobs {
-		b = appendScores(b, c, t.forcedLogprobs)
+		b = appendScores(b, c)
 	}
 	return b
 }
 
-// appendScores appends the lists of logprobs and their sum. Without forced the sum leaves out
-// the forced tokens, which have no logprob.
-func appendScores(b []byte, c *generation.Completion, forced bool) []byte {
+// appendScores appends the lists of logprobs and their sum without forced tokens, which have none.
+func appendScores(b []byte, c *generation.Completion) []byte {
 	sum := 0.0
 	for i := range c.Scores {
-		if s := &c.Scores[i]; forced || !s.Forced {
+		if s := &c.Scores[i]; !s.Forced {
 			sum += float64(s.Logprob)
 		}
 	}

@@ -91,17 +91,17 @@ func tell(t *testing.T, cfg agent.Config, input, answer string, adjust func(*gen
 func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "v1", nil }}
 	cfg.Prompt.Architecture = "qwen2"
-	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","forced_logprobs"]}}`, "Hi", func(c *generation.Completion) {
-		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: -2, Forced: true, Drafted: true}, {Logprob: -0.25, Forced: true}}
+	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "Hi", func(c *generation.Completion) {
+		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: -2, Drafted: true}, {Logprob: -0.25}}
 	})
-	if !g.asked[0].Scores || g.asked[0].NoForcedScores {
+	if !g.asked[0].Scores {
 		t.Error("the engine was not asked for scores")
 	}
 	text, err := json.Marshal(got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"token_ids":[72,105,257],"next_prompt_differs_at":null,"logprobs":[-1.5,-2,-0.25],"masked":[-0.5,0,0],"forced":[1,2],"drafted":[1],"sum_logprob":-3.75}`
+	const want = `"token_ids":[72,105,257],"next_prompt_differs_at":null,"logprobs":[-1.5,-2,-0.25],"masked":[-0.5,0,0],"forced":[],"drafted":[1],"sum_logprob":-3.75}`
 	if !strings.HasPrefix(string(text), `{"model_version":"v1","prompt_token_ids":[256,`) || !strings.HasSuffix(string(text), want) {
 		t.Errorf("got %s, want %s at the end", text, want)
 	}
@@ -122,11 +122,11 @@ func TestVersionIsThatOfTheEngineThatAnswered(t *testing.T) {
 	}
 }
 
-func TestForcedTokensHaveLogprobsOnlyWhenAsked(t *testing.T) {
+func TestForcedTokensHaveNoLogprob(t *testing.T) {
 	g, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: true}, {Logprob: -0.25}}
 	})
-	if !g.asked[0].Scores || !g.asked[0].NoForcedScores {
+	if !g.asked[0].Scores {
 		t.Errorf("the engine was asked for %+v", g.asked[0].Params)
 	}
 	text, err := json.Marshal(got)
@@ -162,9 +162,9 @@ func TestReturnProblemsNameTheField(t *testing.T) {
 	for _, test := range []struct{ name, input, none, want string }{
 		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
 		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
-		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids", "logprobs" or "forced_logprobs"`},
-		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids", "logprobs" or "forced_logprobs"`},
-		{"an engine without forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[0]: the engine has none; leave forced_logprobs out"},
+		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
+		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: forced_logprobs was removed: a forced token is no draw, and its "masked" is 0; use "logprobs"`},
 		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -280,18 +280,16 @@ func TestFailedVersionFailsOnlyWhoAsks(t *testing.T) {
 func TestSettingReturnsWhatAnInputDoesNotAskFor(t *testing.T) {
 	const ids, scores = `"prompt_token_ids":[`, `"logprobs":[-1.5`
 	for _, test := range []struct {
-		name, input  string
-		set          []string // agent.Config.Return
-		ids, scores  bool
-		forcedScores bool
+		name, input string
+		set         []string // agent.Config.Return
+		ids, scores bool
 	}{
-		{"nothing asked, nothing set", `{}`, nil, false, false, false},
-		{"nothing asked", `{}`, []string{"token_ids", "logprobs"}, true, true, false},
-		{"nothing asked, forced ones set", `{}`, []string{"forced_logprobs"}, false, true, true},
-		{"ids asked", `{"extra_keys":{"return":["token_ids"]}}`, []string{"logprobs"}, true, false, false},
-		{"an empty list asked", `{"extra_keys":{"return":[]}}`, []string{"token_ids", "logprobs"}, false, false, false},
-		{"another key", `{"extra_keys":{"inference_mode":true}}`, []string{"token_ids"}, true, false, false},
-		{"distinct candidates have no logprobs", `{"num_outputs":2,"extra_keys":{"candidates":{"distinct":true}}}`, []string{"token_ids", "logprobs"}, true, false, false},
+		{"nothing asked, nothing set", `{}`, nil, false, false},
+		{"nothing asked", `{}`, []string{"token_ids", "logprobs"}, true, true},
+		{"ids asked", `{"extra_keys":{"return":["token_ids"]}}`, []string{"logprobs"}, true, false},
+		{"an empty list asked", `{"extra_keys":{"return":[]}}`, []string{"token_ids", "logprobs"}, false, false},
+		{"another key", `{"extra_keys":{"inference_mode":true}}`, []string{"token_ids"}, true, false},
+		{"distinct candidates have no logprobs", `{"num_outputs":2,"extra_keys":{"inference_mode":true,"candidates":{"distinct":true}}}`, []string{"token_ids", "logprobs"}, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var text string
@@ -304,7 +302,7 @@ func TestSettingReturnsWhatAnInputDoesNotAskFor(t *testing.T) {
 				text += string(out.InternalSteps[0])
 			}
 			asked := g.asked[0].Params
-			if strings.Contains(text, ids) != test.ids || strings.Contains(text, scores) != test.scores || asked.Scores != test.scores || test.scores && asked.NoForcedScores == test.forcedScores {
+			if strings.Contains(text, ids) != test.ids || strings.Contains(text, scores) != test.scores || asked.Scores != test.scores {
 				t.Errorf("the engine was asked for %+v and the steps are %s", asked, text)
 			}
 		})

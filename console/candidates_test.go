@@ -144,13 +144,18 @@ func TestClosedPageOrConsoleCancelsCandidates(t *testing.T) {
 	}))
 	f.post(ours("r1"))
 	ask := func(ctx context.Context) <-chan reply {
-		got := make(chan reply, 1)
-		go func() {
-			r, _ := f.try(ctx, http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1})
-			got <- r
-		}()
-		<-arrived
-		return got
+		for {
+			got := make(chan reply, 1)
+			go func() {
+				r, _ := f.try(ctx, http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1})
+				got <- r
+			}()
+			select {
+			case <-arrived:
+				return got
+			case <-got: // the place of the page that left is not free yet
+			}
+		}
 	}
 	ctx, leave := context.WithCancel(context.Background())
 	ask(ctx)

@@ -45,6 +45,9 @@ type Config struct {
 	CacheRAM int
 	// Threads is the number of CPU threads of each context; 0: Open decides.
 	Threads int
+	// Reproducible gives the same input the same bytes with inference_mode, whatever the load. Where
+	// kernels do not, each input is computed alone.
+	Reproducible bool
 	// CPUAttention is how the CPU computes attention: Shared, F32 (see [llama.SetF32Attention]) or
 	// GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]). "" is Shared. It holds
 	// for the whole process.

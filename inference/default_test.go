@@ -59,10 +59,9 @@ func TestDraftRowsHaveDefaultsByConfig(t *testing.T) {
 		opts Config
 		want int
 	}{
-		"a little on a CPU":          {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, autoDraftCPU},
-		"the configured number":      {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: 5, MaxRunning: 1}}}, 5},
-		"none with fixed tokens":     {Config{FixedTokens: 8, Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, 0},
-		"none with batch invariance": {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}, BatchInvariant: true}}, 0},
+		"a little on a CPU":      {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, autoDraftCPU},
+		"the configured number":  {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: 5, MaxRunning: 1}}}, 5},
+		"none with fixed tokens": {Config{FixedTokens: 8, Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
@@ -254,7 +253,7 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	invariant := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}, BatchInvariant: true}})
+	invariant := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}, Isolate: true}})
 	wantInvariant := inTurn(t, invariant, inputs)
 	compare("each by itself, when sixteen ask at once", 0, wantInvariant, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, invariant, inputs)

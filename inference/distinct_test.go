@@ -30,44 +30,42 @@ type branchTold struct {
 // Through the whole service, with the default model: decisions differ and are ranked.
 func TestDistinctCandidatesDifferAndAreRanked(t *testing.T) {
 	s := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
-	for _, mode := range []string{"true", "false"} {
-		for i, in := range conversations(t, s)[:12] {
-			in.NumOutputs = 4
-			in.ExtraKeys = protocol.Raw(`{"inference_mode":` + mode + `,"candidates":{"distinct":true,"rank":"logprob"}}`)
-			req := &protocol.AgentRequest{RequestID: fmt.Sprint(i), Inputs: []protocol.AgentInput{in}}
-			outs, err := s.Decide(t.Context(), req)
-			if err != nil {
+	for i, in := range conversations(t, s)[:12] {
+		in.NumOutputs = 4
+		in.ExtraKeys = protocol.Raw(`{"inference_mode":true,"candidates":{"distinct":true,"rank":"logprob"}}`)
+		req := &protocol.AgentRequest{RequestID: fmt.Sprint(i), Inputs: []protocol.AgentInput{in}}
+		outs, err := s.Decide(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := protocol.ValidateResponse(req, outs); err != nil {
+			t.Fatal(err)
+		}
+		sum, last := 0.0, 1.0
+		for k, out := range outs {
+			if out.Output == nil {
+				if out.Error.Code != agent.CodeFewerCandidates && out.Error.Code != agent.CodeInvalidOutput && out.Error.Code != agent.CodeTruncated {
+					t.Errorf("candidate %d: %+v", k, out.Error)
+				}
+				continue
+			}
+			for _, before := range outs[:k] {
+				if before.Output == nil || household.Same(*before.Output, *out.Output) {
+					t.Errorf("input %d: candidate %d is missing or equals a later one", i, before.CandidateIndex)
+				}
+			}
+			var step branchTold
+			if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
 				t.Fatal(err)
 			}
-			if err := protocol.ValidateResponse(req, outs); err != nil {
-				t.Fatal(err)
+			c := step.Elements.Generation.Candidate
+			if c == nil || c.Paths < 1 || c.Probability > last || math.Abs(math.Exp(c.Logprob)-c.Probability) > 1e-9 {
+				t.Fatalf("candidate %d: %+v after %g", k, c, last)
 			}
-			sum, last := 0.0, 1.0
-			for k, out := range outs {
-				if out.Output == nil {
-					if out.Error.Code != agent.CodeFewerCandidates && out.Error.Code != agent.CodeInvalidOutput && out.Error.Code != agent.CodeTruncated {
-						t.Errorf("candidate %d: %+v", k, out.Error)
-					}
-					continue
-				}
-				for _, before := range outs[:k] {
-					if before.Output == nil || household.Same(*before.Output, *out.Output) {
-						t.Errorf("mode %s, input %d: candidate %d is missing or equals a later one", mode, i, before.CandidateIndex)
-					}
-				}
-				var step branchTold
-				if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
-					t.Fatal(err)
-				}
-				c := step.Elements.Generation.Candidate
-				if c == nil || c.Paths < 1 || c.Probability > last || math.Abs(math.Exp(c.Logprob)-c.Probability) > 1e-9 {
-					t.Fatalf("candidate %d: %+v after %g", k, c, last)
-				}
-				sum, last = sum+c.Probability, c.Probability
-			}
-			if sum <= 0 || sum > 1.001 {
-				t.Errorf("mode %s, input %d: the probabilities sum up to %g", mode, i, sum)
-			}
+			sum, last = sum+c.Probability, c.Probability
+		}
+		if sum <= 0 || sum > 1.001 {
+			t.Errorf("input %d: the probabilities sum up to %g", i, sum)
 		}
 	}
 }
@@ -79,8 +77,8 @@ func TestDistinctCandidatesAreRefusedWhereTheyCannotBe(t *testing.T) {
 		keys string
 		says string
 	}{
-		"logprobs":     {Config{}, `{"candidates":{"distinct":true},"return":["logprobs"]}`, "logprobs"},
-		"reproducible": {Config{Scheduler: scheduler.Config{BatchInvariant: true}}, `{"candidates":{"distinct":true}}`, "reproducible"},
+		"draws":    {Config{}, `{"candidates":{"distinct":true}}`, "inference_mode"},
+		"logprobs": {Config{}, `{"inference_mode":true,"candidates":{"distinct":true},"return":["logprobs"]}`, "logprobs"},
 	} {
 		s := openDefault(t, c.cfg)
 		in.ExtraKeys = protocol.Raw(c.keys)

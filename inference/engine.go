@@ -17,16 +17,10 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 		llama.SetBatch(f.BatchSize),
 		llama.SetMicroBatch(min(f.BatchSize, choose(0, gpu, microBatchGPU, microBatchCPU))),
 		llama.SetMaxSequences(max(sequences, f.Parallel)),
-		llama.SetMaxOutputs(outputs(f.BatchSize, max(f.Parallel, f.DraftRows), s.model.Vocab().Size())),
+		llama.SetMaxOutputs(max(f.Parallel, f.DraftRows)),
 		llama.SetThreads(f.Threads, f.Threads),
 		llama.SetKVType(f.KVType),
 	}
-}
-
-// outputs returns the most rows of logits in a step: those that running sequences and drafts
-// need, and more for the scores of forced tokens, as far as their memory is small.
-func outputs(batch, needed, vocab int) int {
-	return max(needed, min(batch, needed+max(minScoreRows, scoreBytes/(4*vocab))))
 }
 
 // schedulerConfig completes the policy of the engine.
@@ -38,7 +32,7 @@ func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler
 		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
 	switch {
-	case cfg.Threads != 0 || gpu || c.BatchInvariant:
+	case cfg.Threads != 0 || gpu:
 	case s.info.Contexts == 1:
 		c.Threads = s.info.Threads
 	default: // several would measure each other's trials

@@ -56,12 +56,13 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err := s.loadTemplate(cfg); err != nil {
 		return s, err
 	}
+	s.info.Attention = attention(groups[0].gpu(), cfg.CPUAttention)
+	if err := s.chooseIsolation(&cfg, groups[0].gpu()); err != nil {
+		return s, err
+	}
 	perCell, err := s.chooseSizes(cfg, groups)
 	if err != nil {
 		return s, err
-	}
-	if cfg.Scheduler.BatchInvariant {
-		cfg.Agent.NoDistinct = "a server with reproducible computes one completion after the other and can't search for distinct candidates"
 	}
 	if err := s.makeAgent(cfg); err != nil {
 		return s, err
@@ -256,7 +257,6 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 			f.Threads = max(1, f.Threads/f.Contexts)
 		}
 	}
-	f.Attention = attention(gpu, cfg.CPUAttention)
 	if err := s.setGather(cfg, groups); err != nil {
 		return 0, err
 	}
@@ -271,7 +271,7 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
 	case cfg.Scheduler.DraftRows >= 0:
 		f.DraftRows = cfg.Scheduler.DraftRows
-	case !keeps && !cfg.Scheduler.BatchInvariant && cfg.FixedTokens == 0:
+	case !keeps && cfg.FixedTokens == 0:
 		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
 	if f.ContextLength == 0 {

@@ -169,8 +169,7 @@ func TestSmallModelsOnTheCPUGetTwoContexts(t *testing.T) {
 		t.Skip("one core")
 	}
 	const weights, free, perCell = 200 << 20, 8 << 30, 12 << 10
-	fixed, alone := Config{Threads: 2}, Config{}
-	alone.Scheduler.BatchInvariant = true
+	fixed := Config{Threads: 2}
 	for name, test := range map[string]struct {
 		cfg     Config
 		gpu     bool
@@ -184,7 +183,6 @@ func TestSmallModelsOnTheCPUGetTwoContexts(t *testing.T) {
 		"large":                    {Config{}, false, llama.ModelInfo{}, 300 << 20, 1},
 		"on a GPU":                 {Config{}, true, llama.ModelInfo{}, weights, 1},
 		"with a number of threads": {fixed, false, llama.ModelInfo{}, weights, 1},
-		"each computed by itself":  {alone, false, llama.ModelInfo{}, weights, 1},
 		"with a sliding window":    {Config{}, false, llama.ModelInfo{SlidingWindow: 512}, weights, 1},
 		"with a recurrent state":   {Config{}, false, llama.ModelInfo{Recurrent: true}, weights, 1},
 	} {

@@ -58,7 +58,7 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 	s.info = EngineInfo{
 		Path: cfg.Path, Default: cfg.Path == "", Name: engine.Served(), Architecture: info.Architecture,
 		Description: "served by " + engine.API(), Device: engine.API(), ContextLength: engine.Context(), TrainedContext: info.ContextTrain,
-		Contexts: len(c.URLs), MaxNewTokens: cfg.MaxNewTokens(),
+		Variance: "the engines decide", Contexts: len(c.URLs), MaxNewTokens: cfg.MaxNewTokens(),
 	}
 	if s.info.ContextLength == 0 {
 		s.info.ContextLength = info.ContextTrain
@@ -66,8 +66,7 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 	cfg.Agent.SeedsInARow = true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()
-	cfg.Agent.NoDistinct = engine.NoLogprobs()
-	cfg.Agent.NoMostProbable = "engines at URLs draw distinct candidates and can't search for the most probable ones"
+	cfg.Agent.NoDistinct = "engines at URLs can't search for distinct candidates"
 	return s, s.makeAgent(cfg)
 }
 
@@ -98,7 +97,7 @@ func (c *Config) CheckRemote() error {
 		{"Scheduler.MaxRunning", c.Scheduler.MaxRunning != 0},
 		{"Scheduler.BatchTokens", c.Scheduler.BatchTokens != 0},
 		{"Scheduler.DraftRows", c.Scheduler.DraftRows != Auto},
-		{"Scheduler.BatchInvariant", c.Scheduler.BatchInvariant},
+		{"Reproducible", c.Reproducible},
 		{"Scheduler.QueueTime", c.Scheduler.QueueTime != 0},
 		{"Scheduler.NoForcedTokens", c.Scheduler.NoForcedTokens},
 		{"Scheduler.NoPrefixCache", c.Scheduler.NoPrefixCache},

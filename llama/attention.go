@@ -33,6 +33,13 @@ func SharedAttention() bool {
 	return useSharedAttention()
 }
 
+// Patched reports whether llama.cpp was built with the project's patch, whose products of matrices
+// are row-invariant on processors with AVX2.
+func Patched() bool {
+	install()
+	return bool(C.agd_patched())
+}
+
 func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAttentionOff.Load()))) }
 
 // masksAsLists counts the masks that were read as lists, in all contexts.

@@ -28,6 +28,7 @@ type ModelInfo struct {
 
 	FileType     string         // as llama.cpp names it: "F16", "Q8_0", "Q4_K - Medium"
 	TensorTypes  map[string]int // number of tensors of each ggml type; empty for vocab-only
+	ExpertTypes  map[string]int // the same for those with more than two dimensions, mostly experts
 	Quantized    bool           // some tensor is quantized
 	NativeMXFP4  bool           // some tensor is MXFP4, the format GPT-OSS is published in
 	ChatTemplate bool           // the file has a chat template
@@ -49,16 +50,18 @@ func readInfo(m *Model) ModelInfo {
 		Hybrid:        bool(C.llama_model_is_hybrid(m.ptr)),
 		FileType:      C.GoString(C.llama_ftype_name(C.llama_model_ftype(m.ptr))),
 		TensorTypes:   map[string]int{},
+		ExpertTypes:   map[string]int{},
 		ChatTemplate:  C.llama_model_chat_template(m.ptr, nil) != nil,
 	}
-	var counts [C.GGML_TYPE_COUNT]C.int32_t
-	C.agd_model_tensor_types(m.ptr, &counts[0])
+	var counts, experts [C.GGML_TYPE_COUNT]C.int32_t
+	C.agd_model_tensor_types(m.ptr, &counts[0], &experts[0])
 	for t, n := range counts {
 		if n == 0 {
 			continue
 		}
 		typ := C.enum_ggml_type(t)
-		info.TensorTypes[C.GoString(C.ggml_type_name(typ))] = int(n)
+		name := C.GoString(C.ggml_type_name(typ))
+		info.TensorTypes[name], info.ExpertTypes[name] = int(n), int(experts[t])
 		info.Quantized = info.Quantized || bool(C.ggml_is_quantized(typ))
 		info.NativeMXFP4 = info.NativeMXFP4 || typ == C.GGML_TYPE_MXFP4
 	}

@@ -175,6 +175,9 @@ func TestInfoTellsTheTypesApart(t *testing.T) {
 			if info.Quantized != tc.quantized || info.NativeMXFP4 != tc.mxfp4 || info.FileType != tc.fileType || info.TensorTypes[tc.tensors] == 0 {
 				t.Errorf("info %+v", info)
 			}
+			if experts := info.ExpertTypes["mxfp4"]; (experts > 0) != tc.mxfp4 || experts != info.TensorTypes["mxfp4"] {
+				t.Errorf("%d experts of %d tensors in MXFP4", experts, info.TensorTypes["mxfp4"])
+			}
 		})
 	}
 }

@@ -34,12 +34,12 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	defer e.calls.Done()
 	loaded := adapter{}
 	for _, w := range e.workers {
-		if loaded[w.model] != nil {
+		if loaded[w.Model] != nil {
 			continue
 		}
-		a, err := w.model.NewAdapter(path)
+		a, err := w.Model.NewAdapter(path)
 		if err == nil {
-			loaded[w.model] = a
+			loaded[w.Model] = a
 			err = w.tryAdapter(a)
 		}
 		if err != nil {
@@ -58,9 +58,9 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 
 // tryAdapter computes with an adapter in a small engine of its own, beside the worker.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
-	options := append(slices.Clone(w.options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
+	options := append(slices.Clone(w.Options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
 		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))
-	e, err := open(context.Background(), []Context{{Model: w.model, Options: options, Device: w.device}}, a, Config{OnStuck: w.cfg.OnStuck}, w.log)
+	e, err := open(context.Background(), []Context{{Model: w.Model, Options: options, Device: w.Device}}, a, Config{OnStuck: w.cfg.OnStuck}, w.log)
 	if err != nil {
 		return err
 	}
@@ -86,26 +86,26 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	defer e.calls.Done()
 	e.mu.Lock()
 	removed, ok := e.adapters[id]
-	var drops []*dropAdapter
+	var answers []chan error
 	if ok && !e.closed { // else Close frees it
 		delete(e.adapters, id)
 		for _, w := range e.workers {
-			d := &dropAdapter{id: id, done: make(chan error, 1)}
-			drops = append(drops, d)
-			w.send(command{drop: d})
+			answer := make(chan error, 1)
+			answers = append(answers, answer)
+			w.send(command{drop: id, answer: answer})
 		}
 	}
 	e.mu.Unlock()
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	case drops == nil:
+	case answers == nil:
 		return nil
 	}
 	var errs []error
-	for i, d := range drops {
+	for i, answer := range answers {
 		select {
-		case err := <-d.done:
+		case err := <-answer:
 			errs = append(errs, err)
 		case <-e.workers[i].done: // the context was closed
 		}
@@ -125,58 +125,44 @@ func (e *Engine) freeAdapters() error {
 	return errors.Join(errs...)
 }
 
-func (e *Engine) checkAdapter(id core.AdapterID) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, ok := e.adapters[id]; !ok && id != 0 {
-		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	}
-	return nil
-}
-
-// adapterOf implements dispatcher.
+// adapterOf returns an adapter of a worker's model, nil for 0.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
 	if id == 0 {
 		return nil, nil // the model without an adapter
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a := e.adapters[id][w.model]; a != nil {
+	if a := e.adapters[id][w.Model]; a != nil {
 		return a, nil
 	}
 	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)
 }
 
-// dropAdapter asks a worker to forget an adapter.
-type dropAdapter struct {
-	id   core.AdapterID
-	done chan error // takes one value
+// contextAdapter is the adapter that a context applies.
+type contextAdapter struct {
+	worker *worker
+	id     core.AdapterID
 }
 
-// dropAdapter frees the cached prefixes of an adapter and takes it off the context.
-func (w *worker) dropAdapter(d *dropAdapter) {
-	w.core.DropAdapter(d.id)
-	var err error
-	if w.adapter == d.id {
-		if err = w.back.SetAdapter(nil); err == nil {
-			w.adapter = 0
-		}
-	}
-	d.done <- err
-}
-
-// applyAdapter makes the context apply the adapter of the plan.
-func (w *worker) applyAdapter() error {
-	if w.plan.Adapter == w.adapter {
+// apply makes the context apply an adapter; 0: none.
+func (c *contextAdapter) apply(id core.AdapterID) error {
+	if c.id == id {
 		return nil
 	}
-	a, err := w.engine.adapterOf(w.plan.Adapter, w)
-	if err != nil {
-		return err
+	a, err := c.worker.engine.adapterOf(id, c.worker)
+	if err == nil {
+		err = c.worker.back.SetAdapter(a)
 	}
-	if err := w.back.SetAdapter(a); err != nil {
-		return err
+	if err == nil {
+		c.id = id
 	}
-	w.adapter = w.plan.Adapter
+	return err
+}
+
+// drop takes an adapter off the context.
+func (c *contextAdapter) drop(id core.AdapterID) error {
+	if c.id == id {
+		return c.apply(0)
+	}
 	return nil
 }

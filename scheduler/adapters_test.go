@@ -75,7 +75,7 @@ func TestAdaptersAnswerAsAloneInNewContext(t *testing.T) {
 		"three contexts":          {contexts: 3, cells: 1024},
 		"host memory":             {cells: 300, cfg: Config{Policy: Policy{HostCells: 4096}}},
 		"speculative tokens":      {cfg: Config{Policy: Policy{DraftRows: 4}}},
-		"each generation alone":   {cfg: Config{BatchInvariant: true}},
+		"each generation alone":   {cfg: Config{Isolate: true}},
 		"no prefix cache at all":  {cfg: Config{Policy: Policy{NoPrefixCache: true}}},
 		"few sequences at a time": {sequences: 3, outputs: 2},
 	} {
@@ -177,11 +177,11 @@ func TestAdaptersComeAndGoUnderLoad(t *testing.T) {
 
 func TestAdapterWithoutContextToTryItIsRefused(t *testing.T) {
 	e := newTestEngine(t, setup{})
-	e.workers[0].options = []llama.ContextOption{llama.SetKVType("none")} // no context can be made
+	e.workers[0].Options = []llama.ContextOption{llama.SetKVType("none")} // no context can be made
 	if _, err := e.AddAdapter(adapterFile(t, 1)); !errors.Is(err, ErrContext) {
 		t.Errorf("got %v", err)
 	}
-	e.workers[0].options = nil
+	e.workers[0].Options = nil
 	if _, err := e.AddAdapter(adapterFile(t, 1)); err != nil {
 		t.Error(err)
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"agentd/llama"
 	"agentd/scheduler/generation"
 )
 
@@ -48,7 +50,7 @@ func (e *Engine) capacity() int {
 	for _, w := range e.workers {
 		switch {
 		case w.health.lost:
-		case e.cfg.BatchInvariant:
+		case e.cfg.Isolate:
 			n++ // at least: the candidates of one request
 		default:
 			n += e.cfg.MaxRunning
@@ -70,15 +72,15 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
 	for i := range rs {
-		h := &Handle{engine: a.engine, candidates: rs[i].N}
+		h := &Handle{engine: a.engine}
 		handles[i] = h
 		group.Go(func() error {
-			h.prepare(ctx, a, rs[i])
+			h.request, h.err = a.prepare(ctx, rs[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
-	requests := make([]*request, 0, len(handles))
+	var requests []*request
 	for _, h := range handles {
 		if h.request != nil {
 			requests = append(requests, h.request)
@@ -87,11 +89,74 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 	if err := a.engine.submit(requests); err != nil {
 		for _, h := range handles {
 			if h.request != nil {
-				h.reject(err)
+				a.engine.release(h.request)
+				h.request, h.err = nil, err
 			}
 		}
 	}
 	return handles
+}
+
+// prepare validates a request, takes its queue places and makes its samplers.
+func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*request, error) {
+	if err := a.engine.validate(&gen); err != nil {
+		return nil, err
+	}
+	if err := a.use(gen.N); err != nil {
+		return nil, err
+	}
+	err := ctx.Err()
+	if err == nil {
+		var r *request
+		if r, err = a.engine.newRequest(gen); err == nil {
+			return r, nil
+		}
+	}
+	a.engine.endCall(gen.N)
+	return nil, err
+}
+
+// release ends a request that no worker has any more.
+func (e *Engine) release(r *request) {
+	r.close()
+	e.endCall(r.gen.N)
+}
+
+// GenerateAll submits requests together and in order, so that an idle engine always computes
+// the same requests in the same steps. It calls done once for each request as it ends, from any
+// goroutine, and returns after the last call. An error is that of the whole request: one of
+// package generation, that of ctx, or any other if the computation failed.
+func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
+	var all sync.WaitGroup
+	for i, handle := range a.Submit(ctx, requests) {
+		all.Go(func() {
+			r, err := handle.Wait(ctx)
+			if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
+				r, err = nil, gone
+			}
+			if err != nil {
+				done(i, nil, public(err))
+				return
+			}
+			for k := range r.Completions {
+				r.Completions[k].Err = public(r.Completions[k].Err)
+			}
+			done(i, r, nil)
+		})
+	}
+	all.Wait()
+}
+
+// public turns errors of package llama into those of package generation, which callers without cgo
+// can recognize.
+func public(err error) error {
+	switch {
+	case errors.Is(err, llama.ErrClosed):
+		return generation.ErrClosed
+	case errors.Is(err, llama.ErrGrammar), errors.Is(err, llama.ErrGrammarDead):
+		return fmt.Errorf("%w: %w", generation.ErrGrammar, err)
+	}
+	return err
 }
 
 // Keep returns all but n of the unused queue places.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"agentd/llama"
@@ -16,16 +17,23 @@ import (
 // place. Its other children start as forks, whose prefix is the branch's own. So the core
 // needs no other policy for them.
 
+// trees are the searches of a worker's requests. The worker's loop calls expand, event and commit.
+type trees struct {
+	worker   *worker
+	branches map[core.RequestID]*branch // those in the core
+	changed  []*tree                    // in this step
+	children []search.Child             // scratch of expand
+	found    uint64                     // completions of all searches that have ended
+}
+
 // tree is the search of a request.
 type tree struct {
 	request  *request
 	search   *search.Tree
-	branches []*branch // live
-	expanded []*branch // in this step; their samplers are still open
-	ids      []core.RequestID
-	dropped  []core.RequestID // to cancel behind the step
+	branches []*branch        // live
+	expanded []*branch        // in this step; their samplers are still open
+	dropped  []core.RequestID // to cancel after the step
 	found    bool             // outcomes that the request has not recorded
-	ended    bool
 }
 
 // branch is a node of a tree that is computed, or has been.
@@ -35,21 +43,19 @@ type branch struct {
 	id      core.RequestID // 0: not in the core
 	tokens  []core.Token   // of the completion so far
 	first   int            // index of the node's own tokens
-	sampler *llama.Sampler // nil: closed, or a child's
-	heirs   int            // children that selectBranches is about to make
+	sampler *llama.Sampler // nil: closed
 	calls   *callReader    // nil: repeated calls are not checked
 }
 
-// extraShare is the share of its expansions that a search without draws may add to find better
-// completions than its beam did.
+// extraShare is the share of its expansions that a search may add to find better completions than
+// its beam did.
 const extraShare = 0.05
 
-// plant starts the search of a request.
-func (w *worker) plant(r *request) error {
+// start begins the search of a request.
+func (s *trees) start(r *request) error {
 	g := &r.gen
-	t := &tree{request: r, search: search.New(search.Config{
-		N: g.N, Sample: g.Temperature > 0, Seed: g.Seeds[0], MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare,
-	})}
+	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
+	t := &tree{request: r, search: search.New(limits)}
 	r.tree = t
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id, calls: r.newCallReader()}
 	root.node.Data = root
@@ -58,50 +64,55 @@ func (w *worker) plant(r *request) error {
 		return err
 	}
 	t.branches = append(t.branches, root)
-	t.ids = append(t.ids, r.id)
-	w.branches[r.id] = root
-	return w.core.Submit(core.Request{
-		ID: r.id, Adapter: g.Adapter, Prompt: g.Prompt, N: 1, MaxNew: g.MaxTokens, MinRepeat: r.minRepeat(), IsolateLast: g.Temperature <= 0, Branch: true,
-	})
+	return s.submit(root, false)
 }
 
-// expandBranches gives the children of the step's branches to their trees, and fills the
-// choices of these branches.
-func (w *worker) expandBranches() {
-	for i := range w.tasks {
-		task := &w.tasks[i]
+// submit gives a branch with an id to the core.
+func (s *trees) submit(b *branch, fork bool) error {
+	r := b.tree.request
+	s.branches[b.id], s.worker.requests[b.id] = b, r
+	part := core.Request{ID: b.id, Request: r.gen, Branch: true, Fork: fork}
+	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
+	return s.worker.core.Submit(part)
+}
+
+// expand gives the children of the step's branches to their trees, and fills the choices of these
+// branches.
+func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
+	for i := range tasks {
+		task := &tasks[i]
 		b := task.branch
 		if b == nil {
 			continue
 		}
 		t := b.tree
-		w.touch(t)
+		s.change(t)
 		if b.node.Parent == nil {
-			t.request.cached = w.core.Cached(b.id)
+			t.request.cached = s.worker.core.Cached(b.id)
 		}
 		t.leave(b)
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
-			t.fail(b.node, &candidate{tokens: b.tokens, stop: -1, finish: generation.FinishError, err: task.err})
-			w.choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
-			w.nonFinite = w.nonFinite || w.choices[i].NonFinite
+			t.fail(b.node, failed(b.tokens, task.err))
+			choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
+			s.worker.nonFinite = s.worker.nonFinite || choices[i].NonFinite
 			continue
 		}
-		w.children = w.children[:0]
+		s.children = s.children[:0]
 		for _, c := range task.children {
-			w.children = append(w.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
+			s.children = append(s.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
 		}
-		t.search.Expand(b.node, w.children, task.rest)
+		t.search.Expand(b.node, s.children, task.skipped)
 	}
-	for _, t := range w.touched {
-		w.selectBranches(t)
+	for _, t := range s.changed {
+		s.selectBranches(t)
 	}
-	for i := range w.tasks {
-		if b := w.tasks[i].branch; b != nil && w.choices[i].Verdict == core.Continue {
-			w.choices[i] = w.continueBranch(b)
+	for i := range tasks {
+		if b := tasks[i].branch; b != nil && choices[i].Verdict == core.Continue {
+			choices[i] = s.continueBranch(b)
 		}
 	}
-	for _, t := range w.touched {
+	for _, t := range s.changed {
 		for _, b := range t.expanded {
 			b.close()
 		}
@@ -109,22 +120,22 @@ func (w *worker) expandBranches() {
 	}
 }
 
-// touch notes that a tree changes in this step.
-func (w *worker) touch(t *tree) {
-	if !slices.Contains(w.touched, t) {
-		w.touched = append(w.touched, t)
+// change notes that a tree changes in this step.
+func (s *trees) change(t *tree) {
+	if !slices.Contains(s.changed, t) {
+		s.changed = append(s.changed, t)
 	}
 }
 
 // continueBranch returns the tokens of the best live child of b, which takes its place, or
 // the end of b.
-func (w *worker) continueBranch(b *branch) core.Choice {
+func (s *trees) continueBranch(b *branch) core.Choice {
 	for _, child := range b.tree.branches {
 		if child.id != 0 || child.node.Parent != b.node {
 			continue
 		}
 		child.id = b.id
-		w.branches[b.id] = child
+		s.branches[b.id] = child
 		choice := core.Choice{Tokens: child.tokens[child.first:]}
 		for i := 1; i < len(choice.Tokens); i++ {
 			choice.Forced = append(choice.Forced, i)
@@ -134,66 +145,63 @@ func (w *worker) continueBranch(b *branch) core.Choice {
 	return core.Choice{Verdict: core.Stop}
 }
 
-// selectBranches makes branches of the nodes that the search wants next, until each goes on,
-// and drops the others.
-func (w *worker) selectBranches(t *tree) {
-	for {
-		live := t.search.Select()
-		w.grown = w.grown[:0]
-		for _, n := range live {
-			if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
-				w.grown = append(w.grown, n)
-				n.Parent.Data.(*branch).heirs++
-			}
-		}
-		for _, n := range w.grown {
-			w.grow(t, n)
-		}
-		if len(w.grown) > 0 {
+// selectBranches makes branches of the nodes that the search wants next, until none of them ends at
+// once, and drops the others. It returns false if the search has ended.
+func (s *trees) selectBranches(t *tree) bool {
+	live := t.search.Select()
+	for s.makeBranches(t, live) {
+		live = t.search.Select()
+	}
+	for _, b := range slices.Clone(t.branches) {
+		if slices.Contains(live, b.node) {
 			continue
 		}
-		for _, b := range slices.Clone(t.branches) {
-			if slices.Contains(live, b.node) {
-				continue
-			}
-			t.leave(b)
-			b.close()
-			if b.id != 0 {
-				t.dropped = append(t.dropped, b.id)
-			}
+		t.leave(b)
+		b.close()
+		if b.id != 0 {
+			t.dropped = append(t.dropped, b.id)
 		}
-		t.ended = len(live) == 0
-		return
 	}
+	return len(live) > 0
 }
 
-// grow makes a branch of a node, with the tokens that the grammar forces behind it. The node
+// makeBranches makes branches of the nodes that have none. It returns false if all have one.
+func (s *trees) makeBranches(t *tree, nodes []*search.Node) (made bool) {
+	for _, n := range nodes {
+		if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
+			s.makeBranch(t, n)
+			made = true
+		}
+	}
+	return made
+}
+
+// makeBranch makes a branch of a node, with the tokens that the grammar forces after it. The node
 // may end there.
-func (w *worker) grow(t *tree, n *search.Node) {
+func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
-	parent.heirs--
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
-	end := &candidate{stop: -1}
-	done, err := w.extend(b, parent, end)
+	end := generation.Completion{StopToken: -1}
+	done, err := s.extend(b, parent, &end)
 	switch {
 	case err != nil:
-		end.finish, end.err = generation.FinishError, err
-	case end.repeated != "":
-		end.finish = generation.FinishRepeat
+		end.Finish, end.Err = generation.FinishError, err
+	case end.Repeated != "":
+		end.Finish = generation.FinishRepeat
 	case len(b.tokens) > r.gen.MaxTokens || len(b.tokens) == r.gen.MaxTokens && !done:
 		b.tokens = b.tokens[:r.gen.MaxTokens]
-		end.finish, end.stop = generation.FinishLength, -1
+		end.Finish, end.StopToken = generation.FinishLength, -1
 	case done:
-		end.finish = generation.FinishStop
+		end.Finish = generation.FinishStop
 	default:
 		n.Data = b
 		t.branches = append(t.branches, b)
 		return
 	}
 	b.close()
-	end.tokens = b.tokens
-	if end.finish == generation.FinishStop {
-		if key, ok := r.gen.Distinct.Key(w.vocab.Detokenize(end.tokens, true)); ok {
+	end.Tokens = b.tokens
+	if end.Finish == generation.FinishStop {
+		if key, ok := r.gen.Distinct.Key(s.worker.engine.vocab.Detokenize(end.Tokens, true)); ok {
 			n.Data = end
 			t.search.End(n, key)
 			t.found = true
@@ -205,45 +213,39 @@ func (w *worker) grow(t *tree, n *search.Node) {
 
 // extend appends the token of b's node and those that it forces. done: that ends the
 // completion. end gets its stop, or the call that is repeated.
-func (w *worker) extend(b, parent *branch, end *candidate) (done bool, err error) {
-	r := b.tree.request
-	if w.vocab.IsEOG(b.node.Token) {
-		end.stop = b.node.Token
+func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool, err error) {
+	vocab := s.worker.engine.vocab
+	if vocab.IsEOG(b.node.Token) {
+		end.StopToken = b.node.Token
 		return true, nil
 	}
-	if b.sampler, err = parent.passSampler(); err != nil {
+	if b.sampler, err = parent.copySampler(); err != nil {
 		return false, err
 	}
 	if err := b.sampler.Accept(b.node.Token); err != nil {
 		return false, err
 	}
 	b.tokens = append(b.tokens, b.node.Token)
-	if w.canForce(r) {
-		if b.tokens, end.stop, err = b.sampler.Force(b.tokens); err != nil {
+	if s.worker.canForce(b.tree.request) {
+		if b.tokens, end.StopToken, err = b.sampler.Force(b.tokens); err != nil {
 			return false, err
 		}
 	}
 	if parent.calls != nil {
 		b.calls = parent.calls.clone()
 		for _, token := range b.tokens[b.first:] {
-			if call := b.calls.push(w.vocab.Piece(token, true)); call != "" {
-				end.repeated = describeCall(call)
+			if call := b.calls.push(vocab.Piece(token, true)); call != "" {
+				end.Repeated = describeCall(call)
 			}
 		}
 	}
-	return end.stop >= 0, nil
+	return end.StopToken >= 0, nil
 }
 
-// passSampler returns a sampler behind b's tokens: b's own for the last heir, else a copy. Without
-// one it is made again.
-func (b *branch) passSampler() (*llama.Sampler, error) {
-	switch {
-	case b.sampler != nil && b.heirs > 0:
+// copySampler returns a sampler after b's tokens. It is made again once b's own is closed.
+func (b *branch) copySampler() (*llama.Sampler, error) {
+	if b.sampler != nil {
 		return b.sampler.Clone()
-	case b.sampler != nil:
-		s := b.sampler
-		b.sampler = nil
-		return s, nil
 	}
 	s, err := b.tree.request.template.Clone()
 	if err != nil {
@@ -270,100 +272,93 @@ func (t *tree) leave(b *branch) {
 }
 
 // fail ends a node without an outcome.
-func (t *tree) fail(n *search.Node, end *candidate) {
+func (t *tree) fail(n *search.Node, end generation.Completion) {
 	n.Data = end
 	t.search.Fail(n)
 }
 
-// branchEvent handles an event of a branch, unless its request failed.
-func (w *worker) branchEvent(b *branch, e *core.Event) {
+// event handles an event of the core. It returns false for one that is not of a branch, or that
+// fails the whole request.
+func (s *trees) event(e *core.Event) bool {
+	b := s.branches[e.Request]
+	if b == nil || e.Kind == core.RequestFailed {
+		return false
+	}
 	t := b.tree
 	switch {
 	case e.Kind == core.RequestFinished:
-		w.forgetBranch(t, e.Request)
+		s.forget(t, e.Request)
 	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
-		end := &candidate{tokens: b.tokens, stop: -1, finish: e.Finish}
+		end := generation.Completion{Tokens: b.tokens, StopToken: -1, Finish: e.Finish}
 		if e.Repeated > 0 {
-			end.repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+			end.Repeated = s.worker.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
 		}
 		t.leave(b)
 		b.close()
 		t.fail(b.node, end)
-		w.touch(t)
+		s.change(t)
 	}
+	return true
 }
 
-// forgetBranch removes a request of the core from its tree.
-func (w *worker) forgetBranch(t *tree, id core.RequestID) {
-	delete(w.branches, id)
+// forget removes a request of the core from its tree.
+func (s *trees) forget(t *tree, id core.RequestID) {
+	delete(s.branches, id)
 	if id != t.request.id { // under which the caller cancels all
-		delete(w.requests, id)
+		delete(s.worker.requests, id)
 	}
-	t.ids = slices.DeleteFunc(t.ids, func(o core.RequestID) bool { return o == id })
 }
 
-// forkBranches submits the new branches of the step's trees, cancels those that were dropped,
-// and ends the requests of trees without a branch.
-func (w *worker) forkBranches() (ended int) {
-	for _, t := range w.touched {
+// commit submits the new branches of the step's trees, cancels those that were dropped, and ends
+// the requests of trees without a branch. It returns how many candidates have ended.
+func (s *trees) commit() (ended int) {
+	for _, t := range s.changed {
 		if t.request.tree != t {
 			continue // the request has failed
 		}
-		w.selectBranches(t) // a branch may have ended by a repetition
+		goesOn := s.selectBranches(t) // a branch may have ended by a repetition
 		for _, id := range t.dropped {
-			w.core.Cancel(id)
-			w.forgetBranch(t, id)
+			s.worker.core.Cancel(id)
+			s.forget(t, id)
 		}
 		t.dropped = t.dropped[:0]
 		for _, b := range t.branches {
 			if b.id == 0 {
-				w.fork(b)
+				b.id = s.worker.newID()
+				_ = s.submit(b, true) // the request was valid, and its prompt and limit have the same sum
 			}
 		}
-		if t.ended {
-			ended += w.harvest(t)
-		} else if t.found {
-			t.request.recordFound(t.outcomes(false), w.now())
+		switch {
+		case !goesOn:
+			ended += s.collect(t)
+		case t.found:
+			t.request.recordFound(t.outcomes(false), s.worker.engine.now())
 			t.found = false
 		}
 	}
-	clear(w.touched)
-	w.touched = w.touched[:0]
+	clear(s.changed)
+	s.changed = s.changed[:0]
 	return ended
-}
-
-// fork submits a branch.
-func (w *worker) fork(b *branch) {
-	r := b.tree.request
-	w.nextID++
-	b.id = w.nextID
-	w.requests[b.id], w.branches[b.id] = r, b
-	b.tree.ids = append(b.tree.ids, b.id)
-	// Submit can't fail: prompt and limit have the same sum as those of the request.
-	_ = w.core.Submit(core.Request{
-		ID: b.id, Adapter: r.gen.Adapter, Prompt: slices.Concat(r.gen.Prompt, b.tokens), N: 1, MaxNew: r.gen.MaxTokens - len(b.tokens), MinRepeat: r.minRepeat(),
-		Branch: true, Fork: true,
-	})
 }
 
 // outcomes returns the completions of a tree, most probable first.
 func (t *tree) outcomes(exact bool) (list []candidate) {
 	for _, o := range t.search.Outcomes() {
-		c := *o.Node.Data.(*candidate)
-		c.branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
-		list = append(list, c)
+		c := o.Node.Data.(generation.Completion)
+		c.Branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
+		list = append(list, candidate{Completion: c})
 	}
 	return list
 }
 
-// harvest ends the request of a tree with its completions.
-func (w *worker) harvest(t *tree) (ended int) {
+// collect ends the request of a tree with its completions.
+func (s *trees) collect(t *tree) (ended int) {
 	r := t.request
 	outcomes := t.outcomes(t.search.Exact())
 	i := copy(r.candidates, outcomes)
-	failed := t.search.Failed()
-	for _, n := range failed[:min(len(failed), r.gen.N-i)] {
-		r.candidates[i] = *n.Data.(*candidate)
+	others := t.search.Failed()
+	for _, n := range others[:min(len(others), r.gen.N-i)] {
+		r.candidates[i].Completion = n.Data.(generation.Completion)
 		i++
 	}
 	reason := fmt.Sprintf("the model can give no more than %d", len(outcomes))
@@ -374,23 +369,25 @@ func (w *worker) harvest(t *tree) (ended int) {
 		reason = fmt.Sprintf("%d were found, and any other has a probability of at most %.1g", len(outcomes), p)
 	}
 	for ; i < r.gen.N; i++ {
-		r.candidates[i] = candidate{stop: -1, finish: generation.FinishError, err: fmt.Errorf("%w: %s", generation.ErrFewer, reason)}
+		r.candidates[i].Completion = failed(nil, fmt.Errorf("%w: %s", generation.ErrFewer, reason))
 	}
-	w.searched += uint64(len(outcomes))
-	w.finish(r, nil)
+	s.found += uint64(len(outcomes))
+	s.worker.finish(r, nil)
 	return r.gen.N
 }
 
-// fell ends the search of a request, if it has one.
-func (w *worker) fell(r *request) {
+// cancel ends the search of a request, if it has one.
+func (s *trees) cancel(r *request) {
 	t := r.tree
 	if t == nil {
 		return
 	}
 	r.tree = nil
-	for _, id := range slices.Clone(t.ids) {
-		w.core.Cancel(id)
-		w.forgetBranch(t, id)
+	for _, id := range slices.Sorted(maps.Keys(s.branches)) {
+		if s.branches[id].tree == t {
+			s.worker.core.Cancel(id)
+			s.forget(t, id)
+		}
 	}
 	for _, b := range slices.Concat(t.branches, t.expanded) {
 		b.close()

@@ -1,9 +1,12 @@
 package scheduler
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
+	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
 )
@@ -15,8 +18,8 @@ type Policy = core.Policy
 // defaults and upper bounds are the context's: its batch size for BatchTokens, its sequence
 // ids for MaxSequences, its outputs for MaxRunning and DraftRows. HostCells holds for each
 // context and takes a sequence id; New returns ErrNoHostCache for models whose memory cannot
-// save parts of a sequence. DraftRows has no effect with BatchInvariant, or for models whose
-// memory cannot remove rejected tokens.
+// save parts of a sequence. DraftRows has no effect for models whose memory cannot remove rejected
+// tokens.
 type Config struct {
 	Policy
 	// QueueLimit is the limit of admitted candidates, waiting and running together. Default:
@@ -37,79 +40,51 @@ type Config struct {
 	// work computes with an equal part of them, at least one, instead of its own number. 0:
 	// always its own.
 	SharedThreads int
-	// BatchInvariant computes each generation alone, with an empty cache. The same generation
-	// is then always computed in the same steps and cells, with the same completions. Without
-	// it results vary: kernels round differently for one row and for many, and sums of
-	// floating-point numbers depend on the order of cells.
-	BatchInvariant bool
+	// Isolate computes each generation alone, in an empty context: always in the same steps and
+	// cells, with the same completions. It is for kernels that round differently for one row and
+	// for many, or whose sums depend on the order of cells.
+	Isolate bool
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
 	// OnStuck is called on another goroutine each time a step does not end; nil: it is not.
 	OnStuck func(*generation.StuckError)
-	// minCopy is the least number of tokens that a context copies from another one instead of
-	// computing them. Default: minCopy.
-	minCopy int
 }
 
-// complete sets the defaults and checks the other values against a context of an engine with several
-// contexts, or with one.
-func (c *Config) complete(batch, sequences, outputs, procs int, several bool) error {
-	if c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells {
-		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
-	}
-	if c.HostCells > 0 || several && sequences > 1 {
+// complete sets the defaults and checks the other values against a context.
+func (c *Config) complete(of *llama.Context, procs int) error {
+	batch, sequences, outputs := of.BatchSize(), of.MaxSequences(), of.MaxOutputs()
+	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
+	if c.HostCells > 0 {
 		sequences-- // saving and loading need one
 	}
-	if c.HostCells > 0 {
-		if sequences < 1 || c.BatchInvariant || c.NoPrefixCache {
-			return fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with BatchInvariant or NoPrefixCache", c.HostCells)
+	var errs []error
+	within := func(name string, value *int, fallback, least, most int) {
+		*value = cmp.Or(*value, fallback)
+		if *value < least || *value > most {
+			errs = append(errs, fmt.Errorf("scheduler: %s is %d, the context allows %d to %d", name, *value, least, most))
 		}
 	}
-	for _, f := range []struct {
-		name            string
-		value           *int
-		fallback, limit int
-	}{
-		{"BatchTokens", &c.BatchTokens, batch, batch},
-		{"MaxSequences", &c.MaxSequences, sequences, sequences},
-		{"MaxRunning", &c.MaxRunning, min(outputs, sequences), outputs},
-	} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if *f.value < 1 || *f.value > f.limit {
-			return fmt.Errorf("scheduler: %s is %d, the context allows 1 to %d", f.name, *f.value, f.limit)
-		}
+	within("BatchTokens", &c.BatchTokens, batch, 1, batch)
+	within("MaxSequences", &c.MaxSequences, sequences, 1, sequences)
+	within("MaxRunning", &c.MaxRunning, min(outputs, sequences), 1, outputs)
+	within("PrefillChunk", &c.PrefillChunk, 0, 0, c.BatchTokens)
+	within("DraftRows", &c.DraftRows, 0, 0, outputs)
+	within("QueueLimit", &c.QueueLimit, queueFactor*c.MaxRunning, 1, maxQueue)
+	within("SampleWorkers", &c.SampleWorkers, procs, 1, llama.MaxThreads)
+	within("Threads", &c.Threads, 0, 0, llama.MaxThreads)
+	within("SharedThreads", &c.SharedThreads, 0, 0, llama.MaxThreads)
+	switch {
+	case c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells:
+		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells))
+	case c.HostCells > 0 && (sequences < 1 || c.NoPrefixCache):
+		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: "+
+			"not with Isolate or NoPrefixCache", c.HostCells))
 	}
-	if c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens {
-		return fmt.Errorf("scheduler: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
-	}
-	if c.DraftRows < 0 || c.DraftRows > outputs {
-		return fmt.Errorf("scheduler: DraftRows is %d, the context allows 0 to %d", c.DraftRows, outputs)
-	}
-	if c.QueueLimit == 0 {
-		c.QueueLimit = queueFactor * c.MaxRunning
-	}
-	if c.QueueLimit < 1 {
-		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
-	}
-	if c.Threads < 0 || c.Threads > 0 && c.BatchInvariant {
-		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with BatchInvariant: results depend on the threads", c.Threads)
-	}
-	if c.SharedThreads < 0 || c.SharedThreads > 0 && (c.BatchInvariant || c.Threads > 0) {
-		return fmt.Errorf("scheduler: SharedThreads is %d, must be at least 0, and 0 with BatchInvariant or Threads", c.SharedThreads)
+	if c.SharedThreads > 0 && c.Threads > 0 {
+		errs = append(errs, fmt.Errorf("scheduler: SharedThreads is %d, must be 0 with Threads", c.SharedThreads))
 	}
 	if c.QueueTime < 0 {
-		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)
+		errs = append(errs, fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime))
 	}
-	if c.minCopy == 0 {
-		c.minCopy = minCopy
-	}
-	if c.SampleWorkers == 0 {
-		c.SampleWorkers = procs
-	}
-	if c.SampleWorkers < 1 {
-		return fmt.Errorf("scheduler: SampleWorkers is %d, must be at least 1", c.SampleWorkers)
-	}
-	return nil
+	return errors.Join(errs...)
 }

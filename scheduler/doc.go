@@ -17,10 +17,10 @@
 //	  |
 //	Handle.Wait           turns tokens into text when the last candidate has ended
 //
-// Behind each sampled token the sampling thread appends the tokens that the grammar forces
+// After each sampled token the sampling thread appends the tokens that the grammar forces
 // (llama.Sampler.Force). They are decoded together with the sampled one; a forced end takes no
 // step. When few candidates decode, steps are filled with speculative tokens. If one is
-// accepted, the thread samples from the row behind it.
+// accepted, the thread samples from the row after it.
 //
 // When the context.Context of a caller ends, the caller gets its error at once. The next plan
 // frees the sequences.

@@ -19,7 +19,8 @@ import (
 // Engine generates with one model on one or more contexts. Its methods are safe for
 // concurrent use.
 type Engine struct {
-	model   *llama.Model // of the first worker; the vocabulary is the same for all
+	model   *llama.Model // of the first worker
+	vocab   *llama.Vocab // the same for all models
 	cfg     Config
 	cells   int // of the smallest context
 	workers []*worker
@@ -29,8 +30,6 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 	share   threadShare
-	// exchange: contexts copy prefixes from each other.
-	exchange bool
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -65,8 +64,8 @@ type Context struct {
 
 // New creates the contexts, starts an engine over them and computes a short prompt in each. The
 // configuration applies to each context, except QueueLimit, which applies to all together.
-// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New computes. New does not return while
-// a step hangs, which Config.OnStuck reports.
+// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New
+// computes. New does not return while a step hangs, which Config.OnStuck reports.
 func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	return open(ctx, contexts, nil, cfg, log)
 }
@@ -89,14 +88,13 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 		if err != nil {
 			return fail(fmt.Errorf("%w: %w", ErrContext, err))
 		}
-		part := workerParts{model: c.Model, context: made, back: newContextBackend(made), device: c.Device, options: c.Options}
-		parts = append(parts, part)
+		parts = append(parts, workerParts{c, made, newContextBackend(made)})
 		if adapter != nil {
 			if err := made.SetAdapter(adapter); err != nil {
 				return fail(err)
 			}
 		}
-		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
+		if err := cfg.complete(made, runtime.GOMAXPROCS(0)); err != nil {
 			return fail(err)
 		}
 	}
@@ -116,25 +114,21 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 
 // workerParts are the parts that a worker is made of.
 type workerParts struct {
-	model   *llama.Model
+	Context
 	context *llama.Context
 	back    backend
-	device  string
-	options []llama.ContextOption
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
-	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now, stopWatch: make(chan struct{}), watched: make(chan struct{})}
-	e.share.total = cfg.SharedThreads
-	vocab := e.model.Vocab()
-	for t := range llama.Token(vocab.Size()) {
-		if vocab.IsEOG(t) {
+	e := &Engine{
+		model: parts[0].Model, vocab: parts[0].Model.Vocab(), cfg: cfg, cells: parts[0].context.Size(),
+		log: log, now: time.Now, share: threadShare{total: cfg.SharedThreads},
+		stopWatch: make(chan struct{}), watched: make(chan struct{}),
+	}
+	for t := range llama.Token(e.vocab.Size()) {
+		if e.vocab.IsEOG(t) {
 			e.endings = append(e.endings, t)
 		}
-	}
-	e.exchange = len(parts) > 1 && !cfg.BatchInvariant && !cfg.NoPrefixCache
-	for _, p := range parts {
-		e.exchange = e.exchange && p.context.Memory().CanSave() && cfg.MaxSequences < p.context.MaxSequences()
 	}
 	for i, p := range parts {
 		w, err := newWorker(e, i, p, len(parts) > 1)
@@ -157,14 +151,14 @@ func placed(parts []workerParts) (all []llama.Placement) {
 			if i < 0 {
 				i, all = len(all), append(all, llama.Placement{Device: use.Device})
 			}
-			if !seen[p.model] {
+			if !seen[p.Model] {
 				all[i].Layers += use.Layers
 				all[i].Weights += use.Weights
 			}
 			all[i].Memory += use.Memory
 			all[i].Compute += use.Compute
 		}
-		seen[p.model] = true
+		seen[p.Model] = true
 	}
 	return all
 }
@@ -200,7 +194,7 @@ func (e *Engine) Close() error {
 	for _, w := range e.workers {
 		select {
 		case <-w.done:
-		case <-w.abandoned:
+		case <-w.rounds.abandoned:
 		}
 		select {
 		case <-w.done: // perhaps after all
@@ -235,7 +229,7 @@ func (e *Engine) submit(requests []*request) error {
 	return nil
 }
 
-// cancel tells the worker of a request that its caller has left.
+// cancel informs the worker of a request that its caller has left.
 func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -110,9 +110,11 @@ func (b nanLogits) Logits(i int) ([]float32, error) {
 	return row, err
 }
 
-func (b nanLogits) Clear() error {
-	b.cleared.Add(1)
-	return b.backend.Clear()
+func (b nanLogits) Clear(zero bool) error {
+	if zero {
+		b.cleared.Add(1)
+	}
+	return b.backend.Clear(zero)
 }
 
 // A context with non-finite cells is cleared as soon as it is idle, and nothing reuses them.
@@ -254,7 +256,7 @@ func TestLostSequenceIsComputedAgain(t *testing.T) {
 				return nil
 			}
 			if step == 10 { // the cached sequence is damaged with the step
-				if err := b.Remove(0, 5); err != nil {
+				if err := b.Apply(core.Op{Kind: core.OpRemove, Seq: 0, Pos: 5}); err != nil {
 					t.Error(err)
 				}
 				return llama.ErrCompute

@@ -204,7 +204,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2, s.contexts > 1); err != nil {
+		if err := s.cfg.complete(c, 2); err != nil {
 			t.Fatal(err)
 		}
 		var back backend = newContextBackend(c)
@@ -214,7 +214,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if s.wrapEach != nil {
 			back = s.wrapEach(i, back)
 		}
-		parts = append(parts, workerParts{model: m, context: c, back: back, device: fmt.Sprint("device ", i)})
+		parts = append(parts, workerParts{Context{Model: m, Device: fmt.Sprint("device ", i)}, c, back})
 	}
 	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {
@@ -385,16 +385,16 @@ func (f *faulty) Decode(rows []core.Row) error {
 	return f.backend.Decode(rows)
 }
 
-func (f *faulty) Copy(src, dst core.SeqID, from, to int) error {
+func (f *faulty) Apply(o core.Op) error {
 	f.mu.Lock()
 	fail := f.copy
 	f.mu.Unlock()
-	if fail != nil {
+	if o.Kind == core.OpCopy && fail != nil {
 		if err := fail(); err != nil {
 			return err
 		}
 	}
-	return f.backend.Copy(src, dst, from, to)
+	return f.backend.Apply(o)
 }
 
 // gate blocks every Decode until it is opened, and signals when one waits.

@@ -108,11 +108,11 @@ type failingLoad struct {
 	fail atomic.Bool
 }
 
-func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
-	if f.fail.Load() {
+func (f *failingLoad) Apply(o core.Op) error {
+	if o.Kind == core.OpLoad && f.fail.Load() {
 		return errInjected
 	}
-	return f.backend.Load(b, s, from, to)
+	return f.backend.Apply(o)
 }
 
 // A failed load clears the context and its blocks. The engine continues.
@@ -149,7 +149,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 	}{
 		"a sliding window":       {synth.GPTOSS, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
 		"a recurrent state":      {synth.Qwen35, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
-		"batch invariant":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, BatchInvariant: true}, nil},
+		"isolated":               {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, Isolate: true}, nil},
 		"without a cache":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100, NoPrefixCache: true}}, nil},
 		"a negative number":      {synth.Qwen3, Config{Policy: Policy{HostCells: -1}}, nil},
 		"no sequence id is left": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},

@@ -17,11 +17,10 @@ import (
 
 // readings are the logits that the contexts of an engine have read, by the tokens before them.
 type readings struct {
-	mu     sync.Mutex
-	rows   map[string]reading
-	states map[*llama.State]block // on their way between contexts
-	again  int                    // rows that were read before
-	other  int                    // those of them that had other bits
+	mu    sync.Mutex
+	rows  map[string]reading
+	again int // rows that were read before
+	other int // those of them that had other bits
 }
 
 // block is what was saved: tokens at positions from from on.
@@ -37,30 +36,15 @@ type bits struct {
 	blocks map[core.BlockID]block
 }
 
-func (b *bits) Save(s core.SeqID, from, to int, id core.BlockID) error {
-	b.blocks[id] = block{from, slices.Clone(b.seqs[s][from:to])}
-	return b.backend.Save(s, from, to, id)
-}
-
-func (b *bits) Load(id core.BlockID, s core.SeqID, from, to int) error {
-	saved := b.blocks[id]
-	b.seqs[s] = append(b.seqs[s], saved.tokens[from-saved.from:to-saved.from]...)
-	return b.backend.Load(id, s, from, to)
-}
-
-func (b *bits) Take(id core.BlockID) *llama.State {
-	s := b.backend.Take(id)
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b.all.states[s] = b.blocks[id]
-	return s
-}
-
-func (b *bits) Put(id core.BlockID, s *llama.State) {
-	b.all.mu.Lock()
-	b.blocks[id] = b.all.states[s]
-	b.all.mu.Unlock()
-	b.backend.Put(id, s)
+func (b *bits) Apply(o core.Op) error {
+	switch o.Kind {
+	case core.OpSave:
+		b.blocks[o.Block] = block{o.Pos, slices.Clone(b.seqs[o.Seq][o.Pos:o.End])}
+	case core.OpLoad:
+		saved := b.blocks[o.Block]
+		b.seqs[o.Seq] = append(b.seqs[o.Seq], saved.tokens[o.Pos-saved.from:o.End-saved.from]...)
+	}
+	return b.recorder.Apply(o)
 }
 
 func (b *bits) Logits(i int) ([]float32, error) {
@@ -87,8 +71,8 @@ func sameBits(a, b []float32) bool {
 }
 
 // Batch invariance: the bits of a row depend on its tokens only. A random
-// history has prompts that share prefixes, cancels, evictions, copies between
-// contexts and from host memory, chunks and speculative tokens.
+// history has prompts that share prefixes, cancels, evictions, copies from host
+// memory, chunks and speculative tokens.
 func TestLogitsAreBitwiseThoseOfGenerationAlone(t *testing.T) {
 	if testDevice != "" || !llama.SharedAttention() {
 		t.Skip("other kernels compute than our own for the CPU")
@@ -116,8 +100,8 @@ func checkInvariance(t *testing.T, arch, weight, kv string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &readings{rows: map[string]reading{}, states: map[*llama.State]block{}}
-	cfg := Config{Policy: Policy{DraftRows: 8, HostCells: 128}, minCopy: prefixBlock}
+	all := &readings{rows: map[string]reading{}}
+	cfg := Config{Policy: Policy{DraftRows: 8, HostCells: 128}}
 	if arch == synth.GPTOSS || arch == synth.Qwen35 {
 		cfg.DraftRows, cfg.HostCells = 0, 0 // their memory cannot be cut
 	}

@@ -21,8 +21,9 @@ const (
 	// a large vocabulary takes 0.01 to 0.2 ms, a wake-up 5 us.
 	samplesPerWorker = 2
 
-	// queueFactor times MaxRunning is the default QueueLimit.
+	// queueFactor times MaxRunning is the default QueueLimit. maxQueue is more than memory holds.
 	queueFactor = 64
+	maxQueue    = 1 << 30
 
 	// maxWorkers is the limit of contexts of an engine: the bits of request.tried.
 	maxWorkers = 64
@@ -32,13 +33,6 @@ const (
 
 	// prefixBlock is the block size, in tokens, of prefixIndex.
 	prefixBlock = 32
-
-	// minCopy is the default of Config.minCopy. A copy waits for the end of a step of the other
-	// context.
-	minCopy = 64
-	// copyCost is the number of tokens whose copies cost as much as computing one, for placement.
-	// Copies are faster than that, but they take cells in both contexts.
-	copyCost = 4
 
 	// typicalTokens is the completion length that placement assumes. A decision has about
 	// thirty tokens, whatever the limit.

@@ -33,14 +33,14 @@ func newRecorder(b backend) *recorder {
 	}
 }
 
-func (r *recorder) Copy(src, dst core.SeqID, from, to int) error {
-	r.seqs[dst] = append(r.seqs[dst], r.seqs[src][from:to]...)
-	return r.backend.Copy(src, dst, from, to)
-}
-
-func (r *recorder) Remove(s core.SeqID, from int) error {
-	r.seqs[s] = r.seqs[s][:from]
-	return r.backend.Remove(s, from)
+func (r *recorder) Apply(o core.Op) error {
+	switch o.Kind {
+	case core.OpCopy:
+		r.seqs[o.Seq] = append(r.seqs[o.Seq], r.seqs[o.Src][o.Pos:o.End]...)
+	case core.OpRemove:
+		r.seqs[o.Seq] = r.seqs[o.Seq][:o.Pos]
+	}
+	return r.backend.Apply(o)
 }
 
 func (r *recorder) Decode(rows []core.Row) error {

@@ -110,11 +110,11 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 		b.Fatal(err)
 	}
 	cfg := Config{Policy: Policy{PrefillChunk: chunk}}
-	if err := cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2, false); err != nil {
+	if err := cfg.complete(c, 2); err != nil {
 		b.Fatal(err)
 	}
 	watch := &stopwatch{backend: newContextBackend(c)}
-	e, err := newEngine([]workerParts{{model: m, context: c, back: watch, device: "CPU"}}, cfg, zerolog.Nop())
+	e, err := newEngine([]workerParts{{Context{Model: m, Device: "CPU"}, c, watch}}, cfg, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}

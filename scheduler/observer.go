@@ -1,16 +1,29 @@
 package scheduler
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// observer measures how long the threads of a step wait for a processor. During a step
-// with active waits it also looks at them from time to time: beside other programs a
+const (
+	// longStep is how long a step runs before the observer looks at its threads, and longWait the
+	// share of it that a thread may have waited.
+	longStep = 15 * time.Millisecond
+	longWait = 0.25
+	// maxWatched bounds what watching costs: two microseconds a thread and step.
+	maxWatched = 16
+)
+
+// observer measures how long the threads of a step wait for a processor, by Linux's schedstat.
+// During a step with active waits it also looks at them from time to time: beside other programs a
 // single such step can take seconds.
 type observer struct {
-	mu     sync.Mutex
-	delays delays
+	mu      sync.Mutex
+	threads []watchedThread
 	// alarm is called at most once in a step, when a thread waits too long. nil: no alarm.
 	alarm func()
 	armed bool
@@ -19,25 +32,63 @@ type observer struct {
 	timer *time.Timer
 }
 
-// longStep is how long a step runs before the observer looks at its threads, and
-// longWait the share of it that a thread may have waited.
-const (
-	longStep = 15 * time.Millisecond
-	longWait = 0.25
-)
+type watchedThread struct {
+	file  *os.File
+	total time.Duration // as of the last look
+}
 
-// watch measures the threads with these ids from now on.
+// watch measures these threads from now on, and no others.
 func (o *observer) watch(ids []int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.delays.watch(ids)
+	o.forget()
+	for _, id := range ids[:min(len(ids), maxWatched)] {
+		f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/schedstat", id))
+		if err != nil {
+			return err
+		}
+		o.threads = append(o.threads, watchedThread{file: f})
+	}
+	_, err := o.longest(true)
+	return err
+}
+
+// longest returns how long a thread waited since the last call with restart, the one that
+// waited longest.
+func (o *observer) longest(restart bool) (time.Duration, error) {
+	var most time.Duration
+	for i := range o.threads {
+		t := &o.threads[i]
+		total, err := t.read()
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, total-t.total)
+		if restart {
+			t.total = total
+		}
+	}
+	return most, nil
+}
+
+// read is how long the thread waited in its life, the second of three numbers. A kernel
+// that does not count it has zeros.
+func (t *watchedThread) read() (time.Duration, error) {
+	var line [80]byte
+	n, _ := t.file.ReadAt(line[:], 0) // io.EOF after the line
+	fields := bytes.Fields(line[:n])
+	if len(fields) != 3 || string(fields[2]) == "0" {
+		return 0, fmt.Errorf("%s holds %q", t.file.Name(), line[:n])
+	}
+	ns, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	return time.Duration(ns), err
 }
 
 // begin starts a step. Its alarm is called on another goroutine.
 func (o *observer) begin(alarm func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = o.delays.longest(true) // an error is also that of end
+	_, _ = o.longest(true) // an error is also that of end
 	o.alarm, o.armed, o.fired, o.began = alarm, alarm != nil, false, time.Now()
 	switch {
 	case !o.armed:
@@ -55,7 +106,7 @@ func (o *observer) look() {
 	if !o.armed {
 		return // the step has ended
 	}
-	waited, err := o.delays.longest(false)
+	waited, err := o.longest(false)
 	if err != nil || float64(waited) < longWait*float64(time.Since(o.began)) {
 		o.timer.Reset(longStep)
 		return
@@ -69,20 +120,28 @@ func (o *observer) look() {
 func (o *observer) end() (waited time.Duration, fired bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.disarm()
+	waited, err = o.longest(true)
+	return waited, o.fired, err
+}
+
+func (o *observer) disarm() {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
 	o.armed = false
-	waited, err = o.delays.longest(true)
-	return waited, o.fired, err
+}
+
+func (o *observer) forget() {
+	for _, t := range o.threads {
+		_ = t.file.Close() // read only
+	}
+	o.threads = nil
 }
 
 func (o *observer) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.timer != nil {
-		o.timer.Stop()
-	}
-	o.armed = false
-	o.delays.close()
+	o.disarm()
+	o.forget()
 }

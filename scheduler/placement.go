@@ -1,65 +1,66 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"agentd/scheduler/core"
+)
+
+// workload is what the engine knows of a worker when it places requests.
+type workload struct {
+	inbox []command
+	stats Stats // as of the last step
+	load  int   // tokens of its requests, see request.cost
+	// assigned are the requests that it has, latest is the adapter of the last one.
+	assigned map[*request]struct{}
+	latest   core.AdapterID
+	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
+	// worker or no cache.
+	prefixes *prefixIndex
+	health   health
+}
+
+// send adds a command to the inbox. Engine.mu is held.
+func (w *worker) send(c command) {
+	w.inbox = append(w.inbox, c)
+	w.wakeUp()
+}
 
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
-// a prefix stay together until another context would be sooner even though it copies the
-// prefix, or computes it again. Work of another adapter counts twice: the request shares no step with it. nil: no
+// a prefix stay together until another context would be sooner even though it computes the
+// prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
 // context is left. Engine.mu is held.
-func (e *Engine) place(r *request) *worker {
-	var best *worker
-	least := 0
-	now := e.now()
-	_, elsewhere := e.longest(r, nil)
-	for pass := range 2 { // the second pass includes failing contexts
-		for _, w := range e.workers {
-			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
-				continue
-			}
-			left := w.load + w.cost(r, elsewhere)
-			if w.latest != r.gen.Adapter {
-				left += w.load
-			}
-			if best == nil || left < least {
-				best, least = w, left
-			}
+func (e *Engine) place(r *request) (best *worker) {
+	least, bestUp, now := 0, false, e.now()
+	for _, w := range e.workers {
+		if w.health.lost || r.tried&(1<<w.index) != 0 {
+			continue
 		}
-		if best != nil {
-			break
+		left := w.load + w.cost(r)
+		if w.latest != r.gen.Adapter {
+			left += w.load
+		}
+		up := w.health.up(now) // a failing context comes last
+		if best == nil || up && !bestUp || up == bestUp && left < least {
+			best, least, bestUp = w, left, up
 		}
 	}
 	return best
 }
 
-// cost estimates the tokens to compute for the request here, when another context has the first
-// elsewhere tokens of its prompt. Engine.mu is held.
-func (w *worker) cost(r *request, elsewhere int) int {
-	here := w.cached(r)
-	prompt := len(r.gen.Prompt) - here
-	if copied := elsewhere - here; copied > 0 && copied >= w.cfg.minCopy {
-		prompt -= copied - copied/copyCost
+// cost estimates the tokens to compute for the request here. Engine.mu is held.
+func (w *worker) cost(r *request) int {
+	cached := 0
+	if w.prefixes != nil {
+		cached = w.prefixes.match(r.blocks) * prefixBlock
 	}
-	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
-}
-
-// cached estimates how many tokens of the request's prompt are cached here. Engine.mu is held.
-func (w *worker) cached(r *request) int {
-	if w.prefixes == nil {
-		return 0
-	}
-	return w.prefixes.match(r.blocks) * prefixBlock
+	return len(r.gen.Prompt) - cached + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
 }
 
 // assign gives a request to a worker. Engine.mu is held.
 func (e *Engine) assign(r *request, w *worker) {
-	from, elsewhere := e.longest(r, w)
-	r.worker, r.cost, r.copy = w, w.cost(r, elsewhere), nil
-	if here := w.cached(r); from != nil && elsewhere-here >= w.cfg.minCopy {
-		r.copy = &prefixCopy{from: from, to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:len(r.gen.Prompt)-1], here: here, least: w.cfg.minCopy, blocks: r.blocks[:elsewhere/prefixBlock]}
-		from.owed[r.copy] = struct{}{}
-		from.send(command{export: r.copy})
-	}
+	r.worker, r.cost = w, w.cost(r)
 	r.tried |= 1 << w.index
 	w.assigned[r] = struct{}{}
 	w.load += r.cost
@@ -72,18 +73,18 @@ func (e *Engine) assign(r *request, w *worker) {
 
 // unassign removes a request from the worker.
 func (w *worker) unassign(r *request) {
-	w.fell(r)
+	w.trees.cancel(r)
 	delete(w.requests, r.id)
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	w.load -= r.cost
 	delete(w.assigned, r)
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 }
 
 // retryElsewhere moves a failed request to another context. It returns false if there is none
 // that has not tried it.
 func (w *worker) retryElsewhere(r *request) bool {
-	w.fell(r)
+	w.trees.cancel(r)
 	id := r.id
 	to := w.engine.reassign(r, w)
 	if to == nil {
@@ -157,37 +158,33 @@ func (h *health) worked() {
 
 // recordSuccess records a decoded step.
 func (w *worker) recordSuccess() {
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	w.health.worked()
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 }
 
 // recordFailure records a failed step. It reports whether the context is down and all of its
 // requests should move, which needs another context that is up.
 func (w *worker) recordFailure(cause error) bool {
-	lost := isLost(cause)
-	down, othersUp, pause := w.engine.contextFailed(w, lost)
+	lost, othersUp, e := isLost(cause), false, w.engine
+	e.mu.Lock()
+	down := w.health.failed(e.now(), lost)
+	for _, o := range e.workers {
+		othersUp = othersUp || o != w && o.health.up(e.now())
+	}
+	pause := w.health.pause
+	e.mu.Unlock()
 	switch {
 	case lost:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("device lost; context disabled")
+		w.log.Error().Err(cause).Msg("device lost; context disabled")
 	case down && othersUp:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing; context paused")
+		w.log.Error().Err(cause).Stringer("pause", pause).Msg("steps keep failing; context paused")
 	}
 	return lost || down && othersUp
 }
 
-func (e *Engine) contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	down = w.health.failed(e.now(), lost)
-	for _, o := range e.workers {
-		othersUp = othersUp || o != w && o.health.up(e.now())
-	}
-	return down, othersUp, w.health.pause
-}
-
 func (w *worker) isLost() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
 	return w.health.lost
 }

@@ -36,8 +36,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		health []health
 		latest []core.AdapterID
 		tried  uint64
-		copies bool // contexts copy prefixes
-		want   int  // -1: nowhere
+		want   int // -1: nowhere
 	}{
 		"all idle: the first":                               {loads: []int{0, 0, 0}, want: 0},
 		"where less is to be done":                          {loads: []int{500, 100, 300}, want: 1},
@@ -54,14 +53,11 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		"never on a device that is lost":                    {loads: []int{0}, health: []health{{lost: true}}, want: -1},
 		"where the work is of its own adapter":              {loads: []int{400, 400}, latest: []core.AdapterID{1, 0}, want: 1},
 		"another adapter's context with much less work":     {loads: []int{100, 400}, latest: []core.AdapterID{1, 0}, want: 0},
-		"another context if a copy is sooner":               {loads: []int{0, 0, 200}, cached: []int{0, 0, 320}, copies: true, want: 0},
-		"the prefix's context if a copy is later":           {loads: []int{0, 0, 60}, cached: []int{0, 0, 320}, copies: true, want: 2},
-		"no copy of a short prefix":                         {loads: []int{0, 0, 60}, cached: []int{0, 0, 64}, copies: true, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := &Engine{now: func() time.Time { return now }, exchange: tc.copies}
+			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{index: i, load: load, prefixes: newPrefixIndex(64), cfg: Config{minCopy: 128}}
+				w := &worker{index: i, workload: workload{load: load, prefixes: newPrefixIndex(64)}}
 				if tc.cached != nil {
 					w.prefixes.add(prefixBlocks(0, mine[:tc.cached[i]]))
 				}

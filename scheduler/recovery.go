@@ -30,23 +30,22 @@ func (w *worker) resync() {
 // reset moves all requests to other contexts, or fails them with ErrModel, and clears the
 // context, whose contents are unknown.
 func (w *worker) reset(cause error) {
-	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("clearing context")
+	w.log.Error().Err(cause).Msg("clearing context")
 	for _, r := range w.takeAll() {
 		if !w.retryElsewhere(r) {
 			w.failRequest(r, cause)
 		}
 	}
-	w.refuseExports()
-	if err := w.back.Clear(); err != nil {
-		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
+	if err := w.back.Clear(true); err != nil {
+		w.log.Error().Err(err).Msg("context not cleared")
 		w.recordFailure(err)
 	}
 	w.nonFinite = false
-	w.mu.Lock()
+	w.engine.mu.Lock()
 	if w.prefixes != nil {
 		w.prefixes.clear()
 	}
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 	w.resetCore()
 }
 
@@ -60,12 +59,27 @@ func (w *worker) resetCore() {
 // errNonFinite is the reason to clear an idle context.
 var errNonFinite = errors.New("a computation failed, and cells may hold NaN or Inf")
 
-// clearIdle clears an idle context and starts the requests that waited for that.
-func (w *worker) clearIdle() {
-	waiting := w.queue
-	w.queue = nil
-	w.reset(errNonFinite)
-	for _, r := range waiting {
+// startQueued empties an idle context and starts the requests that waited for that: with
+// Config.Isolate the next one.
+func (w *worker) startQueued() {
+	switch waiting := w.queue; {
+	case w.nonFinite:
+		w.queue = nil
+		w.reset(errNonFinite)
+		w.queue = waiting
+	case !w.cfg.Isolate || len(waiting) == 0:
+		return
+	default:
+		if err := w.back.Clear(false); err != nil {
+			w.recordFailure(err)
+			w.reset(err)
+			return
+		}
+		w.resetCore()
+	}
+	for len(w.queue) > 0 && (!w.cfg.Isolate || w.core.Idle()) {
+		r := w.queue[0]
+		w.queue = slices.Delete(w.queue, 0, 1)
 		w.submit(r)
 	}
 }

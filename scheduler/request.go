@@ -15,36 +15,9 @@ import (
 
 // Handle is a submitted request.
 type Handle struct {
-	engine     *Engine
-	candidates int
-	request    *request // nil if it was refused
-	err        error    // the reason
-}
-
-// prepare validates a request and creates its samplers.
-func (h *Handle) prepare(ctx context.Context, a *Admission, gen generation.Request) {
-	if h.err = h.engine.validate(&gen); h.err != nil {
-		return
-	}
-	if h.err = a.use(gen.N); h.err != nil {
-		return
-	}
-	err := ctx.Err()
-	if err == nil {
-		h.request, err = h.engine.newRequest(gen)
-	}
-	if err != nil {
-		h.reject(err)
-	}
-}
-
-// reject ends a request that no worker has seen.
-func (h *Handle) reject(err error) {
-	if h.request != nil {
-		h.request.close()
-	}
-	h.request, h.err = nil, err
-	h.engine.endCall(h.candidates)
+	engine  *Engine
+	request *request // nil if it was refused
+	err     error    // the reason
 }
 
 // Wait returns the result of the request. It must be called once. Its error is one of
@@ -64,21 +37,19 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	r := e.follow(ctx, h.request)
 	select {
 	case <-r.done:
-		defer e.endCall(h.candidates)
-		defer r.close()
+		defer e.release(r)
 		if r.err != nil {
 			return nil, r.err
 		}
-		return r.result(e.model.Vocab()), nil
+		return r.result(e.vocab), nil
 	case <-ctx.Done():
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
 			<-r.done
-			r.close()
-			e.endCall(h.candidates)
+			e.release(r)
 		}()
 		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			if partial := r.partialResult(e.model.Vocab(), err); partial != nil {
+			if partial := r.partialResult(e.vocab, err); partial != nil {
 				return partial, nil
 			}
 		}
@@ -100,17 +71,15 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Scores || g.IgnoreEnd || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes Scores, IgnoreEnd and Progress")
-	case g.Distinct != nil && e.cfg.BatchInvariant:
-		return errors.New("scheduler: Distinct and Config.BatchInvariant exclude each other")
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd and Progress")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
-	if err := e.checkAdapter(g.Adapter); err != nil {
+	if _, err := e.adapterOf(g.Adapter, e.workers[0]); err != nil {
 		return err
 	}
-	size := llama.Token(e.model.Vocab().Size())
+	size := llama.Token(e.vocab.Size())
 	for i, t := range g.Prompt {
 		if t < 0 || t >= size {
 			return fmt.Errorf("scheduler: token %d of the prompt is %d, the vocabulary has %d", i, t, size)
@@ -131,7 +100,6 @@ type request struct {
 
 	err        error // of the whole request
 	cached     int
-	copy       *prefixCopy // the request waits for it; nil: for none
 	candidates []candidate
 	tree       *tree // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
@@ -153,18 +121,16 @@ type request struct {
 	template    *llama.Sampler // an unused sampler for restarts, if there are several workers, and for the branches of a tree
 }
 
-// candidate is the outcome of one completion so far.
+// candidate is a completion so far, without the texts. Its StopToken is -1 if no token ended it. Scores
+// has those of dropped tokens too.
 type candidate struct {
-	tokens []core.Token
-	stop   llama.Token // -1: none
-	finish generation.Finish
-	err    error
-	scores []generation.Score // of all chosen tokens, with generation.Params.Scores
+	generation.Completion
+	calls *callReader // nil: repeated calls are not checked
+}
 
-	branch *generation.Branch // see generation.Completion
-
-	calls    *callReader // nil: repeated calls are not checked
-	repeated string      // see generation.Completion
+// failed is the completion of a candidate that failed.
+func failed(tokens []core.Token, err error) generation.Completion {
+	return generation.Completion{Tokens: tokens, StopToken: -1, Finish: generation.FinishError, Err: err}
 }
 
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
@@ -200,10 +166,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress, Score: g.Scores,
 	}
 	if g.Distinct != nil {
-		cfg.Score = true
-		if g.Temperature <= 0 {
-			cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = 1, 0, 0, 0
-		}
+		cfg.Score, cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = true, 1, 0, 0, 0
 	}
 	if g.IgnoreEnd {
 		cfg.Suppress = slices.Concat(g.Suppress, endings)
@@ -215,7 +178,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 func (r *request) seedSamplers(from *llama.Sampler) error {
 	r.mu.Lock()
 	for i := range r.candidates {
-		r.candidates[i] = candidate{stop: -1, calls: r.newCallReader()}
+		r.candidates[i] = candidate{Completion: generation.Completion{StopToken: -1}, calls: r.newCallReader()}
 	}
 	r.ended, r.found = nil, nil
 	r.mu.Unlock()
@@ -239,14 +202,6 @@ func (r *request) newCallReader() *callReader {
 	return &callReader{form: r.gen.Calls}
 }
 
-// minRepeat is core.Request.MinRepeat.
-func (r *request) minRepeat() int {
-	if r.gen.StopRepeats {
-		return core.MinRepeat
-	}
-	return 0
-}
-
 // restart resets the request to its state at submission.
 func (r *request) restart() error {
 	if r.gen.Progress != nil {
@@ -259,17 +214,10 @@ func (r *request) restart() error {
 	return r.seedSamplers(r.template)
 }
 
-// recordStart records when the prompt first got a sequence.
-func (r *request) recordStart(now time.Time) {
-	if r.times.Queue == 0 {
-		r.times.Queue = now.Sub(r.times.Submitted)
-	}
-}
-
-// recordFirstToken records when the first token was sampled.
-func (r *request) recordFirstToken(now time.Time) {
-	if r.times.FirstToken == 0 {
-		r.times.FirstToken = now.Sub(r.times.Submitted)
+// reach records when an event of times first happened.
+func (r *request) reach(event *time.Duration, now time.Time) {
+	if *event == 0 {
+		*event = now.Sub(r.times.Submitted)
 	}
 }
 
@@ -325,14 +273,16 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	return result
 }
 
+// completion returns the completion with its texts.
 func (c *candidate) completion(v *llama.Vocab) generation.Completion {
-	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Branch: c.branch, Repeated: c.repeated, Err: c.err}
-	scored := len(c.tokens)
-	if c.stop >= 0 {
-		done.Stop, done.StopToken = string(v.Piece(c.stop, true)), c.stop
+	done := c.Completion
+	done.Text, done.StopToken = v.Detokenize(c.Tokens, true), 0
+	scored := len(c.Tokens)
+	if c.StopToken >= 0 {
+		done.Stop, done.StopToken = string(v.Piece(c.StopToken, true)), c.StopToken
 		scored++
 	}
-	done.Scores = c.scores[:min(scored, len(c.scores))] // dropped tokens have scores, too
+	done.Scores = c.Scores[:min(scored, len(c.Scores))]
 	return done
 }
 

@@ -2,20 +2,32 @@ package scheduler
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
+
+// sampling chooses the next tokens of a step. Its lists are kept for later steps.
+type sampling struct {
+	worker   *worker
+	tasks    []sampleTask
+	choices  []core.Choice
+	samplers []*llama.Sampler // of sampleBatch, as the next two
+	rows     [][]float32
+	sampled  []llama.Sampled
+}
 
 // sampleTask is one candidate to sample.
 type sampleTask struct {
 	request   *request
 	candidate int
-	// rows are views of the context's logits: behind the last token, and behind each
-	// speculative token.
+	// rows are views of the context's logits: after the last token, and after each speculative
+	// token.
 	rows      [1 + core.MaxDraftTokens][]float32
 	drafts    [core.MaxDraftTokens]core.Token
 	numDrafts int
@@ -25,11 +37,11 @@ type sampleTask struct {
 	// they could not be.
 	branch   *branch
 	children []llama.Child
-	rest     float64 // share of the probability that children lacks
+	skipped  float64 // share of the probability that children lack
 	err      error
 }
 
-// nextRow returns the logits behind the chosen tokens; nil: they were not computed.
+// nextRow returns the logits after the chosen tokens; nil: they were not computed.
 func (t *sampleTask) nextRow() []float32 {
 	n := len(t.tokens)
 	if n > t.numDrafts || !slices.Equal(t.drafts[:n], t.tokens) {
@@ -38,31 +50,48 @@ func (t *sampleTask) nextRow() []float32 {
 	return t.rows[n]
 }
 
-// sample fills w.choices from w.tasks, and scores w.scores. Samplers are independent of each
-// other, so several threads share the tasks: those that computed the rows, or goroutines if
-// there are fewer.
-func (w *worker) sample() {
-	w.choices = slices.Grow(w.choices, len(w.tasks))[:len(w.tasks)]
-	clear(w.choices)
-	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.branches) == 0 {
-		w.sampleBatch()
-		for i := range w.scores {
-			w.scores[i].compute()
+// collect makes a task of each sample of a plan, with the logits of its rows.
+func (s *sampling) collect(plan *core.Plan) error {
+	s.tasks = s.tasks[:0]
+	for _, sample := range plan.Samples {
+		w, t := s.worker, sampleTask{}
+		if n := len(s.tasks); n < cap(s.tasks) { // it reuses the capacity of an earlier task
+			t.tokens, t.children = s.tasks[:n+1][n].tokens[:0], s.tasks[:n+1][n].children[:0]
 		}
-		return
+		t.request, t.branch = w.requests[sample.Request], w.trees.branches[sample.Request]
+		t.candidate, t.numDrafts = sample.Candidate, sample.Drafts
+		for i := range 1 + sample.Drafts {
+			at := sample.Row
+			if i > 0 {
+				at = sample.Draft + i - 1
+				t.drafts[i-1] = plan.Rows[at].Token
+			}
+			var err error
+			if t.rows[i], err = w.back.Logits(at); err != nil {
+				return err
+			}
+		}
+		s.tasks = append(s.tasks, t)
 	}
-	if len(w.scores) > 0 {
-		workers = min(w.cfg.SampleWorkers, (len(w.tasks)+len(w.scores)+samplesPerWorker-1)/samplesPerWorker)
+	return nil
+}
+
+// sample returns a choice for each task; that of a branch is empty. Samplers are independent of each
+// other, so several threads share the tasks: those that computed the rows, or goroutines if there
+// are fewer.
+func (s *sampling) sample() []core.Choice {
+	w := s.worker
+	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
+	clear(s.choices)
+	workers := min(w.cfg.SampleWorkers, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
+	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.trees.branches) == 0 {
+		s.sampleBatch()
+		return s.choices
 	}
 	var next atomic.Int64
 	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(w.tasks)+len(w.scores); i = int(next.Add(1)) - 1 {
-			if i < len(w.tasks) {
-				w.chooseTokens(i, nil)
-			} else {
-				w.scores[i-len(w.tasks)].compute()
-			}
+		for i := int(next.Add(1)) - 1; i < len(s.tasks); i = int(next.Add(1)) - 1 {
+			s.chooseTokens(i, nil)
 		}
 	}
 	var wg sync.WaitGroup
@@ -71,31 +100,33 @@ func (w *worker) sample() {
 	}
 	work()
 	wg.Wait()
+	return s.choices
 }
 
 // sampleBatch samples the first tokens on the threads that computed the rows. The rest, such
 // as forced tokens, takes little time.
-func (w *worker) sampleBatch() {
-	w.samplers, w.rows = w.samplers[:0], w.rows[:0]
-	for i := range w.tasks {
-		t := &w.tasks[i]
-		w.samplers, w.rows = append(w.samplers, t.request.samplers[t.candidate]), append(w.rows, t.rows[0])
+func (s *sampling) sampleBatch() {
+	s.samplers, s.rows = s.samplers[:0], s.rows[:0]
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		s.samplers, s.rows = append(s.samplers, t.request.samplers[t.candidate]), append(s.rows, t.rows[0])
 	}
-	w.sampled = slices.Grow(w.sampled[:0], len(w.tasks))[:len(w.tasks)]
-	w.back.SampleBatch(w.samplers, w.rows, w.sampled)
-	for i := range w.tasks {
-		w.chooseTokens(i, &w.sampled[i])
+	s.sampled = slices.Grow(s.sampled[:0], len(s.tasks))[:len(s.tasks)]
+	s.worker.back.SampleBatch(s.samplers, s.rows, s.sampled)
+	for i := range s.tasks {
+		s.chooseTokens(i, &s.sampled[i])
 	}
 }
 
 // chooseTokens runs one task. first is its first token, if it is sampled already. A sampler
 // error ends only its candidate.
-func (w *worker) chooseTokens(i int, first *llama.Sampled) {
-	t, choice := &w.tasks[i], &w.choices[i]
+func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
+	w, t, choice := s.worker, &s.tasks[i], &s.choices[i]
 	if b := t.branch; b != nil {
-		t.children, t.rest, t.err = b.sampler.Children(t.rows[0], b.tree.search.Share(b.node), t.children)
+		t.children, t.skipped, t.err = b.sampler.Children(t.rows[0], b.tree.search.Skippable(b.node), t.children)
 		return
 	}
+	cand := &t.request.candidates[t.candidate]
 	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.nextRow() {
 		var token llama.Token
 		var err error
@@ -104,15 +135,17 @@ func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 		} else {
 			token, err = t.request.samplers[t.candidate].Sample(row)
 		}
-		switch {
-		case err != nil:
-			t.request.candidates[t.candidate].err = err
+		if err != nil {
+			cand.Err = err
 			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
-		case w.vocab.IsEOG(token):
-			t.addSampledScore(token)
-			t.request.candidates[t.candidate].stop = token
+			break
+		}
+		t.addScore(token, false)
+		switch {
+		case w.engine.vocab.IsEOG(token):
+			cand.StopToken = token
 			choice.Verdict = core.Stop
-		case w.appendSampled(t, token):
+		case w.appendToken(t, token):
 			choice.Verdict = core.Repeat
 		case w.canForce(t.request):
 			w.appendForced(t, choice)
@@ -127,31 +160,25 @@ func (w *worker) canForce(r *request) bool { return !w.cfg.NoForcedTokens && r.g
 // appendForced appends the tokens for which the grammar allows one choice.
 func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	var buffer [llama.MaxForced]llama.Token
+	cand := &t.request.candidates[t.candidate]
 	tokens, end, err := t.request.samplers[t.candidate].Force(buffer[:0])
 	if err != nil {
-		t.request.candidates[t.candidate].err = err
-		choice.Verdict = core.Fail
+		cand.Err, choice.Verdict = err, core.Fail
 		return
 	}
 	for _, token := range tokens {
 		choice.Forced = append(choice.Forced, len(t.tokens))
-		t.addForcedScore(token)
+		t.addScore(token, true)
 		if w.appendToken(t, token) {
 			choice.Verdict = core.Repeat
 			return
 		}
 	}
 	if end >= 0 {
-		t.addForcedScore(end)
-		t.request.candidates[t.candidate].stop = end // finishCandidate drops it if tokens are cut
+		t.addScore(end, true)
+		cand.StopToken = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
-}
-
-// appendSampled appends a token that was sampled.
-func (w *worker) appendSampled(t *sampleTask, token llama.Token) (repeats bool) {
-	t.addSampledScore(token)
-	return w.appendToken(t, token)
 }
 
 // appendToken appends a chosen token. It reports whether the candidate ends because it
@@ -162,8 +189,26 @@ func (w *worker) appendToken(t *sampleTask, token llama.Token) (repeats bool) {
 	if cand.calls == nil {
 		return false
 	}
-	if call := cand.calls.push(w.vocab.Piece(token, true)); call != "" {
-		cand.repeated = describeCall(call)
+	if call := cand.calls.push(w.engine.vocab.Piece(token, true)); call != "" {
+		cand.Repeated = describeCall(call)
 	}
-	return cand.repeated != ""
+	return cand.Repeated != ""
+}
+
+// addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
+// token has its score from its sampler. A forced one has no logprob: it was chosen without logits.
+func (t *sampleTask) addScore(token llama.Token, forced bool) {
+	if !t.request.gen.Scores {
+		return
+	}
+	n := len(t.tokens)
+	score := generation.Score{
+		Logprob: float32(math.NaN()), Forced: forced, Drafted: n < t.numDrafts && t.drafts[n] == token && t.nextRow() != nil,
+	}
+	if !forced {
+		sampled := t.request.samplers[t.candidate].Score()
+		score.Logprob, score.Masked = sampled.Model, sampled.Drawn
+	}
+	cand := &t.request.candidates[t.candidate]
+	cand.Scores = append(cand.Scores, score)
 }

@@ -75,7 +75,7 @@ func scoredTokens(t *testing.T) int {
 const guessable = `root ::= call ("\n" call){5,9}
 call ::= "<tool_call>{\"name\": \"" ("go_to" | "report") "\"}</tool_call>"`
 
-// The logprobs equal those of a plain forward pass of the same tokens.
+// The logprobs of sampled tokens equal those of a plain forward pass of the same tokens.
 func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 	drafts := Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}}
 	for _, test := range []struct {
@@ -85,14 +85,12 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 		greedy     bool
 		forced     bool // forced tokens are expected
 		drafted    bool
-		unknown    bool // without the scores of forced tokens
 	}{
 		{name: "free text", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, free: true},
 		{name: "grammar without forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}, NoForcedTokens: true}},
 		{name: "forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, forced: true},
 		{name: "drafts", arch: synth.Qwen3, cfg: Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}, NoForcedTokens: true}, drafted: true},
 		{name: "forced tokens and drafts", arch: synth.Qwen3, cfg: drafts, forced: true, drafted: true},
-		{name: "without forced scores", arch: synth.Qwen3, cfg: drafts, forced: true, drafted: true, unknown: true},
 		{name: "greedy", arch: synth.Llama, cfg: drafts, greedy: true, forced: true, drafted: true},
 		{name: "sliding window", arch: synth.GPTOSS, cfg: drafts, forced: true},
 		{name: "recurrent state", arch: synth.Qwen35, cfg: drafts, forced: true},
@@ -113,7 +111,7 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 				if test.forced && test.drafted {
 					g.Grammar = guessable
 				}
-				g.Scores, g.NoForcedScores = true, test.unknown
+				g.Scores = true
 				for _, c := range mustGenerate(t, e, g).Completions {
 					tokens := slices.Clone(c.Tokens)
 					if c.Stop != "" {
@@ -124,7 +122,7 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 					}
 					rows := forward(t, m, slices.Concat(g.Prompt, tokens))[len(g.Prompt)-1:]
 					for i, s := range c.Scores {
-						if test.unknown && s.Forced {
+						if s.Forced {
 							if s.Logprob == s.Logprob || s.Masked != 0 {
 								t.Fatalf("turn %d, token %d of %d: %+v", turn, i, len(tokens), s)
 							}
@@ -135,11 +133,8 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 						if worst = max(worst, off); !(off <= 1e-3) {
 							t.Fatalf("turn %d, token %d of %d (%+v): %g off", turn, i, len(tokens), s, off)
 						}
-						switch {
-						case s.Forced && s.Masked != 0, test.greedy && s.Masked != 0, !(s.Masked <= 1e-5):
+						if test.greedy && s.Masked != 0 || !(s.Masked <= 1e-5) {
 							t.Fatalf("turn %d, token %d of %d: %+v", turn, i, len(tokens), s)
-						case s.Forced:
-							forced++
 						}
 						if s.Drafted {
 							drafted++
@@ -184,8 +179,8 @@ func TestScoresChangeNoCompletion(t *testing.T) {
 					t.Errorf("candidate %d: %d scores, %d when not asked, want %d and none", i, len(c.Scores), len(plain.Completions[i].Scores), want)
 				}
 				for k, s := range c.Scores {
-					if s.Logprob != s.Logprob {
-						t.Errorf("candidate %d: token %d of %d has no logprob", i, k, want)
+					if known := s.Logprob == s.Logprob; known == s.Forced {
+						t.Errorf("candidate %d: token %d of %d, forced %t, has a logprob: %t", i, k, want, s.Forced, known)
 					}
 				}
 			}
@@ -200,7 +195,7 @@ func TestScoresOfSampledTokensAddNoRow(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		e := newTestEngine(t, setup{cells: 4096, batch: 64, outputs: 16, cfg: Config{Policy: Policy{MaxRunning: 16}}})
 		g := constrained(sampled(prompt, 8, 60, 3))
-		g.Scores, g.NoForcedScores = scores, true
+		g.Scores = scores
 		forced := 0
 		for _, c := range mustGenerate(t, e, g).Completions {
 			for _, s := range c.Scores {

@@ -57,15 +57,6 @@ func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
 	}
 }
 
-func TestBatchInvariantDisablesSpeculation(t *testing.T) {
-	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
-	with, _ := newScribes(t, synth.Qwen3, prompt, Config{Policy: Policy{DraftRows: 8}, BatchInvariant: true})
-	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
-	if s := with.Stats(); s.DraftTokens != 0 {
-		t.Errorf("%d draft tokens", s.DraftTokens)
-	}
-}
-
 func TestDraftsStopAtEndTokens(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{Policy: Policy{DraftRows: 8}}})
 	got := e.workers[0].coreConfig.EndTokens

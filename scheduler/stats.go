@@ -63,7 +63,7 @@ func (e *Engine) Contexts() []ContextStats {
 	defer e.mu.Unlock()
 	list := make([]ContextStats, len(e.workers))
 	for i, w := range e.workers {
-		list[i] = ContextStats{Stats: w.stats, Device: w.device, Up: w.health.up(e.now())}
+		list[i] = ContextStats{Stats: w.stats, Device: w.Device, Up: w.health.up(e.now())}
 		list[i].setUsage()
 	}
 	return list
@@ -94,16 +94,16 @@ func (e *Engine) Failure() error {
 
 // publish makes the worker's statistics visible.
 func (w *worker) publish() {
-	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.times}
+	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.counters.times}
 	for _, r := range w.queue {
 		s.Waiting += r.gen.N
 	}
-	s.Cancelled += w.cancelled
-	s.Finished += w.searched
-	s.Failed = w.failures // the core also counts those retried elsewhere
-	w.mu.Lock()
+	s.Cancelled += w.counters.cancelled
+	s.Finished += w.trees.found
+	s.Failed = w.counters.failures // the core also counts those retried elsewhere
+	w.engine.mu.Lock()
 	w.stats = s
-	w.mu.Unlock()
+	w.engine.mu.Unlock()
 }
 
 func (s *Stats) setUsage() {

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/scheduler/core"
 )
 
@@ -16,94 +18,97 @@ type threadShare struct {
 // each is the number of threads for a worker that has work.
 func (s *threadShare) each() int { return max(1, s.total/max(1, int(s.busy.Load()))) }
 
-// shareThreads sets this worker's part of the shared threads for the next step.
-func (w *worker) shareThreads() {
-	n := w.share.each()
-	if w.share.total == 0 || n == w.back.SamplerThreads() {
-		return
-	}
-	if err := w.back.SetThreads(n); err != nil {
-		w.log.Warn().Err(err).Int("context", w.index).Int("threads", n).Msg("the number of threads could not be changed; it stays")
-		return
-	}
-	if w.threads != nil {
-		w.watchThreads()
-	}
+// threads chooses the compute threads of a context for each step, and how they wait for each other.
+type threads struct {
+	back     backend
+	share    *threadShare
+	log      zerolog.Logger
+	policy   *core.Threads // nil: a single thread computes, or a device, or the delays are not known
+	observer observer
+	observed bool // the step in progress
 }
 
 // startThreads prepares the compute threads. The worker's own thread calls it.
-func (w *worker) startThreads() {
+func startThreads(w *worker) *threads {
+	t := &threads{back: w.back, share: &w.engine.share, log: w.log}
 	if err := shortSlice(); err != nil {
-		w.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
+		t.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
 	}
-	n := max(w.back.SamplerThreads(), w.share.total)
-	if n < 2 {
-		return // none waits for another one
+	if n := max(t.back.SamplerThreads(), t.share.total); n > 1 { // else none waits for another one
+		t.policy = core.NewThreads(n, w.cfg.Threads == 0)
+		t.use(max(1, t.back.SamplerThreads()))
 	}
-	w.threads = core.NewThreads(n, w.cfg.Threads == 0)
-	w.watchThreads()
+	return t
 }
 
-// watchThreads measures the threads of the next step.
-func (w *worker) watchThreads() {
-	if err := w.observer.watch(w.back.ThreadIDs()); err != nil {
-		w.stopObserving(err)
-	}
-}
-
-// observed reports whether the threads of a step wait for each other, and are measured.
-func (w *worker) observed() bool { return w.threads != nil && w.back.SamplerThreads() > 1 }
-
-// beginObserve is called before a step.
-func (w *worker) beginObserve() {
-	switch {
-	case !w.observed():
-	case w.threads.Brief():
-		w.observer.begin(nil)
-	default:
-		w.observer.begin(func() { w.setBriefWaits(true) })
-	}
-}
-
-// observe chooses the threads of the next step, and how they wait for each other, by the
-// cost of the last one.
-func (w *worker) observe(rows int, took time.Duration) {
-	if !w.observed() {
-		return
-	}
-	waited, fired, err := w.observer.end()
+// use makes n threads compute the next steps, and measures them.
+func (t *threads) use(n int) {
+	ids, err := t.back.UseThreads(n)
 	if err != nil {
-		w.stopObserving(err)
+		t.log.Warn().Err(err).Int("threads", n).Msg("the number of threads could not be changed; it stays")
+		t.policy = nil
 		return
 	}
-	before, brief := w.threads.Next(), w.threads.Brief()
-	w.threads.Observe(core.StepCost{Rows: rows, Time: took, Waited: waited})
-	n := w.threads.Next()
-	if now := w.threads.Brief(); now != (brief || fired) {
-		w.setBriefWaits(now)
-	}
-	if n == before {
+	if t.policy == nil {
 		return
 	}
-	if err := w.back.SetThreads(n); err != nil {
-		w.log.Warn().Err(err).Int("context", w.index).Int("threads", n).Msg("the number of threads could not be changed; it stays")
-		w.threads = nil
-		return
+	if err := t.observer.watch(ids); err != nil {
+		t.stop(err)
 	}
-	w.log.Debug().Int("context", w.index).Int("threads", n).Msg("number of threads changed")
-	w.watchThreads() // some of them are new
 }
 
-// stopObserving leaves brief waits, which cost little on free processors. Active ones cost
-// much beside busy programs.
-func (w *worker) stopObserving(err error) {
-	w.log.Info().Err(err).Int("context", w.index).Msg("no run delay of threads from the kernel; their waits are brief and their number stays")
-	w.threads = nil
-	w.setBriefWaits(true)
+// begin sets this context's part of the shared threads, and begins to measure a step.
+func (t *threads) begin() {
+	if n := t.share.each(); t.share.total > 0 && n != t.back.SamplerThreads() {
+		t.use(n)
+	}
+	if t.observed = t.policy != nil && t.back.SamplerThreads() > 1; !t.observed {
+		return
+	}
+	var alarm func()
+	if !t.policy.Brief() {
+		alarm = func() { t.setBriefWaits(true) }
+	}
+	t.observer.begin(alarm)
+}
+
+// end chooses the threads of the next step, and how they wait for each other, by the cost of this
+// one. rows is 0 for a step that failed.
+func (t *threads) end(rows int, took time.Duration) {
+	if !t.observed {
+		return
+	}
+	waited, fired, err := t.observer.end()
+	switch {
+	case rows == 0:
+		return
+	case err != nil:
+		t.stop(err)
+		return
+	}
+	before, brief := t.policy.Next(), t.policy.Brief()
+	t.policy.Observe(core.StepCost{Rows: rows, Time: took, Waited: waited})
+	if now := t.policy.Brief(); now != (brief || fired) {
+		t.setBriefWaits(now)
+	}
+	if n := t.policy.Next(); n != before {
+		t.log.Debug().Int("threads", n).Msg("number of threads changes")
+		t.use(n)
+	}
+}
+
+// stop leaves brief waits, which cost little on free processors. Active ones cost much beside busy
+// programs.
+func (t *threads) stop(err error) {
+	t.log.Info().Err(err).Msg("no run delay of threads from the kernel; their waits are brief and their number stays")
+	t.policy = nil
+	t.setBriefWaits(true)
 }
 
 // setBriefWaits is safe for concurrent use.
-func (w *worker) setBriefWaits(on bool) {
-	err := w.back.SetBriefWaits(on)
-	w.log.Debug().Err(err).Int("context", w.index).Bool("brief", on).Msg("waits of compute threads changed")
+func (t *threads) setBriefWaits(on bool) {
+	err := t.back.SetBriefWaits(on)
+	t.log.Debug().Err(err).Bool("brief", on).Msg("waits of compute threads changed")
 }
+
+func (t *threads) close() { t.observer.close() }

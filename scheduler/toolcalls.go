@@ -108,7 +108,7 @@ func describeCall(call string) string { return fmt.Sprintf("the call %s came twi
 
 // describeRepeat describes an n-gram that a candidate generated four times in a row.
 func (w *worker) describeRepeat(tokens []core.Token) string {
-	return fmt.Sprintf("%q came four times in a row", clip(w.vocab.Detokenize(tokens, true)))
+	return fmt.Sprintf("%q came four times in a row", clip(w.engine.vocab.Detokenize(tokens, true)))
 }
 
 // clip shortens generated text for a message.

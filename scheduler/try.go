@@ -26,7 +26,7 @@ func (e *Engine) try(ctx context.Context) error {
 		done := make(chan error, 1)
 		stop := context.AfterFunc(ctx, w.back.Abort)
 		e.mu.Lock()
-		w.send(command{try: done})
+		w.send(command{answer: done})
 		e.mu.Unlock()
 		err := <-done
 		if !stop() {
@@ -47,8 +47,8 @@ func (e *Engine) setTrying(on bool) {
 
 // try computes in the empty context, which is empty again afterwards. rows is that of the prompt.
 func (w *worker) try() (rows int, err error) {
-	defer func() { err = cmp.Or(err, w.back.Clear()) }()
-	prompt, err := w.vocab.Tokenize(tryText, true, true)
+	defer func() { err = cmp.Or(err, w.back.Clear(true)) }()
+	prompt, err := w.engine.vocab.Tokenize(tryText, true, true)
 	if err != nil {
 		return 0, err
 	}

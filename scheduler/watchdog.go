@@ -21,7 +21,9 @@ const (
 // calls. Only time in which the watchdog runs counts. So a process that was stopped and continued,
 // or a machine that slept, has no stuck round.
 type rounds struct {
-	batch int // rows of the largest step
+	batch     int // rows of the largest step
+	abandon   sync.Once
+	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
 
 	mu      sync.Mutex
 	running bool
@@ -101,14 +103,6 @@ func (e *Engine) watch() {
 	}
 }
 
-// refuseCopies lets other contexts compute the prefixes that they wait for. mu is held.
-func (w *worker) refuseCopies() {
-	for c := range w.owed {
-		c.to.send(command{refused: c})
-	}
-	clear(w.owed)
-}
-
 // relieve asks those who wait for requests of a stuck context to move them. mu is held.
 func (w *worker) relieve() {
 	for r := range w.assigned {
@@ -177,25 +171,22 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	if now == stuck && before != stuck {
 		e.stuckSteps++
 	}
-	if now != onTime {
-		w.refuseCopies()
-	}
 	if now == stuck {
 		w.relieve()
 	}
 	if now == stuck && e.closed {
-		w.abandon.Do(func() { close(w.abandoned) })
+		w.rounds.abandon.Do(func() { close(w.rounds.abandoned) })
 	}
 	trying := e.trying
 	e.mu.Unlock()
 	if now == before {
 		return
 	}
-	log := w.log.With().Str("device", w.device).Int("context", w.index).Logger()
+	log := w.log
 	hang, what := &generation.StuckError{Contexts: []int{w.index}}, "a step does not end: a thread or the device hangs, and requests on this context wait"
 	if trying {
-		log = w.log.With().Str("device", w.device).Logger()
-		hang, what = &generation.StuckError{Loading: w.device}, "the first step of weights that are being loaded does not end: a thread or the device hangs"
+		log = e.log.With().Str("device", w.Device).Logger()
+		hang, what = &generation.StuckError{Loading: w.Device}, "the first step of weights that are being loaded does not end: a thread or the device hangs"
 	}
 	switch now {
 	case onTime:

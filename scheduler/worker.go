@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,145 +13,83 @@ import (
 	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
-	"agentd/scheduler/search"
 )
 
-// dispatcher is the engine as its workers see it.
-type dispatcher interface {
-	// receive takes a worker's commands. closed: the engine was closed.
-	receive(w *worker) (inbox []command, closed bool)
-	isClosed() bool
-	// candidatesEnded records that n candidates ended now.
-	candidatesEnded(n int, busySince time.Time)
-	// reassign moves a request to another worker, where it starts again; nil: it stays.
-	reassign(r *request, from *worker) *worker
-	// adapterOf returns an adapter of a worker's model, nil for 0.
-	adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
-	// sendCopy gives a copied prefix to the context that asked for it.
-	sendCopy(c *prefixCopy)
-	// contextFailed records a failed step.
-	contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration)
-}
-
-// command is a message from callers to a worker.
+// command is a message to a worker: to compute or cancel a request, to drop an adapter, or without
+// these to try a prompt before anything is served.
 type command struct {
 	request *request
 	cancel  bool
-	drop    *dropAdapter // nil: not a request to drop one
-	try     chan<- error // compute before anything is served; it takes one value
-	export  *prefixCopy  // another context wants a prefix
-	arrived *prefixCopy  // a prefix that this context asked for
-	refused *prefixCopy  // one that may never arrive
+	drop    core.AdapterID
+	answer  chan<- error // of the last two; it takes one value
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
 type worker struct {
-	engine dispatcher
+	engine *Engine
 	cfg    Config
-	vocab  *llama.Vocab
-	log    zerolog.Logger
-	now    func() time.Time
-
-	index      int
-	device     string
-	model      *llama.Model
-	back       backend
-	options    []llama.ContextOption // of another context like this one
+	log    zerolog.Logger // names the device and the context
+	index  int
+	workerParts
 	coreConfig core.Config
 	wake       chan struct{} // the inbox has commands, or the engine was closed
 	done       chan struct{} // the goroutine has ended
 	closeErr   error         // of closing the context; set before done
 
-	mu    *sync.Mutex // Engine.mu; guards the shared fields:
-	inbox []command
-	stats Stats // as of the last step
-	load  int   // tokens of its requests, see request.cost
-	// assigned are the requests that it has, owed the prefixes that other contexts wait for.
-	assigned map[*request]struct{}
-	owed     map[*prefixCopy]struct{}
-	// latest is the adapter of the request that it got last.
-	latest core.AdapterID
-	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
-	// worker or no cache.
-	prefixes *prefixIndex
-	health   health
-
-	rounds    rounds
-	abandon   sync.Once
-	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
+	workload // Engine.mu guards it
+	rounds   rounds
 
 	// The goroutine's own fields.
-	core     *core.Core
-	adapter  core.AdapterID // that the context applies
-	threads  *core.Threads  // nil: a single thread computes, or a device
-	share    *threadShare
-	observer observer
-	requests map[core.RequestID]*request
-	branches map[core.RequestID]*branch // of trees; requests has their ids, too
-	touched  []*tree                    // trees that change in this step
-	children []search.Child             // scratch of expandBranches
-	grown    []*search.Node             // scratch of selectBranches
-	nextID   core.RequestID
-	// queue holds requests that the core does not have yet: those that wait for their turn
-	// with Config.BatchInvariant, for a context to be cleared, or for a copied prefix.
-	queue     []*request
-	exports   []*prefixCopy // prefixes that other contexts wait for
-	ended     []*request    // not delivered yet
-	tried     int           // rows of the step that try made in this round
+	core      *core.Core
+	adapter   contextAdapter
+	threads   *threads
+	sampling  sampling
+	trees     trees
+	requests  map[core.RequestID]*request // branches of trees have ids of their own
+	nextID    core.RequestID
+	queue     []*request // that wait for an empty context, see startQueued
+	ended     []*request // not delivered yet
 	plan      *core.Plan
-	tasks     []sampleTask
-	scores    []scoreTask
-	choices   []core.Choice
-	samplers  []*llama.Sampler // of sampleBatch, as the next two
-	rows      [][]float32
-	sampled   []llama.Sampled
 	busySince time.Time
-	times     Times
-	searched  uint64 // completions that searches have found
-	failures  uint64 // failed requests that were answered
-	cancelled uint64 // cancelled requests that no core has seen
-	// nonFinite: cells may hold NaN or Inf, which only Clear removes. Attention kernels that
+	counters  counters
+	// nonFinite: cells may hold NaN or Inf, which only clearing removes. Attention kernels that
 	// add a mask pass them on to sequences that do not use these cells.
 	nonFinite bool
 }
 
+// counters are the worker's own part of its Stats.
+type counters struct {
+	times     Times
+	failures  uint64 // failed requests that were answered
+	cancelled uint64 // cancelled requests that no core has seen
+}
+
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
 	w := &worker{
-		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
-		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
-		assigned: map[*request]struct{}{}, owed: map[*prefixCopy]struct{}{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
-		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens}, abandoned: make(chan struct{}),
+		engine: e, cfg: e.cfg, index: index, workerParts: p,
+		log:  e.log.With().Str("device", p.Device).Int("context", index).Logger(),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		workload: workload{assigned: map[*request]struct{}{}}, requests: map[core.RequestID]*request{},
+		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
+	w.adapter = contextAdapter{worker: w}
+	w.sampling = sampling{worker: w}
+	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
+	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
-		Policy:      w.cfg.Policy,
-		Cells:       p.context.Size(),
-		MaxOutputs:  p.context.MaxOutputs(),
-		Exchange:    e.exchange,
-		RowCells:    rowCells(p.model.Info()),
-		Overcommit:  true,
-		EndTokens:   e.endings,
-		PartialCopy: p.context.Memory().CanRemovePartial(),
-		Check:       checkInvariants,
+		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info),
+		Overcommit: true, EndTokens: e.endings, PartialCopy: memory.CanRemovePartial(), Check: checkInvariants,
 	}
 	if w.cfg.HostCells > 0 {
-		if !p.context.Memory().CanSave() {
+		if !memory.CanSave() {
 			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
 		}
 		w.coreConfig.MinEvict = core.HostBlock / 2 // evicted cells can come back, and larger blocks load faster
 	}
-	if window := p.model.Info().SlidingWindow; window > 0 {
-		w.coreConfig.Usable = func(s core.SeqID, n int) bool {
-			// Cells outside the window of their only sequence may be gone, oldest first. Those
-			// from n-window on must be there. Without any cell, first and last are -1.
-			first, last := w.back.Range(s)
-			if !w.coreConfig.PartialCopy {
-				return last == n-1 // the whole sequence; first is that of the recurrent state
-			}
-			return last >= n-1 && first <= max(0, n-window)
-		}
+	if info.SlidingWindow > 0 {
+		w.coreConfig.Usable = w.usable(info.SlidingWindow)
 	}
-	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil || w.cfg.BatchInvariant {
+	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil {
 		w.coreConfig.DraftRows = 0
 	}
 	var err error
@@ -160,10 +97,22 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		return nil, err
 	}
 	w.stats.Cells = w.coreConfig.Cells
-	if several && !w.cfg.BatchInvariant && !w.cfg.NoPrefixCache {
+	if several && !w.cfg.NoPrefixCache {
 		w.prefixes = newPrefixIndex((w.coreConfig.Cells + w.coreConfig.HostCells) / prefixBlock / 2)
 	}
 	return w, nil
+}
+
+// usable returns core.Config.Usable for a sliding window. Cells outside the window of their only
+// sequence may be gone, oldest first. Those from n-window on must be there.
+func (w *worker) usable(window int) func(s core.SeqID, n int) bool {
+	return func(s core.SeqID, n int) bool {
+		first, last := w.back.Range(s) // -1 without any cell
+		if !w.coreConfig.PartialCopy {
+			return last == n-1 // the whole sequence; first is that of the recurrent state
+		}
+		return last >= n-1 && first <= max(0, n-window)
+	}
 }
 
 // rowCells estimates core.Config.RowCells. A row takes 2 operations for each parameter, and 4
@@ -177,33 +126,27 @@ func rowCells(info llama.ModelInfo) int {
 func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
-	w.startThreads()
-	w.share.busy.Add(1)
-	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
-		w.startIsolated()
-		w.exportPrefixes()
-		idle, rows := w.core.Idle(), w.tried
-		w.tried = 0
+	w.threads = startThreads(w)
+	w.setBusy(true)
+	for open, rows := w.round(); open; open, rows = w.round() {
+		idle := w.core.Idle()
 		if idle {
 			w.checkIdle()
-			if w.nonFinite && !w.cfg.BatchInvariant {
-				w.clearIdle()
-				idle = w.core.Idle()
-			}
+			w.startQueued()
+			idle = w.core.Idle()
 		} else {
 			rows = w.step()
 		}
 		w.deliver()
-		w.rounds.end(w.now(), rows)
+		w.rounds.end(w.engine.now(), rows)
 		if idle {
-			w.share.busy.Add(-1)
+			w.setBusy(false)
 			<-w.wake
-			w.share.busy.Add(1)
-			w.busySince = w.now()
+			w.setBusy(true)
 		}
 	}
-	w.share.busy.Add(-1)
-	w.observer.close()
+	w.setBusy(false)
+	w.threads.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
 	}
@@ -211,136 +154,141 @@ func (w *worker) run() {
 	w.closeErr = w.back.Close()
 }
 
-// commands executes the commands of callers. It returns false once the engine is closed; the
-// earlier commands are still answered.
-func (w *worker) commands() bool {
+// round begins a round with the commands of callers. open is false once the engine is closed; the
+// earlier commands are still answered. rows is that of a prompt that was tried.
+func (w *worker) round() (open bool, rows int) {
+	w.rounds.begin(w.engine.now())
 	inbox, closed := w.engine.receive(w)
 	for _, c := range inbox {
 		switch {
-		case c.drop != nil:
-			w.dropAdapter(c.drop)
-			continue
-		case c.try != nil:
+		case c.drop != 0:
+			w.core.DropAdapter(c.drop)
+			c.answer <- w.adapter.drop(c.drop)
+		case c.request == nil:
 			var err error
-			w.tried, err = w.try()
-			c.try <- err
-			continue
-		case c.export != nil:
-			c.export.newest = w.nextID
-			w.exports = append(w.exports, c.export)
-			continue
-		case c.arrived != nil:
-			w.importPrefix(c.arrived)
-			continue
-		case c.refused != nil:
-			w.startWaiting(w.stopWaiting(c.refused))
-			continue
-		case !c.cancel:
+			rows, err = w.try()
+			c.answer <- err
+		case c.cancel:
+			w.cancel(c.request)
+		default:
 			w.enqueue(c.request)
-			continue
-		}
-		if i := slices.Index(w.queue, c.request); i >= 0 {
-			w.queue = slices.Delete(w.queue, i, i+1)
-			w.cancelled++
-			w.finish(c.request, context.Canceled)
-		} else if w.requests[c.request.id] == c.request {
-			w.fell(c.request)
-			w.core.Cancel(c.request.id)
-			w.finish(c.request, context.Canceled)
 		}
 	}
-	return !closed
+	return !closed, rows
+}
+
+// setBusy counts the worker among those that share the threads.
+func (w *worker) setBusy(busy bool) {
+	if busy {
+		w.engine.share.busy.Add(1)
+		w.busySince = w.engine.now()
+	} else {
+		w.engine.share.busy.Add(-1)
+	}
+}
+
+func (w *worker) cancel(r *request) {
+	if i := slices.Index(w.queue, r); i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+		w.counters.cancelled++
+	} else if w.requests[r.id] == r {
+		w.trees.cancel(r)
+		w.core.Cancel(r.id)
+	} else {
+		return
+	}
+	w.finish(r, context.Canceled)
 }
 
 func (w *worker) enqueue(r *request) {
-	w.nextID++
-	r.id = w.nextID
-	if w.cfg.BatchInvariant || w.nonFinite || w.waitsForCopy(r) { // a non-finite context drains and is cleared first
+	r.id = w.newID()
+	if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
 		w.queue = append(w.queue, r)
 		return
 	}
 	w.submit(r)
 }
 
+func (w *worker) newID() core.RequestID {
+	w.nextID++
+	return w.nextID
+}
+
 func (w *worker) submit(r *request) {
-	w.requests[r.id], r.copy = r, nil
+	w.requests[r.id] = r
+	submit := func() error { return w.core.Submit(core.Request{ID: r.id, Request: r.gen}) }
 	if r.gen.Distinct != nil {
-		if err := w.plant(r); err != nil {
-			w.finish(r, err)
-		}
-		return
+		submit = func() error { return w.trees.start(r) }
 	}
-	if err := w.core.Submit(core.Request{
-		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: r.minRepeat(),
-		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores && !r.gen.NoForcedScores,
-	}); err != nil {
-		w.finish(r, err) // Engine.validate covers all reasons
+	if err := submit(); err != nil {
+		w.finish(r, err) // Engine.validate covers all reasons of the core
 	}
 }
 
-// step runs one step of the core. It returns the rows that were decoded: a step that failed at once
-// says nothing of how long one takes.
+// step computes one step of the core. It returns the rows that were decoded: a step that failed at
+// once says nothing of how long one takes.
 func (w *worker) step() (rows int) {
-	began := w.now()
+	lap := w.stopwatch()
 	w.plan = w.core.Plan()
-	for _, o := range w.plan.Ops {
-		if err := apply(w.back, o); err != nil {
-			w.recordFailure(err)
-			w.reset(err)
-			return 0
-		}
-	}
-	w.sendExports()
-	planned := w.now()
-	for _, id := range w.plan.Started {
-		w.requests[id].recordStart(planned)
-	}
-	w.times.Plan += planned.Sub(began)
-	if len(w.plan.Rows) == 0 {
-		if len(w.requests) > 0 {
-			w.reset(errors.New("no step can be planned for the waiting requests"))
-		}
-		return 0
-	}
-	if err := w.applyAdapter(); err != nil {
+	err := w.apply()
+	lap(&w.counters.times.Plan)
+	switch {
+	case err != nil:
 		w.recordFailure(err)
 		w.reset(err)
 		return 0
+	case len(w.plan.Rows) == 0 && len(w.requests) > 0:
+		w.reset(errNoStep)
+		return 0
+	case len(w.plan.Rows) == 0:
+		return 0
 	}
-	w.shareThreads()
-	w.beginObserve()
-	err := w.decode()
-	if err != nil && w.engine.isClosed() {
-		_, _, _ = w.observer.end()
+	w.threads.begin()
+	if err = w.decode(); err != nil && w.engine.isClosed() {
+		w.threads.end(0, 0)
 		return 0 // Close has aborted the step; run answers the requests
 	}
-	decoded := w.now()
-	w.times.Decode += decoded.Sub(planned)
-	status := stepStatus(err)
-	w.choices = w.choices[:0]
-	if status == core.StepDecoded {
-		w.sample()
-		w.storeScores()
-		w.expandBranches()
+	took := lap(&w.counters.times.Decode)
+	var choices []core.Choice
+	if err == nil {
+		rows, choices = len(w.plan.Rows), w.choose()
 	}
-	sampled := w.now()
-	for i := range w.choices {
-		r := w.tasks[i].request
-		r.recordFirstToken(sampled)
-		if r.gen.Progress != nil && len(w.choices[i].Tokens) > 0 {
-			r.gen.Progress(w.tasks[i].candidate, slices.Clone(w.choices[i].Tokens))
+	w.threads.end(rows, took+lap(&w.counters.times.Sample))
+	w.commit(err, choices)
+	lap(&w.counters.times.Commit)
+	return rows
+}
+
+var errNoStep = errors.New("no step can be planned for the waiting requests")
+
+// stopwatch returns a function that adds the time since its last call to a total, and returns it.
+func (w *worker) stopwatch() func(total *time.Duration) time.Duration {
+	last := w.engine.now()
+	return func(total *time.Duration) time.Duration {
+		now := w.engine.now()
+		took := now.Sub(last)
+		last = now
+		*total += took
+		return took
+	}
+}
+
+// apply applies the memory operations and the adapter of the plan.
+func (w *worker) apply() error {
+	for _, o := range w.plan.Ops {
+		if err := w.back.Apply(o); err != nil {
+			return err
 		}
 	}
-	w.times.Sample += sampled.Sub(decoded)
-	if status == core.StepDecoded {
-		rows = len(w.plan.Rows)
-		w.observe(rows, sampled.Sub(planned))
-	} else {
-		_, _, _ = w.observer.end()
+	planned := w.engine.now()
+	for _, id := range w.plan.Started {
+		r := w.requests[id]
+		r.reach(&r.times.Queue, planned)
 	}
-	w.commit(status, err)
-	w.times.Commit += w.now().Sub(sampled)
-	return rows
+	if len(w.plan.Rows) == 0 {
+		return nil
+	}
+	return w.adapter.apply(w.plan.Adapter)
 }
 
 // decode computes the plan's rows and collects their logits.
@@ -348,78 +296,59 @@ func (w *worker) decode() error {
 	if err := w.back.Decode(w.plan.Rows); err != nil {
 		return err
 	}
-	w.tasks = w.tasks[:0]
-	for _, s := range w.plan.Samples {
-		var tokens []core.Token // reuses the capacity of an earlier task
-		var children []llama.Child
-		if n := len(w.tasks); n < cap(w.tasks) {
-			tokens, children = w.tasks[:n+1][n].tokens[:0], w.tasks[:n+1][n].children[:0]
-		}
-		t := sampleTask{request: w.requests[s.Request], branch: w.branches[s.Request], candidate: s.Candidate, numDrafts: s.Drafts, tokens: tokens, children: children}
-		for i := range 1 + s.Drafts {
-			at := s.Row
-			if i > 0 {
-				at = s.Draft + i - 1
-				t.drafts[i-1] = w.plan.Rows[at].Token
-			}
-			var err error
-			if t.rows[i], err = w.back.Logits(at); err != nil {
-				return err
-			}
-		}
-		w.tasks = append(w.tasks, t)
-	}
-	return w.collectScores()
+	return w.sampling.collect(w.plan)
 }
 
-func stepStatus(err error) core.StepStatus {
+// choose samples the next tokens of the step.
+func (w *worker) choose() []core.Choice {
+	choices := w.sampling.sample()
+	w.trees.expand(w.sampling.tasks, choices)
+	now := w.engine.now()
+	for i, c := range choices {
+		t := &w.sampling.tasks[i]
+		t.request.reach(&t.request.times.FirstToken, now)
+		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
+			t.request.gen.Progress(t.candidate, slices.Clone(c.Tokens))
+		}
+	}
+	return choices
+}
+
+// commit gives the result of the step to the core, and the core's events to the requests.
+func (w *worker) commit(cause error, choices []core.Choice) {
+	status, down, lost := core.StepDecoded, false, false
 	switch {
-	case err == nil:
-		return core.StepDecoded
-	case errors.Is(err, llama.ErrNoKVSlot):
-		return core.StepNoSlot
-	}
-	return core.StepFailed
-}
-
-func (w *worker) commit(status core.StepStatus, cause error) {
-	// The health is updated before requests move: another context may answer them at once.
-	down, lost := false, false
-	if status == core.StepFailed {
-		lost = isLost(cause) && !w.isLost()
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("step failed")
+	case errors.Is(cause, llama.ErrNoKVSlot):
+		status = core.StepNoSlot
+	case cause != nil:
+		// The health is updated before requests move: another context may answer them at once.
+		status, lost, w.nonFinite = core.StepFailed, isLost(cause) && !w.isLost(), true
+		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
 		down = w.recordFailure(cause)
-		w.nonFinite = true
 	}
 	ended := 0
-	for _, e := range w.core.Commit(status, w.choices) {
-		r, b := w.requests[e.Request], w.branches[e.Request]
+	for _, e := range w.core.Commit(status, choices) {
+		r := w.requests[e.Request]
 		switch {
-		case r == nil:
-			continue // a branch of a request that another one has ended
-		case b != nil && e.Kind != core.RequestFailed:
-			w.branchEvent(b, &e)
-			continue
-		}
-		switch e.Kind {
-		case core.CandidateFinished:
+		case r == nil: // a branch of a request that another one has ended
+		case w.trees.event(&e):
+		case e.Kind == core.CandidateFinished:
 			ended++
 			w.finishCandidate(r, &e)
-		case core.RequestFinished:
+		case e.Kind == core.RequestFinished:
 			r.cached = e.Cached
 			w.finish(r, nil)
-		case core.RequestFailed:
+		default:
 			if lost { // by this step
 				r.lostDevices++
 			}
-			if e.Status == core.StepFailed && w.retryElsewhere(r) {
-				continue
+			if e.Status != core.StepFailed || !w.retryElsewhere(r) {
+				r.cached = e.Cached
+				w.failRequest(r, cause)
 			}
-			r.cached = e.Cached
-			w.failRequest(r, cause)
 		}
 	}
-	ended += w.forkBranches()
+	ended += w.trees.commit()
 	if ended > 0 {
 		w.engine.candidatesEnded(ended, w.busySince)
 	}
@@ -436,39 +365,38 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 // finishCandidate stores the outcome of a candidate.
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
-	c.tokens, c.finish = e.Tokens, e.Finish
-	c.completeScores(&r.candidates[e.Twin])
+	c.Tokens, c.Finish = e.Tokens, e.Finish
 	switch {
 	case e.Finish != generation.FinishRepeat:
-		c.repeated = "" // the core dropped the token that repeats
+		c.Repeated = "" // the core dropped the token that repeats
 	case e.Repeated > 0:
-		c.repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+		c.Repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
 	}
-	w.nonFinite = w.nonFinite || errors.Is(c.err, llama.ErrCompute)
-	if c.finish != generation.FinishStop {
-		c.stop = -1 // a forced end behind the token limit
+	w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
+	if c.Finish != generation.FinishStop {
+		c.StopToken = -1 // a forced end after the token limit
 	}
-	r.recordEnd(e.Candidate, e.Cached, w.now())
+	r.recordEnd(e.Candidate, e.Cached, w.engine.now())
 }
 
 // failRequest answers a request with the candidates that ended before the failure, and the
 // cause for the others.
 func (w *worker) failRequest(r *request, cause error) {
-	w.failures++
+	w.counters.failures++
 	w.nonFinite = true
 	for i := range r.candidates {
-		if c := &r.candidates[i]; c.finish == "" {
-			c.tokens, c.stop, c.finish, c.err = nil, -1, generation.FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
+		if c := &r.candidates[i]; c.Finish == "" {
+			c.Completion = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
 		}
 	}
 	w.finish(r, nil)
 }
 
-// finish ends a request; err is the answer for all of it. deliver tells the caller.
+// finish ends a request; err is the answer for all of it. deliver answers the caller.
 func (w *worker) finish(r *request, err error) {
 	w.unassign(r)
 	r.err = err
-	r.times.End = w.now().Sub(r.times.Submitted)
+	r.times.End = w.engine.now().Sub(r.times.Submitted)
 	w.ended = append(w.ended, r)
 }
 
@@ -496,12 +424,6 @@ func (w *worker) checkIdle() {
 			panic(fmt.Sprintf("scheduler: idle, and sequence %d ends at %d instead of %d", s, last, w.core.Length(s)-1))
 		}
 	}
-}
-
-// send adds a command to the inbox. Engine.mu is held.
-func (w *worker) send(c command) {
-	w.inbox = append(w.inbox, c)
-	w.wakeUp()
 }
 
 // wakeUp ends the sleep of an idle worker.

@@ -44,4 +44,4 @@ if [[ $device == Vulkan0 ]]; then # a model divided among two devices: one of th
 	GGML_VK_VISIBLE_DEVICES=$GGML_VK_VISIBLE_DEVICES,$GGML_VK_VISIBLE_DEVICES go test -count=1 -timeout 20m "${run[@]}" -run OnDeviceSplit ./llama
 fi
 [[ ${1:-} != all ]] || go test -count=1 -timeout 60m "${run[@]}" -run \
-	'^(TestBatchInvariantStepsDoNotDependOnLoad|TestEvictedCellsAreLoadedFromHostCache|TestComputedTokensAreReused|TestConcurrentPromptsSharePrefill|TestLogitsAfterDrafts|TestLogitsDependOnlyOnTokens|TestLostSequenceIsComputedAgain|TestFailedStepEndsOnlyItsGenerations)$' ./scheduler
+	'^(TestIsolatedStepsDoNotDependOnLoad|TestEvictedCellsAreLoadedFromHostCache|TestComputedTokensAreReused|TestConcurrentPromptsSharePrefill|TestLogitsAfterDrafts|TestLogitsDependOnlyOnTokens|TestLostSequenceIsComputedAgain|TestFailedStepEndsOnlyItsGenerations)$' ./scheduler

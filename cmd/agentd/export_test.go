@@ -124,51 +124,41 @@ type returned struct {
 
 func TestRolloutsHaveTheNumbersOfTheResponse(t *testing.T) {
 	r := serveModel(t)
-	for name, c := range map[string]struct {
-		asks  string
-		known bool // also of forced tokens
-	}{
-		"sampled tokens": {`["token_ids", "logprobs"]`, false},
-		"all tokens":     {`["token_ids", "forced_logprobs"]`, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			line, outs := r.exchanged(name, cup("").outputs(3).extra(`{"return": `+c.asks+`}`))
-			path := filepath.Join(t.TempDir(), "exchanges.jsonl")
-			writeFile(t, path, line)
-			rows, summary := exported(t, "--kind", "rollouts", path)
-			if len(rows) != len(outs) {
-				t.Fatalf("%d rows, %s", len(rows), summary)
+	line, outs := r.exchanged("sampled tokens", cup("").outputs(3).extra(`{"return": ["token_ids", "logprobs"]}`))
+	path := filepath.Join(t.TempDir(), "exchanges.jsonl")
+	writeFile(t, path, line)
+	rows, summary := exported(t, "--kind", "rollouts", path)
+	if len(rows) != len(outs) {
+		t.Fatalf("%d rows, %s", len(rows), summary)
+	}
+	for i, o := range outs {
+		var step struct {
+			OutputRaw string `json:"output_raw"`
+			Elements  struct {
+				Generation returned `json:"generation"`
+			} `json:"input_elements"`
+		}
+		var row struct {
+			returned
+			Text  string `json:"text"`
+			Index int    `json:"candidate_index"`
+		}
+		if err := errors.Join(json.Unmarshal(o.InternalSteps[0], &step), json.Unmarshal([]byte(rows[i]), &row)); err != nil {
+			t.Fatal(err)
+		}
+		want := step.Elements.Generation
+		if diff := cmp.Diff(want, row.returned); diff != "" || row.Text != step.OutputRaw || row.Index != o.CandidateIndex {
+			t.Errorf("row %d of candidate %d differs: %s", row.Index, o.CandidateIndex, diff)
+		}
+		n := len(want.TokenIDs)
+		if len(want.Forced) == 0 || n <= len(want.Forced) || len(want.Logprobs) != n || len(want.Masked) != n || want.ModelVersion == "" {
+			t.Errorf("%d tokens, %d forced, %d logprobs, version %q", n, len(want.Forced), len(want.Logprobs), want.ModelVersion)
+		}
+		for k, x := range want.Logprobs {
+			if known := !slices.Contains(want.Forced, int64(k)); (x != nil) != known || want.Masked[k] == nil {
+				t.Errorf("token %d of %v: logprob %v, masked %v", k, want.Forced, x, want.Masked[k])
 			}
-			for i, o := range outs {
-				var step struct {
-					OutputRaw string `json:"output_raw"`
-					Elements  struct {
-						Generation returned `json:"generation"`
-					} `json:"input_elements"`
-				}
-				var row struct {
-					returned
-					Text  string `json:"text"`
-					Index int    `json:"candidate_index"`
-				}
-				if err := errors.Join(json.Unmarshal(o.InternalSteps[0], &step), json.Unmarshal([]byte(rows[i]), &row)); err != nil {
-					t.Fatal(err)
-				}
-				want := step.Elements.Generation
-				if diff := cmp.Diff(want, row.returned); diff != "" || row.Text != step.OutputRaw || row.Index != o.CandidateIndex {
-					t.Errorf("row %d of candidate %d differs: %s", row.Index, o.CandidateIndex, diff)
-				}
-				n := len(want.TokenIDs)
-				if len(want.Forced) == 0 || n <= len(want.Forced) || len(want.Logprobs) != n || len(want.Masked) != n || want.ModelVersion == "" {
-					t.Errorf("%d tokens, %d forced, %d logprobs, version %q", n, len(want.Forced), len(want.Logprobs), want.ModelVersion)
-				}
-				for k, x := range want.Logprobs {
-					if known := c.known || !slices.Contains(want.Forced, int64(k)); (x != nil) != known || want.Masked[k] == nil {
-						t.Errorf("token %d of %v: logprob %v, masked %v", k, want.Forced, x, want.Masked[k])
-					}
-				}
-			}
-		})
+		}
 	}
 }
 

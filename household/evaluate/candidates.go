@@ -19,19 +19,17 @@ import (
 
 // Ways of asking for candidates.
 const (
-	wayGreedy   = iota // one decision with inference_mode
-	wayPlain           // N samples
-	wayDistinct        // N distinct samples
-	wayBest            // the N most probable decisions
+	wayGreedy = iota // one decision with inference_mode
+	wayPlain         // N samples
+	wayBest          // the N most probable decisions
 	numWays
 )
 
-var wayNames = [numWays]string{"one deterministic", "plain samples", "distinct samples", "most probable"}
+var wayNames = [numWays]string{"one deterministic", "plain samples", "most probable"}
 
 var wayKeys = [numWays]string{
 	`{"inference_mode":true}`,
 	`{"inference_mode":false}`,
-	`{"inference_mode":false,"candidates":{"distinct":true,"rank":"logprob"}}`,
 	`{"inference_mode":true,"candidates":{"distinct":true,"rank":"logprob"}}`,
 }
 
@@ -223,7 +221,7 @@ func (r *CandidatesReport) WriteTable(out io.Writer) error {
 	for i := range r.Ways {
 		w := &r.Ways[i]
 		calibration, exact := "", ""
-		if i >= wayDistinct {
+		if i == wayBest {
 			calibration, exact = fmt.Sprintf("%.3f", w.Calibration), fmt.Sprint(w.Exact)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.Name, w.First, w.Within, w.All, w.Repeated, w.Missing, exact, calibration,

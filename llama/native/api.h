@@ -60,6 +60,9 @@ bool agd_attention_check(char ** err);
 // For tests: breaks one of the assumptions in assumptions.h, or none.
 void agd_break_assumption(int kind);
 
+// Whether libllama has agentd's patch.
+bool agd_patched(void);
+
 // Whether there is a GPU that ggml can use.
 bool agd_has_gpu(void);
 
@@ -114,8 +117,9 @@ struct llama_adapter_lora * agd_adapter_load(struct llama_model * model, const c
 void     agd_adapter_free(struct llama_adapter_lora * adapter);
 uint64_t agd_adapter_bytes(const struct llama_adapter_lora * adapter);
 
-// Number of tensors for each ggml type; counts has GGML_TYPE_COUNT entries.
-void agd_model_tensor_types(const struct llama_model * model, int32_t * counts);
+// Number of tensors for each ggml type, and of those with more than two dimensions, mostly experts. Both lists have
+// GGML_TYPE_COUNT entries.
+void agd_model_tensor_types(const struct llama_model * model, int32_t * counts, int32_t * experts);
 
 // All pieces (special tokens rendered) in one buffer. offsets has n+1 entries,
 // flags n: the token's attributes, with AGD_FLAG_EOG for end-of-generation.

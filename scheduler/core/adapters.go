@@ -4,7 +4,7 @@ package core
 // to all rows of a step.
 //
 // While no request of another adapter waits, requests start as they come. Once one waits, later
-// requests of the current adapter wait behind it, except for those that arrived before the turn
+// requests of the current adapter wait too, except those that arrived before the turn
 // began. So requests of one adapter that wait together run together. When no sequence runs, the
 // adapter of the oldest waiting request gets its turn. A request waits for at most one turn of each
 // other adapter, and each turn has an end.
@@ -67,6 +67,13 @@ func (c *Core) DropAdapter(id AdapterID) {
 			c.freeSeq(s)
 		}
 	}
-	c.dropBlocks(func(b *hostBlock) bool { return b.adapter == id })
+	if c.host != nil {
+		for e := c.host.order.Front(); e != nil; {
+			b := e.Value.(*hostBlock)
+			if e = e.Next(); b.adapter == id {
+				c.dropBlock(b)
+			}
+		}
+	}
 	c.check()
 }

@@ -26,7 +26,9 @@ func TestAdapterWaitsAtMostOneTurnOfEachOther(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(t, "arrivals") {
 				next++
 				id := AdapterID(rapid.IntRange(0, adapters-1).Draw(t, "adapter"))
-				if err := c.Submit(Request{ID: next, Adapter: id, Prompt: []Token{1, 2, 3}, N: 1, MaxNew: 3}); err != nil {
+				r := ask(next, []Token{1, 2, 3}, 1, 3)
+				r.Adapter = id
+				if err := c.Submit(r); err != nil {
 					t.Fatal(err)
 				}
 				waits[next], adapterOf[next] = nil, id

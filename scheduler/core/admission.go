@@ -44,7 +44,7 @@ func (c *Core) nextGroup() *group {
 // preferCached returns the request with the longest cached prefix, of first and the next few
 // that have not started, if the free cells do not suffice for first. Agents ask again in the
 // order in which they were answered. So the first in the queue tends to be the one whose
-// history was just evicted, while those of others are still cached. No request is passed over
+// history was just evicted, while the histories of others are still cached. No request is passed over
 // more than maxPassed times.
 func (c *Core) preferCached(first *group) *group {
 	if c.cfg.Cells-c.tree.used >= len(first.Prompt)+first.reserve(0) || first.passed >= maxPassed {
@@ -159,7 +159,7 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	}
 	target = make([]Token, 0, prompt+len(tokens))
 	target = append(append(target, g.Prompt...), tokens...)
-	return target, 0, c.matchPrefix(g.Adapter, g.reusable(cand, target), len(c.running))
+	return target, 0, c.matchPrefix(g.Adapter, target, len(c.running))
 }
 
 // countPassed counts that g starts before requests that came earlier.
@@ -187,12 +187,9 @@ func (l *lengthEstimate) add(tokens int) {
 }
 
 // reserve returns the cells to reserve for a candidate that has generated tokens. The last
-// token of a candidate is chosen, never decoded, unless its end has a score.
+// token of a candidate is chosen, never decoded.
 func (g *group) reserve(generated int) int {
-	worst := g.MaxNew - generated - 1
-	if g.Scores {
-		worst++
-	}
+	worst := g.MaxTokens - generated - 1
 	if !g.lengths.enabled || g.lengths.count < lengthMemory {
 		return worst
 	}

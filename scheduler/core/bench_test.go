@@ -42,7 +42,7 @@ func benchmarkStep(b *testing.B, width int) {
 	next := RequestID(0)
 	submit := func(n, maxNew int) {
 		next++
-		if err := c.Submit(Request{ID: next, Prompt: prompt(Token(next)), N: n, MaxNew: maxNew}); err != nil {
+		if err := c.Submit(ask(next, prompt(Token(next)), n, maxNew)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -81,7 +81,7 @@ func BenchmarkAdmit(b *testing.B) {
 		for i := range 100 {
 			prompt[3900+i] = Token(next) + Token(i)
 		}
-		if err := c.Submit(Request{ID: next, Prompt: prompt, N: 1, MaxNew: 1}); err != nil {
+		if err := c.Submit(ask(next, prompt, 1, 1)); err != nil {
 			b.Fatal(err)
 		}
 		for !c.Idle() {

@@ -105,15 +105,11 @@ func (h *hostCache) verify() error {
 	if h == nil {
 		return nil
 	}
-	used, imported, blocks := 0, 0, 0
+	used, blocks := 0, 0
 	for e := h.order.Front(); e != nil; e = e.Next() {
 		b := e.Value.(*hostBlock)
 		blocks++
-		if b.imported {
-			imported += b.cells()
-		} else {
-			used += b.cells()
-		}
+		used += b.cells()
 		if b.cells() < 1 || b.place != e || !slices.Contains(h.byHash[b.hash], b) || !slices.Contains(h.starts, b.start) {
 			return fmt.Errorf("host block %d of %d cells at %d is not indexed", b.id, b.cells(), b.start)
 		}
@@ -121,7 +117,7 @@ func (h *hostCache) verify() error {
 	for _, list := range h.byHash {
 		blocks -= len(list)
 	}
-	if used != h.used || used > h.limit || imported != h.imported || blocks != 0 {
+	if used != h.used || used > h.limit || blocks != 0 {
 		return fmt.Errorf("host blocks have %d cells, counted %d of %d; %d blocks are not indexed", used, h.used, h.limit, blocks)
 	}
 	return nil
@@ -177,7 +173,7 @@ func (c *Core) verifyGroup(g *group) error {
 		return fmt.Errorf("%d candidates left and %d sequences, counted %d and %d", left, runs, g.unfinished, g.running)
 	}
 	for i, n := range seen {
-		if alive := g.sampled && !g.candidates[i].ended && g.candidates[i].twin == nil; alive && n != 1 || !alive && n != 0 {
+		if alive := g.sampled && !g.candidates[i].ended; alive && n != 1 || !alive && n != 0 {
 			return fmt.Errorf("candidate %d runs or waits %d times", i, n)
 		}
 	}

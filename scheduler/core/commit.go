@@ -49,15 +49,8 @@ func (c *Core) commitDecoded(choices []Choice) {
 		}
 	}
 	for _, f := range c.scheduled {
-		switch {
-		case f.seq.state != seqRunning:
-		case f.samples > 0:
+		if f.seq.state == seqRunning && f.samples > 0 {
 			c.commitSamples(f, choices[:f.samples])
-		case f.seq.ending() && f.seq.numRemaining() == 0:
-			g := f.seq.group
-			c.endCandidate(g, f.seq.cand)
-			c.finishSeq(f.seq)
-			c.finishGroup(g)
 		}
 		choices = choices[f.samples:]
 	}
@@ -67,7 +60,7 @@ func (c *Core) commitDecoded(choices []Choice) {
 func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	s, g := f.seq, f.seq.group
 	if s.cand != promptOnly {
-		more := c.acceptChoice(g, s.cand, choices[0], f.drafts)
+		more := c.acceptChoice(g, s.cand, choices[0])
 		chosen := g.candidates[s.cand].tokens
 		c.acceptDrafts(f, chosen[len(chosen)-g.candidates[s.cand].pending:], more)
 		if more {
@@ -89,7 +82,7 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	taken := false
 	for i, choice := range choices {
 		switch {
-		case !c.acceptChoice(g, i, choice, nil):
+		case !c.acceptChoice(g, i, choice):
 		case !taken:
 			taken = true
 			c.continueWith(s, i)
@@ -106,53 +99,28 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	c.finishGroup(g)
 }
 
-// acceptChoice adds a choice to a candidate and reports whether the candidate continues, if
-// only to compute scores.
-func (c *Core) acceptChoice(g *group, i int, choice Choice, drafts []Token) bool {
+// acceptChoice adds a choice to a candidate and reports whether the candidate continues.
+func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
 	cand := &g.candidates[i]
-	if cand.ending, cand.repeat = c.appendChoice(g, cand, choice); cand.ending == "" {
+	finish, repeat := c.appendChoice(g, cand, choice)
+	if finish == "" {
 		return true
 	}
-	if !g.Scores || !cand.needsScores(choice.Verdict == Complete, drafts) {
-		c.endCandidate(g, i)
-		return false
-	}
-	if cand.twin = g.twinOf(cand); cand.twin == nil {
-		return true
-	}
-	if cand.twin.ended {
-		c.endCandidate(g, i)
-	}
-	return false
-}
-
-// endCandidate ends a candidate as its last choice said, and those that wait for its scores.
-func (c *Core) endCandidate(g *group, i int) {
-	cand := &g.candidates[i]
 	cand.ended = true
+	g.unfinished--
 	if !g.Branch {
 		c.lengths.add(len(cand.tokens))
 		c.stats.Finished++
 	}
-	g.unfinished--
-	if cand.ending == generation.FinishRepeat {
+	if finish == generation.FinishRepeat {
 		c.stats.Repeated++
 	}
 	c.admissionPaused = false
-	twin := i
-	for k := range g.candidates {
-		if &g.candidates[k] == cand.twin {
-			twin = k
-		}
-	}
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Request: g.ID, Candidate: i, Twin: twin, Finish: cand.ending, Tokens: cand.tokens, Repeated: cand.repeat, Cached: g.cached,
+		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
+		Repeated: repeat, Cached: g.cached,
 	})
-	for k := range g.candidates {
-		if g.candidates[k].twin == cand && !g.candidates[k].ended {
-			c.endCandidate(g, k)
-		}
-	}
+	return false
 }
 
 // appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it
@@ -163,11 +131,11 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		panic("core: a candidate that goes on needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
-		cand.tokens = make([]Token, 0, min(g.MaxNew, initialTokens))
+		cand.tokens = make([]Token, 0, min(g.MaxTokens, initialTokens))
 	}
 	before, forced := len(cand.tokens), choice.Forced
-	complete := choice.Verdict == Complete && len(choice.Tokens) <= g.MaxNew-before
-	for i, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxNew-before)] {
+	complete := choice.Verdict == Complete && len(choice.Tokens) <= g.MaxTokens-before
+	for i, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxTokens-before)] {
 		if len(forced) > 0 && forced[0] == i {
 			forced = forced[1:]
 			c.stats.ForcedTokens++
@@ -175,16 +143,16 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 			cand.sampled = [repeatTimes]int(append(cand.sampled[1:], len(cand.tokens)+1))
 		}
 		cand.tokens = append(cand.tokens, t)
-		last := i+1+len(forced) == len(choice.Tokens) // no token behind it is sampled
-		if g.MinRepeat > 0 && (!complete || !last) {
-			if repeat = cand.repeated(g.MinRepeat); repeat > 0 {
+		last := i+1+len(forced) == len(choice.Tokens) // no token after it is sampled
+		if g.StopRepeats && (!complete || !last) {
+			if repeat = cand.repeated(c.cfg.MinRepeat); repeat > 0 {
 				break
 			}
 		}
 	}
 	cand.pending = len(cand.tokens) - before
 	// Only forced tokens are dropped, unless the completion repeats itself: drafts never
-	// exceed MaxNew.
+	// exceed MaxTokens.
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
 	switch {
@@ -194,7 +162,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		return generation.FinishError, 0
 	case choice.Verdict == Complete && dropped == 0:
 		return generation.FinishStop, 0
-	case len(cand.tokens) == g.MaxNew:
+	case len(cand.tokens) == g.MaxTokens:
 		return generation.FinishLength, 0
 	case choice.Verdict == Stop:
 		return generation.FinishStop, 0

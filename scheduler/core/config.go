@@ -1,9 +1,6 @@
 package core
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Policy holds the options that a caller may set. A zero value selects the default.
 type Policy struct {
@@ -55,6 +52,9 @@ type Config struct {
 	// MinEvict is the least number of cells to evict when only the end of a cached sequence
 	// goes. 0: MinEvict.
 	MinEvict int
+	// MinRepeat is the least length of an n-gram that ends a candidate with StopRepeats when it
+	// occurs four times in a row. 0: MinRepeat.
+	MinRepeat int
 	// EndTokens end a candidate. They are never proposed as speculative tokens.
 	EndTokens []Token
 	// HostBlock is the largest number of cells in a block of the host cache. 0: HostBlock. A
@@ -67,8 +67,6 @@ type Config struct {
 	// Usable reports whether the first n positions of a sequence can be continued at position
 	// n. Cells outside a sliding window may be gone. nil: always.
 	Usable func(s SeqID, n int) bool
-	// Exchange allows Export and Import. It needs PartialCopy, the prefix cache, and no Usable.
-	Exchange bool
 	// Check verifies every invariant after every call, for tests.
 	Check bool
 }
@@ -91,8 +89,6 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: HostCells, HostBlock and MinHostBlock are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.MinHostBlock)
 	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoPrefixCache):
 		return fmt.Errorf("core: HostCells is %d, but this memory cannot save parts of a sequence, or the prefix cache is off", c.HostCells)
-	case c.Exchange && (!c.PartialCopy || c.Usable != nil || c.NoPrefixCache):
-		return errors.New("core: Exchange is set, but this memory cannot save parts of a sequence, or the prefix cache is off")
 	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
 		return fmt.Errorf("core: MaxRunning is %d, must be 0 to MaxOutputs (%d)", c.MaxRunning, c.MaxOutputs)
 	case c.DraftRows < 0:

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 
 	"agentd/scheduler/generation"
@@ -47,7 +48,6 @@ type Core struct {
 	opsDelivered bool // Plan returned plan.Ops
 	inFlight     bool // Plan returned plan.Rows, and Commit has not been called
 	scheduled    []scheduledRows
-	scoreRoom    int     // outputs that scores may still use in the step that is planned
 	drafts       []Token // speculative tokens of the step in flight
 	events       []Event
 	stats        Stats
@@ -86,17 +86,6 @@ type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
-	// ending is set while a candidate with Request.Scores only decodes its last tokens for
-	// their scores: how it will have finished, the Repeated of its event, and whether its
-	// end has a score too.
-	ending    generation.Finish
-	repeat    int
-	scoresEnd bool
-	// decodesScores: it decodes its last tokens, or has done so.
-	decodesScores bool
-	// twin is the candidate with the same tokens that decodes them for both, behind which
-	// this one ends; nil: none.
-	twin *candidate
 	// sampled holds, for each of the newest sampled tokens, the number of tokens up to it.
 	sampled [repeatTimes]int
 	// draftLen is the number of speculative tokens to propose; 0 means not known yet.
@@ -110,21 +99,12 @@ func New(cfg Config) (*Core, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.MaxRunning == 0 {
-		cfg.MaxRunning = cfg.MaxOutputs
-	}
-	if cfg.MinSharedPrefill == 0 {
-		cfg.MinSharedPrefill = MinSharedPrefill
-	}
-	if cfg.MinEvict == 0 {
-		cfg.MinEvict = MinEvict
-	}
-	if cfg.HostBlock == 0 {
-		cfg.HostBlock = HostBlock
-	}
-	if cfg.MinHostBlock == 0 {
-		cfg.MinHostBlock = MinHostBlock
-	}
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, cfg.MaxOutputs)
+	cfg.MinSharedPrefill = cmp.Or(cfg.MinSharedPrefill, MinSharedPrefill)
+	cfg.MinEvict = cmp.Or(cfg.MinEvict, MinEvict)
+	cfg.MinRepeat = cmp.Or(cfg.MinRepeat, MinRepeat)
+	cfg.HostBlock = cmp.Or(cfg.HostBlock, HostBlock)
+	cfg.MinHostBlock = cmp.Or(cfg.MinHostBlock, MinHostBlock)
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -154,10 +134,10 @@ func (c *Core) Submit(r Request) error {
 		return ErrDuplicate
 	case len(r.Prompt) == 0:
 		return ErrEmpty
-	case r.N < 1 || r.MaxNew < 1:
+	case r.N < 1 || r.MaxTokens < 1:
 		return ErrCount
-	case r.MaxNew > c.cfg.Cells || len(r.Prompt)+r.MaxNew > c.cfg.Cells:
-		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxNew, Limit: c.cfg.Cells}
+	case r.MaxTokens > c.cfg.Cells || len(r.Prompt)+r.MaxTokens > c.cfg.Cells:
+		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: c.cfg.Cells}
 	}
 	c.turn.arrivals++
 	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
@@ -236,9 +216,6 @@ func (c *Core) removeGroup(g *group) {
 	delete(c.byID, g.ID)
 	i := slices.Index(c.groups, g)
 	c.groups = slices.Delete(c.groups, i, i+1)
-	if len(c.groups) == 0 {
-		c.dropBlocks(func(b *hostBlock) bool { return b.imported }) // nobody waits for them any more
-	}
 	for i := range c.seqs {
 		s := &c.seqs[i]
 		if s.group != g {

@@ -7,7 +7,7 @@
 //
 //	plan := c.Plan()
 //	apply plan.Ops in order, then decode plan.Rows in one batch
-//	score the tokens of plan.Scores and choose the next ones for each of plan.Samples
+//	choose the next tokens for each of plan.Samples
 //	events := c.Commit(status, choices)
 //
 // # Life of a request
@@ -21,13 +21,12 @@
 //     (prefill.go).
 //  4. The logits of the last prompt token are sampled once for each candidate, then the
 //     sequence is forked. Candidates beyond the first wave wait with their first token.
-//  5. Each candidate decodes one row per step until it stops (commit.go). Forced tokens behind
+//  5. Each candidate decodes one row per step until it stops (commit.go). Forced tokens after
 //     its last one take rows of the same step, and so do speculative tokens when few
-//     candidates decode (speculation.go). Rows before forced tokens are outputs too where
-//     the request asks for scores (scores.go). All rows of a step have the same adapter of
-//     the weights; adapters take turns (adapters.go).
+//     candidates decode (speculation.go). All rows of a step have the same adapter of the
+//     weights; adapters take turns (adapters.go).
 //  6. Its sequence stays cached until its cells or its id are needed (eviction.go). Evicted
-//     cells may be kept in host memory (hostcache.go), and copied to another context (exchange.go).
+//     cells may be kept in host memory (hostcache.go).
 //
 // # Life of a sequence
 //

@@ -57,7 +57,7 @@ func (c *Core) evictCells(victim *sequence, cells int) {
 
 // minRemainder is the least number of cells to leave when only the end of a sequence is
 // evicted. A shorter rest could not be saved to the host cache later, and without it what was
-// saved behind it is unusable.
+// saved after it is unusable.
 func (c *Core) minRemainder() int {
 	if c.host == nil {
 		return 0

@@ -15,10 +15,9 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache] [exchange]
+//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
 //	submit id=N n=N max=N repeat=N adapter=N [isolatelast] [branch] [fork] (the prompt is the input)
 //	cancel id=N | dropadapter id=N | lost seq=N | stats
-//	export from=N least=N adapter=N | import from=N adapter=N (the prefix is the input)
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -68,7 +67,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			Cells: number("cells", 64), MaxOutputs: number("outputs", 8),
 			MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
 			HostBlock: number("block", 8), MinHostBlock: number("least", 2),
-			PartialCopy: !d.HasArg("nopartialcopy"), Exchange: d.HasArg("exchange"), Check: true,
+			PartialCopy: !d.HasArg("nopartialcopy"), Check: true,
 		}
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)
@@ -82,7 +81,14 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Request{ID: RequestID(number("id", 0)), Adapter: AdapterID(number("adapter", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast"), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
+		job := Request{ID: RequestID(number("id", 0)), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
+		job.Adapter, job.N, job.MaxTokens = AdapterID(number("adapter", 0)), number("n", 1), number("max", 4)
+		if !d.HasArg("isolatelast") {
+			job.Temperature = 1
+		}
+		if least := number("repeat", 0); least > 0 {
+			job.StopRepeats, g.core.cfg.MinRepeat = true, least
+		}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
 		}
@@ -93,15 +99,6 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))
 	case "dropadapter":
 		g.core.DropAdapter(AdapterID(number("id", 0)))
-	case "export":
-		id, length, waits := g.core.Export(AdapterID(number("adapter", 0)), []Token(d.Input), number("from", 0), number("least", 1))
-		g.printf("block %d, %d tokens, waits %t", id, length, waits)
-	case "import":
-		adapter := AdapterID(number("adapter", 0))
-		from := number("from", 0)
-		id := g.core.Import(adapter, []Token(d.Input), from)
-		g.kv.blocks[id] = saved{tokens: []Token(d.Input), start: from, adapter: adapter}
-		g.printf("block %d", id)
 	case "lost":
 		g.core.Invalidate(SeqID(number("seq", 0)))
 	case "stats":
@@ -119,9 +116,6 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		if s.HostCells > 0 {
 			g.printf("host    %d of %d cells; saved %d, loaded %d", s.HostUsed, s.HostCells, s.SavedCells, s.LoadedCells)
-		}
-		if s.CopiedCells > 0 {
-			g.printf("copied %d cells", s.CopiedCells)
 		}
 	case "step":
 		g.step(t, d, true)

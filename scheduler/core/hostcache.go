@@ -17,8 +17,6 @@ type hostBlock struct {
 	start   int
 	hash    PrefixHash    // of path before start
 	place   *list.Element // nil: dropped
-	// imported: it comes from another context, see Import.
-	imported bool
 }
 
 func (b *hostBlock) cells() int { return len(b.path) - b.start }
@@ -32,24 +30,22 @@ type hostPart struct {
 // hostCache holds evicted cells in host memory. Blocks stay when they are loaded, so that
 // evicting the same cells again copies nothing.
 type hostCache struct {
-	limit, used int // cells of evicted blocks
-	// importLimit and imported are the same for imported blocks.
-	importLimit, imported int
-	blockCells            int // approximate size of a block
-	minCells              int // smallest block, and smallest load
-	next                  BlockID
-	order                 list.List // of *hostBlock, most recently used first
-	byHash                map[PrefixHash][]*hostBlock
-	starts                []int       // distinct start positions, ascending
-	startCount            map[int]int // blocks for each start position
+	limit, used int // cells
+	blockCells  int // approximate size of a block
+	minCells    int // smallest block, and smallest load
+	next        BlockID
+	order       list.List // of *hostBlock, most recently used first
+	byHash      map[PrefixHash][]*hostBlock
+	starts      []int // of the blocks, ascending
 }
 
 func newHostCache(cfg *Config) *hostCache {
-	if cfg.HostCells == 0 && !cfg.Exchange {
+	if cfg.HostCells == 0 {
 		return nil
 	}
 	return &hostCache{
-		limit: cfg.HostCells, importLimit: cfg.Cells / importShare, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock, byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
+		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock,
+		byHash: map[PrefixHash][]*hostBlock{},
 	}
 }
 
@@ -71,7 +67,7 @@ func (h PrefixHash) With(tokens []Token) PrefixHash {
 // there already. The caller is about to evict them.
 func (c *Core) saveToHost(s *sequence, from int) {
 	h := c.host
-	if h == nil || h.limit == 0 || s.invalid || s.length-from < h.minCells {
+	if h == nil || s.invalid || s.length-from < h.minCells {
 		return
 	}
 	path := c.tree.tokens(s)
@@ -101,7 +97,7 @@ func (c *Core) saveToHost(s *sequence, from int) {
 		if start-from < h.minCells {
 			start = from
 		}
-		b := h.add(s.adapter, path[:to:to], start, false)
+		b := h.add(s.adapter, path[:to:to], start)
 		c.addOp(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
 		c.stats.SavedCells += uint64(b.cells())
 		to = start
@@ -120,12 +116,7 @@ func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
 		s.inContext = true
 		c.addOp(Op{Kind: OpLoad, Seq: s.id, Pos: p.from, End: p.to, Block: p.block.id})
 		c.tree.extend(s, p.block.path[p.from:p.to], initialTokens)
-		if p.block.imported {
-			c.stats.CopiedCells += uint64(p.to - p.from)
-			c.dropBlock(p.block)
-		} else {
-			c.stats.LoadedCells += uint64(p.to - p.from)
-		}
+		c.stats.LoadedCells += uint64(p.to - p.from)
 	}
 }
 
@@ -134,14 +125,17 @@ func (c *Core) dropBlock(b *hostBlock) {
 	c.addOp(Op{Kind: OpDrop, Block: b.id})
 }
 
-// extend returns the parts of the adapter's blocks that continue target behind its first length tokens
+// extend returns the parts of the adapter's blocks that continue target after its first length tokens
 // without a gap. It returns nil if they are too short to be worth loading.
 func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts []hostPart) {
 	if h == nil {
 		return nil
 	}
 	hash, hashed, before := EmptyHash, 0, length
-	for _, start := range h.starts {
+	for i, start := range h.starts {
+		if i > 0 && start == h.starts[i-1] {
+			continue
+		}
 		if start > length || start >= len(target) {
 			break
 		}
@@ -152,7 +146,7 @@ func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts
 			if b.start != start || b.adapter != adapter || len(b.path) <= best.to {
 				continue
 			}
-			// The tokens behind start are compared first: they are few and differ most.
+			// The tokens after start are compared first: they are few and differ most.
 			to := start + commonPrefixLen(b.path[start:], target[start:])
 			if to > best.to && slices.Equal(b.path[:start], target[:start]) {
 				best.block, best.to = b, to
@@ -179,16 +173,14 @@ func (h *hostCache) touch(parts []hostPart) {
 	}
 }
 
-func (h *hostCache) add(adapter AdapterID, path []Token, start int, imported bool) *hostBlock {
+func (h *hostCache) add(adapter AdapterID, path []Token, start int) *hostBlock {
 	h.next++
-	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start]), imported: imported}
+	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
-	if h.startCount[start]++; h.startCount[start] == 1 {
-		i, _ := slices.BinarySearch(h.starts, start)
-		h.starts = slices.Insert(h.starts, i, start)
-	}
-	*h.count(b) += b.cells()
+	i, _ := slices.BinarySearch(h.starts, start)
+	h.starts = slices.Insert(h.starts, i, start)
+	h.used += b.cells()
 	return b
 }
 
@@ -201,18 +193,7 @@ func (h *hostCache) drop(b *hostBlock) {
 	} else {
 		h.byHash[b.hash] = same
 	}
-	if h.startCount[b.start]--; h.startCount[b.start] == 0 {
-		delete(h.startCount, b.start)
-		i, _ := slices.BinarySearch(h.starts, b.start)
-		h.starts = slices.Delete(h.starts, i, i+1)
-	}
-	*h.count(b) -= b.cells()
-}
-
-// count is the counter of the cells of blocks like b.
-func (h *hostCache) count(b *hostBlock) *int {
-	if b.imported {
-		return &h.imported
-	}
-	return &h.used
+	i, _ := slices.BinarySearch(h.starts, b.start)
+	h.starts = slices.Delete(h.starts, i, i+1)
+	h.used -= b.cells()
 }

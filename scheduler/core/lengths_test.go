@@ -1,6 +1,10 @@
 package core
 
-import "testing"
+import (
+	"testing"
+
+	"agentd/scheduler/generation"
+)
 
 func TestReserve(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -22,7 +26,7 @@ func TestReserve(t *testing.T) {
 			for _, n := range test.ended {
 				l.add(n)
 			}
-			j := &group{Request: Request{MaxNew: 100}, lengths: &l}
+			j := &group{Request: Request{Request: generation.Request{Params: generation.Params{MaxTokens: 100}}}, lengths: &l}
 			if got := j.reserve(test.generated); got != test.want {
 				t.Errorf("%d cells, want %d", got, test.want)
 			}

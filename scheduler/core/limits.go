@@ -39,10 +39,6 @@ const (
 	// MinHostBlock is the default of Config.MinHostBlock.
 	MinHostBlock = 16
 
-	// importShare bounds the imported blocks: they have at most Config.Cells / importShare cells
-	// together, or are a single one.
-	importShare = 8
-
 	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
 	// initialDraftLen the first draft length. A draft continues the same n-gram of draftNgram
 	// tokens, or at least minDraftNgram, within the last draftWindow tokens. After rejections
@@ -71,7 +67,7 @@ const (
 	trialFirst, trialGap, trialGapMost = 8, 128, 512
 	stepRows, threadStride             = 64, 4
 
-	// MinRepeat is the usual value of Request.MinRepeat, repeatTimes how often the n-gram
+	// MinRepeat is the default of Config.MinRepeat, repeatTimes how often the n-gram
 	// occurs. maxRepeat bounds the length of the n-grams, and so the cost of a token.
 	MinRepeat, repeatTimes, maxRepeat = 8, 4, 1024
 

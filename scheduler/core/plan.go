@@ -34,8 +34,7 @@ func (c *Core) Plan() *Plan {
 // schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
 // tokens.
 func (c *Core) schedule() {
-	c.plan.Rows, c.plan.Samples, c.plan.Scores, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.plan.Scores[:0], c.scheduled[:0]
-	c.scoreRoom = c.cfg.MaxOutputs - len(c.running) // each sequence may need one output
+	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
 	followers := 0
 	for _, s := range c.running {
@@ -84,7 +83,6 @@ func (c *Core) scheduleRows(s *sequence, budget int) int {
 	if !c.makeRoom(planned + n) {
 		n = c.cfg.Cells - c.tree.used - planned
 	}
-	n = c.scorable(s, n)
 	if n <= 0 {
 		return 0
 	}
@@ -92,13 +90,12 @@ func (c *Core) scheduleRows(s *sequence, budget int) int {
 	for i, t := range tokens {
 		c.plan.Rows = append(c.plan.Rows, Row{Token: t, Pos: s.length + i, Seq: s.id})
 	}
-	c.addScores(s, planned, n)
 	s.inContext = true
 	f := scheduledRows{seq: s, tokens: tokens, prefill: n}
 	if s.cand != promptOnly {
 		f.prefill = max(0, min(n, s.numRemaining()-s.group.candidates[s.cand].pending))
 	}
-	if n == s.numRemaining() && !s.ending() {
+	if n == s.numRemaining() {
 		f.firstSample = len(c.plan.Samples)
 		f.samples = c.addSamples(s)
 	}
@@ -128,7 +125,7 @@ func (c *Core) chunkSize(s *sequence) int {
 	if n == 1 {
 		return n
 	}
-	if s.cand == promptOnly && (s.group.IsolateLast || !c.cfg.PartialCopy) {
+	if s.cand == promptOnly && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
 		n-- // see snapshot
 	}
 	if c.cfg.PartialCopy {
@@ -150,5 +147,5 @@ type scheduledRows struct {
 	samples int
 	// firstSample is the index of the first sample in the plan.
 	firstSample int
-	drafts      []Token // speculative tokens behind tokens
+	drafts      []Token // speculative tokens after tokens
 }

@@ -10,6 +10,13 @@ import (
 
 // Each new token is computed once while everything fits, however prompts overlap and arrive.
 // Only the last token of a prompt that another one contains is computed again, for its logits.
+// ask is a request whose tokens are drawn.
+func ask(id RequestID, prompt []Token, n, maxTokens int) Request {
+	r := Request{ID: id}
+	r.Prompt, r.N, r.MaxTokens, r.Temperature = prompt, n, maxTokens, 1
+	return r
+}
+
 func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
@@ -31,7 +38,7 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 				prefixes[fmt.Sprint(prompt[:n+1])] = true
 			}
 			prompts = append(prompts, prompt)
-			w.submit(Request{ID: RequestID(id), Prompt: prompt, N: rapid.IntRange(1, 4).Draw(t, "n"), MaxNew: 3}, id)
+			w.submit(ask(RequestID(id), prompt, rapid.IntRange(1, 4).Draw(t, "n"), 3), id)
 			for range rapid.IntRange(0, 3).Draw(t, "steps") {
 				if w.takePlan(); len(w.plan.Rows) > 0 {
 					w.commit(StepDecoded)
@@ -66,7 +73,7 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 	submitted := map[RequestID]int{}
 	submit := func(id RequestID, n, step int) {
 		prompt := []Token{Token(id), Token(id), Token(id)}
-		if err := c.Submit(Request{ID: id, Prompt: prompt, N: n, MaxNew: maxNew}); err != nil {
+		if err := c.Submit(ask(id, prompt, n, maxNew)); err != nil {
 			t.Fatal(err)
 		}
 		submitted[id] = step
@@ -110,7 +117,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 		return started
 	}
 	for id, maxNew := range map[RequestID]int{1: 40, 2: 40, 3: 50} {
-		if err := c.Submit(Request{ID: id, Prompt: []Token{Token(id)}, N: 1, MaxNew: maxNew}); err != nil {
+		if err := c.Submit(ask(id, []Token{Token(id)}, 1, maxNew)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +128,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 	if got := step(); len(got) != 0 {
 		t.Fatalf("requests %v started without room", got)
 	}
-	if err := c.Submit(Request{ID: 4, Prompt: []Token{4}, N: 1, MaxNew: 5}); err != nil {
+	if err := c.Submit(ask(4, []Token{4}, 1, 5)); err != nil {
 		t.Fatal(err)
 	}
 	if c.Cancel(4); !c.admissionPaused {
@@ -201,13 +208,13 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 				return p
 			}
 			if test.seen > 0 { // in the cache
-				submit(Request{ID: 1, Prompt: prompt(0, test.seen), N: 1, MaxNew: 1})
+				submit(ask(1, prompt(0, test.seen), 1, 1))
 				for !c.Idle() {
 					step()
 				}
 			}
 			if test.decodes > 0 {
-				submit(Request{ID: 2, Prompt: prompt(500_000, 1), N: test.decodes, MaxNew: 1000})
+				submit(ask(2, prompt(500_000, 1), test.decodes, 1000))
 				step()
 			}
 			for i := range test.prompts {
@@ -215,7 +222,7 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 				if test.seen > 0 {
 					p = append(prompt(0, test.seen), prompt(1_000_000, 3000)...)
 				}
-				submit(Request{ID: RequestID(3 + i), Prompt: p, N: 1, MaxNew: 1})
+				submit(ask(RequestID(3+i), p, 1, 1))
 			}
 			if got := len(c.Plan().Rows) - test.decodes; got != test.want {
 				t.Errorf("%d rows for prompts, want %d", got, test.want)
@@ -240,7 +247,7 @@ func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 		for i := range 26 {
 			prompt = append(prompt, Token(100*(id+1)+i))
 		}
-		if err := c.Submit(Request{ID: RequestID(id), Prompt: prompt, N: candidates, MaxNew: 40}); err != nil {
+		if err := c.Submit(ask(RequestID(id), prompt, candidates, 40)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -129,7 +129,7 @@ func (c *Core) rematchFollowers() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.adapter, s.group.reusable(s.cand, s.target), i))
+			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
 			c.advanceFollowers(s)
 		}
 	}
@@ -144,11 +144,11 @@ func (c *Core) finishSeq(s *sequence) {
 		return
 	}
 	c.scratch = append(append(c.scratch[:0], g.Prompt...), g.candidates[cand].tokens...)[:s.length]
-	isTwin := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
-	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, isTwin)
+	usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
+	other, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, usable)
 	c.stopRunning(s, seqCached)
-	if twin != nil && n == s.length && !s.isForkSource() {
-		twin.lastUse = c.step
+	if other != nil && n == s.length && !s.isForkSource() {
+		other.lastUse = c.step
 		c.freeSeq(s)
 	}
 }

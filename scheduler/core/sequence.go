@@ -62,11 +62,6 @@ func (s *sequence) numRemaining() int { return s.base + len(s.target) - s.length
 // candidate with forced tokens.
 func (s *sequence) inPrefill() bool { return s.base == 0 && s.numRemaining() > 1 }
 
-// ending reports whether it decodes the last tokens of its candidate only for their scores.
-func (s *sequence) ending() bool {
-	return s.cand != promptOnly && s.group.candidates[s.cand].ending != ""
-}
-
 // maxFutureCells returns the most cells that the sequence and its reserved forks may still
 // need.
 func (s *sequence) maxFutureCells() int {

@@ -6,14 +6,14 @@ import "slices"
 // github.com/apoorvumang/prompt-lookup-decoding). It proposes the tokens that followed the
 // same n-gram before, in the prompt or in the completion: agents repeat names and the form of
 // calls. An accepted token saves a step; the rows of rejected ones are removed. The output
-// does not change, because each token is sampled from the logits behind the chosen ones.
+// does not change, because each token is sampled from the logits after the chosen ones.
 func (c *Core) speculate() {
 	c.drafts = c.drafts[:0]
 	rows := min(c.cfg.DraftRows, c.rowLimit) - len(c.plan.Rows)
 	if rows <= 0 {
 		return
 	}
-	candidates, outputs := 0, len(c.plan.Scores)
+	candidates, outputs := 0, 0
 	for _, f := range c.scheduled {
 		if f.samples > 0 {
 			outputs++
@@ -54,7 +54,7 @@ func (c *Core) draftRoom(rows int) int {
 	return rows
 }
 
-// propose plans at most so many speculative rows behind f, and returns how many.
+// propose plans at most so many speculative rows after f, and returns how many.
 func (c *Core) propose(f *scheduledRows, most int) int {
 	g := f.seq.group
 	cand := &g.candidates[f.seq.cand]
@@ -65,8 +65,8 @@ func (c *Core) propose(f *scheduledRows, most int) int {
 		cand.cooldown--
 		return 0
 	}
-	// One more token is sampled behind the last draft token.
-	most = min(most, cand.draftLen, g.MaxNew-len(cand.tokens)-1)
+	// One more token is sampled after the last draft token.
+	most = min(most, cand.draftLen, g.MaxTokens-len(cand.tokens)-1)
 	if most <= 0 {
 		return 0
 	}
@@ -137,7 +137,7 @@ func (c *Core) acceptDrafts(f scheduledRows, chosen []Token, continues bool) {
 	}
 	accepted := commonPrefixLen(f.drafts, chosen)
 	if continues {
-		accepted = min(accepted, len(chosen)-1) // the logits behind the last one are needed
+		accepted = min(accepted, len(chosen)-1) // the logits after the last one are needed
 	}
 	s := f.seq
 	cand := &s.group.candidates[s.cand]

@@ -40,7 +40,6 @@ type Stats struct {
 	Preemptions    uint64 `metric:"num_preemptions_total" help:"Running sequences preempted and computed again later."`
 	SavedCells     uint64 `metric:"host_cache_cells_saved_total" help:"Evicted cells copied to host memory."`
 	LoadedCells    uint64 `metric:"host_cache_cells_loaded_total" help:"Cells copied back from host memory."`
-	CopiedCells    uint64 `metric:"kv_cache_cells_copied_total" help:"Cells copied from another context instead of being computed again."`
 	AdapterTurns   uint64 `metric:"adapter_turns_total" help:"Times that a context changed to another adapter of the weights, or to none." context:"true"`
 	NoSlotSteps    uint64 `metric:"steps_no_slot_total" help:"Steps that found no free cells and were planned again with fewer rows."`
 	FailedSteps    uint64 `metric:"steps_failed_total" help:"Steps whose computation failed." context:"true"`

@@ -44,9 +44,6 @@ func model(context []Token, seed int) Choice {
 type completion struct {
 	tokens  []Token
 	sampled []int
-	// scored are the tokens with a score, and behind the last one a forced end.
-	scored    map[int]bool
-	forcedEnd bool
 }
 
 // extend appends the tokens of a choice of model, of which only the first is sampled. A
@@ -111,8 +108,6 @@ type world struct {
 	cached uint64
 	// nonFinite: every other failed sample marks its sequence as non-finite.
 	nonFinite bool
-	// exports are the blocks that the next plan saves for another context.
-	exports map[BlockID]saved
 	// ignoreDrafts: speculative rows are not sampled.
 	ignoreDrafts bool
 }
@@ -129,9 +124,6 @@ func (w *world) submit(j Request, seed int) {
 		w.t.Fatal(err)
 	}
 	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
-	for i := range j.N {
-		w.requests[j.ID].cands[i].scored = map[int]bool{}
-	}
 }
 
 func (w *world) cancel(id RequestID) {
@@ -141,6 +133,14 @@ func (w *world) cancel(id RequestID) {
 	delete(w.requests, id)
 }
 
+// least is the shortest n-gram that ends a candidate of a request; 0: any may repeat.
+func (w *world) least(j *liveRequest) int {
+	if !j.StopRepeats {
+		return 0
+	}
+	return w.core.cfg.MinRepeat
+}
+
 // takePlan plans and applies the memory operations.
 func (w *world) takePlan() {
 	w.plan = w.core.Plan()
@@ -148,13 +148,6 @@ func (w *world) takePlan() {
 		if err := w.kv.apply(o); err != nil {
 			w.t.Fatal(err)
 		}
-	}
-	for id, want := range w.exports {
-		if got := w.kv.blocks[id]; got.adapter != want.adapter || !slices.Equal(got.tokens, want.tokens) {
-			w.t.Fatalf("block %d has %v, want %v", id, got, want)
-		}
-		delete(w.kv.blocks, id) // the caller takes it
-		delete(w.exports, id)
 	}
 	if cached := w.core.Stats().CachedTokens; cached < w.cached {
 		w.t.Fatalf("a counter went from %d to %d", w.cached, cached)
@@ -205,9 +198,6 @@ func (w *world) commit(result StepStatus) {
 		if !ok {
 			w.t.Fatalf("no cells for %d rows: %d used of %d", len(w.plan.Rows), w.kv.used(), w.kv.cells)
 		}
-		for _, s := range w.plan.Scores {
-			w.score(s, contexts)
-		}
 		for _, s := range w.plan.Samples {
 			choices = append(choices, w.choose(s, contexts))
 		}
@@ -219,19 +209,6 @@ func (w *world) commit(result StepStatus) {
 	for _, e := range w.core.Commit(result, choices) {
 		w.event(e)
 	}
-}
-
-// score notes that a token has a score.
-func (w *world) score(s Score, contexts map[int][]Token) {
-	j := w.requests[s.Request]
-	if j == nil {
-		return // cancelled while in flight
-	}
-	cand := &j.cands[s.Candidate]
-	if want := slices.Concat(j.Prompt, cand.tokens[:s.Index]); !j.Scores || !slices.Equal(contexts[s.Row], want) {
-		w.t.Fatalf("request %d candidate %d: token %d has its score behind %v, want %v", s.Request, s.Candidate, s.Index, contexts[s.Row], want)
-	}
-	cand.scored[s.Index] = true
 }
 
 // choose samples from the row of s, and from those of accepted drafts.
@@ -250,13 +227,7 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 			w.t.Fatalf("request %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.MinRepeat)
-		for i := range len(next.Tokens) + 1 {
-			if at := len(choice.Tokens) + i; at <= commonPrefixLen(slices.Concat(choice.Tokens, next.Tokens), drafts) || i == 0 {
-				j.cands[s.Candidate].scored[len(context)-len(j.Prompt)+i] = true
-			}
-		}
-		j.cands[s.Candidate].forcedEnd = next.Verdict == Complete
+		finish := j.cands[s.Candidate].extend(next, j.MaxTokens, w.least(j))
 		for _, at := range next.Forced {
 			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
 		}
@@ -277,11 +248,10 @@ func (w *world) event(e Event) {
 	}
 	switch e.Kind {
 	case CandidateFinished:
-		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.MinRepeat)
+		want, finish := naive(j.Prompt, j.MaxTokens, j.seed+e.Candidate, w.least(j))
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
 			w.t.Fatalf("request %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
-		w.allScored(j, e)
 		j.ended[e.Candidate] = true
 	case RequestFinished:
 		if slices.Contains(j.ended, false) || e.Cached >= len(j.Prompt) {
@@ -294,33 +264,12 @@ func (w *world) event(e Event) {
 	}
 }
 
-// allScored checks that all tokens of an ended candidate have scores.
-func (w *world) allScored(j *liveRequest, e Event) {
-	cand := &j.cands[e.Candidate]
-	if !j.Scores || e.Finish == generation.FinishError {
-		return
-	}
-	n := len(cand.tokens)
-	if e.Finish == generation.FinishStop && cand.forcedEnd {
-		n++
-	}
-	twin := &j.cands[e.Twin]
-	if !slices.Equal(twin.tokens, cand.tokens) {
-		w.t.Fatalf("request %d: candidate %d has %v, its twin %d has %v", e.Request, e.Candidate, cand.tokens, e.Twin, twin.tokens)
-	}
-	for i := range n {
-		if !cand.scored[i] && !twin.scored[i] {
-			w.t.Fatalf("request %d candidate %d: token %d of %d has no score (finish %q)", e.Request, e.Candidate, i, n, e.Finish)
-		}
-	}
-}
-
 // drain runs until no request is left. A bound on the steps detects livelocks and lost
 // requests.
 func (w *world) drain() {
 	bound := 10
 	for _, j := range w.requests {
-		bound += 2 * j.N * (len(j.Prompt) + j.MaxNew + 1)
+		bound += 2 * j.N * (len(j.Prompt) + j.MaxTokens + 1)
 	}
 	for range bound {
 		w.takePlan()
@@ -351,6 +300,7 @@ func drawConfig(t *rapid.T) Config {
 		Overcommit:       rapid.Bool().Draw(t, "overcommit"),
 		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
 		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
+		MinRepeat:        rapid.IntRange(1, 3).Draw(t, "repeat"),
 		PartialCopy:      rapid.Bool().Draw(t, "partial"),
 		Check:            true,
 	}
@@ -359,7 +309,6 @@ func drawConfig(t *rapid.T) Config {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
 		cfg.MinHostBlock = rapid.IntRange(1, 5).Draw(t, "least")
-		cfg.Exchange = rapid.Bool().Draw(t, "exchange")
 	}
 	return cfg
 }
@@ -367,8 +316,8 @@ func drawConfig(t *rapid.T) Config {
 func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), requests: map[RequestID]*liveRequest{}, exports: map[BlockID]saved{}, nonFinite: true}
-		if cfg.PartialCopy && cfg.HostCells == 0 && !cfg.Exchange {
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), requests: map[RequestID]*liveRequest{}, nonFinite: true}
+		if cfg.PartialCopy && cfg.HostCells == 0 {
 			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
 				cfg.Usable = w.kv.usable
 			}
@@ -389,7 +338,10 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), Scores: rapid.Bool().Draw(t, "scores"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
+			job := Request{ID: next}
+			job.N, job.MaxTokens = rapid.IntRange(1, 12).Draw(t, "n"), maxNew
+			job.Temperature = rapid.SampledFrom([]float32{0, 1}).Draw(t, "temperature")
+			job.StopRepeats = rapid.Bool().Draw(t, "stop repeats")
 			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it shares a prefix with an earlier prompt
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]
@@ -434,36 +386,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		lose := func(t *rapid.T) {
 			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
-		prefix := func(t *rapid.T) (id AdapterID, p []Token, from int) {
-			id = rapid.SampledFrom(adapters).Draw(t, "of adapter")
-			if !cfg.Exchange || len(before) == 0 {
-				return id, nil, 0
-			}
-			p = rapid.SampledFrom(before).Draw(t, "prefix of")
-			p = slices.Clone(p[:rapid.IntRange(1, len(p)).Draw(t, "tokens")])
-			return id, p, rapid.IntRange(0, len(p)-1).Draw(t, "from")
-		}
-		export := func(t *rapid.T) {
-			adapter, p, from := prefix(t)
-			if p == nil {
-				return
-			}
-			least := rapid.IntRange(1, 20).Draw(t, "at least")
-			id, length, waits := w.core.Export(adapter, p, from, least)
-			if waits && id != 0 || id == 0 != (length == 0) || id != 0 && length < from+least {
-				t.Fatalf("block %d of %d tokens, at least %d; waits: %t", id, length, least, waits)
-			}
-			if id != 0 {
-				w.exports[id] = saved{tokens: p[:length], adapter: adapter}
-			}
-		}
-		imports := func(t *rapid.T) {
-			if adapter, p, from := prefix(t); p != nil {
-				w.kv.blocks[w.core.Import(adapter, p, from)] = saved{tokens: p, start: from, adapter: adapter}
-			}
-		}
 		t.Repeat(map[string]func(*rapid.T){
-			"export": export, "import": imports,
 			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose, "drop": drop,
 		})
 		w.drain()

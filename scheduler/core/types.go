@@ -19,27 +19,11 @@ type SeqID int32
 // and no cached prefix.
 type AdapterID = generation.AdapterID
 
-// Request is one prompt to be completed N times.
+// Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
+// Adapter, N, MaxTokens, StopRepeats, and whether Temperature is 0.
 type Request struct {
 	ID RequestID
-	// Prompt must not change until the request has ended.
-	Prompt []Token
-	// Adapter computes the request.
-	Adapter AdapterID
-	// N is the number of candidates, at least 1.
-	N int
-	// MaxNew is the token limit of one candidate, at least 1.
-	MaxNew int
-	// MinRepeat ends a candidate that generates an n-gram of at least so many tokens four
-	// times in a row. 0: off.
-	MinRepeat int
-	// IsolateLast computes the last prompt token in a step after the rest of the prompt, as
-	// it is when the rest is cached. Kernels round differently for one row and for many, and
-	// the first token must not depend on that.
-	IsolateLast bool
-	// Scores computes the logits behind which each token of a completion was chosen, also
-	// those before forced tokens: see Plan.Scores.
-	Scores bool
+	generation.Request
 	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
 	// tokens, and its length says nothing of other completions.
 	Branch bool
@@ -47,6 +31,11 @@ type Request struct {
 	// Stats, and it starts before requests that wait.
 	Fork bool
 }
+
+// isolatesLast reports whether the last prompt token is computed in a step after the rest of the
+// prompt, as it is when the rest is cached. Kernels round differently for one row and for many, and
+// the first token of greedy decoding must not depend on that.
+func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork }
 
 // Errors of Submit.
 var (
@@ -103,23 +92,11 @@ type Sample struct {
 	Drafts    int
 }
 
-// Score asks for the probability of one token of a candidate by the logits of Row. It is a
-// forced token, or with Index equal to the number of tokens the end that Complete forced.
-// Tokens that are sampled, or that have the row of a speculative token before them, get none.
-type Score struct {
-	Row       int
-	Request   RequestID
-	Candidate int
-	Index     int   // in the completion
-	Token     Token // -1: the end
-}
-
 // Plan is one step. Its slices are valid until the next call of Plan.
 type Plan struct {
 	Ops     []Op
 	Rows    []Row
 	Samples []Sample
-	Scores  []Score
 	// Adapter computes the rows.
 	Adapter AdapterID
 	// Started are the requests whose prompts got a sequence. A preempted prompt starts again.
@@ -134,14 +111,14 @@ const (
 	Continue Verdict = iota
 	Complete         // ended: nothing may follow the tokens
 	Stop             // ended by an end-of-generation token, which is not among the tokens
-	Fail             // ended: sampling failed behind the tokens
+	Fail             // ended: sampling failed after the tokens
 	Repeat           // ended: with the tokens it repeats itself
 )
 
 // Choice answers one Sample.
 type Choice struct {
 	// Tokens are the next ones of the completion, at least one with Continue. Tokens beyond
-	// MaxNew are dropped.
+	// MaxTokens are dropped.
 	Tokens []Token
 	// Forced holds the indexes of the tokens that the grammar forced, in order. The candidate
 	// decodes them together with the sampled ones; its next sample is that of the last one.
@@ -179,10 +156,7 @@ type Event struct {
 	Kind      EventKind
 	Request   RequestID
 	Candidate int
-	// Twin is a candidate with the same tokens and all scores. The plans asked for none of
-	// the last tokens of this one. Without such a candidate it is Candidate.
-	Twin   int
-	Finish generation.Finish
+	Finish    generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
 	// Repeated, with generation.FinishRepeat, is the length of the n-gram at the end that

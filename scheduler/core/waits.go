@@ -4,7 +4,7 @@ package core
 // on free processors. Beside other programs they are far slower, since a thread that
 // spins keeps its processor from the one that it waits for.
 //
-// Only steps with active waits tell the two apart. Threads with brief waits may share a
+// Only steps with active waits show which of the two is better. Threads with brief waits may share a
 // processor although another one is free, when the kernel does not move them.
 type waits struct {
 	brief  bool

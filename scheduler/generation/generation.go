@@ -50,16 +50,12 @@ type Params struct {
 	// a row, or one of its Calls twice.
 	StopRepeats bool
 	Calls       CallForm
-	// Scores asks for Completion.Scores. It changes no choice, but a completion that ends with
-	// forced tokens takes a step more, unless there is NoForcedScores.
+	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
 	Scores bool
-	// NoForcedScores leaves out the Logprob of forced tokens, NaN then: these need logits that
-	// are not computed otherwise. An engine on another machine tells all.
-	NoForcedScores bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
 	// Session names the run that the request belongs to. Requests with the same session
-	// share a prefix more likely than others. "" is unknown.
+	// share a prefix more likely than others. "": not known.
 	Session string
 	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
 	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
@@ -90,11 +86,10 @@ type CallForm struct {
 	Again string
 }
 
-// Distinct asks for N completions with different keys, most probable first. With a Temperature
-// above 0 they are drawn without replacement. Otherwise they are the most probable ones by the
-// softmax under the grammar. Completions that the search did not find have the error
-// [ErrFewer]. Seeds[0] is the seed of all. It excludes Scores, IgnoreEnd and Progress. An engine
-// on another machine needs a Temperature above 0 and draws with replacement.
+// Distinct asks for the N most probable completions with different keys, most probable first, by the
+// softmax under the grammar. Completions that the search did not find have the error [ErrFewer]. It
+// excludes a Temperature above 0, Scores, IgnoreEnd and Progress. An engine on another machine
+// refuses it.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.
 	// ok is false for a text that is none of the wanted. It must be safe for concurrent use.
@@ -134,7 +129,7 @@ type Completion struct {
 	StopToken Token
 	// Scores has one element for each of Tokens and then one for StopToken, if Params.Scores
 	// asked for them. With OnlyLogprobs their other fields are not known: an engine on
-	// another machine does not tell them.
+	// another machine does not report them.
 	Scores       []Score
 	OnlyLogprobs bool
 	Finish       Finish
@@ -146,23 +141,21 @@ type Completion struct {
 	Err error
 }
 
-// Branch is what a search tells of a completion.
+// Branch is what a search reports about a completion.
 type Branch struct {
 	// Logprob is the natural logarithm of the probability of all Paths completions with the
-	// same key that were found: that of drawing one of them, under the grammar and Sampling.
-	// With Temperature <= 0 it is that at temperature 1 without truncation. Of an engine on another
-	// machine it is that in the softmax of the model's logits, without the grammar.
+	// same key that were found: at temperature 1 without truncation, under the grammar.
 	Logprob float64
 	Paths   int
-	// Exact: no completion that was not found belongs among the N. Without a draw the order is
-	// that of the most probable path of each key.
+	// Exact: the N are proven best, by the most probable path of each key.
 	Exact bool
 }
 
 // Score says how a token came about. Logarithms are natural; NaN is not known.
 type Score struct {
 	// Logprob is the logarithm of the token's probability in the softmax of the model's
-	// logits: at temperature 1, without grammar, suppressed tokens or truncation.
+	// logits: at temperature 1, without grammar, suppressed tokens or truncation. It is NaN for a
+	// forced token of the embedded engine, which is chosen without logits.
 	Logprob float32
 	// Masked is that of the probability with which the token was drawn: under the grammar and
 	// all settings of Sampling. It is 0 where there was no choice: with Temperature <= 0 and

@@ -147,7 +147,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		return generation.Result{}, fmt.Errorf("%d seeds for %d completions", len(req.Seeds), req.N)
 	}
 	if req.Distinct != nil {
-		return e.generateDistinct(ctx, req)
+		return generation.Result{}, errors.New("remote: an engine at a URL can't search for Distinct")
 	}
 	out := generation.Result{Completions: make([]generation.Completion, req.N)}
 	wanted := make([]int, req.N)

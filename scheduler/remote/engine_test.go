@@ -119,6 +119,15 @@ func TestViolationOfTheGrammarIsAskedAgain(t *testing.T) {
 	}
 }
 
+func TestDistinctCompletionsAreRefused(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	r := request(2)
+	r.Distinct = &generation.Distinct{}
+	if _, err := started(t, f).Generate(t.Context(), r); err == nil || f.count() != 0 {
+		t.Errorf("error %v after %d calls", err, f.count())
+	}
+}
+
 func TestLastViolationIsReturnedForTheCheck(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	f.reply = func(uint32) string { return "no" }

@@ -11,9 +11,6 @@ const (
 	// DefaultConnections is the most connections to one URL.
 	DefaultConnections = 256
 
-	// drawsEach times N samples are drawn to find N different completions.
-	drawsEach = 4
-
 	connectTimeout = 5 * time.Second
 	// Bounds of an answer: text, ids and logprobs of a token, and what stands around them.
 	bytesPerToken = 256

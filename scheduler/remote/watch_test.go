@@ -557,3 +557,20 @@ func TestURLEndsAreTrimmed(t *testing.T) {
 		}
 	}
 }
+
+// deadline is a context whose deadline passes when the test decides.
+type deadline struct {
+	context.Context
+	done chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.done }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}

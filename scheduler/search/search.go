@@ -1,31 +1,14 @@
-// Package search chooses which branches of a tree of completions are computed, so that N
-// different outcomes come out. It is pure: probabilities and ends go in, the branches to
-// compute next come out.
+// Package search finds the N most probable outcomes in a tree of completions. It is pure: the
+// probabilities and ends of branches go in, the branches to compute next come out.
 //
-// # Sampling without replacement
-//
-// With Config.Sample the search is a stochastic beam search (Kool, van Hoof and Welling 2019,
-// "Stochastic Beams and Where to Find Them"). Each completion has a value: the logarithm of
-// its probability plus noise of the standard Gumbel distribution. The N largest values are a
-// sample without replacement in the order of the draws. The value of a branch is the largest
-// value below it. It is drawn before that of its children, which are then drawn under this
-// condition. So the best branches lead to the best completions, and no others are computed.
-//
-// Completions with equal keys are one outcome. The largest of their values has the Gumbel
-// distribution of their common probability. So outcomes, too, are drawn without replacement.
-//
-// The noise of a branch is a function of the seed and its tokens. It does not depend on the
-// order in which branches are computed.
-//
-// # The most probable ones
-//
-// Without Config.Sample the value is the logarithm of the probability: a beam search of width
-// N. Outcomes take places of the beam. Once there are N of them, free places go to the best of
-// the branches that the beam has set aside, while these can hold a better outcome than the N-th
-// one, for a limited share of the expansions. Tree.Exact tells whether none is left.
+// It is a beam search of width N. Completions with equal keys are one outcome, and an outcome takes
+// a place in the beam. Once there are N outcomes, free places go to the best branches that the beam
+// has set aside, while these can still hold a better outcome than the N-th. Such extra branches are
+// a limited share of the expansions. Tree.Exact reports whether the N outcomes are proven best.
 package search
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -35,14 +18,11 @@ import (
 
 // Config of a tree.
 type Config struct {
-	N      int    // outcomes, at least 1
-	Sample bool   // draw; false: the most probable ones
-	Seed   uint32 // of the draws
+	N int // outcomes, at least 1
 	// MaxExpansions is the limit of calls of Expand.
 	MaxExpansions int
-	// ExtraShare, without Sample, limits the expansions of branches that the beam has set aside
-	// to a share of the others. There is no limit while the beam is empty and outcomes are
-	// missing.
+	// ExtraShare limits the expansions of branches that the beam has set aside to a share of the
+	// others. There is no limit while the beam is empty and outcomes are missing.
 	ExtraShare float64
 }
 
@@ -61,9 +41,8 @@ type Node struct {
 	// Data is the caller's.
 	Data any
 
-	value float64
-	noise uint64
-	extra bool // it, or a branch before it, was taken up after the beam had set it aside
+	hash  uint64 // of its tokens; it orders branches with equal probabilities
+	extra bool   // it, or a branch before it, was taken up after the beam had set it aside
 }
 
 // Outcome is what completions with one key have in common.
@@ -72,7 +51,7 @@ type Outcome struct {
 	Node    *Node   // of the first completion
 	Logprob float64 // of all its completions together
 	Paths   int     // number of its completions
-	value   float64
+	best    float64 // logprob of the most probable completion
 }
 
 // Tree is the state of a search.
@@ -88,92 +67,82 @@ type Tree struct {
 	// expansions is the number of all calls of Expand, extras that of extra branches.
 	expansions, extras int
 	dropped            bool    // open branches were forgotten
-	omitted            float64 // highest value that a child can have which no Expand had
-}
-
-// maxAside bounds the branches that are set aside. The better half stays.
-const maxAside = 1 << 16
-
-// New makes a tree with its root to expand.
-func New(cfg Config) *Tree {
-	root := &Node{Token: -1, noise: mix(uint64(cfg.Seed))}
-	if cfg.Sample {
-		root.value = root.gumbel()
-	}
-	return &Tree{cfg: cfg, beam: []*Node{root}, omitted: math.Inf(-1)}
-}
-
-// Share is the share of the probability of a branch that Expand can do without. With
-// Config.Sample it is negligible. Else it is that of children without leastOdds, or below the
-// N-th outcome. It only reads, so branches may be listed at the same time.
-func (t *Tree) Share(n *Node) float64 {
-	if t.cfg.Sample {
-		return negligible
-	}
-	return min(maxShare, math.Exp(max(t.bound(), leastOdds)-n.value))
+	omitted            float64 // highest logprob of a child that was left out of an Expand
 }
 
 const (
-	negligible = 1e-5
+	// maxAside bounds the branches that are set aside. The better half stays.
+	maxAside = 1 << 16
 	// leastOdds is the natural logarithm of the probability at which a branch hardly becomes
 	// one of a few outcomes.
 	leastOdds = -13
-	// maxShare limits the error of probabilities.
-	maxShare = 1e-2
+	// maxSkipped limits the error of probabilities.
+	maxSkipped = 1e-2
 )
 
+// New makes a tree with its root to expand.
+func New(cfg Config) *Tree {
+	return &Tree{cfg: cfg, beam: []*Node{{Token: -1}}, omitted: math.Inf(-1)}
+}
+
+// Skippable returns the probability mass that Expand may skip, as a share of the branch: that of
+// children with odds below leastOdds, or below the N-th outcome. It only reads, so several threads
+// may call it.
+func (t *Tree) Skippable(n *Node) float64 {
+	return min(maxSkipped, math.Exp(max(t.bound(), leastOdds)-n.Logprob))
+}
+
 // Expand replaces a branch of the last answer of Select by its children. Without children the
-// branch is dropped. rest is the share of the probability that children lack, at most.
-func (t *Tree) Expand(n *Node, children []Child, rest float64) {
+// branch is dropped. skipped is an upper bound of the probability mass that children lack, as a
+// share of the branch.
+func (t *Tree) Expand(n *Node, children []Child, skipped float64) {
 	t.remove(n)
 	t.expansions++
-	if rest > 0 {
-		t.omitted = max(t.omitted, n.value+math.Log(rest))
+	if skipped > 0 {
+		t.omitted = max(t.omitted, n.Logprob+math.Log(skipped))
 	}
 	if n.extra {
 		t.extras++
 	}
-	first, best := len(t.beam), math.Inf(-1)
 	for _, c := range children {
-		if !(c.Logprob > math.Inf(-1)) {
-			continue
-		}
-		k := &Node{Parent: n, Token: c.Token, Logprob: n.Logprob + c.Logprob, noise: mix(n.noise ^ uint64(uint32(c.Token))), extra: n.extra}
-		k.value = k.Logprob
-		if t.cfg.Sample {
-			k.value += k.gumbel()
-		}
-		best = max(best, k.value)
-		t.beam = append(t.beam, k)
-	}
-	if t.cfg.Sample {
-		for _, k := range t.beam[first:] {
-			k.value = condition(k.value, best, n.value)
+		if c.Logprob > math.Inf(-1) { // not for NaN either
+			t.beam = append(t.beam, &Node{
+				Parent: n, Token: c.Token, Logprob: n.Logprob + c.Logprob, hash: mix(n.hash ^ uint64(uint32(c.Token))), extra: n.extra,
+			})
 		}
 	}
 }
 
-// End says that a branch is a completion. Equal keys are the same outcome.
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// End marks a branch as a completion. Equal keys are the same outcome.
 func (t *Tree) End(n *Node, key string) {
 	t.remove(n)
-	for _, o := range t.outcomes {
-		if o.Key == key {
-			o.Paths++
-			o.Logprob = addLog(o.Logprob, n.Logprob)
-			o.value = max(o.value, n.value)
-			return
-		}
+	i := slices.IndexFunc(t.outcomes, func(o *Outcome) bool { return o.Key == key })
+	if i < 0 {
+		t.outcomes = append(t.outcomes, &Outcome{Key: key, Node: n, Logprob: n.Logprob, Paths: 1, best: n.Logprob})
+		return
 	}
-	t.outcomes = append(t.outcomes, &Outcome{Key: key, Node: n, Logprob: n.Logprob, Paths: 1, value: n.value})
+	o := t.outcomes[i]
+	o.Paths++
+	o.best = max(o.best, n.Logprob)
+	high, low := max(o.Logprob, n.Logprob), min(o.Logprob, n.Logprob)
+	o.Logprob = high + math.Log1p(math.Exp(low-high))
 }
 
-// Fail says that a branch has ended without an outcome.
+// Fail marks a branch as ended without an outcome.
 func (t *Tree) Fail(n *Node) {
 	t.remove(n)
 	t.failed = append(t.failed, n)
 }
 
-// remove removes a branch of the beam.
+// remove removes a branch from the beam.
 func (t *Tree) remove(n *Node) {
 	i := slices.Index(t.beam, n)
 	last := len(t.beam) - 1
@@ -190,36 +159,27 @@ func (t *Tree) Select() []*Node {
 		return nil
 	}
 	t.sortOutcomes()
-	if t.cfg.Sample {
-		for _, n := range t.beam {
-			t.setAside(n)
-		}
-		clear(t.beam)
-		t.beam = t.beam[:0]
+	t.narrow()
+	if len(t.beam) == 0 && len(t.outcomes) < t.cfg.N {
 		t.takeUp()
-	} else {
-		t.narrow()
-		if len(t.beam) == 0 && len(t.outcomes) < t.cfg.N {
-			t.takeUp()
-		}
-		t.fill()
 	}
+	t.fill()
 	t.live = append(t.live, t.beam...)
 	return t.live
 }
 
-// places returns how many branches of the value of n may be computed beside better ones:
-// outcomes that are better take their places.
+// places returns how many places the beam has for n and worse branches: better outcomes take places
+// too.
 func (t *Tree) places(n *Node) int {
 	ended := 0
-	for ended < len(t.outcomes) && t.outcomes[ended].value >= n.value {
+	for ended < len(t.outcomes) && t.outcomes[ended].best >= n.Logprob {
 		ended++
 	}
 	return t.cfg.N - ended
 }
 
-// narrow sets all branches of the beam aside but the best ones. Extra branches have no place of
-// their own in it: fill may choose them again.
+// narrow keeps the best branches of the beam and sets the others aside. Extra branches have no
+// place of their own in it: fill may choose them again.
 func (t *Tree) narrow() {
 	best := t.live[:0] // at most N, best first
 	for _, n := range t.beam {
@@ -245,40 +205,43 @@ func (t *Tree) narrow() {
 	t.beam, t.live = append(t.beam[:0], best...), best[:0]
 }
 
-// takeUp fills the beam with the best of the branches that were set aside.
+// takeUp fills the beam with the best branches that were set aside.
 func (t *Tree) takeUp() {
 	for len(t.aside) > 0 && len(t.beam) < t.places(t.aside[0]) {
-		n := heap.Pop(&t.aside).(*Node)
-		n.extra = false
-		t.beam = append(t.beam, n)
+		t.resume(false)
 	}
 }
 
-// fill fills free places of the beam with extra branches, as far as their share allows. Before
-// there are N outcomes, nothing tells which of them matter.
+// fill gives free places of the beam to extra branches, as far as their share allows. Before there
+// are N outcomes, it is not known which of them matter.
 func (t *Tree) fill() {
 	if len(t.outcomes) < t.cfg.N {
 		return
 	}
 	most := int(t.cfg.ExtraShare*float64(t.expansions-t.extras)) - t.extras
-	for ; most > 0 && len(t.beam) < t.cfg.N && len(t.aside) > 0 && t.aside[0].value > t.bound(); most-- {
-		n := heap.Pop(&t.aside).(*Node)
-		n.extra = true
-		t.beam = append(t.beam, n)
+	for ; most > 0 && len(t.beam) < t.cfg.N && len(t.aside) > 0 && t.aside[0].Logprob > t.bound(); most-- {
+		t.resume(true)
 	}
 }
 
-// bound is the value of the N-th outcome. No branch below it matters.
+// resume moves the best branch that was set aside into the beam.
+func (t *Tree) resume(extra bool) {
+	n := heap.Pop(&t.aside).(*Node)
+	n.extra = extra
+	t.beam = append(t.beam, n)
+}
+
+// bound is the best logprob of the N-th outcome. No branch below it matters.
 func (t *Tree) bound() float64 {
 	if len(t.outcomes) < t.cfg.N {
 		return math.Inf(-1)
 	}
-	return t.outcomes[t.cfg.N-1].value
+	return t.outcomes[t.cfg.N-1].best
 }
 
 // setAside adds a branch to aside, unless it does not matter.
 func (t *Tree) setAside(n *Node) {
-	if n.value <= t.bound() {
+	if n.Logprob <= t.bound() {
 		return
 	}
 	heap.Push(&t.aside, n)
@@ -305,37 +268,28 @@ func (b *branches) Pop() any {
 }
 
 func (t *Tree) sortOutcomes() {
-	slices.SortStableFunc(t.outcomes, func(a, b *Outcome) int { return descending(a.value, b.value) })
+	slices.SortStableFunc(t.outcomes, func(a, b *Outcome) int { return cmp.Compare(b.best, a.best) })
 }
 
-// Outcomes returns at most N outcomes: those drawn first, or the most probable ones. They are
-// sorted by probability, highest first.
+// Outcomes returns the N most probable outcomes, or fewer. They are sorted by probability, highest
+// first.
 func (t *Tree) Outcomes() []*Outcome {
 	t.sortOutcomes()
 	list := slices.Clone(t.outcomes[:min(len(t.outcomes), t.cfg.N)])
-	slices.SortStableFunc(list, func(a, b *Outcome) int { return descending(a.Logprob, b.Logprob) })
+	slices.SortStableFunc(list, func(a, b *Outcome) int { return cmp.Compare(b.Logprob, a.Logprob) })
 	return list
 }
 
 // Failed returns the branches that have ended without an outcome, in the order of Fail.
 func (t *Tree) Failed() []*Node { return t.failed }
 
-// Exhausted reports whether no branch is left that may hold a further outcome, apart from those
-// that Omitted bounds.
+// Exhausted reports whether every branch has ended, except those below the limit of Omitted.
 func (t *Tree) Exhausted() bool { return len(t.beam) == 0 && len(t.aside) == 0 && !t.dropped }
 
-// Omitted is the probability that an outcome can have which was never a child, at most. With
-// Config.Sample it is 0.
-func (t *Tree) Omitted() float64 {
-	if t.cfg.Sample {
-		return 0
-	}
-	return math.Exp(t.omitted)
-}
+// Omitted is an upper bound of the probability of an outcome that was never among the children.
+func (t *Tree) Omitted() float64 { return math.Exp(t.omitted) }
 
-// Exact reports whether no branch that is left can hold one of the N outcomes. Behind an ended
-// search with Config.Sample it is false only if MaxExpansions was reached, or if more branches
-// were set aside than are remembered.
+// Exact reports whether the N outcomes are proven best: no other branch can hold one of them.
 func (t *Tree) Exact() bool {
 	if t.Exhausted() {
 		return true
@@ -344,33 +298,11 @@ func (t *Tree) Exact() bool {
 		return false
 	}
 	t.sortOutcomes()
-	if !t.cfg.Sample && t.omitted > t.bound() {
-		return false
-	}
-	holds := func(n *Node) bool { return n.value > t.bound() }
-	return !slices.ContainsFunc(t.beam, holds) && !slices.ContainsFunc(t.aside, holds)
+	holds := func(n *Node) bool { return n.Logprob > t.bound() }
+	return t.omitted <= t.bound() && !slices.ContainsFunc(t.beam, holds) && !slices.ContainsFunc(t.aside, holds)
 }
 
-// better orders branches: higher value first, then by noise, which no two of a tree share.
+// better compares branches: higher probability first, then by hash.
 func better(a, b *Node) int {
-	if c := descending(a.value, b.value); c != 0 {
-		return c
-	}
-	switch {
-	case a.noise > b.noise:
-		return -1
-	case a.noise < b.noise:
-		return 1
-	}
-	return 0
-}
-
-func descending(a, b float64) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), cmp.Compare(b.hash, a.hash))
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -94,45 +95,6 @@ func (m *model) node(n *Node) int {
 
 const plenty = 1 << 20
 
-func TestDrawsWithoutReplacementHaveExactOdds(t *testing.T) {
-	for seed := range uint64(6) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		m := randomModel(r, 4, 5)
-		all, _ := m.exact()
-		if len(all) < 2 {
-			continue
-		}
-		// The set of two keys drawn: {a, b} with odds p(a) p(b)/(1-p(a)) + p(b) p(a)/(1-p(b)).
-		const draws = 20000
-		seen := map[[2]string]int{}
-		for i := range uint32(draws) {
-			tree := m.run(r, Config{N: 2, Sample: true, Seed: i, MaxExpansions: plenty})
-			out := tree.Outcomes()
-			if len(out) != 2 || !tree.Exact() {
-				t.Fatalf("seed %d: %d outcomes, exact %v", seed, len(out), tree.Exact())
-			}
-			pair := [2]string{out[0].Key, out[1].Key}
-			slices.Sort(pair[:])
-			if pair[0] == pair[1] {
-				t.Fatalf("%s was drawn twice", pair[0])
-			}
-			seen[pair]++
-		}
-		for a := range all {
-			for b := range all {
-				if a >= b {
-					continue
-				}
-				p := all[a]*all[b]/(1-all[a]) + all[b]*all[a]/(1-all[b])
-				got := float64(seen[[2]string{a, b}]) / draws
-				if sigma := math.Sqrt(p * (1 - p) / draws); math.Abs(got-p) > 5*sigma+1e-4 {
-					t.Errorf("seed %d: {%s, %s} was drawn with %.4f instead of %.4f", seed, a, b, got, p)
-				}
-			}
-		}
-	}
-}
-
 func TestMostProbableEqualBruteForce(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -144,13 +106,13 @@ func TestMostProbableEqualBruteForce(t *testing.T) {
 		for _, p := range best {
 			want = append(want, p)
 		}
-		slices.SortFunc(want, func(a, b float64) int { return descending(a, b) })
+		slices.SortFunc(want, func(a, b float64) int { return cmp.Compare(b, a) })
 		want = want[:min(n, len(want))]
 		var got []float64
 		for _, o := range tree.Outcomes() {
 			got = append(got, best[o.Key])
 		}
-		slices.SortFunc(got, func(a, b float64) int { return descending(a, b) })
+		slices.SortFunc(got, func(a, b float64) int { return cmp.Compare(b, a) })
 		if !slices.Equal(got, want) || !tree.Exact() {
 			t.Fatalf("seed %d: %v instead of %v, exact %v", seed, got, want, tree.Exact())
 		}
@@ -189,66 +151,45 @@ func TestBeamWithoutExtraTellsWhetherExact(t *testing.T) {
 }
 
 func TestAllOutcomesFoundWhenFewerThanN(t *testing.T) {
-	for _, sample := range []bool{true, false} {
-		for seed := range uint64(100) {
-			r := rand.New(rand.NewPCG(seed, 4))
-			m := randomModel(r, 4, 4)
-			all, _ := m.exact()
-			tree := m.run(r, Config{N: 50, Sample: sample, Seed: uint32(seed), MaxExpansions: plenty})
-			out := tree.Outcomes()
-			if len(out) != len(all) || !tree.Exhausted() || !tree.Exact() {
-				t.Fatalf("%d of %d outcomes", len(out), len(all))
-			}
-			for i, o := range out {
-				if got, want := math.Exp(o.Logprob), all[o.Key]; math.Abs(got-want) > 1e-9 {
-					t.Errorf("key %s has %g instead of %g", o.Key, got, want)
-				}
-				if i > 0 && o.Logprob > out[i-1].Logprob {
-					t.Error("the outcomes are not sorted by probability")
-				}
-			}
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		m := randomModel(r, 4, 4)
+		all, _ := m.exact()
+		tree := m.run(r, Config{N: 50, MaxExpansions: plenty})
+		out := tree.Outcomes()
+		if len(out) != len(all) || !tree.Exhausted() || !tree.Exact() {
+			t.Fatalf("%d of %d outcomes", len(out), len(all))
 		}
-	}
-}
-
-func TestDrawsDoNotDependOnOrderOfComputation(t *testing.T) {
-	for seed := range uint64(50) {
-		m := randomModel(rand.New(rand.NewPCG(seed, 5)), 5, 9)
-		keys := func(order uint64) (list []string) {
-			tree := m.run(rand.New(rand.NewPCG(order, 6)), Config{N: 3, Sample: true, Seed: uint32(seed), MaxExpansions: plenty})
-			for _, o := range tree.Outcomes() {
-				list = append(list, o.Key)
+		for i, o := range out {
+			if got, want := math.Exp(o.Logprob), all[o.Key]; math.Abs(got-want) > 1e-9 {
+				t.Errorf("key %s has %g instead of %g", o.Key, got, want)
 			}
-			slices.Sort(list)
-			return list
-		}
-		if a, b := keys(1), keys(2); !slices.Equal(a, b) {
-			t.Fatalf("seed %d: %v and %v", seed, a, b)
+			if i > 0 && o.Logprob > out[i-1].Logprob {
+				t.Error("the outcomes are not sorted by probability")
+			}
 		}
 	}
 }
 
 func TestFailedBranchesMakeRoomForOthers(t *testing.T) {
-	for _, sample := range []bool{true, false} {
-		tree := New(Config{N: 2, Sample: sample, MaxExpansions: plenty})
-		tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.7)}, {2, math.Log(0.2)}, {3, math.Log(0.06)}, {4, math.Log(0.04)}}, 0)
-		failed := 0
-		for live := tree.Select(); len(live) > 0; live = tree.Select() {
-			if n := live[0]; n.Token <= 2 {
-				tree.Fail(n)
-				failed++
-			} else {
-				tree.End(n, fmt.Sprint(n.Token))
-			}
+	tree := New(Config{N: 2, MaxExpansions: plenty})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.7)}, {2, math.Log(0.2)}, {3, math.Log(0.06)}, {4, math.Log(0.04)}}, 0)
+	failed := 0
+	for live := tree.Select(); len(live) > 0; live = tree.Select() {
+		if n := live[0]; n.Token <= 2 {
+			tree.Fail(n)
+			failed++
+		} else {
+			tree.End(n, fmt.Sprint(n.Token))
 		}
-		if n := len(tree.Outcomes()); n != 2 || failed != len(tree.Failed()) {
-			t.Errorf("sample %v: %d outcomes, %d failed", sample, n, failed)
-		}
+	}
+	if n := len(tree.Outcomes()); n != 2 || failed != len(tree.Failed()) {
+		t.Errorf("%d outcomes, %d failed", n, failed)
 	}
 }
 
 func TestSearchEndsAtLimitOfExpansions(t *testing.T) {
-	tree := New(Config{N: 3, Sample: true, MaxExpansions: 10})
+	tree := New(Config{N: 3, MaxExpansions: 10})
 	n := 0
 	for live := tree.Select(); len(live) > 0; live = tree.Select() {
 		tree.Expand(live[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.5)}}, 0)
@@ -260,27 +201,25 @@ func TestSearchEndsAtLimitOfExpansions(t *testing.T) {
 }
 
 func TestManyBranchesAreForgottenExceptThoseComputed(t *testing.T) {
-	for _, sample := range []bool{true, false} {
-		tree := New(Config{N: 2, Sample: sample, MaxExpansions: plenty})
-		children := make([]Child, maxAside/8)
-		for i := range children {
-			children[i] = Child{Token: int32(i), Logprob: math.Log(1 / float64(len(children)))}
-		}
-		forgot := false
-		for range 20 {
-			live := tree.Select()
-			last := live[len(live)-1]
-			tree.Expand(last, children, 0)
-			forgot = forgot || tree.dropped
-			for _, n := range tree.Select() { // a branch that is computed is still there
-				if len(tree.outcomes) < 1 && tree.dropped {
-					tree.End(n, "end")
-				}
+	tree := New(Config{N: 2, MaxExpansions: plenty})
+	children := make([]Child, maxAside/8)
+	for i := range children {
+		children[i] = Child{Token: int32(i), Logprob: math.Log(1 / float64(len(children)))}
+	}
+	forgot := false
+	for range 20 {
+		live := tree.Select()
+		last := live[len(live)-1]
+		tree.Expand(last, children, 0)
+		forgot = forgot || tree.dropped
+		for _, n := range tree.Select() { // a branch that is computed is still there
+			if len(tree.outcomes) < 1 && tree.dropped {
+				tree.End(n, "end")
 			}
 		}
-		if !forgot || tree.Exact() || tree.Exhausted() {
-			t.Errorf("sample %v: forgot %v, exact %v, exhausted %v", sample, forgot, tree.Exact(), tree.Exhausted())
-		}
+	}
+	if !forgot || tree.Exact() || tree.Exhausted() {
+		t.Errorf("forgot %v, exact %v, exhausted %v", forgot, tree.Exact(), tree.Exhausted())
 	}
 }
 
@@ -353,20 +292,16 @@ func TestMissingChildrenMakeASearchInexact(t *testing.T) {
 	}
 }
 
-func TestShareGrowsWithLessProbableBranches(t *testing.T) {
-	drawn := New(Config{N: 2, Sample: true, MaxExpansions: 10})
-	if got := drawn.Share(drawn.Select()[0]); got != negligible {
-		t.Errorf("share %g of a draw", got)
-	}
+func TestSkippableGrowsWithLessProbableBranches(t *testing.T) {
 	tree := New(Config{N: 2, MaxExpansions: 10})
 	root := tree.Select()[0]
-	if got := tree.Share(root); math.Abs(math.Log(got)-leastOdds) > 1e-9 {
+	if got := tree.Skippable(root); math.Abs(math.Log(got)-leastOdds) > 1e-9 {
 		t.Errorf("share %g of the root", got)
 	}
 	tree.Expand(root, []Child{{1, math.Log(0.9)}, {2, math.Log(0.0009)}, {3, -15}}, 0)
 	live := slices.Clone(tree.Select())
-	likely, rare := tree.Share(live[0]), tree.Share(live[1])
-	if likely <= tree.Share(root) || rare <= likely || rare > maxShare {
+	likely, rare := tree.Skippable(live[0]), tree.Skippable(live[1])
+	if likely <= tree.Skippable(root) || rare <= likely || rare > maxSkipped {
 		t.Errorf("share %g of a likely branch, %g of a rare one", likely, rare)
 	}
 	tree.End(live[0], "a")
@@ -374,7 +309,7 @@ func TestShareGrowsWithLessProbableBranches(t *testing.T) {
 	if live = tree.Select(); len(live) > 0 {
 		t.Fatalf("%d live branches", len(live))
 	}
-	if got := tree.Share(root); math.Abs(got-0.0009) > 1e-9 {
+	if got := tree.Skippable(root); math.Abs(got-0.0009) > 1e-9 {
 		t.Errorf("share %g of the root; no child below the last outcome matters", got)
 	}
 }

@@ -30,6 +30,8 @@ const (
 	maxEngines = 256
 	// maxAdapters bounds the adapters that are loaded at the start.
 	maxAdapters = 64
+	// maxReturns bounds the names of --return.
+	maxReturns = 8
 	// maxContexts is the scheduler's own limit.
 	maxContexts = 64
 

@@ -59,6 +59,7 @@ func (d *Daemon) logModel(f inference.EngineInfo) {
 		Int("gpu_layers", f.GPULayers).
 		Int("threads", f.Threads).
 		Str("attention", f.Attention).
+		Str("same_bytes", f.SameBytes()).
 		Int("context_length", f.ContextLength).
 		Str("kv_cache", f.KVType).
 		Int("contexts", f.Contexts).

@@ -95,12 +95,6 @@ func (c *Config) checkSpeed(p *options.Problems) {
 			p.Add("split-mode", "%s has no GPUs to split over with --device cpu; remove one of the two", m.SplitMode)
 		}
 	}
-	if m.Scheduler.BatchInvariant && m.Scheduler.DraftRows > 0 {
-		p.Add("draft-rows", "has no effect with --reproducible, which uses no draft tokens; remove one of the two")
-	}
-	if m.Scheduler.BatchInvariant && m.CacheRAM > 0 {
-		p.Add("cache-ram", "has nothing to keep with --reproducible, which computes every input from its first token; remove one of the two")
-	}
 	if m.Scheduler.NoPrefixCache && m.CacheRAM > 0 {
 		p.Add("cache-ram", "has nothing to keep with --prefix-cache off; remove one of the two")
 	}

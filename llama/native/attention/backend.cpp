@@ -480,8 +480,12 @@ extern "C" uint64_t agd_attention_lists(void) {
     return listed_masks;
 }
 
+extern "C" bool agd_patched(void) {
+    return install_hook() == nullptr && hooked;
+}
+
 extern "C" bool agd_watch_placement(void) {
-    if (install_hook() != nullptr || !hooked) {
+    if (!agd_patched()) {
         return false;
     }
     for (auto * count : { &watch.attention[0], &watch.attention[1], &watch.logits[0], &watch.logits[1], &watch.own }) {

@@ -143,11 +143,12 @@ extern "C" uint64_t agd_adapter_bytes(const struct llama_adapter_lora * adapter)
     return bytes;
 }
 
-extern "C" void agd_model_tensor_types(const struct llama_model * model, int32_t * counts) {
+extern "C" void agd_model_tensor_types(const struct llama_model * model, int32_t * counts, int32_t * experts) {
     agd::guard(nullptr, 0, [&] {
         for (const auto & [name, tensor] : llama_internal_get_tensor_map(model)) {
             if (tensor->type >= 0 && tensor->type < GGML_TYPE_COUNT) {
                 counts[tensor->type]++;
+                experts[tensor->type] += tensor->ne[2] > 1;
             }
         }
         return 0;

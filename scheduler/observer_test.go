@@ -34,7 +34,7 @@ func TestRunDelayIsReadFromSchedstat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := delays{threads: []threadDelay{{file: f}}}
+			d := observer{threads: []watchedThread{{file: f}}}
 			defer d.close()
 			got, err := d.longest(true)
 			if got != tc.want || (err != nil) != tc.fails {
@@ -60,7 +60,7 @@ func TestLongWaitsOfStepCallAlarmOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := observer{delays: delays{threads: []threadDelay{{file: f}}}}
+	o := observer{threads: []watchedThread{{file: f}}}
 	defer o.close()
 	alarms := make(chan int, 2)
 	o.begin(func() { alarms <- 1 })
@@ -85,8 +85,8 @@ type threadless struct {
 	brief *atomic.Bool
 }
 
-func (b threadless) SamplerThreads() int { return 2 }
-func (b threadless) ThreadIDs() []int    { return []int{0, 0} }
+func (b threadless) SamplerThreads() int           { return 2 }
+func (b threadless) UseThreads(int) ([]int, error) { return []int{0, 0}, nil }
 func (b threadless) SetBriefWaits(on bool) error {
 	b.brief.Store(on)
 	return nil

@@ -23,11 +23,11 @@ type stepRecorder struct {
 	runs [][]string
 }
 
-func (r *stepRecorder) Forget() error {
+func (r *stepRecorder) Clear(zero bool) error {
 	r.mu.Lock()
 	r.runs = append(r.runs, nil)
 	r.mu.Unlock()
-	return r.backend.Forget()
+	return r.backend.Clear(zero)
 }
 
 func (r *stepRecorder) Decode(rows []core.Row) error {
@@ -38,14 +38,14 @@ func (r *stepRecorder) Decode(rows []core.Row) error {
 	return r.backend.Decode(rows)
 }
 
-func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
+func TestIsolatedStepsDoNotDependOnLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	number, tokens := count(12, 3), count(8, 3)
 	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
 	request := func(i int) generation.Request { return sampled(prompt(i%6), 1+i%3, tokens, uint32(i)) }
 	ask := func(concurrent bool) (runs [][]string, results []*generation.Result) {
 		var r *stepRecorder
-		e := newTestEngine(t, setup{cfg: Config{BatchInvariant: true}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
+		e := newTestEngine(t, setup{cfg: Config{Isolate: true, Policy: Policy{DraftRows: 6}}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
 		results = make([]*generation.Result, number)
 		var wg sync.WaitGroup
 		for i := range results {
@@ -97,10 +97,10 @@ func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	}
 }
 
-// gated makes an engine of batch-invariant contexts and holds the
+// gated makes an engine of contexts that isolate and holds the
 // first step of the first one. hold asks for a generation and does not wait.
 func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, hold func(context.Context) chan error) {
-	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{BatchInvariant: true}, wrapEach: func(i int, b backend) backend {
+	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{Isolate: true}, wrapEach: func(i int, b backend) backend {
 		if i > 0 {
 			return b
 		}
@@ -124,7 +124,7 @@ func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, h
 	return e, first, hold
 }
 
-func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
+func TestIsolatedQueuedGenerationCanBeCancelled(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	running := hold(t.Context())
 	<-first.enter
@@ -146,7 +146,7 @@ func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
+func TestIsolatedQueueMovesWhenDeviceIsLost(t *testing.T) {
 	e, first, _ := gated(t, 2, llama.ErrLost)
 	const count = 6
 	admission, err := e.Admit(count)
@@ -169,7 +169,7 @@ func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestBatchInvariantQueueEndsWithEngine(t *testing.T) {
+func TestIsolatedQueueEndsWithEngine(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	results := []chan error{hold(t.Context()), hold(t.Context()), hold(t.Context())}
 	<-first.enter
