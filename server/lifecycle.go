@@ -27,8 +27,7 @@ func (s State) String() string {
 	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
 }
 
-// Inference answers a decoded request with one output for every candidate. *inference.Service is
-// one.
+// Inference answers a decoded request with one output for every candidate.
 //
 // Decide returns protocol.Problems for input that only the agent can validate, a
 // *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when

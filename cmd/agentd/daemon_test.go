@@ -19,7 +19,7 @@ import (
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching/backend"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,7 +55,7 @@ func (*fakeModel) Window() int { return 4096 }
 func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }
-func (*fakeModel) Info() inference.EngineInfo { return inference.EngineInfo{Path: "fake.gguf"} }
+func (*fakeModel) Info() load.EngineInfo { return load.EngineInfo{Path: "fake.gguf"} }
 func (m *fakeModel) Close() error             { close(m.closed); return nil }
 
 // startFake runs a daemon whose model comes from load.

@@ -29,11 +29,9 @@ type Engine struct {
 	joined   chan joined   // for Start
 	started  chan struct{} // closed when nobody reads joined any more
 
-	mu       sync.Mutex
-	name     string // of the API
-	admitted int    // completions
-	// Counts for Totals.
-	refused, finished, cancelled, broken, again uint64
+	mu     sync.Mutex
+	name   string // of the API
+	totals Totals // those that the engine itself counts
 
 	// base ends when the engine is closed.
 	base  context.Context
@@ -173,7 +171,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 			break
 		}
 		e.mu.Lock()
-		e.again += uint64(len(again))
+		e.totals.AskedAgain += uint64(len(again))
 		e.mu.Unlock()
 		wanted = again
 	}

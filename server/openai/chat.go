@@ -128,9 +128,9 @@ type delta struct {
 type chat struct {
 	chatRequest
 	model   Model
-	served  Served
+	served  generation.Served
 	request *generation.Request
-	answers Reader
+	answers format.Reader
 	id      string
 }
 

@@ -28,8 +28,8 @@ type scripted struct {
 	pause   time.Duration // after each token
 }
 
-func (*scripted) Served() Served {
-	return Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
+func (*scripted) Served() generation.Served {
+	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
 }
 
 func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
@@ -84,7 +84,7 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	return result, m.fails
 }
 
-func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, Reader, error) {
+func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
 	m.talk = c
 	if m.fails != nil && m.text == "unusable" {
 		return nil, nil, m.fails

@@ -13,7 +13,7 @@ import (
 
 	"agentd/cmd/internal/cli"
 	"agentd/console"
-	rows "agentd/export"
+	"agentd/cmd/agentd/export/rows"
 	"agentd/internal/options"
 	"agentd/internal/postgres"
 	"agentd/internal/version"

@@ -7,7 +7,7 @@ import (
 
 	"agentd/cmd/internal/cli"
 	"agentd/coaching"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/options"
 	"agentd/internal/tracing"
 	"agentd/internal/version"
@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Inference is the model, the scheduler and the agent. Agent.Prompt.ChatTemplate may
 	// be a file's name until the model is loaded.
-	Inference inference.Config
+	Inference load.Config
 	// Coaching are the sessions. The daemon sets Policy, Registerer and Log.
 	Coaching coaching.Options
 	// Server is the HTTP server. The daemon sets what is not filled by an option.
@@ -42,7 +42,7 @@ type Config struct {
 // DefaultConfig is the lowest layer: what holds when a user sets nothing.
 func DefaultConfig() *Config {
 	return &Config{
-		Inference: inference.DefaultConfig(),
+		Inference: load.DefaultConfig(),
 		Coaching: coaching.Options{
 			People:      coaching.People{When: coaching.PeopleFirst},
 			Workers:     coaching.DefaultWorkers,

@@ -16,7 +16,7 @@ import (
 )
 
 // load parses a configuration file of the given text ("" for none), variables and flags.
-func load(t *testing.T, file string, env map[string]string, args ...string) (*Config, options.Origins, error) {
+func parsed(t *testing.T, file string, env map[string]string, args ...string) (*Config, options.Origins, error) {
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "agentd.json")
@@ -34,7 +34,7 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Co
 func TestLaterLayersWin(t *testing.T) {
 	file := `{"port": 1001, "queue_limit": 11, "drain_timeout": 90, "model": {"max_new_tokens": 21, "dtype": "bfloat16"}}`
 	env := map[string]string{"AGENTD_QUEUE_LIMIT": "12", "AGENTD_DRAIN_TIMEOUT": "80s", "AGENTD_SEED": ""}
-	c, from, err := load(t, file, env, "--drain-timeout", "70s", "--parallel=auto")
+	c, from, err := parsed(t, file, env, "--drain-timeout", "70s", "--parallel=auto")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := load(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "engine_retries": 4}`, key), nil)
+	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "engine_retries": 4}`, key), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "otlp_endpoint": "https://traces:4318/x", "otlp_content": true, "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
 		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
-	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
+	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 		"no directory":        {fmt.Sprintf(`{"weights_dir": %q}`, file), "is not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := load(t, tc.text, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, err := parsed(t, tc.text, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
@@ -145,7 +145,7 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 }
 
 func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
-	c, from, err := load(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
+	c, from, err := parsed(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,27 +155,27 @@ func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
 			t.Errorf("%s = %q from %q, want %q", o.Name, o.Value, from[o.Name], value)
 		}
 	}
-	if c, _, err = load(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
+	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
 func TestModelKeysWorkAtTopLevel(t *testing.T) {
-	c, _, err := load(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
+	c, _, err := parsed(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
 	if err != nil || c.Inference.Agent.MaxNewTokens != 5 || c.Inference.Agent.Format != "gpt-oss" {
 		t.Fatalf("got %d, %q, %v", c.Inference.Agent.MaxNewTokens, c.Inference.Agent.Format, err)
 	}
 }
 
 func TestNullLeavesNullableOptionsUnset(t *testing.T) {
-	c, from, err := load(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
+	c, from, err := parsed(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
 	if err != nil || c.Inference.Agent.PromptLogDir != "" || c.Inference.Agent.Prompt.ChatTemplate != "" || c.Inference.Agent.HistoryMaxMessages != 0 || from["chat-template"] != "" {
 		t.Fatalf("got %+v, %v", c, err)
 	}
 }
 
 func TestFlagsAcceptUnderscores(t *testing.T) {
-	c, _, err := load(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
+	c, _, err := parsed(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
 	if err != nil || c.Inference.Agent.MaxNewTokens != 5 || !c.Inference.Agent.Prompt.EnableThinking {
 		t.Fatalf("got %d, %v, %v", c.Inference.Agent.MaxNewTokens, c.Inference.Agent.Prompt.EnableThinking, err)
 	}
@@ -195,7 +195,7 @@ func TestListsGather(t *testing.T) {
 		"the flags', all":   {env, []string{"--coaching-allow", "c.example.org, 10.0.0.0/8", "--coaching-allow=127.0.0.1"}, "c.example.org,10.0.0.0/8,127.0.0.1"},
 		"other flags' last": {nil, []string{"--port", "1", "--port", "2"}, "a.example.org"},
 	} {
-		c, _, err := load(t, file, test.env, test.args...)
+		c, _, err := parsed(t, file, test.env, test.args...)
 		if got := strings.Join(c.CoachingAllow, ","); err != nil || got != test.want {
 			t.Errorf("%s: got %s, %v; want %s", name, got, err, test.want)
 		}
@@ -206,7 +206,7 @@ func TestListsGather(t *testing.T) {
 }
 
 func TestCoachingIsOnByDefault(t *testing.T) {
-	c, _, err := load(t, "", nil)
+	c, _, err := parsed(t, "", nil)
 	if err != nil || c.NoCoaching || len(c.CoachingAllow) != 0 || c.Coaching.Workers != 4 || c.Coaching.Queue != 64 ||
 		c.Coaching.MaxSessions != 1024 || c.Coaching.Idle != 0 || c.Coaching.MaxSteps != 2000 {
 		t.Errorf("got %+v, %v", c, err)
@@ -328,7 +328,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := load(t, test.file, test.env, test.args...)
+			_, _, err := parsed(t, test.file, test.env, test.args...)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -360,7 +360,7 @@ func TestChatTemplateTakesFileOrText(t *testing.T) {
 
 func TestHelpShowsEveryOption(t *testing.T) {
 	for _, arg := range []string{"--help", "-h"} {
-		if _, _, err := load(t, "", nil, arg); !errors.Is(err, options.ErrDone) {
+		if _, _, err := parsed(t, "", nil, arg); !errors.Is(err, options.ErrDone) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
@@ -392,7 +392,7 @@ func TestMaxNewTokensDependOnModel(t *testing.T) {
 		"as much as by default": {[]string{"--max-new-tokens", "1024"}, 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, err := load(t, "", nil, tc.args...)
+			c, _, err := parsed(t, "", nil, tc.args...)
 			if err != nil {
 				t.Fatal(err)
 			}

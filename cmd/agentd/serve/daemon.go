@@ -14,7 +14,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	store "agentd/coaching/postgres"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/budget"
 	"agentd/internal/options"
 	"agentd/internal/tracing"
@@ -25,13 +25,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Model is a loaded model, ready to decide and to coach: an *inference.Live,
+// Model is a loaded model, ready to decide and to coach: an *live.Service,
 // or a fake in tests.
 type Model interface {
 	server.Inference
 	backend.Local
 	Collector() prometheus.Collector
-	Info() inference.EngineInfo
+	Info() load.EngineInfo
 	Close() error
 }
 

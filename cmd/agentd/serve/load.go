@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"agentd/inference"
+	"agentd/inference/live"
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
@@ -62,11 +62,11 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
-	service, err := inference.OpenLive(ctx, config)
+	service, err := live.Open(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
-	return service, nil
+	return served{service}, nil
 }
 
 // giveUp ends the process because of a step that does not end.

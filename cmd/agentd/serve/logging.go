@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"agentd/coaching/egress"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
 )
@@ -42,7 +42,7 @@ func (d *Daemon) logStart() {
 }
 
 // logModel logs what is served and where it was placed.
-func (d *Daemon) logModel(f inference.EngineInfo) {
+func (d *Daemon) logModel(f load.EngineInfo) {
 	d.log.Info().
 		Str("file", f.Path).
 		Bool("default_model", f.Default).

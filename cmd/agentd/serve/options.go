@@ -6,7 +6,7 @@ import (
 	"agentd/agent"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/options"
 	"agentd/internal/version"
 	"agentd/scheduler/remote"
@@ -119,8 +119,8 @@ func (c *Config) placement() []options.Option {
 		option("batch-size", "TOKENS", "Most tokens that the model computes in one step.", options.IntOr(&s.BatchTokens, minBatch, maxBatch, "auto", 0)),
 		option("threads", "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four; fewer while other programs use the processors and fewer threads are faster. Several --contexts divide them among those that have work. A number is fixed, for each context.", options.IntOr(&m.Threads, 1, maxThreads, "auto", 0)),
 		option("reproducible", "", "Compute each input alone and from its first token, so that with inference_mode the same input gives the same bytes, whatever the load and the cache. On x86 CPUs with AVX2 that holds without this option. On devices rounding may else decide between tokens that are almost equally probable. Takes several times as long. Contexts on devices of different kinds still differ.", options.Bool(&s.BatchInvariant)),
-		option("cpu-attention", "HOW", "How the CPU computes attention: shared reads a prefix once for all candidates and agents that share it. It rounds to BF16 on processors with products of BF16, for models whose own products round as much. f32 does not round. ggml leaves attention and the logits to llama.cpp, for comparisons.", options.Choice(&m.CPUAttention, []string{inference.Shared, inference.F32, inference.GGML}, nil)),
-		option("device-attention", "HOW", "How a GPU computes attention. dense goes through all cells of the KV cache up to the last one in use. gather lists the cells that each row sees and reads only these, for CUDA and Vulkan; it is for many agents and has not run on CUDA hardware. auto: dense, until gather has been measured there.", options.Choice(&m.DeviceAttention, []string{"auto", inference.Gather, inference.Dense}, nil)),
+		option("cpu-attention", "HOW", "How the CPU computes attention: shared reads a prefix once for all candidates and agents that share it. It rounds to BF16 on processors with products of BF16, for models whose own products round as much. f32 does not round. ggml leaves attention and the logits to llama.cpp, for comparisons.", options.Choice(&m.CPUAttention, []string{load.Shared, load.F32, load.GGML}, nil)),
+		option("device-attention", "HOW", "How a GPU computes attention. dense goes through all cells of the KV cache up to the last one in use. gather lists the cells that each row sees and reads only these, for CUDA and Vulkan; it is for many agents and has not run on CUDA hardware. auto: dense, until gather has been measured there.", options.Choice(&m.DeviceAttention, []string{"auto", load.Gather, load.Dense}, nil)),
 		option("queue-limit", "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", options.Int(&s.QueueLimit, 1, maxQueue)),
 		option("queue-time", "TIME", "Longest expected wait of a new request, such as 5s. A request that would probably wait longer is answered 503 with Retry-After. For clients that have no use for late answers. 0s: no limit.", options.Duration(&s.QueueTime, 0, maxDuration)),
 		option("stuck", "report|exit", "What follows when a step of the model does not end, because a thread or a device hangs. report: /health is 503 and names the context until the step ends. exit: the process also ends, with a nonzero status, for a supervisor that restarts it.", options.Either(&c.StuckExit, "report", "exit")),

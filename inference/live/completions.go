@@ -1,0 +1,75 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/scheduler/generation"
+)
+
+// OpenAIModel is the model for one request of OpenAI's API.
+type OpenAIModel struct {
+	*modelVersion
+	using agent.Adapters
+}
+
+func (v *modelVersion) openAI() (m *OpenAIModel, release func()) {
+	using, end := v.useAdapters()
+	return &OpenAIModel{v, using}, end
+}
+
+// Adapter returns the LoRA adapter of that name.
+func (m *OpenAIModel) Adapter(name string) (generation.AdapterID, bool) {
+	a, ok := m.using.Adapter(name)
+	return a.ID, ok
+}
+
+// Adapters are the names of all adapters, sorted.
+func (m *OpenAIModel) Adapters() []string { return m.using.Names() }
+
+// created is when models of this process were loaded, for OpenAI's answers.
+var created = time.Now().Unix()
+
+// Served describes the model.
+func (v *modelVersion) Served() generation.Served {
+	return generation.Served{
+		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created,
+	}
+}
+
+// Tokenize returns the ids of a text. With special, texts of special tokens become these tokens. A text that
+// certainly is not a prompt of this model is refused, since llama.cpp takes some fifty times its bytes of memory.
+func (v *modelVersion) Tokenize(text string, special bool) ([]generation.Token, error) {
+	if least := len(text) / v.Llama.Vocab().LongestPiece(); least > v.Window() {
+		return nil, &generation.OverflowError{Prompt: least, MaxNew: 1, Limit: v.Window(), AtLeast: true}
+	}
+	return v.Llama.Vocab().Tokenize(text, special, special)
+}
+
+// Detokenize returns the text of ids, special tokens included.
+func (v *modelVersion) Detokenize(ids []generation.Token) string {
+	return v.Llama.Vocab().Detokenize(ids, true)
+}
+
+// Generate completes a prompt. The request waits in the same queue as the candidates of inputs. Generate calls
+// admitted once the request is in the queue; nil: not.
+func (v *modelVersion) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
+	admission, err := v.engine.Admit(r.N)
+	if err != nil {
+		return nil, err
+	}
+	defer admission.Release()
+	if admitted != nil {
+		admitted()
+	}
+	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
+	return result, err
+}
+
+// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its answers.
+func (v *modelVersion) Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
+	return v.Agent.Chat(ctx, c)
+}
