@@ -96,7 +96,7 @@ func TestGraphOfAnotherMajorVersionIsRefused(t *testing.T) {
 
 // TestRecordedRequestsAreExchanges: the form of a recording proxy.
 func TestRecordedRequestsAreExchanges(t *testing.T) {
-	_, s := rowsOf[chatRow](t, Config{Kind: Chat}, filepath.Join("..", "cmd", "agentd", "testdata", "magma"))
+	_, s := rowsOf[chatRow](t, Config{Kind: Chat}, filepath.Join("..", "..", "testdata", "magma"))
 	if s.Situations < 5 || s.Skipped["the candidate has no internal steps"] != s.Candidates {
 		t.Errorf("%s", s) // internal steps are cut out of these recordings
 	}
@@ -269,7 +269,7 @@ func TestDeviceIsNoSource(t *testing.T) {
 // TestRecordedCoachingsArePairsOrCounted: the requests that magma-gen sent, with steps as agents write
 // them. Each correction at a recovery has a step with the same input before it, or is counted.
 func TestRecordedCoachingsArePairsOrCounted(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "cmd", "agentd", "testdata", "magma", "gen-2.0.0.jsonl"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "magma", "gen-2.0.0.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
