@@ -56,7 +56,7 @@ func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }
 func (*fakeModel) Info() load.EngineInfo { return load.EngineInfo{Path: "fake.gguf"} }
-func (m *fakeModel) Close() error             { close(m.closed); return nil }
+func (m *fakeModel) Close() error        { close(m.closed); return nil }
 
 // startFake runs a daemon whose model comes from load.
 func startFake(t *testing.T, load func(context.Context) (serve.Model, error), args ...string) *running {

@@ -191,7 +191,7 @@ func endlessEngine(t *testing.T, args ...string) (*engineProcess, *running) {
 	t.Helper()
 	model := endlessModel(t)
 	e := llamaServer(t, model, "--ctx-size", "16384")
-	return e, serveEngines(t, []string{e.url}, append([]string{"--model", model, "--constrain", "off"}, args...)...)
+	return e, serveEngines(t, []string{e.url}, append([]string{"--model", model, "--debug", "constrain=off"}, args...)...)
 }
 
 func TestClientsThatLeaveEndTheEnginesWork(t *testing.T) {

@@ -204,7 +204,8 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	c := newTraceCollector(t)
 	engine := serveModel(t, "--completions", "--otlp-endpoint", c.URL)
-	r := serveEngines(t, []string{engine.url}, "--otlp-endpoint", c.URL, "--otlp-content")
+	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+	r := serveEngines(t, []string{engine.url}, "--otlp-endpoint", c.URL)
 	r.call("/v1/responses", body(t, "r1", user(1, "PROMPT of a person").greedy()))
 	r.quit()
 	engine.quit()

@@ -35,8 +35,8 @@ type Config struct {
 	GPULayers int
 	// TensorSplit is the share of each device.
 	TensorSplit []float32
-	// SplitMode is how a model is divided among several devices: "layer", "row" or "tensor";
-	// "": layer.
+	// SplitMode is how a model is divided among several devices: "layer" or "tensor"; "":
+	// layer.
 	SplitMode string
 	// Contexts is the number of contexts that share the work. 0: two for a small model on the
 	// CPU whose threads Open decides, else one.

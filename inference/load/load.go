@@ -345,10 +345,8 @@ func choose(given int, gpu bool, onGPU, onCPU int) int {
 
 // loadError says what to change when a model could not be loaded.
 func loadError(path, mode string, err error) error {
-	for _, refused := range []string{"support split buffers", "SPLIT_MODE_TENSOR not implemented"} { // llama.cpp's words
-		if strings.Contains(err.Error(), refused) {
-			return fmt.Errorf("Config.SplitMode %s: llama.cpp can't divide the model %s in this way: %w; use layer", mode, path, err)
-		}
+	if strings.Contains(err.Error(), "SPLIT_MODE_TENSOR not implemented") { // llama.cpp's words
+		return fmt.Errorf("Config.SplitMode %s: llama.cpp can't divide the model %s in this way: %w; use layer", mode, path, err)
 	}
 	switch {
 	case errors.Is(err, llama.ErrIsVision):

@@ -117,9 +117,8 @@ func TestHostCacheIsRefusedForRecurrentModels(t *testing.T) {
 // TestLoadErrorSaysWhatToChange: the way of dividing a model only where llama.cpp refuses it.
 func TestLoadErrorSaysWhatToChange(t *testing.T) {
 	for name, c := range map[string]struct{ mode, reason, want string }{
-		"rows on a device without split buffers": {llama.SplitRow, "device Vulkan0 does not support split buffers", "Config.SplitMode row: "},
-		"an architecture that can't be divided":  {llama.SplitTensor, "LLAMA_SPLIT_MODE_TENSOR not implemented for architecture 'mamba'", "Config.SplitMode tensor: "},
-		"any other reason":                       {llama.SplitLayer, "tensor 'x' data is not within the file bounds", "check that it is a complete GGUF file"},
+		"an architecture that can't be divided": {llama.SplitTensor, "LLAMA_SPLIT_MODE_TENSOR not implemented for architecture 'mamba'", "Config.SplitMode tensor: "},
+		"any other reason":                      {llama.SplitLayer, "tensor 'x' data is not within the file bounds", "check that it is a complete GGUF file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := loadError("m.gguf", c.mode, errors.New(c.reason)).Error()

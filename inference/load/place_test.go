@@ -82,12 +82,12 @@ func TestContextsAreDividedAmongDevices(t *testing.T) {
 		{3, 2, false, "", nil},
 		{4, 4, true, "", nil},
 		{4, 2, false, "tensor", []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
-		{4, 1, false, "row", []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
+		{4, 1, false, "tensor", []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
 		{4, 4, false, "layer", []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
 		{4, 4, false, "tensor", nil},
 		{1, 1, false, "tensor", nil},
 		{1, 1, false, "layer", []string{"CUDA0"}},
-		{0, 1, false, "row", nil},
+		{0, 1, false, "tensor", nil},
 	} {
 		cfg := Config{Device: "auto", GPULayers: -1, SplitMode: test.mode}
 		p, err := chooseDevices(cfg, gpus[:test.gpus])

@@ -22,7 +22,8 @@ type Value struct {
 	parse func(text string) error
 	show  func() string
 
-	secret bool // a file that nobody else should read
+	secret   bool     // a file that nobody else should read
+	settings []Option // that share this value
 }
 
 // form is how a value is written in JSON.
@@ -36,6 +37,7 @@ const (
 	asWords      // a string, or a list of strings
 	asRepeatable // the same; a flag that is given again adds to it
 	asNumbers    // a list of numbers
+	asSettings   // an object; a flag that is given again adds to it
 )
 
 // String is the field as text, "" when it is not set.
@@ -48,7 +50,7 @@ func (v Value) Set(text string) error { return v.parse(text) }
 func (v Value) isBool() bool { return v.form == asBool }
 
 // isList reports whether a flag that is given again adds to the value.
-func (v Value) isList() bool { return v.form == asRepeatable }
+func (v Value) isList() bool { return v.form == asRepeatable || v.form == asSettings }
 
 // Text is any string.
 func Text(p *string) Value {
@@ -334,6 +336,10 @@ func (v Value) setJSON(raw jsontext.Value) error {
 		}
 	case asNumbers:
 		return v.setList(raw, '0')
+	case asSettings:
+		if kind == '{' {
+			return v.setObject(raw)
+		}
 	case asWords, asRepeatable:
 		if kind != '"' {
 			return v.setList(raw, '"')

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +41,10 @@ type Config struct {
 	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; without these, nothing
 	// is traced.
 	Endpoint string
-	// Content adds the texts of prompts and answers to spans.
-	Content bool
 }
+
+// contentVariable is the standard's variable that adds the texts of prompts and answers to spans.
+const contentVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 // Enabled reports whether anything is traced.
 func (c *Config) Enabled() bool {
@@ -83,6 +85,9 @@ func (c *Config) Check() error {
 			}
 			break // the first one wins
 		}
+	}
+	if text := os.Getenv(contentVariable); !slices.Contains([]string{"", "true", "false"}, text) {
+		return fmt.Errorf("%s is %q; want true or false", contentVariable, text)
 	}
 	if err := c.checkSecrets(); err != nil {
 		return err
@@ -145,7 +150,7 @@ func Open(ctx context.Context, c Config, version string, log zerolog.Logger) (*T
 	return &Tracer{
 		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
 		exporter: e,
-		content:  c.Content,
+		content:  os.Getenv(contentVariable) == "true",
 	}, nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
 	"agentd/console"
-	"agentd/cmd/agentd/export/rows"
 	"agentd/internal/options"
 	"agentd/internal/postgres"
 	"agentd/internal/version"

@@ -15,7 +15,7 @@ import (
 	"agentd/internal/options"
 )
 
-// load parses a configuration file of the given text ("" for none), variables and flags.
+// parsed parses a configuration file of the given text ("" for none), variables and flags.
 func parsed(t *testing.T, file string, env map[string]string, args ...string) (*Config, options.Origins, error) {
 	t.Helper()
 	if file != "" {
@@ -66,7 +66,7 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "engine_retries": 4}`, key), nil)
+	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "debug": {"engine_retries": 4}}`, key), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,31 +88,35 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
 		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
-		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
+		"mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
-		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "fixed_tokens": 6, "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
+		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "otlp_endpoint": "https://traces:4318/x", "otlp_content": true, "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
-		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
-		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
+		"drain_timeout": "2m", "prompt_log_dir": %q, "otlp_endpoint": "https://traces:4318/x",
+		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
+			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
+		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
+		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
+		"coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
-		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
+		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json",
+		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
-		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "fixed-tokens": "6", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
+		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"pprof": "localhost:0", "otlp-endpoint": "https://traces:4318/x", "otlp-content": "true", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
+		"debug":         "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"otlp-endpoint": "https://traces:4318/x", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || strings.HasPrefix(o.Name, "summary-") || strings.HasPrefix(o.Name, "engine") {
+		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || o.Name == "summary" || strings.HasPrefix(o.Name, "engine") {
 			continue // a file cannot name a file; TLS, summaries and engines have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
@@ -145,17 +149,17 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 }
 
 func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
-	c, from, err := parsed(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
+	c, from, err := parsed(t, `{"agent": "history-summarized", "model": {"summary": {"budget": 6000, "unit": "characters", "max_tokens": 99, "keep": 4}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"agent": "history-summarized", "summary-budget": "6000", "summary-unit": "characters", "summary-max-tokens": "99", "summary-keep": "4"}
+	want := map[string]string{"agent": "history-summarized", "summary": "budget=6000,unit=characters,max-tokens=99,keep=4"}
 	for _, o := range c.Command().Options {
 		if value, ok := want[o.Name]; ok && (o.Value.String() != value || from[o.Name] == "") {
 			t.Errorf("%s = %q from %q, want %q", o.Name, o.Value, from[o.Name], value)
 		}
 	}
-	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
+	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--summary", "budget=auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -278,13 +282,13 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"model that is a folder":         {args: []string{"--model", "/"}, want: []string{"--model", "not a file"}},
 		"template that does not exist":   {args: []string{"--chat-template", "/nonexistent.jinja"}, want: []string{"--chat-template", "/nonexistent.jinja", "Jinja"}},
 		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
-		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "row"}, want: []string{"--split-mode", "row", "--device cpu"}},
+		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "tensor"}, want: []string{"--split-mode", "tensor", "--device cpu"}},
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
 		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
-		"drafts with --reproducible":     {args: []string{"--draft-rows", "4", "--reproducible"}, want: []string{"--draft-rows", "--reproducible"}},
-		"too many draft rows":            {args: []string{"--draft-rows", "65"}, want: []string{"--draft-rows"}},
+		"drafts with --reproducible":     {args: []string{"--debug", "draft-rows=4", "--reproducible"}, want: []string{"--debug draft-rows", "--reproducible"}},
+		"too many draft rows":            {args: []string{"--debug", "draft-rows=65"}, want: []string{"--debug: draft-rows", "0 to 64"}},
 		"host memory, nothing to keep":   {args: []string{"--cache-ram", "9", "--reproducible"}, want: []string{"--cache-ram", "--reproducible"}},
-		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--prefix-cache", "off"}, want: []string{"--cache-ram", "--prefix-cache off"}},
+		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--debug", "prefix-cache=off"}, want: []string{"--cache-ram", "--debug prefix-cache=off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
 		"an empty version":               {args: []string{"--agent-version", " "}, want: []string{"--agent-version", "0.1.0"}},
@@ -297,19 +301,19 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
 		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},
-		"a budget of the other agent":    {args: []string{"--summary-budget", "5000"}, want: []string{"--summary-budget", "--agent history-summarized"}},
-		"its other options":              {args: []string{"--summary-unit", "characters", "--summary-max-tokens", "9", "--summary-keep", "1"}, want: []string{"--summary-unit", "--summary-max-tokens", "--summary-keep"}},
-		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary-unit", "words"}, want: []string{"--summary-unit", "tokens, characters"}},
-		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary-budget", "5000c"}, want: []string{"--summary-budget", "5000c", "auto"}},
+		"a budget of the other agent":    {args: []string{"--summary", "budget=5000"}, want: []string{"--summary", "--agent history-summarized"}},
+		"its other options":              {args: []string{"--summary", "keep=1"}, want: []string{"--summary", "--agent history-summarized"}},
+		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary", "unit=words"}, want: []string{"--summary: unit", "tokens, characters"}},
+		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary", "budget=5000c"}, want: []string{"--summary: budget", "5000c", "auto"}},
 		"messages hidden and summarized": {args: []string{"--agent", "history-summarized", "--history-max-messages", "9"}, want: []string{"--history-max-messages", "remove it"}},
-		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--fixed-tokens", "9"}, want: []string{"--fixed-tokens", "no summary"}},
+		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--debug", "fixed-tokens=9"}, want: []string{"--debug fixed-tokens", "no summary"}},
 		"coaching of summaries":          {file: `{"coaching": "on"}`, args: []string{"--agent", "history-summarized"}, want: []string{"coaching", "not possible with --agent history-summarized"}},
-		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", "summary_unit characters"}},
-		"nobody to coach":                {args: []string{"--coaching-workers", "0"}, want: []string{"--coaching-workers", "from 1"}},
-		"no sessions":                    {args: []string{"--coaching-sessions", "0"}, want: []string{"--coaching-sessions", "from 1"}},
-		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},
-		"no steps":                       {file: `{"coaching_max_steps": 0}`, want: []string{"coaching_max_steps", "from 1"}},
-		"an idle time without unit":      {args: []string{"--coaching-idle", "60"}, want: []string{"--coaching-idle", "90s"}},
+		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", `"unit": "characters"`}},
+		"nobody to coach":                {args: []string{"--coaching-limits", "workers=0"}, want: []string{"--coaching-limits: workers", "from 1"}},
+		"no sessions":                    {args: []string{"--coaching-limits", "sessions=0"}, want: []string{"--coaching-limits: sessions", "from 1"}},
+		"a negative queue":               {args: []string{"--coaching-limits", "queue=-1"}, want: []string{"--coaching-limits: queue", "from 0"}},
+		"no steps":                       {file: `{"coaching_limits": {"max_steps": 0}}`, want: []string{"coaching_limits: max_steps", "from 1"}},
+		"an idle time without unit":      {args: []string{"--coaching-limits", "idle=60"}, want: []string{"--coaching-limits: idle", "90s"}},
 		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{`--coaching-allow: "169.254.169.254" is a metadata address`}},
 		"an allowed host with a scheme":  {env: map[string]string{"AGENTD_COACHING_ALLOW": "https://example.org/x"}, want: []string{"AGENTD_COACHING_ALLOW", "https://example.org/x"}},
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
@@ -325,6 +329,14 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"a store of nothing":             {args: []string{"--store", "postgres://db/agentd", "--coaching", "off"}, want: []string{"--store", "without coaching"}},
 		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
 		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
+		"an unknown debug key":           {args: []string{"--debug", "speed=9"}, want: []string{"--debug: speed: is unknown", "cpu-attention, device-attention"}},
+		"a debug key without a value":    {args: []string{"--debug", "pprof"}, want: []string{`--debug: got "pprof"`, "KEY=VALUE"}},
+		"an unknown key in an object":    {file: `{"debug": {"speed": 9}}`, want: []string{"debug: speed: is unknown", "cpu-attention"}},
+		"a former flag":                  {args: []string{"--cpu-attention", "ggml"}, want: []string{"--cpu-attention ggml is --debug cpu-attention=ggml now"}},
+		"a former flag without a value":  {args: []string{"--otlp-content"}, want: []string{"--otlp-content is the variable OTEL_"}},
+		"a former variable":              {env: map[string]string{"AGENTD_COACHING_IDLE": "1h"}, want: []string{"AGENTD_COACHING_IDLE 1h is --coaching-limits idle=1h now"}},
+		"a former key":                   {file: `{"model": {"summary_unit": "characters"}}`, want: []string{"model.summary_unit characters is --summary unit=characters now"}},
+		"a split that no backend has":    {args: []string{"--split-mode", "row"}, want: []string{"--split-mode", "layer, tensor"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -367,9 +379,18 @@ func TestHelpShowsEveryOption(t *testing.T) {
 	var page bytes.Buffer
 	command := DefaultConfig().Command()
 	command.WriteHelp(&page)
+	developers, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range command.Options {
-		if !strings.Contains(page.String(), "--"+o.Name) {
-			t.Errorf("the help page lacks --%s", o.Name)
+		if (o.Name != "debug") != strings.Contains(page.String(), "--"+o.Name) {
+			t.Errorf("the help page lacks --%s, or has what is for developers", o.Name)
+		}
+		for pair := range strings.SplitSeq(o.Value.String(), ",") {
+			if key, _, _ := strings.Cut(pair, "="); o.Name == "debug" && !strings.Contains(string(developers), "\n| `"+key+"` | ") {
+				t.Errorf("CONTRIBUTING.md has no row for the debug key %s", key)
+			}
 		}
 	}
 	for line := range strings.Lines(page.String()) {
@@ -410,11 +431,11 @@ func TestErrorsOfModelNameFlags(t *testing.T) {
 		"Config.Path":                  "--model",
 		"Config.KVType":                "--dtype",
 		"Config.ContextLength":         "--context-length",
-		"Config.Scheduler.DraftRows":   "--draft-rows",
-		"Config.Scheduler.BatchTokens": "--batch-size",
+		"Config.Scheduler.DraftRows":   "--debug draft-rows",
+		"Config.Scheduler.BatchTokens": "--debug batch-size",
 		"Config.CacheRAM":              "--cache-ram",
 		"Config.Agent.MaxNewTokens":    "--max-new-tokens",
-		"Config.Agent.Summary.Budget":  "--summary-budget",
+		"Config.Agent.Summary.Budget":  "--summary budget",
 		"Config.Prompt.ChatTemplate":   "--chat-template",
 		"Config.Format":                "--model-format",
 		"Config.Agent.Kind":            "--agent",

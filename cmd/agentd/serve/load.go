@@ -80,7 +80,7 @@ func (d *Daemon) giveUp(e *generation.StuckError) {
 // withHint adds the option that avoids the problem, where there is one.
 func withHint(err error) error {
 	if errors.Is(err, llama.ErrIncompatible) {
-		return fmt.Errorf("%w; or run agentd with --cpu-attention ggml", err)
+		return fmt.Errorf("%w; or run agentd with --debug cpu-attention=ggml", err)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (c *Config) checkModel(p *options.Problems) {
 		return
 	}
 	if m.FixedTokens >= m.ContextLength {
-		p.Add("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
+		p.Add("debug fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
 	} else if n := m.MaxNewTokens(); n >= m.ContextLength {
 		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
 	}
@@ -47,18 +47,8 @@ func (c *Config) checkAgent(p *options.Problems) {
 		p.Add("output-style", "json is a style of --model-format template, not of %s", a.Format)
 	}
 	if !c.summarizes() {
-		for _, o := range []struct {
-			option string
-			given  bool
-		}{
-			{"summary-budget", a.Summary.Budget != 0},
-			{"summary-unit", a.Summary.Characters},
-			{"summary-max-tokens", a.Summary.MaxTokens != 0},
-			{"summary-keep", a.Summary.Keep != 0},
-		} {
-			if o.given {
-				p.Add(o.option, "is for --agent %s; add that, or remove this", agent.HistorySummarized)
-			}
+		if a.Summary != (agent.Summary{}) {
+			p.Add("summary", "is for --agent %s; add that, or remove this", agent.HistorySummarized)
 		}
 		return
 	}
@@ -66,7 +56,7 @@ func (c *Config) checkAgent(p *options.Problems) {
 		p.Add("history-max-messages", "hides messages that a summary needs; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if c.Inference.FixedTokens > 0 {
-		p.Add("fixed-tokens", "makes text that is no summary; remove it, or use --agent %s", agent.FullHistory)
+		p.Add("debug fixed-tokens", "makes text that is no summary; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if _, given := p.From["coaching"]; given && !c.NoCoaching {
 		p.Add("coaching", "is not possible with --agent %s; remove it, or use --agent %s", agent.HistorySummarized, agent.FullHistory)
@@ -91,13 +81,13 @@ func (c *Config) checkSpeed(p *options.Problems) {
 		}
 	}
 	if m.Scheduler.BatchInvariant && m.Scheduler.DraftRows > 0 {
-		p.Add("draft-rows", "has no effect with --reproducible, which uses no draft tokens; remove one of the two")
+		p.Add("debug draft-rows", "has no effect with --reproducible, which uses no draft tokens; remove one of the two")
 	}
 	if m.Scheduler.BatchInvariant && m.CacheRAM > 0 {
 		p.Add("cache-ram", "has nothing to keep with --reproducible, which computes every input from its first token; remove one of the two")
 	}
 	if m.Scheduler.NoPrefixCache && m.CacheRAM > 0 {
-		p.Add("cache-ram", "has nothing to keep with --prefix-cache off; remove one of the two")
+		p.Add("cache-ram", "has nothing to keep with --debug prefix-cache=off; remove one of the two")
 	}
 }
 
@@ -170,14 +160,11 @@ func (c *Config) checkFiles(p *options.Problems) {
 	}
 	if c.Pprof != "" {
 		if err := profilerAddress(c.Pprof); err != nil {
-			p.Add("pprof", "%w", err)
+			p.Add("debug pprof", "%w", err)
 		}
 	}
 	if err := c.Tracing.Check(); err != nil {
 		p.Add("otlp-endpoint", "%w", err)
-	}
-	if c.Tracing.Content && !c.Tracing.Enabled() {
-		p.Add("otlp-content", "is for --otlp-endpoint, which is missing; add that, or remove this")
 	}
 }
 
