@@ -9,7 +9,6 @@ import (
 	"agentd/coaching"
 	"agentd/inference/load"
 	"agentd/internal/options"
-	"agentd/internal/tracing"
 	"agentd/internal/version"
 	"agentd/server"
 )
@@ -29,10 +28,9 @@ type Config struct {
 	Log  cli.Log
 
 	NoCoaching    bool
-	Store         string   // database of coaching sessions; "": memory
-	StoreKeyFile  string   // keys that encrypt them there
-	CoachingAllow []string // hosts and networks of coaches; none: egress's default
-	Tracing       tracing.Config
+	Store         string        // database of coaching sessions; "": memory
+	StoreKeyFile  string        // keys that encrypt them there
+	CoachingAllow []string      // hosts and networks of coaches; none: egress's default
 	DrainTimeout  time.Duration // of work in flight when the server ends
 	StuckExit     bool          // a step that does not end ends the process
 	Pprof         string        // loopback address of Go profiles; "": off

@@ -93,7 +93,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
-		"drain_timeout": "2m", "prompt_log_dir": %q, "otlp_endpoint": "https://traces:4318/x",
+		"drain_timeout": "2m", "prompt_log_dir": %q,
 		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
 		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
@@ -111,8 +111,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"debug":         "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
-		"otlp-endpoint": "https://traces:4318/x", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {

@@ -95,7 +95,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
-	if d.tracer, failed = tracing.Open(ctx, d.config.Tracing, version.Release, d.log); failed != nil {
+	if d.tracer, failed = tracing.Open(ctx, version.Release, d.log); failed != nil {
 		return failed
 	}
 	defer func() {

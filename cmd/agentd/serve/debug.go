@@ -48,5 +48,6 @@ var moved = map[string]string{
 	"coaching-sessions":  "--coaching-limits sessions=VALUE",
 	"coaching-idle":      "--coaching-limits idle=VALUE",
 	"coaching-max-steps": "--coaching-limits max-steps=VALUE",
+	"otlp-endpoint":      "the variable OTEL_EXPORTER_OTLP_ENDPOINT=VALUE",
 	"otlp-content":       "the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
 }

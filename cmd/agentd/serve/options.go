@@ -161,7 +161,6 @@ func (c *Config) files() []options.Option {
 	option := options.In(cli.GroupLogs)
 	return slices.Concat([]options.Option{
 		option("prompt-log-dir", "DIR", "Write every prompt and raw output into this directory. The files contain user text.", options.Text(&c.Inference.Agent.PromptLogDir)),
-		option("otlp-endpoint", "URL", "Send OpenTelemetry traces to this collector by OTLP/HTTP, such as http://127.0.0.1:4318; /v1/traces is appended. The variables OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and others of the standard hold too. With OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, spans have the texts of prompts and answers, up to 16 KiB for each span and side. Default: none.", options.Text(&c.Tracing.Endpoint)),
 	}, c.Log.Options(), []options.Option{
 		option("config", "FILE", "JSON configuration file.", options.Text(&c.File)),
 	})

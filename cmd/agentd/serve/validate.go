@@ -163,9 +163,6 @@ func (c *Config) checkFiles(p *options.Problems) {
 			p.Add("debug pprof", "%w", err)
 		}
 	}
-	if err := c.Tracing.Check(); err != nil {
-		p.Add("otlp-endpoint", "%w", err)
-	}
 }
 
 // checkEngine checks the options of remote engines.
