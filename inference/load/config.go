@@ -29,12 +29,11 @@ type Config struct {
 	KVType string
 	// ContextLength is the size of each KV cache in tokens; 0: Open decides.
 	ContextLength int
-	// Device is "auto", "cpu" or device names separated by commas.
+	// Device is "auto", "cpu" or device names separated by commas. A model that is divided among them is
+	// divided by shares if each name has one, as in CUDA0=3,CUDA1=1.
 	Device string
 	// GPULayers is the number of layers on the GPU; -1: all.
 	GPULayers int
-	// TensorSplit is the share of each device.
-	TensorSplit []float32
 	// SplitMode is how a model is divided among several devices: "layer" or "tensor"; "":
 	// layer.
 	SplitMode string

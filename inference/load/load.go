@@ -102,8 +102,8 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		if cfg.Progress != nil {
 			load = append(load, llama.SetProgress(func(part float32) { cfg.Progress((float32(i) + part) / float32(len(groups))) }))
 		}
-		if n := len(group.gpus); len(cfg.TensorSplit) > 0 && group.gpu() {
-			load = append(load, llama.SetTensorSplit(cfg.TensorSplit[i*n:(i+1)*n]...))
+		if group.shares != nil {
+			load = append(load, llama.SetTensorSplit(group.shares...))
 		}
 		if group.gpu() {
 			load = append(load, llama.SetSplitMode(group.mode))

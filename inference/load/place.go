@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentd/internal/budget"
@@ -29,7 +31,8 @@ type deviceGroup struct {
 	devices []string // for llama.SetDevices
 	layers  int      // for llama.SetGPULayers
 	gpus    []llama.Device
-	mode    string // for llama.SetSplitMode
+	shares  []float32 // for llama.SetTensorSplit; nil: llama.cpp decides
+	mode    string    // for llama.SetSplitMode
 }
 
 func (p deviceGroup) gpu() bool { return p.layers != 0 && len(p.gpus) > 0 }
@@ -50,7 +53,7 @@ func (p deviceGroup) describe() string {
 }
 
 // split divides the GPUs into groups for n contexts. Each group has the whole model, and its
-// contexts share it. The CPU is one group. Config.TensorSplit and a Config.SplitMode other than
+// contexts share it. The CPU is one group. Shares and a Config.SplitMode other than
 // layer need groups of several GPUs.
 func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 	divided := cmp.Or(cfg.SplitMode, llama.SplitLayer) != llama.SplitLayer
@@ -69,12 +72,15 @@ func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 	if divided && size == 1 {
 		return nil, fmt.Errorf("Config.SplitMode %s divides one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", cfg.SplitMode, n)
 	}
-	if len(cfg.TensorSplit) > 0 && size == 1 && gpus > 1 {
-		return nil, fmt.Errorf("Config.TensorSplit divides one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", n)
+	if p.shares != nil && size == 1 && gpus > 1 {
+		return nil, fmt.Errorf("Config.Device %s has shares that divide one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", cfg.Device, n)
 	}
 	list := make([]deviceGroup, groups)
 	for i := range list {
 		list[i] = deviceGroup{layers: p.layers, mode: p.mode, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
+		if p.shares != nil {
+			list[i].shares = p.shares[i*size : (i+1)*size]
+		}
 	}
 	return list, nil
 }
@@ -119,9 +125,10 @@ func gpus() []llama.Device {
 	return slices.DeleteFunc(llama.Devices(), func(d llama.Device) bool { return d.Type != "gpu" && d.Type != "igpu" })
 }
 
-// chooseDevices applies Device, GPULayers and TensorSplit of cfg to the GPUs of this machine.
+// chooseDevices applies Device and GPULayers of cfg to the GPUs of this machine.
 func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
 	cpu := deviceGroup{devices: []string{"cpu"}}
+	var shares []float32
 	wanted := strings.ToLower(strings.TrimSpace(cfg.Device))
 	if wanted == "cpu" {
 		return cpu, nil
@@ -131,24 +138,18 @@ func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
 			if cfg.GPULayers > 0 {
 				return deviceGroup{}, fmt.Errorf("Config.GPULayers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", cfg.GPULayers)
 			}
-			if len(cfg.TensorSplit) > 0 {
-				return deviceGroup{}, errors.New("Config.TensorSplit: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
-			}
 			return cpu, nil
 		}
 	} else {
 		var err error
-		if gpus, err = named(wanted, gpus); err != nil {
+		if gpus, shares, err = named(wanted, gpus); err != nil {
 			return deviceGroup{}, err
 		}
-	}
-	if n := len(cfg.TensorSplit); n > 0 && n != len(gpus) {
-		return deviceGroup{}, fmt.Errorf("Config.TensorSplit has %d shares for %d devices; give one for each", n, len(gpus))
 	}
 	if cfg.GPULayers == 0 {
 		return cpu, nil
 	}
-	p := deviceGroup{layers: cfg.GPULayers, gpus: gpus, mode: cmp.Or(cfg.SplitMode, llama.SplitLayer)}
+	p := deviceGroup{layers: cfg.GPULayers, gpus: gpus, shares: shares, mode: cmp.Or(cfg.SplitMode, llama.SplitLayer)}
 	for _, d := range gpus {
 		p.devices = append(p.devices, d.Name)
 	}
@@ -156,15 +157,19 @@ func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
 }
 
 // named returns the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" mean all of them, and
-// "cuda:0" means "CUDA0".
-func named(list string, gpus []llama.Device) ([]llama.Device, error) {
+// "cuda:0" means "CUDA0". Shares are nil, or one for each device, as in cuda0=3,cuda1=1.
+func named(list string, gpus []llama.Device) (found []llama.Device, shares []float32, err error) {
 	var known []string
 	for _, d := range gpus {
 		known = append(known, d.Name)
 	}
-	var found []llama.Device
 	for word := range strings.SplitSeq(list, ",") {
+		word, text, shared := strings.Cut(word, "=")
 		word = strings.ReplaceAll(strings.TrimSpace(word), ":", "")
+		share, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+		if usable := share > 0 && share <= math.MaxFloat32; shared && (err != nil || !usable) {
+			return nil, nil, fmt.Errorf("Config.Device %s=%s: the share must be a number above 0, as in CUDA0=3,CUDA1=1", word, text)
+		}
 		matched := false
 		for _, d := range gpus {
 			name := strings.ToLower(d.Name)
@@ -174,17 +179,23 @@ func named(list string, gpus []llama.Device) ([]llama.Device, error) {
 			matched = true
 			if !slices.ContainsFunc(found, func(f llama.Device) bool { return f.Name == d.Name }) {
 				found = append(found, d)
+				if shared {
+					shares = append(shares, float32(share))
+				}
 			}
 		}
 		switch {
 		case matched:
 		case len(known) == 0:
-			return nil, fmt.Errorf("Config.Device %s: there is no GPU here; use cpu, or run make cuda to build the CUDA backend", word)
+			return nil, nil, fmt.Errorf("Config.Device %s: there is no GPU here; use cpu, or run make cuda to build the CUDA backend", word)
 		default:
-			return nil, fmt.Errorf("Config.Device %s: there is no such device; use cpu or one of %s", word, strings.Join(known, ", "))
+			return nil, nil, fmt.Errorf("Config.Device %s: there is no such device; use cpu or one of %s", word, strings.Join(known, ", "))
 		}
 	}
-	return found, nil
+	if shares != nil && len(shares) != len(found) {
+		return nil, nil, fmt.Errorf("Config.Device %s has %d shares for %d devices; give one to each, or to none", list, len(shares), len(found))
+	}
+	return found, shares, nil
 }
 
 // setGather applies Config.DeviceAttention. It refuses gather where a device would go through all cells.

@@ -20,20 +20,22 @@ func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 		layers  int
 		err     string
 	}{
-		"auto without a GPU":         {Config{Device: "auto", GPULayers: -1}, nil, []string{"cpu"}, 0, ""},
-		"auto with GPUs":             {Config{Device: "auto", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"cpu beside GPUs":            {Config{Device: "CPU", GPULayers: -1}, two, []string{"cpu"}, 0, ""},
-		"no layers on the GPU":       {Config{Device: "auto"}, two, []string{"cpu"}, 0, ""},
-		"one by name":                {Config{Device: "cuda1", GPULayers: 5}, two, []string{"CUDA1"}, 5, ""},
-		"one by torch's name":        {Config{Device: "cuda:1", GPULayers: -1}, two, []string{"CUDA1"}, -1, ""},
-		"all by kind":                {Config{Device: "cuda", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"an order":                   {Config{Device: "CUDA1, CUDA0,cuda", GPULayers: -1}, two, []string{"CUDA1", "CUDA0"}, -1, ""},
-		"a split":                    {Config{Device: "auto", GPULayers: -1, TensorSplit: []float32{3, 1}}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"an unknown name":            {Config{Device: "CUDA7", GPULayers: -1}, two, nil, 0, "Config.Device cuda7: there is no such device; use cpu or one of CUDA0, CUDA1"},
-		"a GPU that is not there":    {Config{Device: "cuda", GPULayers: -1}, nil, nil, 0, "make cuda"},
-		"layers without a GPU":       {Config{Device: "auto", GPULayers: 4}, nil, nil, 0, "Config.GPULayers 4"},
-		"a split without a GPU":      {Config{Device: "auto", GPULayers: -1, TensorSplit: []float32{1}}, nil, nil, 0, "Config.TensorSplit"},
-		"a split of the wrong width": {Config{Device: "CUDA0", GPULayers: -1, TensorSplit: []float32{1, 1}}, two, nil, 0, "2 shares for 1 devices"},
+		"auto without a GPU":      {Config{Device: "auto", GPULayers: -1}, nil, []string{"cpu"}, 0, ""},
+		"auto with GPUs":          {Config{Device: "auto", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"cpu beside GPUs":         {Config{Device: "CPU", GPULayers: -1}, two, []string{"cpu"}, 0, ""},
+		"no layers on the GPU":    {Config{Device: "auto"}, two, []string{"cpu"}, 0, ""},
+		"one by name":             {Config{Device: "cuda1", GPULayers: 5}, two, []string{"CUDA1"}, 5, ""},
+		"one by torch's name":     {Config{Device: "cuda:1", GPULayers: -1}, two, []string{"CUDA1"}, -1, ""},
+		"all by kind":             {Config{Device: "cuda", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"an order":                {Config{Device: "CUDA1, CUDA0,cuda", GPULayers: -1}, two, []string{"CUDA1", "CUDA0"}, -1, ""},
+		"shares":                  {Config{Device: "cuda:0=3, CUDA1=1", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"an unknown name":         {Config{Device: "CUDA7", GPULayers: -1}, two, nil, 0, "Config.Device cuda7: there is no such device; use cpu or one of CUDA0, CUDA1"},
+		"a GPU that is not there": {Config{Device: "cuda", GPULayers: -1}, nil, nil, 0, "make cuda"},
+		"layers without a GPU":    {Config{Device: "auto", GPULayers: 4}, nil, nil, 0, "Config.GPULayers 4"},
+		"a share without a GPU":   {Config{Device: "cuda0=1", GPULayers: -1}, nil, nil, 0, "there is no GPU here"},
+		"a share of nothing":      {Config{Device: "CUDA0=0,CUDA1=1", GPULayers: -1}, two, nil, 0, "Config.Device cuda0=0: the share must be a number above 0"},
+		"a share that is a word":  {Config{Device: "CUDA0=x", GPULayers: -1}, two, nil, 0, "above 0"},
+		"a share for one of two":  {Config{Device: "CUDA0=1,CUDA1", GPULayers: -1}, two, nil, 0, "1 shares for 2 devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := chooseDevices(test.opts, test.gpus)
@@ -45,6 +47,9 @@ func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 			}
 			if err != nil || !slices.Equal(p.devices, test.devices) || p.layers != test.layers {
 				t.Errorf("got %v, %d layers, %v; want %v, %d", p.devices, p.layers, err, test.devices, test.layers)
+			}
+			if want := strings.Contains(test.opts.Device, "="); want != slices.Equal(p.shares, []float32{3, 1}) {
+				t.Errorf("shares %v of %s", p.shares, test.opts.Device)
 			}
 			if p.gpu() != (test.layers != 0) || (p.describe() == "CPU") == p.gpu() {
 				t.Errorf("%q with gpu() %v", p.describe(), p.gpu())
@@ -92,7 +97,7 @@ func TestContextsAreDividedAmongDevices(t *testing.T) {
 		cfg := Config{Device: "auto", GPULayers: -1, SplitMode: test.mode}
 		p, err := chooseDevices(cfg, gpus[:test.gpus])
 		if test.shares {
-			cfg.TensorSplit = make([]float32, test.gpus)
+			p.shares = make([]float32, test.gpus)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +106,7 @@ func TestContextsAreDividedAmongDevices(t *testing.T) {
 		var got []string
 		for _, g := range groups {
 			got = append(got, strings.Join(g.devices, " "))
-			if g.gpu() != p.gpu() || len(g.gpus) != min(len(g.devices), test.gpus) {
+			if g.gpu() != p.gpu() || len(g.gpus) != min(len(g.devices), test.gpus) || test.shares && len(g.shares) != len(g.gpus) {
 				t.Errorf("%d contexts on %d GPUs: %+v", test.contexts, test.gpus, g)
 			}
 		}

@@ -74,7 +74,6 @@ func (c *Config) CheckRemote() error {
 	}{
 		{"Device", c.Device != d.Device},
 		{"GPULayers", c.GPULayers != d.GPULayers},
-		{"TensorSplit", len(c.TensorSplit) > 0},
 		{"Contexts", c.Contexts != d.Contexts},
 		{"CacheRAM", c.CacheRAM != 0},
 		{"Threads", c.Threads != 0},

@@ -36,7 +36,6 @@ const (
 	asDuration   // a string such as "90s", or a number of seconds
 	asWords      // a string, or a list of strings
 	asRepeatable // the same; a flag that is given again adds to it
-	asNumbers    // a list of numbers
 	asSettings   // an object; a flag that is given again adds to it
 )
 
@@ -179,34 +178,6 @@ func Duration(p *time.Duration, least, most time.Duration) Value {
 	}, time.Duration.String)
 }
 
-// Shares is a list of numbers that are not negative, at least one of them positive: 3,1
-// in text, [3, 1] in JSON.
-func Shares(p *[]float32) Value {
-	return Value{field: p, form: asNumbers, parse: func(s string) error {
-		errWanted := errors.New("want numbers of at least 0, not all 0, one for each device, such as 3,1")
-		var list []float32
-		var sum float64
-		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == '/' }) {
-			x, err := strconv.ParseFloat(strings.TrimSpace(part), 32)
-			if err != nil || !(x >= 0 && x <= math.MaxFloat32) { // written so that NaN fails
-				return fmt.Errorf("got %q, %w", part, errWanted)
-			}
-			list, sum = append(list, float32(x)), sum+x
-		}
-		if len(list) > 0 && sum == 0 {
-			return errWanted
-		}
-		*p = list
-		return nil
-	}, show: func() string {
-		words := make([]string, len(*p))
-		for i, x := range *p {
-			words[i] = strconv.FormatFloat(float64(x), 'g', -1, 32)
-		}
-		return strings.Join(words, ",")
-	}}
-}
-
 // List is a list of at most so many words, none of them empty: a,b in text, ["a", "b"]
 // in JSON. A flag that is given several times adds to it.
 func List(p *[]string, most int) Value {
@@ -334,15 +305,13 @@ func (v Value) setJSON(raw jsontext.Value) error {
 		if kind != '"' {
 			return fmt.Errorf("got %s, want a time span such as \"90s\", or a number of seconds", raw)
 		}
-	case asNumbers:
-		return v.setList(raw, '0')
 	case asSettings:
 		if kind == '{' {
 			return v.setObject(raw)
 		}
 	case asWords, asRepeatable:
 		if kind != '"' {
-			return v.setList(raw, '"')
+			return v.setList(raw)
 		}
 	}
 	s, err := unquote(raw)
@@ -352,8 +321,8 @@ func (v Value) setJSON(raw jsontext.Value) error {
 	return v.parse(s)
 }
 
-// setList fills the field from a JSON array whose elements are of one kind.
-func (v Value) setList(raw jsontext.Value, kind jsontext.Kind) error {
+// setList fills the field from a JSON array of strings.
+func (v Value) setList(raw jsontext.Value) error {
 	if raw.Kind() != '[' {
 		return fmt.Errorf("got %s, want a list", raw)
 	}
@@ -367,14 +336,9 @@ func (v Value) setList(raw jsontext.Value, kind jsontext.Kind) error {
 		if err != nil {
 			return err
 		}
-		if item.Kind() != kind {
-			return fmt.Errorf("got %s in the list, want a %s", item, kind)
-		}
-		word := string(item)
-		if kind == '"' {
-			if word, err = unquote(item); err != nil {
-				return err
-			}
+		word, err := unquote(item)
+		if err != nil {
+			return fmt.Errorf("got %s in the list, want strings", item)
 		}
 		words = append(words, word)
 	}

@@ -48,6 +48,7 @@ var moved = map[string]string{
 	"coaching-sessions":  "--coaching-limits sessions=VALUE",
 	"coaching-idle":      "--coaching-limits idle=VALUE",
 	"coaching-max-steps": "--coaching-limits max-steps=VALUE",
+	"tensor-split":       "a share of each name in --device, such as CUDA0=3,CUDA1=1,",
 	"otlp-endpoint":      "the variable OTEL_EXPORTER_OTLP_ENDPOINT=VALUE",
 	"otlp-content":       "the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
 }

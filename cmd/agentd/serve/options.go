@@ -101,9 +101,8 @@ func (c *Config) placement() []options.Option {
 	option := options.In(GroupPlace)
 	m, s := &c.Inference, &c.Inference.Scheduler
 	return []options.Option{
-		option("device", "NAMES", "auto, cpu, or device names separated by commas, such as CUDA0,CUDA1.", options.Words(&m.Device)),
+		option("device", "NAMES", "auto, cpu, or device names separated by commas, such as CUDA0,CUDA1. CUDA0=3,CUDA1=1 divides a model by shares.", options.Words(&m.Device)),
 		option("gpu-layers", "N|all", "Model layers to put on the GPU. The rest stays on the CPU.", options.IntOr(&m.GPULayers, 0, maxLayers, "all", -1)),
-		option("tensor-split", "LIST", "Share of the model for each device, such as 3,1.", options.Shares(&m.TensorSplit)),
 		option("split-mode", "HOW", "How a model is divided among several devices. layer: some of the layers on each. tensor: matrices, attention and KV cache in parts, all devices at once; not for every architecture.", options.Choice(&m.SplitMode, []string{"layer", "tensor"}, nil)),
 		option("contexts", "N", "Contexts that share the work, each with its own KV cache, batch and threads. Of several GPUs each one, or each group of them, loads the whole model: --device CUDA0,CUDA1 --contexts 2 runs one context on each. A request goes to the context whose cache has its prefix, unless another would finish it sooner with a copy. Work that fails on one context is retried on another. auto: 1; for a model of at most 256 MiB on the CPU 2, which keep more speed beside busy programs. With --threads N or --reproducible, and for models with a sliding window or a recurrent state, it is 1.", options.IntOr(&m.Contexts, 1, maxContexts, "auto", 0)),
 		option("cache-ram", "MB", "Host memory for prefixes evicted from the KV cache, for all contexts together. A prompt that begins with such a prefix copies it back and does not compute it again. It helps when the histories of all agents exceed the KV cache. Not for models with a sliding window or a recurrent state. 0: none.", options.Int(&m.CacheRAM, 0, maxCacheRAM)),

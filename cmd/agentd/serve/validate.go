@@ -73,9 +73,6 @@ func (c *Config) checkSpeed(p *options.Problems) {
 		if m.GPULayers > 0 {
 			p.Add("gpu-layers", "%d layers have no GPU to go to with --device cpu; remove one of the two", m.GPULayers)
 		}
-		if len(m.TensorSplit) > 0 {
-			p.Add("tensor-split", "has no GPUs to split over with --device cpu; remove one of the two")
-		}
 		if m.SplitMode != "layer" {
 			p.Add("split-mode", "%s has no GPUs to split over with --device cpu; remove one of the two", m.SplitMode)
 		}
