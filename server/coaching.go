@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
+	"agentd/internal/clip"
 	"agentd/internal/connection"
 	"agentd/protocol"
 
@@ -160,7 +161,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
 	}
-	event := s.log.WithLevel(level).Str("run_id", head(runID, maxLogID))
+	event := s.log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
 	if kind != "" {
 		event.Str("kind", kind)
 	}
@@ -169,14 +170,6 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		Str("reason", e.reason()).
 		Str("request_id", c.GetString(keyRequestID)).
 		Msg(message)
-}
-
-// head shortens a text for the log.
-func head(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // pathRunID returns the unescaped run_id of the path. It may have any character, even a slash. The

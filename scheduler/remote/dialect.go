@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"agentd/internal/clip"
 	"agentd/scheduler/generation"
 )
 
@@ -122,10 +123,7 @@ func errorOf(body []byte) string {
 // cut makes a text short, for messages.
 func cut(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if len(text) > errorText {
-		text = strings.ToValidUTF8(text[:errorText], "") + "…"
-	}
-	return text
+	return clip.Text(text, errorText)
 }
 
 // elements reads the completions of an answer, a list or one alone. It ends at more than n.
