@@ -13,6 +13,7 @@ import (
 
 	"agentd/defaultmodel"
 	"agentd/household"
+	"agentd/internal/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"
@@ -288,9 +289,9 @@ func TestKilledEngineIsReplaced(t *testing.T) {
 		}
 	}
 	stop := load()
-	for r.metric(`agentd_engine_requests_total{engine="`+a.url+`"}`) < 5 || r.metric(`agentd_engine_requests_total{engine="`+b.url+`"}`) < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Eventually(t, "both engines get requests", func() bool {
+		return r.metric(`agentd_engine_requests_total{engine="`+a.url+`"}`) >= 5 && r.metric(`agentd_engine_requests_total{engine="`+b.url+`"}`) >= 5
+	})
 	a.kill()
 	r.becomes(up(a), 0)
 	r.health("ready")

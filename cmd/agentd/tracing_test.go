@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"agentd/internal/waittest"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -147,11 +148,7 @@ func (r *running) quit() {
 // logs waits until the log has a text.
 func (r *running) logs(text string) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(r.log.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("the log lacks %q:\n%s", text, r.log)
-		}
-	}
+	waittest.Eventually(r.t, "the log has "+text, func() bool { return strings.Contains(r.log.String(), text) })
 }
 
 // collectorVariable names the collector of traces.

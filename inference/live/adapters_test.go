@@ -92,7 +92,7 @@ func asked(t *testing.T, s responses, instruction, extra string) toldWeights {
 func TestInputsChooseTheirAdapter(t *testing.T) {
 	dir := t.TempDir()
 	cfg := tinyConfig(t)
-	cfg.LoRA = []load.LoRA{{"one", writeAdapter(t, filepath.Join(dir, "1.gguf"), 1)}, {"two", writeAdapter(t, filepath.Join(dir, "2.gguf"), 2)}}
+	cfg.LoRA = []load.LoRA{{Name: "one", Path: writeAdapter(t, filepath.Join(dir, "1.gguf"), 1)}, {Name: "two", Path: writeAdapter(t, filepath.Join(dir, "2.gguf"), 2)}}
 	s, err := openVersion(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestInputsChooseTheirAdapter(t *testing.T) {
 
 func TestUnusableAdapterStopsTheStart(t *testing.T) {
 	cfg := tinyConfig(t)
-	cfg.LoRA = []load.LoRA{{"bad", cfg.Path}}
+	cfg.LoRA = []load.LoRA{{Name: "bad", Path: cfg.Path}}
 	if _, err := openVersion(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "Config.LoRA: the adapter bad could not be loaded") {
 		t.Errorf("%v", err)
 	}
@@ -136,7 +136,7 @@ func TestUnusableAdapterStopsTheStart(t *testing.T) {
 func TestReplacedAdapterIsFreedWithItsLastRequest(t *testing.T) {
 	dir := t.TempDir()
 	cfg := tinyConfig(t)
-	cfg.LoRA = []load.LoRA{{"policy", writeAdapter(t, filepath.Join(dir, "0.gguf"), 1)}}
+	cfg.LoRA = []load.LoRA{{Name: "policy", Path: writeAdapter(t, filepath.Join(dir, "0.gguf"), 1)}}
 	s, err := openVersion(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

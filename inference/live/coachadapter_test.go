@@ -40,7 +40,7 @@ func TestCoachAnswersWithTheAdapterOfTheQuestion(t *testing.T) {
 	if err := synth.WriteAdapter(path, spec, adapter); err != nil {
 		t.Fatal(err)
 	}
-	s, oracle := open(spec, load.LoRA{"careful", path}), open(merged)
+	s, oracle := open(spec, load.LoRA{Name: "careful", Path: path}), open(merged)
 	answer := func(s *modelVersion, adapter string) string {
 		t.Helper()
 		q := ask("What now?")

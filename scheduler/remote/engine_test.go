@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/internal/tracing"
+	"agentd/internal/waittest"
 	"agentd/scheduler/generation"
 )
 
@@ -277,12 +278,7 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 		t.Error("the lost engine is not left out")
 	}
 	close(broken)
-	for !e.replicas[0].available() || !e.replicas[1].available() {
-		if t.Context().Err() != nil {
-			t.Fatal("it did not come back")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	waittest.Eventually(t, "the engine comes back", func() bool { return e.replicas[0].available() && e.replicas[1].available() })
 	if e.order(r)[0].url != first.URL {
 		t.Error("the session did not return to its engine")
 	}
