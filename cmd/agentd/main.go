@@ -1,5 +1,5 @@
 // Command agentd serves a full-history agent over HTTP: a llama.cpp model
-// behind the agent server protocol, in one process.
+// with the agent server protocol, in one process.
 //
 //	agentd [serve] [options]     start the server
 //	agentd console [options]     start the web page on which people coach

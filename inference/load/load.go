@@ -295,7 +295,7 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGroup, perCell float64) error {
 	f, gpu := &m.Info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
-	// The log tells why the start takes seconds more: gigabytes are zeroed.
+	// The log says why the start takes seconds more: gigabytes are zeroed.
 	cfg.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")
 	var contexts []scheduler.Context

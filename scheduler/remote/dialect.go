@@ -30,7 +30,7 @@ type call struct {
 type answer struct {
 	served         string // the engine's name of the model
 	model          string // that the answer names; "": none
-	prompt, cached int    // tokens; cached is -1 where the engine does not tell
+	prompt, cached int    // tokens; cached is -1 where the engine does not report it
 	choices        []choice
 }
 

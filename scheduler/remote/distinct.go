@@ -12,7 +12,7 @@ import (
 )
 
 // drawn are the different completions of a request so far. They are drawn with replacement:
-// an engine behind an API can't continue several tokens of one position.
+// an API can't continue several tokens of one position.
 type drawn struct {
 	found  []generation.Completion
 	keys   []string
@@ -58,7 +58,7 @@ func (e *Engine) generateDistinct(ctx context.Context, req *generation.Request) 
 	return out, nil
 }
 
-// add adds a choice. Its probability is the product of those that the engine tells.
+// add adds a choice. Its probability is the product of those that the engine reports.
 func (d *drawn) add(e *Engine, req *generation.Request, c *choice) {
 	done, ok := e.completion(req, c)
 	if !ok {

@@ -409,7 +409,7 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 	r := request(1)
 	r.Session = "s"
 	first, second := e.order(r)[0], e.order(r)[1]
-	for load, want := range map[int]*replica{behindSlack: first, behindSlack + 1: second} {
+	for load, want := range map[int]*replica{overloadSlack: first, overloadSlack + 1: second} {
 		first.inFlight = load
 		if got := e.order(r)[0]; got != want {
 			t.Errorf("with %d in flight the order begins with %s", load, got.url)

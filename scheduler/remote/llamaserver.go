@@ -24,7 +24,7 @@ type llamaRequest struct {
 	Grammar     string             `json:"grammar,omitempty"`
 	LogitBias   [][2]any           `json:"logit_bias,omitempty"`
 	// LoRA has the scale of each adapter. A server with adapters must not reuse cached prompts:
-	// its cache in host memory does not tell adapters apart.
+	// its cache in host memory does not distinguish adapters.
 	LoRA         json.RawMessage `json:"lora,omitempty"`
 	CachePrompt  bool            `json:"cache_prompt"`
 	ReturnTokens bool            `json:"return_tokens"`

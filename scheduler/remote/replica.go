@@ -164,7 +164,7 @@ func (r *replica) progress() uint64 {
 }
 
 // order returns the engines that get work in the order in which a request tries them: by
-// rendezvous hashing of its session, with the first two exchanged when the first is behind.
+// rendezvous hashing of its session, with the first two exchanged when the first is overloaded.
 func (e *Engine) order(req *generation.Request) []*replica {
 	list := make([]*replica, 0, len(e.replicas))
 	for _, r := range e.replicas {
@@ -180,7 +180,7 @@ func (e *Engine) order(req *generation.Request) []*replica {
 		key += "\x00" + name
 	}
 	slices.SortFunc(list, func(a, b *replica) int { return cmp.Compare(weigh(key, b.url), weigh(key, a.url)) })
-	if list[0].load() > behindFactor*list[1].load()+behindSlack {
+	if list[0].load() > overloadFactor*list[1].load()+overloadSlack {
 		list[0], list[1] = list[1], list[0]
 	}
 	return list

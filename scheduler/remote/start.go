@@ -146,7 +146,7 @@ func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	return false, nil
 }
 
-// detect tells APIs apart by paths that only one of them has. agentd has that of vLLM.
+// detect distinguishes APIs by paths that only one of them has. agentd has that of vLLM.
 func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
@@ -178,7 +178,7 @@ func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any)
 	return nil
 }
 
-// MismatchError says that an engine tokenizes a text otherwise than the Model.
+// MismatchError says that an engine tokenizes a text in another way than the Model.
 type MismatchError struct {
 	Served, Model string // names
 	Text          string
@@ -244,7 +244,7 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	return nil
 }
 
-// probes are texts whose tokens tell vocabularies and pre-tokenizers apart: words, code,
+// probes are texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
 // JSON, numbers, white space, and letters of several scripts.
 func probes(n int) []string {
 	parts := []string{

@@ -105,7 +105,7 @@ func (c *Config) open() (*web.Console, error) {
 	return page, nil
 }
 
-// stop tells waiting agents to come back and lets answers in flight arrive. It is short,
+// stop asks waiting agents to come back and lets answers in flight arrive. It is short,
 // since tasks are stored. A second signal ends it.
 func stop(page *web.Console, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)

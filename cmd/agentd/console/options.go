@@ -18,7 +18,7 @@ import (
 	"agentd/protocol/client"
 )
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	// Console is the page and its tasks. The command sets what no option fills.
 	Console web.Options

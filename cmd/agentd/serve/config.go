@@ -13,7 +13,7 @@ import (
 	"agentd/server"
 )
 
-// Config is all that the server can be told. The options fill the fields of the packages'
+// Config is all settings of the server. The options fill the fields of the packages'
 // own configurations directly; see [Config.Command].
 type Config struct {
 	// Inference is the model, the scheduler and the agent. Agent.Prompt.ChatTemplate may

@@ -81,7 +81,7 @@ type loaded struct {
 	err   error
 }
 
-// Run listens, loads the model behind the open port, serves until ctx ends or a
+// Run listens, loads the model while the port is open, serves until ctx ends or a
 // signal comes, and drains.
 func (d *Daemon) Run(ctx context.Context) (failed error) {
 	signal.Notify(d.signals, cli.StopSignals()...)
@@ -155,7 +155,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 	return errors.Join(failure, d.stop(loading, serving))
 }
 
-// listen opens the port and makes the server behind it.
+// listen opens the port and makes its server.
 func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := d.config.Server
 	opts.Info = d.info()

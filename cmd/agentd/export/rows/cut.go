@@ -18,7 +18,7 @@ import (
 // blank is what may stand between values, with the zeros that a crash may leave in a file.
 const blank = " \t\r\n\x00"
 
-// brokenValue is an error of a value that is no JSON.
+// brokenValue is an error of a value that is not JSON.
 type brokenValue struct {
 	start int64 // where the value may start; blanks may precede it
 	line  int   // of start
@@ -29,7 +29,7 @@ func (b *brokenValue) Error() string { return b.err.Error() }
 func (b *brokenValue) Unwrap() error { return b.err }
 
 // afterCut finds where a file goes on after a value that was cut off, since its recorder ended while
-// it wrote. What follows is the next exchange at the start of a line, or behind the cut on the same
+// it wrote. What follows is the next exchange at the start of a line, or after the cut on the same
 // line, or the end of the file. n is how many values were cut; 0 if the value is wrong for another
 // reason.
 func (b *brokenValue) afterCut(path string, found secrets) (next int64, line, n int, err error) {
@@ -105,7 +105,7 @@ func isExchange(text []byte) int {
 	return isOther
 }
 
-// cuts counts the values of which a text holds the beginnings, one behind the other; 0 if it holds
+// cuts counts the values of which a text holds the beginnings, one after the other; 0 if it holds
 // anything else.
 func cuts(text []byte) int {
 	text = bytes.Trim(text, blank)

@@ -104,36 +104,12 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, fmt.Errorf("no exchange: %w", err)
 	}
-	if e.Path != "" {
-		found.request(e.Headers)
-		switch {
-		case strings.Contains(e.Path, "/v1/coaching/sessions/") && e.Method == http.MethodPut:
-			// A configuration that a server refused may hold a key, too.
-			if config, err := protocol.DecodeCoachingSessionConfig(e.Body); err == nil {
-				found.session(config)
-			}
-			return nil, nil
-		case !strings.HasSuffix(e.Path, "/v1/responses") || e.Status != 200:
-			return nil, nil
-		}
-		e.Request, e.Response = e.Body, e.Answer
+	if e.Path != "" && !e.recorded(found) {
+		return nil, nil
 	}
-	if e.Request == nil || e.Response == nil {
-		return nil, errors.New(`an exchange has the members "request" and "response", or "path", "body", "status" and "answer"`)
-	}
-	request, err := protocol.DecodeAgentRequest(e.Request)
+	request, outs, err := e.decode()
 	if err != nil {
-		return nil, fmt.Errorf("the request is invalid: %w", err)
-	}
-	outs, err := protocol.DecodeAgentOutputs(e.Response)
-	if err == nil {
-		err = protocol.ValidateResponse(request, outs)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the response is invalid: %w", err)
-	}
-	if e.Outcomes != nil && len(e.Outcomes) != len(outs) {
-		return nil, fmt.Errorf("outcomes has %d elements, and the response %d; write one for each candidate, null if unknown", len(e.Outcomes), len(outs))
+		return nil, err
 	}
 	list := make([]*Situation, 0, len(request.Inputs))
 	for i := range request.Inputs {
@@ -147,14 +123,8 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 		}
 		coached, _ := protocol.Get(in.ExtraKeys, "coaching")
 		for j := range in.NumOutputs {
-			out := &outs[j]
-			c := Candidate{
-				Index: out.CandidateIndex, Status: out.Status, Output: out.Output, Steps: out.InternalSteps,
-				corrects: coached != nil && coached.Kind() != 'n',
-			}
-			if out.Output != nil {
-				c.next = memoryKey(out.Memory)
-			}
+			c := candidateOf(&outs[j])
+			c.corrects = coached != nil && coached.Kind() != 'n'
 			if e.Outcomes != nil && e.Outcomes[j] != nil {
 				c.Outcome, c.Reward = e.Outcomes[j].Outcome, e.Outcomes[j].Reward
 			}
@@ -167,4 +137,49 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// recorded takes the request and its response out of what a proxy recorded, and reports whether it is
+// a request for decisions that was answered. It collects secrets of all.
+func (e *exchange) recorded(found secrets) bool {
+	found.request(e.Headers)
+	if strings.Contains(e.Path, "/v1/coaching/sessions/") && e.Method == http.MethodPut {
+		// A configuration that a server refused may hold a key, too.
+		if config, err := protocol.DecodeCoachingSessionConfig(e.Body); err == nil {
+			found.session(config)
+		}
+	}
+	e.Request, e.Response = e.Body, e.Answer
+	return strings.HasSuffix(e.Path, "/v1/responses") && e.Status == http.StatusOK
+}
+
+// decode reads the request and its response, and checks that they belong together.
+func (e *exchange) decode() (*protocol.AgentRequest, []protocol.AgentOutput, error) {
+	if e.Request == nil || e.Response == nil {
+		return nil, nil, errors.New(`an exchange has the members "request" and "response", or "path", "body", "status" and "answer"`)
+	}
+	request, err := protocol.DecodeAgentRequest(e.Request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the request is invalid: %w", err)
+	}
+	outs, err := protocol.DecodeAgentOutputs(e.Response)
+	if err == nil {
+		err = protocol.ValidateResponse(request, outs)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("the response is invalid: %w", err)
+	case e.Outcomes != nil && len(e.Outcomes) != len(outs):
+		return nil, nil, fmt.Errorf("outcomes has %d elements, and the response %d; write one for each candidate, null if unknown", len(e.Outcomes), len(outs))
+	}
+	return request, outs, nil
+}
+
+// candidateOf makes a candidate of an output of a response.
+func candidateOf(out *protocol.AgentOutput) Candidate {
+	c := Candidate{Index: out.CandidateIndex, Status: out.Status, Output: out.Output, Steps: out.InternalSteps}
+	if out.Output != nil {
+		c.next = memoryKey(out.Memory)
+	}
+	return c
 }

@@ -85,7 +85,7 @@ func (s *step) prompt() (*prompt, error) {
 		if member(tool, "type") != "function" || name == "" {
 			return nil, errOtherTools
 		}
-		// agentd adds the robot behind the tool's own parameters.
+		// agentd adds the robot after the tool's own parameters.
 		parameters, _ := protocol.Get(f, "parameters")
 		properties, _ := protocol.Get(parameters, "properties")
 		for parameter := range protocol.Members(properties) {

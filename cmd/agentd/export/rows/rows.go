@@ -39,8 +39,8 @@ type pairRow struct {
 	About
 }
 
-// rolloutRow is what a model generated, by tokens. A number that is not known is null; lists behind
-// Logprobs are empty if an engine does not tell.
+// rolloutRow is what a model generated, by tokens. A number that is not known is null; lists after
+// Logprobs are empty if an engine does not report them.
 type rolloutRow struct {
 	PromptTokenIDs []int64    `json:"prompt_token_ids" parquet:"prompt_token_ids,list"`
 	TokenIDs       []int64    `json:"token_ids" parquet:"token_ids,list"`

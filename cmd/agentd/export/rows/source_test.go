@@ -17,7 +17,7 @@ import (
 )
 
 // savedGraph is a graph that magma-gen saved of a run with agentd.
-var savedGraph = filepath.Join("..", "clients", "agentd-magma", "tests", "graph")
+var savedGraph = filepath.Join("..", "..", "..", "..", "clients", "agentd-magma", "tests", "graph")
 
 func TestGraphOfMagmaGenGivesRows(t *testing.T) {
 	rows, _ := rowsOf[chatRow](t, Config{Kind: Chat, Outcomes: []string{Success}}, savedGraph)
