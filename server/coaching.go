@@ -142,7 +142,7 @@ func (s *Server) noCoaching() error {
 
 // logRefusedCoaching logs why a session was not configured or a repair not begun, since clients of
 // the protocol show the reason to nobody. The reason holds no value of a header. A request without
-// a token is no warning: everybody can send those, as often as they want.
+// a token is not a warning: everybody can send one, as often as they want.
 func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	message, runID, kind, level := "", "", "", zerolog.InfoLevel
 	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {

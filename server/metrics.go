@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are those of the server. Package inference registers those of the engine.
+// metrics are the server's own. inference/live has the engine's.
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec

@@ -13,7 +13,7 @@ import (
 )
 
 // collector exports the metrics of the current version, and changes of the weights. After a change of the
-// model, those of its engine begin again.
+// model, the metrics of its engine begin again.
 type collector struct{ service *Service }
 
 // Collector exports the statistics of the current engine, which model it runs, and changes of the

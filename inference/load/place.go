@@ -86,7 +86,7 @@ func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 }
 
 // freeMemory returns the free memory for the KV cache in bytes. now has the devices after the model
-// was loaded; those of p are from before.
+// was loaded; the devices of p are from before.
 func (p deviceGroup) freeMemory(now []llama.Device) uint64 {
 	if !p.gpu() {
 		return budget.Free(budget.System)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ErrDone ends a command that printed its help page or its version. It is no failure.
+// ErrDone ends a command that printed its help page or its version. It is not a failure.
 var ErrDone = errors.New("the page was printed")
 
 // Option is one setting: a flag and, where the command has them, an environment variable
@@ -118,7 +118,7 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 // Variable is the environment variable of an option.
 func (c *Command) Variable(o Option) string { return c.Env + strings.ToUpper(o.Key()) }
 
-// UnknownVariables are those of an environment that have the prefix of the command's and
+// UnknownVariables are the variables of an environment that have the prefix of the command's and
 // belong to no option.
 func (c *Command) UnknownVariables(environ []string) (unknown []string) {
 	known := map[string]bool{}
@@ -247,7 +247,7 @@ func (c *Command) advice(name string, names []string) string {
 	if hint, ok := c.Hints[key]; ok {
 		return "belongs to another runtime: " + hint
 	}
-	best, distance := "", 3 // farther than two edits is no typing error
+	best, distance := "", 3 // farther than two edits is not a typing error
 	for _, k := range names {
 		if d := editDistance(key, strings.ReplaceAll(k, "-", "_")); d < distance {
 			best, distance = k, d

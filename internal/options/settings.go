@@ -64,7 +64,7 @@ func (v Value) setObject(raw jsontext.Value) error {
 	})
 }
 
-// usage is the text of an option, with those of its settings.
+// usage is the text of an option, with the texts of its settings.
 func (o Option) usage() string {
 	text := o.Usage
 	for _, s := range o.Value.settings {

@@ -33,7 +33,7 @@ const scope = "agentd"
 // contentVariable is the standard's variable that adds the texts of prompts and answers to spans.
 const contentVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-// Enabled reports whether the standard's variables OTEL_* name a collector. Others of them hold too: those of the
+// Enabled reports whether the standard's variables OTEL_* name a collector. Others of them hold too: of the
 // exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits of spans
 // and the resource.
 func Enabled() bool {

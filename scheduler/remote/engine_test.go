@@ -420,7 +420,7 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"name at least one": {API: APIAuto},
-		"is no URL":         {API: APIAuto, URLs: []string{"localhost:8000"}},
+		"is not a URL":      {API: APIAuto, URLs: []string{"localhost:8000"}},
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
 		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
 		"number 1 is no":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},

@@ -71,7 +71,7 @@ type llamaAnswer struct {
 	} `json:"completion_probabilities"`
 }
 
-// logprobs are those of the tokens. The server leaves out tokens that end within a character,
+// logprobs are the tokens'. The server leaves out tokens that end within a character,
 // and an end that it does not return.
 func (a *llamaAnswer) logprobs() []*float32 {
 	if len(a.Probabilities) == 0 {

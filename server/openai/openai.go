@@ -31,7 +31,7 @@ type Model interface {
 	// Detokenize returns the text of ids, special tokens included.
 	Detokenize(ids []generation.Token) string
 	// Generate completes a prompt. It calls admitted once the request is in the queue; nil: not.
-	// Errors are those of an engine.
+	// Errors are an engine's.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
 	// answers. Errors are a *format.UnusableError, a *generation.OverflowError, or that of ctx.
@@ -266,7 +266,7 @@ func suppressed(bias map[string]float64, s *generation.Served) (ids []generation
 		id, err := strconv.ParseInt(text, 10, 32)
 		switch {
 		case err != nil || id < 0 || int(id) >= s.Size:
-			return nil, refuse("logit_bias", "%q is no token; the vocabulary has %d", text, s.Size)
+			return nil, refuse("logit_bias", "%q is not a token; the vocabulary has %d", text, s.Size)
 		case value > -100:
 			return nil, refuse("logit_bias."+text, "is %g; only -100, which excludes the token, is supported", value)
 		}

@@ -8,7 +8,7 @@ import (
 // hints map settings of other model runtimes to what agentd has instead.
 // A user must learn that such a key does nothing here.
 //
-//nolint:gosec // "tokenizer" is no credential
+//nolint:gosec // "tokenizer" is not a credential
 var hints = map[string]string{
 	"attn_implementation":    "flash attention is used wherever the device supports it; remove the key",
 	"use_cache":              "the KV cache is always on; remove the key, and size it with context_length",

@@ -27,7 +27,7 @@ var (
 	dtypes        = []string{"auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"}
 	dtypeAliases  = map[string]string{"float32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16"}
 
-	// OnOff maps the words of JSON to those of an option.
+	// OnOff maps the words of JSON to the words of an option.
 	OnOff = map[string]string{"true": "on", "false": "off"}
 )
 

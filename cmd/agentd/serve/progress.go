@@ -29,7 +29,7 @@ func (d *Daemon) progress() (report func(fraction float32), finished func()) {
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
-	// A bar that cannot be drawn is no reason to stop loading.
+	// Loading goes on if the bar cannot be drawn.
 	return func(fraction float32) { _ = bar.Set(int(fraction * barSteps)) },
 		func() { _ = bar.Finish() }
 }

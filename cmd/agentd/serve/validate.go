@@ -31,9 +31,9 @@ func (c *Config) checkModel(p *options.Problems) {
 		return
 	}
 	if m.FixedTokens >= m.ContextLength {
-		p.Add("debug fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
+		p.Add("debug fixed-tokens", "%d leaves no space for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
 	} else if n := m.MaxNewTokens(); n >= m.ContextLength {
-		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
+		p.Add("max-new-tokens", "%d leaves no space for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
 	}
 }
 
@@ -56,7 +56,7 @@ func (c *Config) checkAgent(p *options.Problems) {
 		p.Add("history-max-messages", "hides messages that a summary needs; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if c.Inference.FixedTokens > 0 {
-		p.Add("debug fixed-tokens", "makes text that is no summary; remove it, or use --agent %s", agent.FullHistory)
+		p.Add("debug fixed-tokens", "makes text that is not a summary; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if _, given := p.From["coaching"]; given && !c.NoCoaching {
 		p.Add("coaching", "is not possible with --agent %s; remove it, or use --agent %s", agent.HistorySummarized, agent.FullHistory)

@@ -88,7 +88,7 @@ var starts = regexp.MustCompile(`\{\s*"(request|response|outcomes|run_id|method|
 
 // What stands at a place of a file.
 const (
-	isOther   = iota // JSON that is no exchange
+	isOther   = iota // JSON that is not an exchange
 	isWhole          // an exchange
 	isUnknown        // no whole JSON value
 )

@@ -58,7 +58,7 @@ type prompt struct {
 // errors of steps that cannot be a row; they are counted, and end nothing.
 var (
 	errNoMessages = errors.New("an internal step has no messages among its input elements")
-	errOtherTools = errors.New("the tools of the prompt are no functions, as with the model format template")
+	errOtherTools = errors.New("the tools of the prompt are not functions, as with the model format template")
 	errNoDecision = errors.New("the candidate has no decision")
 	errNoSummary  = errors.New("no step follows the summary that it led to")
 	errComponent  = errors.New("the output of the step's component is unknown")
@@ -128,7 +128,7 @@ func (c *Candidate) answer(list []step, i int, p *prompt) (message, error) {
 // endTokens stand at the end of a raw output.
 var endTokens = regexp.MustCompile(`(<\|[a-z_]+\|>\s*)+$`)
 
-// rejected is the message that a candidate made, also if it is no decision.
+// rejected is the message that a candidate made, also if it is not a decision.
 func (c *Candidate) rejected(p *prompt) (message, error) {
 	list := c.steps()
 	for i := len(list) - 1; i >= 0; i-- {

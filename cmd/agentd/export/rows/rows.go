@@ -110,11 +110,11 @@ const (
 	allWereFine = "the other answers to the same input succeeded, or the run went on from them"
 	filtered    = "a filter leaves it out"
 	samePair    = "a saved run or the same task has the same pair"
-	sameAnswer  = "the rejected answer is no other than the chosen one or one before"
+	sameAnswer  = "the rejected answer equals the chosen one or one before"
 )
 
 // pairs writes corrections that led on against what they replaced, and the best candidate against
-// those of a lower rank.
+// candidates of a lower rank.
 func (e *exporter) pairs(s *Situation) error {
 	var best *Candidate
 	var most float64
