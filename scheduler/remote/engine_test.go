@@ -423,9 +423,9 @@ func TestConfigProblems(t *testing.T) {
 		"is not a URL":      {API: APIAuto, URLs: []string{"localhost:8000"}},
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
 		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
-		"number 1 is no":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
+		"number 1 is not":   {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
 		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
-		"no URL such as":    {API: APIAuto, URLs: []string{"http://:8000"}},
+		"not a URL such as": {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
 		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {
