@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 
-	"agentd/internal/connection"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
@@ -116,20 +114,17 @@ func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights)
 		s.fail(c, &Error{Code: CodeNotFound})
 		return
 	}
-	ctx, settle := connection.Caller(c.Request, false)
-	defer func() { _ = settle() }()
-	err = work(ctx, w)
-	var info *protocol.Weights
-	if err == nil {
-		info, err = w.Current(ctx)
-	}
-	if cause := settle(); cause != nil && errors.Is(err, context.Canceled) {
-		err = ended(cause)
-	}
 	var body []byte
-	if err == nil {
-		body, err = json.Marshal(info)
-	}
+	err = within(c, 0, func(ctx context.Context) error {
+		if err := work(ctx, w); err != nil {
+			return err
+		}
+		info, err := w.Current(ctx)
+		if err == nil {
+			body, err = json.Marshal(info)
+		}
+		return err
+	})
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 
 	"agentd/defaultmodel"
 	"agentd/llama/synth"
@@ -61,40 +63,27 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	return m, m.makeAgent(cfg)
 }
 
+// embeddedFields are the settings of the embedded engine.
+var embeddedFields = []string{
+	"Device", "GPULayers", "Contexts", "CacheRAM", "Threads", "CPUAttention", "DeviceAttention", "LoRA", "WeightsDir", "KVType",
+	"ContextLength", "Quantization", "Scheduler.MaxRunning", "Scheduler.BatchTokens", "Scheduler.DraftRows", "Scheduler.BatchInvariant",
+	"Scheduler.QueueTime", "Scheduler.NoForcedTokens", "Scheduler.NoPrefixCache", "Agent.KeepRepeating",
+}
+
 // CheckRemote checks the settings of remote engines. It refuses settings of the embedded engine,
-// which would be ignored.
+// which would be ignored. "" is no setting.
 func (c *Config) CheckRemote() error {
 	if err := c.Remote.Validate(); err != nil {
 		return err
 	}
-	d := DefaultConfig()
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"Device", c.Device != d.Device},
-		{"GPULayers", c.GPULayers != d.GPULayers},
-		{"Contexts", c.Contexts != d.Contexts},
-		{"CacheRAM", c.CacheRAM != 0},
-		{"Threads", c.Threads != 0},
-		{"CPUAttention", c.CPUAttention != d.CPUAttention && c.CPUAttention != ""},
-		{"DeviceAttention", c.DeviceAttention != d.DeviceAttention && c.DeviceAttention != ""},
-		{"LoRA", len(c.LoRA) > 0},
-		{"WeightsDir", c.WeightsDir != ""},
-		{"KVType", c.KVType != d.KVType && c.KVType != ""},
-		{"ContextLength", c.ContextLength != 0},
-		{"Quantization", c.Quantization != d.Quantization && c.Quantization != ""},
-		{"Scheduler.MaxRunning", c.Scheduler.MaxRunning != 0},
-		{"Scheduler.BatchTokens", c.Scheduler.BatchTokens != 0},
-		{"Scheduler.DraftRows", c.Scheduler.DraftRows != Auto},
-		{"Scheduler.BatchInvariant", c.Scheduler.BatchInvariant},
-		{"Scheduler.QueueTime", c.Scheduler.QueueTime != 0},
-		{"Scheduler.NoForcedTokens", c.Scheduler.NoForcedTokens},
-		{"Scheduler.NoPrefixCache", c.Scheduler.NoPrefixCache},
-		{"Agent.KeepRepeating", c.Agent.KeepRepeating},
-	} {
-		if f.set {
-			return fmt.Errorf("the field Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", f.name)
+	usual := DefaultConfig()
+	for _, name := range embeddedFields {
+		set, d := reflect.ValueOf(c).Elem(), reflect.ValueOf(usual)
+		for part := range strings.SplitSeq(name, ".") {
+			set, d = set.FieldByName(part), d.FieldByName(part)
+		}
+		if text := fmt.Sprint(set); text != fmt.Sprint(d) && text != "" {
+			return fmt.Errorf("the field Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", name)
 		}
 	}
 	return nil

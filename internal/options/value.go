@@ -65,45 +65,36 @@ func Words(p *string) Value {
 
 // Choice is one of a few words. Aliases map other words to them.
 func Choice(p *string, words []string, aliases map[string]string) Value {
-	return Value{field: p, show: func() string { return *p }, parse: func(s string) error {
-		word, err := choose(s, words, aliases)
-		if err == nil {
-			*p = word
-		}
-		return err
-	}}
+	return oneOf(p, words, aliases, func() string { return *p }, func(word string) { *p = word })
 }
 
 // Either is one of two words. The second one sets the field to true.
 func Either(p *bool, no, yes string) Value {
-	words, aliases := []string{no, yes}, map[string]string(nil)
+	var aliases map[string]string
 	if no == "on" {
 		aliases = map[string]string{"true": "on", "false": "off"}
 	}
-	show := func() string {
+	return oneOf(p, []string{no, yes}, aliases, func() string {
 		if *p {
 			return yes
 		}
 		return no
-	}
-	return Value{field: p, show: show, parse: func(s string) error {
-		word, err := choose(s, words, aliases)
-		if err == nil {
-			*p = word == yes
-		}
-		return err
-	}}
+	}, func(word string) { *p = word == yes })
 }
 
-func choose(s string, words []string, aliases map[string]string) (string, error) {
-	word := strings.ToLower(strings.TrimSpace(s))
-	if to, ok := aliases[word]; ok {
-		word = to
-	}
-	if !slices.Contains(words, word) {
-		return "", fmt.Errorf("got %q, want one of %s", s, strings.Join(words, ", "))
-	}
-	return word, nil
+// oneOf is one of a few words, in any letter case.
+func oneOf(field any, words []string, aliases map[string]string, show func() string, set func(word string)) Value {
+	return Value{field: field, show: show, parse: func(s string) error {
+		word := strings.ToLower(strings.TrimSpace(s))
+		if to, ok := aliases[word]; ok {
+			word = to
+		}
+		if !slices.Contains(words, word) {
+			return fmt.Errorf("got %q, want one of %s", s, strings.Join(words, ", "))
+		}
+		set(word)
+		return nil
+	}}
 }
 
 // Bool is true or false. Its flag needs no value.
