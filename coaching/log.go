@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
-	clips "agentd/internal/clip"
 	"agentd/protocol"
 )
 
@@ -199,8 +199,10 @@ func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	head := clips.Head(text, limit)
-	return fmt.Sprintf("%s… (%d more bytes)", head, len(text)-len(head))
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", text[:limit], len(text)-limit)
 }
 
 // round makes a duration readable.

@@ -72,6 +72,18 @@ func TestErrorsKeepOnlyCausesWithoutSecrets(t *testing.T) {
 	}
 }
 
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"1", "0", "-1", "1.5", " 7 ", "99999999999999999999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015", ""} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, value, date string) {
+		got := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Unix(1e9, 0))
+		if got < 0 || got > maxRetryAfterShown {
+			t.Errorf("Retry-After %q at %q is %s", value, date, got)
+		}
+	})
+}
+
 func FuzzOneLine(f *testing.F) {
 	f.Add("a\nb\x1b[2J\u202e", 500)
 	f.Add("\xff\xfe", 1)

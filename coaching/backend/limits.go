@@ -10,7 +10,10 @@ const (
 	// MaxRetryAfter is the longest wait that an endpoint may ask for. If it asks for more, the next backend is asked.
 	MaxRetryAfter = time.Minute
 
-	// backoffFirst is the wait before the second try, backoffMost the longest one.
+	// maxRetryAfterShown caps a Retry-After.
+	maxRetryAfterShown = 24 * time.Hour
+
+	// backoffFirst is the wait before the second try, backoffMost the longest one; see backoff.
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"agentd/internal/retry"
 )
 
 // Attempt is one try of Retry.Ask, as reported to OnAttempt.
@@ -45,7 +43,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
 		}
-		waited = max(retry.Backoff(try, backoffFirst, backoffMost, r.Rand()), e.RetryAfter)
+		waited = max(backoff(try, r.Rand()), e.RetryAfter)
 		if r.Sleep(ctx, waited) != nil && ctx.Err() != nil {
 			return Answer{}, ctx.Err()
 		}
@@ -71,6 +69,16 @@ func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) 
 	default:
 		return Answer{}, err
 	}
+}
+
+// backoff is the wait after a failed try. It doubles each time. Random jitter shortens it by up to half, so that requests
+// that failed together do not return together.
+func backoff(try int, random float64) time.Duration {
+	wait := backoffMost
+	if shift := try - 1; shift < 16 {
+		wait = min(backoffFirst<<shift, backoffMost)
+	}
+	return wait - time.Duration(random*float64(wait/2))
 }
 
 func (r Retry) withDefaults() Retry {

@@ -112,6 +112,15 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+func TestJitterShortensWaitByUpToHalf(t *testing.T) {
+	for _, try := range []int{1, 2, 5, 7, 17, 64, 1 << 30} {
+		longest, middle, shortest := backoff(try, 0), backoff(try, 0.5), backoff(try, 1)
+		if longest > backoffMost || longest < backoffFirst || shortest != longest/2 || middle != longest/4*3 {
+			t.Errorf("after try %d the waits are %s, %s, %s", try, longest, middle, shortest)
+		}
+	}
+}
+
 func TestHangingTryTimesOutAndIsRetried(t *testing.T) {
 	var waits []time.Duration
 	r := impatient(1, &waits)

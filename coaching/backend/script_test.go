@@ -84,7 +84,7 @@ func newBackend(t *testing.T, def protocol.CoachingBackend, o egress.ClientOptio
 
 // impatient retries without waiting, and writes down how long it would have waited.
 func impatient(limit int64, waits *[]time.Duration) Retry {
-	return Retry{Max: limit, Sleep: sleepNever(waits), Rand: func() float64 { return 1 }}
+	return Retry{Max: limit, Sleep: sleepNever(waits), Rand: func() float64 { return 0 }}
 }
 
 // mustFail asks and wants an error of a kind that tells nothing it should not.

@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"agentd/coaching/egress"
-	"agentd/internal/retry"
 	"agentd/protocol"
 )
 
@@ -150,7 +149,7 @@ func (w *wire) refused(res *http.Response) error {
 		detail = errorMessage(body)
 	}
 	e := w.fail(statusKind(res.StatusCode), detail)
-	e.Status, e.RetryAfter = res.StatusCode, retry.After(res.Header, time.Now())
+	e.Status, e.RetryAfter = res.StatusCode, retryAfter(res.Header, time.Now())
 	return e
 }
 

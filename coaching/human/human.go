@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
-	"agentd/internal/retry"
 	"agentd/protocol"
 )
 
@@ -138,7 +137,7 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 		}
 		return answer, wrote.Load(), err
 	case temporary(res.StatusCode):
-		return nil, wrote.Load(), &busyError{res.StatusCode, retry.After(res.Header, time.Now())}
+		return nil, wrote.Load(), &busyError{res.StatusCode, retryAfter(res)}
 	case res.StatusCode == http.StatusConflict:
 		return nil, wrote.Load(), c.broken(res.StatusCode, nil, "already has another task with this request_id: %s", c.said(res))
 	}

@@ -12,13 +12,13 @@ import (
 const maxAfter = 24 * time.Hour
 
 // Backoff is the wait after so many failures in a row, at least 1. It is first, and doubles up to most. random, from 0
-// to 1, shortens it by up to half, so that callers that failed together do not return together; 1 does not.
+// to 1, shortens it by up to half, so that callers that failed together do not return together.
 func Backoff(failures int, first, most time.Duration, random float64) time.Duration {
 	wait := most
-	if doubled := first << min(failures-1, 32); doubled>>min(failures-1, 32) == first { // it did not overflow
-		wait = min(doubled, most)
+	if shift := min(failures-1, 32); first <= most>>shift {
+		wait = first << shift
 	}
-	return wait/2 + time.Duration(random*float64(wait-wait/2))
+	return wait - time.Duration(random*float64(wait/2))
 }
 
 // After reads the header Retry-After: the wait that an answer asks for, 0 without one. A date counts from the

@@ -13,14 +13,14 @@ func TestBackoffDoublesAndJitterHalves(t *testing.T) {
 		random   float64
 		want     time.Duration
 	}{
-		{1, 1, first}, {1, 0, first / 2}, {2, 1, 2 * first}, {2, 0.5, 2 * first / 4 * 3},
-		{7, 1, most}, {7, 0, most / 2}, {64, 1, most}, {1 << 30, 1, most},
+		{1, 0, first}, {1, 1, first / 2}, {2, 0, 2 * first}, {2, 0.5, 2 * first / 4 * 3}, {6, 0, 32 * first},
+		{7, 0, most}, {7, 1, most / 2}, {64, 0, most}, {1 << 30, 0, most},
 	} {
 		if got := Backoff(tc.failures, first, most, tc.random); got != tc.want {
 			t.Errorf("after %d failures with %g: %s, want %s", tc.failures, tc.random, got, tc.want)
 		}
 	}
-	if got := Backoff(1<<30, 24*time.Hour, time.Minute, 1); got != time.Minute {
+	if got := Backoff(1, 24*time.Hour, time.Minute, 0); got != time.Minute {
 		t.Errorf("a first wait above the longest: %s", got)
 	}
 }

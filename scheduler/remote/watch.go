@@ -47,7 +47,7 @@ func (e *Engine) watch(r *replica) {
 		if err != nil {
 			e.lost(r, out{err: err, abort: !passes(err)})
 			failures++
-			wait = retry.Backoff(failures, e.limits.minBackoff, e.limits.maxBackoff, 1)
+			wait = retry.Backoff(failures, e.limits.minBackoff, e.limits.maxBackoff, 0)
 		} else {
 			wait = e.limits.probeEvery
 		}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"agentd/internal/clip"
+	"unicode/utf8"
 )
 
 // Redactor takes keys out of texts, as *egress.Redactor does.
@@ -27,9 +26,9 @@ type Quoter struct{ Keys Redactor } // nil hides nothing
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	if q.Keys != nil {
 		s, whole = q.Keys.Head(s, limit)
-		return clip.Head(s, limit), whole && len(s) <= limit
+		return Cut(s, limit), whole && len(s) <= limit
 	}
-	return clip.Head(s, limit), len(s) <= limit
+	return Cut(s, limit), len(s) <= limit
 }
 
 // Clip is [Clip] of a text without keys.
@@ -75,13 +74,24 @@ func (q Quoter) ErrorText(err error) string {
 // OneLine replaces each run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// Cut is at most the first n bytes of s, never a part of a character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
 // Clip shortens a text to about n bytes: its beginning and its end, with a note between
 // them about the missing part.
 func Clip[T ~string | ~[]byte](s T, n int) string {
 	if len(s) <= n {
 		return string(s)
 	}
-	head := clip.Head(string(s[:n*2/3+1]), n*2/3)
+	head := Cut(string(s[:n*2/3+1]), n*2/3)
 	tail := string(s[len(s)-n/3:])
 	for len(tail) > 0 && tail[0]&0xC0 == 0x80 { // the rest of a character
 		tail = tail[1:]
