@@ -22,7 +22,7 @@ type call struct {
 	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
 	n        int             // completions of this call
 	seed     uint32
-	ends     []generation.Token
+	ends     []generation.Token // that end a completion
 	excluded []generation.Token
 }
 
@@ -50,11 +50,14 @@ type dialect interface {
 	path() string
 	body(c *call) ([]byte, error)
 	read(body []byte, n int) (answer, error)
-	// tokenize makes the body of a call that tokenizes a plain text without a BOS token,
-	// and tokens reads its answer.
-	tokenizePath() string
-	tokenizeBody(model, text string) ([]byte, error)
-	tokens(body []byte) ([]generation.Token, error)
+}
+
+// topP is 1 where nothing is cut off.
+func (c *call) topP() float32 {
+	if c.TopP > 0 && c.TopP < 1 {
+		return c.TopP
+	}
+	return 1
 }
 
 // logprobs is the number of alternatives that a call for scores asks for, nil without scores.

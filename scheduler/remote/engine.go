@@ -252,7 +252,10 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 	}
 	var all answer
 	for done := 0; done < n; {
-		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done), ends: e.model.Ends()}
+		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done)}
+		if !req.IgnoreEnd {
+			c.ends = e.model.Ends()
+		}
 		if req.SuppressControl {
 			c.excluded = append(c.excluded, e.model.Control()...)
 		}

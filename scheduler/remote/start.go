@@ -225,21 +225,28 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	if err != nil {
 		return err
 	}
-	api := dialectOf(id)
-	body, err := api.tokenizeBody(id.served, text)
+	// A plain text, without a BOS token.
+	question := map[string]any{"model": id.served, "prompt": text, "add_special_tokens": false}
+	if id.api == APILlamaServer {
+		question = map[string]any{"content": text, "add_special": false, "parse_special": false}
+	}
+	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: api.tokenizePath(), body: body}, e.limits.describe)
-	if err != nil {
-		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
+	const path = "/tokenize"
+	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: path, body: body}, e.limits.describe)
+	var theirs struct {
+		Tokens []generation.Token `json:"tokens"`
 	}
-	theirs, err := api.tokens(answer)
-	if err != nil {
-		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
+	if err == nil {
+		err = json.Unmarshal(answer, &theirs)
 	}
-	if !slices.Equal(ours, theirs) {
-		return &MismatchError{id.served, e.model.Name(), text, ours, theirs}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if !slices.Equal(ours, theirs.Tokens) {
+		return &MismatchError{id.served, e.model.Name(), text, ours, theirs.Tokens}
 	}
 	return nil
 }
