@@ -57,7 +57,7 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 // Generate completes a prompt. The request waits in the same queue as the candidates of inputs. Generate calls
 // admitted once the request is in the queue; nil: not.
 func (v *modelVersion) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	admission, err := v.engine.Admit(r.N)
+	admission, err := v.admit(r.N)
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	compare("with draft tokens", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		drafting := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1, DraftRows: 8}}})
 		outs := inTurn(t, drafting, inputs)
-		if s := drafting.engine.(embedded).Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
+		if s := drafting.Engine.Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
 			t.Errorf("%d of %d draft tokens were accepted", s.AcceptedTokens, s.DraftTokens)
 		}
 		return outs
@@ -228,9 +228,9 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	small := openDefault(t, load.Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
 	together(t, small, inputs)
 	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		before := small.engine.(embedded).Stats()
+		before := small.Engine.Stats()
 		outs := together(t, small, inputs)
-		after := small.engine.(embedded).Stats()
+		after := small.Engine.Stats()
 		if loaded, found := after.LoadedCells-before.LoadedCells, after.CachedTokens-before.CachedTokens; loaded < found/20 { // a tenth is usual; which prefixes are evicted depends on timing
 			t.Errorf("%d of the %d tokens that were found came from host memory", loaded, found)
 		}

@@ -107,12 +107,12 @@ func TestSearchNeedsAsManyRowsAsPlainSamples(t *testing.T) {
 		decide(t, s, in) // the prompt is cached
 		for way, keys := range [...]string{plain: `{"inference_mode":false}`, best: `{"inference_mode":true,"candidates":{"distinct":true}}`} {
 			in.ExtraKeys = protocol.Raw(keys)
-			before := s.engine.(embedded).Stats()
+			before := s.Engine.Stats()
 			outs, err := s.Decide(t.Context(), &protocol.AgentRequest{RequestID: fmt.Sprint(i), Inputs: []protocol.AgentInput{in}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			after := s.engine.(embedded).Stats()
+			after := s.Engine.Stats()
 			steps[way] += after.Steps - before.Steps
 			rows[way] += after.Rows - before.Rows
 			for _, out := range outs {

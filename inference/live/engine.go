@@ -2,21 +2,9 @@ package live
 
 import (
 	"agentd/agent"
-	"agentd/scheduler"
 	"agentd/scheduler/generation"
 	"agentd/scheduler/remote"
 )
-
-// engine computes completions: the embedded one, or those at URLs.
-type engine interface {
-	// Admit reserves places for all completions of a request, or refuses it with
-	// *generation.QueueFullError or generation.ErrClosed.
-	Admit(completions int) (admission, error)
-	// Failure is the reason why no request can be decided until the process restarts, nil while requests can be
-	// decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError may; other contexts can
-	// work meanwhile.
-	Failure() error
-}
 
 // admission is a place in an engine's queue.
 type admission interface {
@@ -24,31 +12,24 @@ type admission interface {
 	Release()
 }
 
-// embedded is llama.cpp in this process.
-type embedded struct{ *scheduler.Engine }
-
-func (e embedded) Admit(completions int) (admission, error) {
-	a, err := e.Engine.Admit(completions)
-	if err != nil {
-		return nil, err
+// admit reserves places for all completions of a request, or refuses it with *generation.QueueFullError or
+// generation.ErrClosed.
+func (v *modelVersion) admit(completions int) (admission, error) {
+	if v.Remote != nil {
+		return v.Remote.Admit(completions)
 	}
-	return traced{a}, nil
+	a, err := v.Engine.Admit(completions)
+	return traced{a}, err
 }
 
-// remoteEngine asks engines at URLs.
-type remoteEngine struct{ *remote.Engine }
-
-func (e remoteEngine) Admit(n int) (admission, error) {
-	a, err := e.Engine.Admit(n)
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
-// Failure ends when an engine answers again.
-func (e remoteEngine) Failure() error {
-	if e.Healthy() {
+// failure is the reason why no request can be decided until the process restarts, nil while requests can be
+// decided. generation.ErrUnreachable ends when an engine at a URL answers again, and a *generation.StuckError may
+// end; other contexts can work meanwhile.
+func (v *modelVersion) failure() error {
+	switch {
+	case v.Remote == nil:
+		return v.Engine.Failure()
+	case v.Remote.Healthy():
 		return nil
 	}
 	return generation.ErrUnreachable

@@ -37,7 +37,7 @@ func TestForcedTokensChangeNoDecision(t *testing.T) {
 			t.Logf("decision %d: %s, and without forced tokens %s", i, x, y)
 		}
 	}
-	s, plain := with.engine.(embedded).Stats(), without.engine.(embedded).Stats()
+	s, plain := with.Engine.Stats(), without.Engine.Stats()
 	t.Logf("%d of %d answers differ; %d of %d tokens forced; %d steps, without %d", differ, len(a), s.ForcedTokens, s.GeneratedTokens, s.Steps, plain.Steps)
 	if differ > tolerated {
 		t.Errorf("%d of %d answers differ", differ, len(a))

@@ -25,7 +25,7 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
 		}
 	}
-	admission, err := v.engine.Admit(1)
+	admission, err := v.admit(1)
 	if err != nil {
 		return backend.Answer{}, asBackendError(err)
 	}

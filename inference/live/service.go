@@ -400,7 +400,7 @@ func (l *Service) Window() int {
 func (l *Service) Failure() error {
 	v, release := l.use()
 	defer release()
-	err := v.engine.Failure()
+	err := v.failure()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && l.hangs != nil {

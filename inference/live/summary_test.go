@@ -33,7 +33,7 @@ func TestSummariesAreAdmittedWithTheirCandidates(t *testing.T) {
 	if outs, err := ask("", 3); err != nil || len(outs) != 3 {
 		t.Errorf("without a history: %d outputs, %v", len(outs), err)
 	}
-	if n := s.engine.(embedded).Stats().Admitted; n != 0 {
+	if n := s.Engine.Stats().Admitted; n != 0 {
 		t.Errorf("%d are admitted in the end", n)
 	}
 }

@@ -40,7 +40,7 @@ func TestTimeoutFailsOnlyUnfinishedCandidates(t *testing.T) {
 	late := overdue{t.Context(), make(chan struct{})}
 	go func() {
 		defer close(late.done)
-		for s.engine.(embedded).Stats().Finished == 0 && t.Context().Err() == nil {
+		for s.Engine.Stats().Finished == 0 && t.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}()

@@ -16,7 +16,6 @@ import (
 // modelVersion is one loaded model and the requests that use it.
 type modelVersion struct {
 	*load.Model
-	engine     engine
 	adapters   *adapters // nil: the engines are on other machines
 	queueLimit int
 	latency    *latency
@@ -34,10 +33,9 @@ func openVersion(ctx context.Context, cfg load.Config) (*modelVersion, error) {
 	}
 	v := &modelVersion{Model: m, queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency(), idle: make(chan struct{})}
 	if m.Remote != nil {
-		v.engine = remoteEngine{m.Remote}
 		return v, nil
 	}
-	v.engine, v.adapters = embedded{m.Engine}, newAdapters(m.Engine, m.Name(), cfg.Log)
+	v.adapters = newAdapters(m.Engine, m.Name(), cfg.Log)
 	for _, a := range cfg.LoRA {
 		if err := v.adapters.set(ctx, a.Name, a.Path); err != nil {
 			return nil, errors.Join(fmt.Errorf("Config.LoRA: %w", err), v.Close())
@@ -77,7 +75,7 @@ func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) (
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
 			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
 	}
-	admission, err := v.engine.Admit(n)
+	admission, err := v.admit(n)
 	if err != nil {
 		return nil, err
 	}
