@@ -36,7 +36,7 @@ func TestEstimateForEqualModelIsItsPlacement(t *testing.T) {
 		}
 	}
 	info := l.Info()
-	if vocabulary := uint64(sizeOf(t, cfg.Path)) - info.Bytes; math.Abs(float64(estimate)/float64(now)-1.05) > 0.01+2*float64(vocabulary)/float64(now) {
+	if vocabulary := uint64(sizeOf(t, cfg.Path)) - info.SizeBytes; math.Abs(float64(estimate)/float64(now)-1.05) > 0.01+2*float64(vocabulary)/float64(now) {
 		t.Errorf("%d bytes are needed where the same model takes %d", estimate, now)
 	}
 }

@@ -95,7 +95,7 @@ func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, 
 		cells = cellBytes(next.Metadata(), next.Info().Architecture, 0, 0, m.Info.KVType) / now
 	}
 	weights := float64(bytes) + float64(adapterBytes)/float64(len(m.copies))
-	need := m.scaled(weights/float64(m.Info.Bytes), cells, 1)
+	need := m.scaled(weights/float64(m.Info.SizeBytes), cells, 1)
 	host := slices.IndexFunc(need, func(p llama.Placement) bool { return p.Device == hostPlace })
 	if host < 0 {
 		host, need = len(need), append(need, llama.Placement{Device: hostPlace})
@@ -110,7 +110,7 @@ func (m *Model) HeadroomForAdapter(path string, free FreeMemory) error {
 	if err != nil {
 		return err
 	}
-	return free.check(m.scaled(float64(info.Size())/float64(m.Info.Bytes), 0, 0), "free memory there, or remove an adapter first")
+	return free.check(m.scaled(float64(info.Size())/float64(m.Info.SizeBytes), 0, 0), "free memory there, or remove an adapter first")
 }
 
 // sameVocabulary refuses a model with another vocabulary.

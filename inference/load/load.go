@@ -121,19 +121,8 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		return fmt.Errorf("the model %s could not be read: %w", path, missing)
 	}
 	m.Llama = m.copies[0]
-	info := m.Llama.Info()
-	m.Info = EngineInfo{
-		Path:           cfg.Path,
-		Default:        cfg.Path == "",
-		Name:           info.Name,
-		Architecture:   info.Architecture,
-		Description:    info.Description,
-		Parameters:     info.Params,
-		Bytes:          info.SizeBytes,
-		TrainedContext: info.ContextTrain,
-		GPULayers:      groups[0].layers,
-	}
-	return checkQuantization(cfg.Quantization, path, info)
+	m.Info = EngineInfo{ModelInfo: m.Llama.Info(), Path: cfg.Path, Default: cfg.Path == "", GPULayers: groups[0].layers}
+	return checkQuantization(cfg.Quantization, path, m.Info.ModelInfo)
 }
 
 // checkQuantization refuses a model with another quantization than Config.Quantization allows.
@@ -244,7 +233,7 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 	perCell = cellBytes(m.Llama.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	f.Contexts = cfg.Contexts
 	if f.Contexts == 0 {
-		f.Contexts = autoContexts(cfg, gpu, info, f.Bytes, budget.Free(budget.System), perCell)
+		f.Contexts = autoContexts(cfg, gpu, info, f.SizeBytes, budget.Free(budget.System), perCell)
 	}
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
@@ -283,8 +272,8 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 			return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the chosen context of %d tokens; lower it or set Config.ContextLength", cfg.Agent.MaxNewTokens, f.ContextLength)
 		}
 	}
-	if f.TrainedContext > 0 && cfg.Agent.MaxNewTokens >= f.TrainedContext { // the cache may be larger, to hold several sequences
-		return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the %d tokens that the model was trained on; lower it", cfg.Agent.MaxNewTokens, f.TrainedContext)
+	if f.ContextTrain > 0 && cfg.Agent.MaxNewTokens >= f.ContextTrain { // the cache may be larger, to hold several sequences
+		return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the %d tokens that the model was trained on; lower it", cfg.Agent.MaxNewTokens, f.ContextTrain)
 	}
 	// A step has at most as many tokens as the cache.
 	f.BatchSize = min(choose(cfg.Scheduler.BatchTokens, gpu, autoBatchGPU, autoBatchCPU), f.ContextLength)

@@ -28,15 +28,10 @@ type Model struct {
 
 // EngineInfo describes the loaded model and the settings that Open chose.
 type EngineInfo struct {
-	Path           string // "" for the embedded model
-	Default        bool   // the embedded model
-	Name           string // "" if the file has none
-	Architecture   string
-	Description    string
-	Format         string // of prompts and outputs: qwen, gpt-oss, llama, template
-	Parameters     uint64
-	Bytes          uint64
-	TrainedContext int
+	llama.ModelInfo
+	Path    string // "" for the embedded model
+	Default bool   // the embedded model
+	Format  string // of prompts and outputs: qwen, gpt-oss, llama, template
 
 	Device        string            // of the layers
 	Placement     []llama.Placement // of all models and contexts
@@ -60,8 +55,8 @@ type EngineInfo struct {
 // model was trained on if these are fewer. The KV cache may be larger, since sequences share it.
 func (m *Model) Window() int {
 	window := m.Info.ContextLength
-	if m.Info.TrainedContext > 0 {
-		window = min(window, m.Info.TrainedContext)
+	if m.Info.ContextTrain > 0 {
+		window = min(window, m.Info.ContextTrain)
 	}
 	return window
 }

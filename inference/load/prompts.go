@@ -19,7 +19,7 @@ func OpenPrompts(ctx context.Context, cfg Config) (m *Model, err error) {
 	if m, err = openVocabulary(ctx, cfg, cfg.Path); err != nil {
 		return nil, err
 	}
-	m.Info.Architecture = m.Llama.Info().Architecture
+	m.Info.ModelInfo = m.Llama.Info()
 	if err := m.makeAgent(cfg); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

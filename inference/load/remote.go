@@ -48,13 +48,10 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	}
 	info := m.Llama.Info()
 	m.Info = EngineInfo{
-		Path: cfg.Path, Default: cfg.Path == "", Name: engine.Served(), Architecture: info.Architecture,
-		Description: "served by " + engine.API(), Device: engine.API(), ContextLength: engine.Context(), TrainedContext: info.ContextTrain,
-		Contexts: len(c.URLs), MaxNewTokens: cfg.MaxNewTokens(),
+		ModelInfo: info, Path: cfg.Path, Default: cfg.Path == "", Device: engine.API(),
+		ContextLength: cmp.Or(engine.Context(), info.ContextTrain), Contexts: len(c.URLs), MaxNewTokens: cfg.MaxNewTokens(),
 	}
-	if m.Info.ContextLength == 0 {
-		m.Info.ContextLength = info.ContextTrain
-	}
+	m.Info.Name, m.Info.Description = engine.Served(), "served by "+engine.API()
 	cfg.Agent.SeedsInARow = true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"agentd/agent"
+	"agentd/llama"
 )
 
 func TestSummaryBudgetFitsTheContext(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSummaryBudgetFitsTheContext(t *testing.T) {
 		"a budget too small for any summary": {Config{Agent: agent.Config{MaxNewTokens: 252, Summary: agent.Summary{Budget: 2}}}, 8192, 0, 0, 0, "has no room"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Model{Info: EngineInfo{ContextLength: test.context, TrainedContext: test.trained}}
+			s := &Model{Info: EngineInfo{ContextLength: test.context, ModelInfo: llama.ModelInfo{ContextTrain: test.trained}}}
 			got, err := s.summary(test.opts)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {

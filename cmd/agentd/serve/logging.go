@@ -50,9 +50,9 @@ func (d *Daemon) logModel(f load.EngineInfo) {
 		Str("architecture", f.Architecture).
 		Str("description", f.Description).
 		Str("format", f.Format).
-		Uint64("parameters", f.Parameters).
-		Uint64("bytes", f.Bytes).
-		Int("trained_context", f.TrainedContext).
+		Uint64("parameters", f.Params).
+		Uint64("bytes", f.SizeBytes).
+		Int("trained_context", f.ContextTrain).
 		Msg("model")
 	d.log.Info().
 		Str("device", f.Device).
