@@ -4,15 +4,15 @@ package live
 type Reason int
 
 const (
-	// NotAllowed: the server has no directory of weights.
+	// NotAllowed says that the server has no directory of weights.
 	NotAllowed Reason = iota
-	// UnknownAdapter: no adapter has the name.
+	// UnknownAdapter says that no adapter has the name.
 	UnknownAdapter
-	// Busy: other weights are being loaded.
+	// Busy says that other weights are being loaded.
 	Busy
-	// Unusable: the file can't serve in place of the present one.
+	// Unusable says that the file can't serve in place of the present one.
 	Unusable
-	// NoMemory: the file does not fit the memory while the present weights serve.
+	// NoMemory says that the memory is too small for the file while the present weights serve.
 	NoMemory
 )
 

@@ -27,6 +27,8 @@ func (c *Config) debug() []options.Option {
 }
 
 // moved are former options: what to write now.
+//
+//nolint:gosec // "tokens" are not credentials
 var moved = map[string]string{
 	"batch-size":         "--debug batch-size=VALUE",
 	"constrain":          "--debug constrain=VALUE",

@@ -1,4 +1,4 @@
-// Package export makes training data of what agents decided: chat messages, preference pairs and
+// Package rows makes training data of what agents decided: chat messages, preference pairs and
 // tokens with their logprobs. It reads saved exchanges, graphs of magma-gen and corrections of
 // people, one after the other, and keeps only an index of them in memory.
 package rows
