@@ -9,7 +9,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// OpenAIModel is the model for one request of OpenAI's API.
+// OpenAIModel is the model for one request of OpenAI's API: an openai.Model.
 type OpenAIModel struct {
 	*modelVersion
 	using agent.Adapters
@@ -20,13 +20,13 @@ func (v *modelVersion) openAI() (m *OpenAIModel, release func()) {
 	return &OpenAIModel{v, using}, end
 }
 
-// Adapter returns the LoRA adapter of that name.
+// Adapter implements openai.Model.
 func (m *OpenAIModel) Adapter(name string) (generation.AdapterID, bool) {
 	a, ok := m.using.Adapter(name)
 	return a.ID, ok
 }
 
-// Adapters are the names of all adapters, sorted.
+// Adapters implements openai.Model.
 func (m *OpenAIModel) Adapters() []string { return m.using.Names() }
 
 // created is when models of this process were loaded, for OpenAI's answers.
@@ -40,8 +40,8 @@ func (v *modelVersion) Served() generation.Served {
 	}
 }
 
-// Tokenize returns the ids of a text. With special, texts of special tokens become these tokens. A text that
-// certainly is not a prompt of this model is refused, since llama.cpp takes some fifty times its bytes of memory.
+// Tokenize implements openai.Model. A text that certainly is not a prompt of this model is refused, since llama.cpp
+// takes some fifty times its bytes of memory.
 func (v *modelVersion) Tokenize(text string, special bool) ([]generation.Token, error) {
 	if least := len(text) / v.Llama.Vocab().LongestPiece(); least > v.Window() {
 		return nil, &generation.OverflowError{Prompt: least, MaxNew: 1, Limit: v.Window(), AtLeast: true}
@@ -49,13 +49,12 @@ func (v *modelVersion) Tokenize(text string, special bool) ([]generation.Token, 
 	return v.Llama.Vocab().Tokenize(text, special, special)
 }
 
-// Detokenize returns the text of ids, special tokens included.
+// Detokenize implements openai.Model.
 func (v *modelVersion) Detokenize(ids []generation.Token) string {
 	return v.Llama.Vocab().Detokenize(ids, true)
 }
 
-// Generate completes a prompt. The request waits in the same queue as the candidates of inputs. Generate calls
-// admitted once the request is in the queue; nil: not.
+// Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (v *modelVersion) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
 	admission, err := v.admit(r.N)
 	if err != nil {
@@ -69,7 +68,7 @@ func (v *modelVersion) Generate(ctx context.Context, r *generation.Request, admi
 	return result, err
 }
 
-// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its answers.
+// Chat implements openai.Model.
 func (v *modelVersion) Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
 	return v.Agent.Chat(ctx, c)
 }

@@ -22,9 +22,7 @@ func (v *modelVersion) admit(completions int) (admission, error) {
 	return traced{a}, err
 }
 
-// failure is the reason why no request can be decided until the process restarts, nil while requests can be
-// decided. generation.ErrUnreachable ends when an engine at a URL answers again, and a *generation.StuckError may
-// end; other contexts can work meanwhile.
+// failure is Service.Failure of this version.
 func (v *modelVersion) failure() error {
 	switch {
 	case v.Remote == nil:

@@ -13,8 +13,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Ask puts a question of coaching to the model. The answer is deterministic and constrained by
-// the exact schema. It waits in the same queue as the candidates of requests.
+// Ask is Service.Ask with this version.
 func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
 	using, end := v.useAdapters()
 	defer end()

@@ -54,9 +54,7 @@ func (v *modelVersion) Close() error {
 	return errors.Join(err, v.Free())
 }
 
-// Decide answers a request with one output for each candidate, in order. The whole request is
-// admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
-// *generation.QueueFullError, generation.ErrClosed, or that of ctx or of its budget.
+// Decide is Service.Decide with this version.
 func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
 		return nil, err

@@ -44,7 +44,6 @@ type Daemon struct {
 
 	config   *Config
 	from     options.Origins
-	stderr   io.Writer
 	log      zerolog.Logger
 	registry *prometheus.Registry
 	memory   *budget.Budget    // of requests
@@ -61,7 +60,6 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 	d := &Daemon{
 		config:   c,
 		from:     from,
-		stderr:   stderr,
 		log:      c.Log.New(stderr),
 		registry: prometheus.NewRegistry(),
 		memory:   budget.New(budget.Default),

@@ -57,11 +57,9 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	if c.Inference.Path == "" {
 		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
 	}
-	progress, finished := d.progress()
-	defer finished()
 	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
-	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
+	config.Progress, config.Hangs, config.Log, config.Build = d.progress(), d.server.LoadHangs, d.log, version.Line("agentd")
 	service, err := live.Open(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
