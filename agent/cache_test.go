@@ -78,10 +78,14 @@ func TestCatalogCache(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(c.byKey); n != maxCatalogs || c.order.Len() != n {
-			t.Errorf("%d sets are kept, want %d", n, maxCatalogs)
-		}
 		made := f.made
+		if c.get(tool(fmt.Sprint(50), 0), nil); f.made != made {
+			t.Errorf("fewer than %d sets are kept", maxCatalogs)
+		}
+		if c.get(tool(fmt.Sprint(49), 0), nil); f.made == made {
+			t.Errorf("more than %d sets are kept", maxCatalogs)
+		}
+		made = f.made
 		if c.get(tool(fmt.Sprint(maxCatalogs+49), 0), nil); f.made != made {
 			t.Error("the newest set must be kept")
 		}
@@ -90,24 +94,31 @@ func TestCatalogCache(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if c.bytes > maxCatalogBytes {
-			t.Errorf("%d bytes are kept, want at most %d", c.bytes, maxCatalogBytes)
+		made = f.made
+		if c.get(tool("big0", 1_000_000), nil); f.made == made {
+			t.Errorf("more than %d bytes are kept", maxCatalogBytes)
 		}
 	})
 	t.Run("what is made of a small request counts, not the request", func(t *testing.T) {
-		c := newCatalogCache(&counting{}, "robot")
+		f := &counting{}
+		c := newCatalogCache(f, "robot")
 		many := make([]protocol.Raw, 200)
 		for i := range many {
 			many[i] = tool(fmt.Sprint("t", i), 0)[0]
 		}
-		for i := range 40 {
+		get := func(i int) (again bool) {
+			made := f.made
 			robots := []string{fmt.Sprint(i), strings.Repeat("r", 4_000)} // 800 kB in 200 tools
 			if _, err := c.get(many, robots); err != nil {
 				t.Fatal(err)
 			}
+			return f.made > made
 		}
-		if n := len(c.byKey); n == 0 || n > maxCatalogBytes/(catalogCopies*800_000) || c.bytes > maxCatalogBytes {
-			t.Errorf("%d sets with %d bytes are kept", n, c.bytes)
+		for i := range 40 {
+			get(i)
+		}
+		if most := maxCatalogBytes / (catalogCopies * 800_000); get(39) || !get(39-most) {
+			t.Errorf("the newest set is not kept, or more than %d are", most)
 		}
 	})
 }

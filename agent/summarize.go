@@ -190,7 +190,7 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	case c.Finish == generation.FinishRepeat:
 		return fail(CodeTruncated, repeatedError(c.Repeated))
 	case c.Finish != generation.FinishStop:
-		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before it had usable text; raise summary_max_tokens on the server", len(c.Tokens), c.Finish))
+		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before it had usable text; raise max-tokens of summary on the server", len(c.Tokens), c.Finish))
 	case invalid != nil:
 		return fail(CodeInvalidOutput, invalid)
 	}
@@ -213,5 +213,5 @@ func (h *historySummarized) overBudget(what string, size int) *failure {
 	}
 	what = fmt.Sprintf(what, fmt.Sprintf("%d %s", size, unit))
 	return &failure{CodeContextBudget, ComponentContextBudget, errors.New(what + fmt.Sprintf(
-		", and its budget is %d: raise summary_budget on the server, or send a shorter instruction, fewer tools, rules or attributes", h.cfg.Summary.Budget))}
+		", and its budget is %d: raise budget of summary on the server, or send a shorter instruction, fewer tools, rules or attributes", h.cfg.Summary.Budget))}
 }

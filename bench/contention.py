@@ -110,7 +110,7 @@ def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> 
 def main() -> None:
     a = arguments()
     model = [] if a.model == "default" else ["--model", a.model]
-    options = ["--context-length", "32768", "--log-level", "error", "--fixed-tokens", "32", *SAMPLING]
+    options = ["--context-length", "32768", "--log-level", "error", "--debug", "fixed-tokens=32", *SAMPLING]
     sides = {"agentd": [a.agentd, *model, *options, *a.args.split()]}
     if a.before:
         sides["before"] = [a.before, *model, *options]

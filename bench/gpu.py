@@ -53,7 +53,7 @@ class Bench:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
             self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 2, [1, 2], 4, [2]
             self.context, self.large = 16384, 1_000_000
-            self.batch = ["--batch-size", "16"]  # Mesa 22.3 dies of some long ones (docs/gpu.md)
+            self.batch = ["--debug", "batch-size=16"]  # Mesa 22.3 dies of some long ones (docs/gpu.md)
             self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64", *self.batch]
         else:
             self.shapes = {"8b-bf16": ("qwen3", "8b", "bf16"), "8b-q8_0": ("qwen3", "8b", "q8_0")}
@@ -200,9 +200,9 @@ class Bench:
         """Gather and dense attention decide alike on a device."""
         if self.device == "cpu":
             return {"absent": "attention on the CPU is always agentd's own"}
-        with self.server("--device-attention", "dense", *self.small) as url:
+        with self.server("--debug", "device-attention=dense", *self.small) as url:
             want = self.decisions(url, together=True)
-        with self.server("--device-attention", "gather", *self.small) as url:
+        with self.server("--debug", "device-attention=gather", *self.small) as url:
             return self.same(want, self.decisions(url, together=True))
 
     def model(self, name: str) -> dict:
@@ -235,7 +235,7 @@ class Bench:
 
     def options(self, name: str) -> list[str]:
         model = ["--model", str(self.models / f"{name}.gguf"), "--context-length", str(self.context)]
-        return [*model, "--fixed-tokens", str(self.tokens), "--parallel", str(max(self.widths))]
+        return [*model, "--debug", f"fixed-tokens={self.tokens}", "--parallel", str(max(self.widths))]
 
     def throughput(self, name: str) -> dict:
         with self.server(*self.options(name)) as url:

@@ -74,7 +74,7 @@ def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, flo
             if through:
                 url = f"http://127.0.0.1:{front}"
                 command = [a.agentd, "--engine", engine, "--port", str(front), "--log-level", "error"]
-                start(url, [*command, "--fixed-tokens", "16", *SAMPLING])
+                start(url, [*command, "--debug", "fixed-tokens=16", *SAMPLING])
                 bench += ["--url", url]
             else:
                 bench += ["--url", engine, "--target", "llama-server"]

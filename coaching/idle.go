@@ -15,7 +15,7 @@ func (s *Service) sweep() {
 	err := s.closeMarked(s.alive, func(ctx context.Context) ([]Record, error) {
 		idle, err := s.opts.Store.MarkIdle(ctx, s.opts.Idle)
 		for _, rec := range idle {
-			s.opts.Log.Info().Str("run_id", clip(rec.RunID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
+			s.opts.Log.Info().Str("run_id", shorten(rec.RunID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
 		}
 		return idle, err
 	})

@@ -8,6 +8,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
+	"agentd/internal/clip"
 	"agentd/protocol"
 )
 
@@ -173,8 +174,8 @@ func (l *logbook) head(text string, limit int) string {
 }
 
 // clip shortens a text at a character and notes by how much.
-func clip(text string, limit int) string {
-	if head := quote.Cut(text, limit); len(head) < len(text) {
+func shorten(text string, limit int) string {
+	if head := clip.Head(text, limit); len(head) < len(text) {
 		return more(head, len(text))
 	}
 	return text

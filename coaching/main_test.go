@@ -15,6 +15,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/scriptedtest"
+	"agentd/internal/waittest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -183,11 +184,7 @@ func answers(text string) modelFunc {
 // waitFor waits until something that happens soon has happened.
 func waitFor(t *testing.T, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(soon); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen")
-		}
-	}
+	waittest.Eventually(t, "what is awaited", happened)
 }
 
 // discardLog is for servers that are expected to log errors.

@@ -113,7 +113,7 @@ func (r *request) attempted(b backend.Backend, a backend.Attempt) {
 	r.attempts++
 	r.log.attempt(a)
 	r.service.metrics.attempt(b.Type(), a)
-	r.service.opts.Log.Debug().Str("run_id", clip(r.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
+	r.service.opts.Log.Debug().Str("run_id", shorten(r.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
 		Int("try", a.Try).Dur("waited", a.Waited).Dur("took", a.Took).Msg("coach asked")
 }
 

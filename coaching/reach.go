@@ -83,7 +83,7 @@ func (s *Service) reach(ctx context.Context, cfg *protocol.CoachingSessionConfig
 	}
 	if err := errors.Join(failures...); err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
-		return &UnreachableError{clip(sess.redactor.Text(why), maxReason)}
+		return &UnreachableError{shorten(sess.redactor.Text(why), maxReason)}
 	}
 	return nil
 }

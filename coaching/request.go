@@ -129,7 +129,7 @@ func (r *request) both(first, next reply) reply {
 		next.status = protocol.CoachingAbandoned
 	}
 	// Each gets half of the bytes of a reason.
-	half := func(reason string) string { return clip(r.session.redactor.Text(reason), maxReason/2-maxClipped) }
+	half := func(reason string) string { return shorten(r.session.redactor.Text(reason), maxReason/2-maxClipped) }
 	next.reason = half(first.reason) + "; then: " + half(next.reason)
 	return next
 }
@@ -140,14 +140,14 @@ func (r *request) response(given reply) *protocol.SpecializedCoachingResponse {
 	if err := res.Validate(r.req); err != nil {
 		// Proposals were checked before, so this is a bug. It must not reach the
 		// orchestrator as a correction.
-		r.service.opts.Log.Error().Err(err).Str("run_id", clip(r.req.RunID, maxLogID)).Str("kind", r.req.Kind).Msg("coaching response is invalid")
+		r.service.opts.Log.Error().Err(err).Str("run_id", shorten(r.req.RunID, maxLogID)).Str("kind", r.req.Kind).Msg("coaching response is invalid")
 		res = r.render(failed("the correction that was found is not a valid response: %v", err))
 	}
 	return res
 }
 
 func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
-	reason := clip(r.session.redactor.Text(given.reason), maxReason)
+	reason := shorten(r.session.redactor.Text(given.reason), maxReason)
 	res := &protocol.SpecializedCoachingResponse{RequestID: r.req.RequestID, Status: given.status, Proposals: given.proposals}
 	if given.status != protocol.CoachingCorrected {
 		res.Reason = reason
@@ -165,7 +165,7 @@ func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated boo
 	took := r.service.opts.Now().Sub(r.entered)
 	r.service.metrics.request(r.req.Kind, r.provider, res.Status, took)
 	r.service.opts.Log.Info().
-		Str("run_id", clip(r.req.RunID, maxLogID)).Str("request_id", clip(r.req.RequestID, maxLogID)).
+		Str("run_id", shorten(r.req.RunID, maxLogID)).Str("request_id", shorten(r.req.RequestID, maxLogID)).
 		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", res.Reason).
 		Bool("posted_again", repeated).Int("attempts", r.attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
 }

@@ -114,7 +114,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		return err
 	}
 	if existing == nil {
-		s.opts.Log.Info().Str("run_id", clip(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
+		s.opts.Log.Info().Str("run_id", shorten(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (s *Service) finish(rec Record) error {
 		// The run must not stay closing if the caller of DELETE has left.
 		gone, err := s.opts.Store.Delete(context.WithoutCancel(s.base), rec.ID)
 		if err != nil || gone {
-			s.opts.Log.Info().Err(err).Str("run_id", clip(rec.RunID, maxLogID)).Msg("coaching session closed")
+			s.opts.Log.Info().Err(err).Str("run_id", shorten(rec.RunID, maxLogID)).Msg("coaching session closed")
 			return err
 		}
 		select {

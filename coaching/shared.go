@@ -53,7 +53,7 @@ func (r *request) settle(ctx context.Context) (found answer, err error) {
 	case failed != nil && keep != nil:
 		// A caller that sends the request again must get the same answer, so one that is
 		// not kept is not given: the caller gets a 503.
-		r.service.opts.Log.Warn().Err(failed).Str("run_id", clip(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the caller gets 503 and may try again")
+		r.service.opts.Log.Warn().Err(failed).Str("run_id", shorten(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the caller gets 503 and may try again")
 		return answer{}, &StoreError{failed}
 	case keep != nil && first != nil && string(first.Response) != string(keep.Response):
 		// This server was away for so long that another one took over.

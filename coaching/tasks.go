@@ -83,7 +83,7 @@ func (p *people) withdraw(id string) {
 	ctx, cancel := context.WithTimeout(s.hard, withdrawTimeout)
 	defer cancel()
 	if err := p.human.Withdraw(ctx, id); err != nil {
-		s.service.opts.Log.Warn().Err(err).Str("run_id", clip(s.record.RunID, maxLogID)).Str("task", id).Msg("task not withdrawn from people")
+		s.service.opts.Log.Warn().Err(err).Str("run_id", shorten(s.record.RunID, maxLogID)).Str("task", id).Msg("task not withdrawn from people")
 	}
 }
 
@@ -112,5 +112,5 @@ func (p *people) take(t *personTask) {
 
 // humanRetry logs that a task is posted again.
 func (s *session) humanRetry(f human.Failure) {
-	s.service.opts.Log.Debug().Err(f.Err).Str("run_id", clip(s.record.RunID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
+	s.service.opts.Log.Debug().Err(f.Err).Str("run_id", shorten(s.record.RunID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
 }

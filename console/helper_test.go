@@ -15,6 +15,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"agentd/internal/waittest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -238,11 +239,7 @@ func (f *fixture) connections() int {
 // eventually waits for the effect of another goroutine or process.
 func (f *fixture) eventually(what string, happened func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("%s: did not happen", what)
-		}
-	}
+	waittest.Eventually(f.t, what, happened)
 }
 
 // answer is the response to the agent.

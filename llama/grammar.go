@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"agentd/internal/clip"
 )
 
 // ValidateGrammar checks a GBNF text without a model: its size, its syntax,
@@ -173,7 +175,7 @@ func (s *grammarScan) repetition() error {
 	lowText, highText, open := strings.Cut(strings.Trim(text, "{}"), ",")
 	low, err := bound(lowText)
 	if err != nil {
-		return fmt.Errorf("%w: repetition %s: %w", ErrGrammar, clip(text), err)
+		return fmt.Errorf("%w: repetition %q: %w", ErrGrammar, clip.Text(text, maxQuoted), err)
 	}
 	high := low
 	switch highText = strings.TrimSpace(highText); {
@@ -181,10 +183,10 @@ func (s *grammarScan) repetition() error {
 		high = low + 1 // the rest is one rule that repeats itself
 	case open:
 		if high, err = bound(highText); err != nil {
-			return fmt.Errorf("%w: repetition %s: %w", ErrGrammar, clip(text), err)
+			return fmt.Errorf("%w: repetition %q: %w", ErrGrammar, clip.Text(text, maxQuoted), err)
 		}
 		if high < low {
-			return fmt.Errorf("%w: repetition %s: the upper bound is below the lower one", ErrGrammar, clip(text))
+			return fmt.Errorf("%w: repetition %q: the upper bound is below the lower one", ErrGrammar, clip.Text(text, maxQuoted))
 		}
 	}
 	s.rules += high - low
@@ -201,13 +203,4 @@ func bound(text string) (int, error) {
 		return 0, fmt.Errorf("bound %d is more than %d", n, MaxGrammarRepetition)
 	}
 	return n, nil
-}
-
-// clip shortens a piece of grammar for an error text.
-func clip(text string) string {
-	const limit = 40
-	if len(text) > limit {
-		text = text[:limit] + "..."
-	}
-	return strconv.Quote(text)
 }

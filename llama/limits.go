@@ -62,4 +62,7 @@ const (
 	// maxErrorText is where an error text from native code is cut: llama.cpp's
 	// grammar errors quote the rest of the grammar.
 	maxErrorText = 300
+
+	// maxQuoted bounds a piece of a grammar in an error text, in bytes.
+	maxQuoted = 40
 )

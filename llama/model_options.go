@@ -48,12 +48,11 @@ func SetTensorSplit(shares ...float32) ModelOption {
 // Ways of dividing a model among several devices, for SetSplitMode.
 const (
 	SplitLayer  = "layer"  // each device has some of the layers, and works when the one before it is done
-	SplitRow    = "row"    // each matrix is divided by rows; not every backend has it
 	SplitTensor = "tensor" // matrices, attention and KV cache are divided, and all devices work at once
 )
 
 var splitModes = map[string]C.enum_llama_split_mode{
-	SplitLayer: C.LLAMA_SPLIT_MODE_LAYER, SplitRow: C.LLAMA_SPLIT_MODE_ROW, SplitTensor: C.LLAMA_SPLIT_MODE_TENSOR,
+	SplitLayer: C.LLAMA_SPLIT_MODE_LAYER, SplitTensor: C.LLAMA_SPLIT_MODE_TENSOR,
 }
 
 // SetSplitMode sets how the model is divided among several devices; the default is
@@ -85,7 +84,7 @@ func (o *modelOptions) validate() error {
 		o.cancel = context.Background()
 	}
 	if _, ok := splitModes[o.splitMode]; !ok {
-		return fmt.Errorf("llama: split mode %q is none of %s, %s and %s", o.splitMode, SplitLayer, SplitRow, SplitTensor)
+		return fmt.Errorf("llama: split mode %q is neither %s nor %s", o.splitMode, SplitLayer, SplitTensor)
 	}
 	var sum float64
 	for i, share := range o.tensorSplit {

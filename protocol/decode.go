@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"agentd/internal/clip"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -126,7 +128,7 @@ func (d *decoder) problem(typ, msg string, below ...any) {
 	loc = append(loc, "body")
 	for _, s := range d.path {
 		if s.index < 0 {
-			loc = append(loc, clip(s.name, maxLocName))
+			loc = append(loc, clip.Text(s.name, maxLocName))
 		} else {
 			loc = append(loc, s.index)
 		}
@@ -250,9 +252,9 @@ func (d *decoder) integer(r *rule) (n int64, ok bool) {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	switch {
 	case bytes.ContainsAny(raw, ".eE"):
-		d.problemf(TypeInt, "must be an integer literal without fraction or exponent, not %s", clip(string(raw), maxQuoted))
+		d.problemf(TypeInt, "must be an integer literal without fraction or exponent, not %s", clip.Text(string(raw), maxQuoted))
 	case err != nil:
-		d.problemf(TypeIntSize, "must be an integer between -2^63 and 2^63-1, not %s", clip(string(raw), maxQuoted))
+		d.problemf(TypeIntSize, "must be an integer between -2^63 and 2^63-1, not %s", clip.Text(string(raw), maxQuoted))
 	case n < r.least:
 		d.problemf(TypeGreaterEqual, "must be at least %d, not %d", r.least, n)
 	case n > r.most:
@@ -276,9 +278,9 @@ func (d *decoder) positive() float64 {
 	f, err := strconv.ParseFloat(string(raw), 64)
 	switch {
 	case err != nil:
-		d.problemf(TypeFinite, "must be a number that fits a 64-bit float, not %s", clip(string(raw), maxQuoted))
+		d.problemf(TypeFinite, "must be a number that fits a 64-bit float, not %s", clip.Text(string(raw), maxQuoted))
 	case f <= 0:
-		d.problemf(TypeGreaterThan, "must be greater than 0, not %s", clip(string(raw), maxQuoted))
+		d.problemf(TypeGreaterThan, "must be greater than 0, not %s", clip.Text(string(raw), maxQuoted))
 	}
 	return f
 }
@@ -382,7 +384,7 @@ func (d *decoder) unknown(fs fields, name string) {
 	} else {
 		msg += ": remove it; the fields here are " + strings.Join(fs.names(), ", ")
 	}
-	d.problem(TypeExtraForbidden, msg, clip(name, maxLocName))
+	d.problem(TypeExtraForbidden, msg, clip.Text(name, maxLocName))
 }
 
 func (d *decoder) push(s step) { d.path = append(d.path, s) }

@@ -3,6 +3,8 @@ package protocol
 import (
 	"strings"
 
+	"agentd/internal/clip"
+
 	"github.com/go-json-experiment/json"
 )
 
@@ -37,5 +39,5 @@ func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	if json.Unmarshal(body, &withDetail) == nil && withDetail.Detail != "" {
 		return withDetail.Detail, nil
 	}
-	return clip(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
+	return clip.Text(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
 }

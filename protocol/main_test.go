@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/internal/clip"
+
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
@@ -27,7 +29,7 @@ func checkRules[T any](t *testing.T, decode func([]byte) (T, error), rules []row
 		t.Run(r.name, func(t *testing.T) {
 			_, err := decode([]byte(r.body))
 			if diff := cmp.Diff(r.want, summary(t, err)); diff != "" {
-				t.Errorf("body %s\nproblems (-want +got):\n%s", clip(r.body, 500), diff)
+				t.Errorf("body %s\nproblems (-want +got):\n%s", clip.Text(r.body, 500), diff)
 			}
 		})
 	}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"agentd/internal/clip"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -51,7 +52,7 @@ func NewProblem(typ, msg string, loc ...any) Problem {
 	p := Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
 	for i, step := range p.Loc {
 		if name, ok := step.(string); ok {
-			p.Loc[i] = clip(name, maxLocName)
+			p.Loc[i] = clip.Text(name, maxLocName)
 		}
 	}
 	return p
@@ -181,20 +182,9 @@ func AppendErrorBody(dst []byte, detail string) []byte {
 	return append(dst, '}')
 }
 
-// clip shortens a client's text for a message or location, between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "..."
-}
-
 // quote returns a client's clipped text as a JSON string.
 func quote(s string) string {
-	return string(appendString(nil, clip(s, maxQuoted)))
+	return string(appendString(nil, clip.Text(s, maxQuoted)))
 }
 
 // appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so output is always

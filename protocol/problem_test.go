@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,17 +72,6 @@ func TestDecodeErrorBody(t *testing.T) {
 		if detail, got := DecodeErrorBody([]byte(body)); detail != body || got != nil {
 			t.Errorf("%q gives %q, %v", body, detail, got)
 		}
-	}
-}
-
-func TestClipNeverSplitsCharacters(t *testing.T) {
-	for n := range 8 {
-		if got := clip("aé😀b", n); !strings.HasPrefix("aé😀b", strings.TrimSuffix(got, "...")) || strings.Contains(got, "\uFFFD") {
-			t.Errorf("clip to %d gives %q", n, got)
-		}
-	}
-	if got := clip("abc", 3); got != "abc" {
-		t.Errorf("a short text became %q", got)
 	}
 }
 

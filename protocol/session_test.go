@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/clip"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -72,7 +74,7 @@ func TestDecodeCoachingSessionConfigRules(t *testing.T) {
 		{"default_model empty", backend(`"type":"local","default_model":""`), problems("string_too_short body.backends.b.default_model")},
 		{"a long default_model", backend(`"type":"local","default_model":"` + strings.Repeat("m", MaxID) + `"`), nil},
 		{"a longer default_model", backend(`"type":"local","default_model":"` + strings.Repeat("m", MaxID+1) + `"`), problems("value_error body.backends.b.default_model")},
-		{"a longer name", `{"backends":{"` + strings.Repeat("b", MaxID+1) + `":{"type":"local","default_model":"m"}}}`, problems("value_error body.backends." + clip(strings.Repeat("b", MaxID+1), maxLocName))},
+		{"a longer name", `{"backends":{"` + strings.Repeat("b", MaxID+1) + `":{"type":"local","default_model":"m"}}}`, problems("value_error body.backends." + clip.Text(strings.Repeat("b", MaxID+1), maxLocName))},
 		{"two models", backend(`"type":"local","model":"m","default_model":"m"`), problems("value_error body.backends.b.model")},
 		{"default_model null", backend(`"type":"local","default_model":null`), problems("string_type body.backends.b.default_model")},
 		{"timeout zero", sessionWith(`"timeout":0`), problems("greater_than body.backends.b.timeout")},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"agentd/internal/clip"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -30,7 +32,7 @@ func syntaxProblem(body []byte) Problem {
 	if errors.As(err, &syntactic) {
 		at, reason = int(syntactic.ByteOffset), syntactic.Err
 		if p := string(syntactic.JSONPointer); p != "" {
-			where = " in " + clip(p, maxLocName)
+			where = " in " + clip.Text(p, maxLocName)
 		}
 	}
 	if errors.Is(err, jsontext.ErrDuplicateName) {
@@ -42,5 +44,5 @@ func syntaxProblem(body []byte) Problem {
 			"the body ends within a value at byte %d%s; send it whole", at, where), at)
 	}
 	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
-		"not valid JSON at byte %d%s: %s", at, where, clip(reason.Error(), 2*maxQuoted)), at)
+		"not valid JSON at byte %d%s: %s", at, where, clip.Text(reason.Error(), 2*maxQuoted)), at)
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 
+	"agentd/internal/clip"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -43,7 +45,7 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	if got == "" {
 		got = kindName(semantic.JSONKind)
 	}
-	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip(got, maxQuoted)), loc...)}
+	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
 
 // wanted names what a type is in JSON, "" for one that reads itself.

@@ -26,9 +26,9 @@ func BenchmarkGenerate(b *testing.B) {
 			steps := float64(s.Steps - before.Steps)
 			times := s.Times
 			b.ReportMetric(float64(s.GeneratedTokens-before.GeneratedTokens)/b.Elapsed().Seconds(), "tok/s")
-			b.ReportMetric(float64(times.Plan+times.Commit-before.Times.Plan-before.Times.Commit)/steps, "host-ns/step")
-			b.ReportMetric(float64(times.Sample-before.Times.Sample)/steps, "sample-ns/step")
-			b.ReportMetric(float64(times.Decode-before.Times.Decode)/steps, "decode-ns/step")
+			b.ReportMetric(float64(times.Plan+times.Commit-before.Plan-before.Commit)/steps, "host-ns/step")
+			b.ReportMetric(float64(times.Sample-before.Sample)/steps, "sample-ns/step")
+			b.ReportMetric(float64(times.Decode-before.Decode)/steps, "decode-ns/step")
 		})
 	}
 }

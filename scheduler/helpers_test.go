@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"agentd/internal/waittest"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
@@ -355,12 +356,7 @@ func naiveWith(t testing.TB, m *llama.Model, a *llama.Adapter, g generation.Requ
 // eventually waits for a condition that other goroutines fulfil.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: did not happen", what)
+	waittest.Eventually(t, what, ok)
 }
 
 // faulty is a backend whose operations can be made to fail.

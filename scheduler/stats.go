@@ -26,7 +26,7 @@ type Stats struct {
 
 	StuckSteps uint64 `metric:"steps_stuck_total" help:"Steps that did not end within the watchdog's bound. Some may have ended since."`
 
-	Times Times
+	Times
 }
 
 // Times is the total time of the parts of steps.

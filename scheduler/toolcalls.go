@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"agentd/internal/clip"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
 )
@@ -104,22 +104,12 @@ func (r *callReader) record(call []byte) string {
 	return ""
 }
 
-func describeCall(call string) string { return fmt.Sprintf("the call %s came twice", clip(call)) }
+func describeCall(call string) string { return fmt.Sprintf("the call %s came twice", quoted(call)) }
 
 // describeRepeat describes an n-gram that a candidate generated four times in a row.
 func (w *worker) describeRepeat(tokens []core.Token) string {
-	return fmt.Sprintf("%q came four times in a row", clip(w.engine.vocab.Detokenize(tokens, true)))
+	return fmt.Sprintf("%q came four times in a row", quoted(w.engine.vocab.Detokenize(tokens, true)))
 }
 
-// clip shortens generated text for a message.
-func clip(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= maxQuoted {
-		return text
-	}
-	cut := maxQuoted
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "..."
-}
+// quoted shortens generated text for a message.
+func quoted(text string) string { return clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted) }

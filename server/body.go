@@ -56,7 +56,7 @@ func bodyError(err error) error {
 	return &Error{Code: CodeClientGone, Err: err}
 }
 
-// writeJSON sends a complete JSON answer. All answers but those of /metrics and of errors go
+// writeJSON sends a complete JSON answer. All answers but /metrics and errors go
 // through here.
 func (s *Server) writeJSON(c *gin.Context, status int, body []byte) {
 	s.sent(c, transfer.SendJSON(c, status, body))

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
+	"agentd/internal/clip"
 	"agentd/internal/connection"
 	"agentd/protocol"
 
@@ -141,7 +142,7 @@ func (s *Server) noCoaching() error {
 
 // logRefusedCoaching logs why a session was not configured or a repair not begun, since clients of
 // the protocol show the reason to nobody. The reason holds no value of a header. A request without
-// a token is no warning: everybody can send those, as often as they want.
+// a token is not a warning: everybody can send one, as often as they want.
 func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	message, runID, kind, level := "", "", "", zerolog.InfoLevel
 	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
@@ -160,7 +161,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
 	}
-	event := s.log.WithLevel(level).Str("run_id", head(runID, maxLogID))
+	event := s.log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
 	if kind != "" {
 		event.Str("kind", kind)
 	}
@@ -169,14 +170,6 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		Str("reason", e.reason()).
 		Str("request_id", c.GetString(keyRequestID)).
 		Msg(message)
-}
-
-// head shortens a text for the log.
-func head(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // pathRunID returns the unescaped run_id of the path. It may have any character, even a slash. The

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
+	"agentd/internal/waittest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -267,9 +268,7 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 	if err := wait(t, "the coaching's end", w.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("its context: %v", err)
 	}
-	for ls.InFlight() > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Eventually(t, "the request ends", func() bool { return ls.InFlight() == 0 })
 }
 
 // TestDrainWaitsForCoachingThenCancelsIt: a task of a person may finish while the server

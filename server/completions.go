@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/connection"
 	"agentd/internal/transfer"
 	"agentd/server/openai"
 
@@ -64,20 +63,15 @@ func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 		}
 		model, unload := provider.OpenAI() // with the whole body, so that a slow client keeps no weights
 		defer unload()
-		ctx, settle := connection.Caller(c.Request, false)
-		defer func() { _ = settle() }()
-		if s.opts.RequestTimeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
-			defer cancel()
-		}
 		quiet := time.NewTicker(keepAlive)
 		defer quiet.Stop()
 		stream := openai.Stream{Send: transfer.Events(c), Quiet: quiet.C}
-		text, err := answer(ctx, model, c.GetString(keyRequestID), body, stream)
-		if cause := settle(); cause != nil {
-			err = ended(cause)
-		} else if errors.Is(err, context.DeadlineExceeded) {
+		var text []byte
+		err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
+			text, err = answer(ctx, model, c.GetString(keyRequestID), body, stream)
+			return err
+		})
+		if errors.Is(err, context.DeadlineExceeded) {
 			err = &Error{Code: CodeTimeout}
 		}
 		switch {

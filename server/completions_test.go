@@ -26,15 +26,15 @@ type fakeChat struct {
 }
 
 func (f *fakeChat) OpenAI() (openai.Model, func()) { return f, func() {} }
-func (f *fakeChat) Served() openai.Served {
-	return openai.Served{Name: "m", Window: 100, Longest: 10, Sampling: generation.Sampling{TopP: 1}}
+func (f *fakeChat) Served() generation.Served {
+	return generation.Served{Name: "m", Window: 100, Longest: 10, Sampling: generation.Sampling{TopP: 1}}
 }
 func (f *fakeChat) Adapter(string) (generation.AdapterID, bool) {
 	return 0, false
 }
 func (f *fakeChat) Adapters() []string { return nil }
 
-func (f *fakeChat) Chat(context.Context, *format.Chat) (*generation.Request, openai.Reader, error) {
+func (f *fakeChat) Chat(context.Context, *format.Chat) (*generation.Request, format.Reader, error) {
 	return &generation.Request{Prompt: []generation.Token{1}}, f, nil
 }
 

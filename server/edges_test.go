@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentd/internal/waittest"
 )
 
 // dial connects to a server without a client that knows HTTP.
@@ -123,19 +125,9 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 		})
 	}
 	for _, line := range []string{`agentd_http_requests_total{method="OTHER",route="unmatched",status="431"} 2`, `route="/v1/responses",status="400"} 4`} {
-		until(t, "the metric "+line, func() bool {
+		waittest.Eventually(t, "the metric "+line, func() bool {
 			return strings.Contains(request{method: "GET", path: "/metrics"}.do(t, plain.Server).Body.String(), line)
 		})
-	}
-}
-
-// until waits for what is to become true.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
-		}
 	}
 }
 

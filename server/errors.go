@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentd/internal/budget"
+	"agentd/internal/clip"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
@@ -110,14 +111,14 @@ func (e *Error) reason() string {
 	if len(e.Problems) > 0 {
 		reason = e.Problems.All()
 	}
-	return head(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
+	return clip.Text(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
 }
 
 // logged is the reason for the log of requests, which has no text of a body: of problems it has
 // types and fields.
 func (e *Error) logged() string {
 	if len(e.Problems) == 0 {
-		return head(e.reason(), maxLogCause)
+		return clip.Text(e.reason(), maxLogCause)
 	}
 	var b strings.Builder
 	for i, p := range e.Problems {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"agentd/internal/budget"
-	"agentd/internal/connection"
 	"agentd/internal/timing"
 	"agentd/internal/transfer"
 	"agentd/protocol"
@@ -103,19 +102,13 @@ func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share
 	if forMagma(c) {
 		callsOverSay(req)
 	}
-	ctx, settle := connection.Caller(c.Request, false)
-	defer func() { _ = settle() }()
-	work := ctx
-	if s.opts.RequestTimeout > 0 {
-		var cancel context.CancelFunc
-		work, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
-		defer cancel()
-	}
-	work, times := timing.With(work, began)
-	outs, err := inference.Decide(budget.With(work, share), req)
-	if cause := settle(); cause != nil {
-		return nil, ended(cause)
-	}
+	var outs []protocol.AgentOutput
+	var times *timing.Timing
+	err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
+		ctx, times = timing.With(ctx, began)
+		outs, err = inference.Decide(budget.With(ctx, share), req)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

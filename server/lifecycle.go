@@ -27,8 +27,7 @@ func (s State) String() string {
 	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
 }
 
-// Inference answers a decoded request with one output for every candidate. *inference.Service is
-// one.
+// Inference answers a decoded request with one output for every candidate.
 //
 // Decide returns protocol.Problems for input that only the agent can validate, a
 // *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when
@@ -166,6 +165,24 @@ func (s *Server) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inFlight
+}
+
+// within calls work with a context that ends when the client leaves, when the server cancels its work and,
+// with a limit above 0, after that time. The error is the work's, or the reason why the client's context ended.
+func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) error) error {
+	ctx, settle := connection.Caller(c.Request, false)
+	defer func() { _ = settle() }()
+	timed := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		timed, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	err := work(timed)
+	if cause := settle(); cause != nil {
+		return ended(cause)
+	}
+	return err
 }
 
 // Drain refuses new work and waits for the work in flight. It returns ctx's error if ctx ends

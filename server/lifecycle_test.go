@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/waittest"
 	"agentd/protocol"
 )
 
@@ -128,9 +129,7 @@ func TestDrainLetsWorkFinish(t *testing.T) {
 
 	drained := make(chan error, 1)
 	go func() { drained <- ls.Drain(context.Background()) }()
-	for ls.State() != Draining {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Eventually(t, "the server drains", func() bool { return ls.State() == Draining })
 	if got := wait(t, "the refusal", ls.post(t)); !strings.HasPrefix(got, "503 ") {
 		t.Errorf("new work while draining: %s", got)
 	}

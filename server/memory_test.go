@@ -133,7 +133,7 @@ func (l lending) OpenAI() (openai.Model, func()) {
 type nowhere struct{ openai.Model }
 
 func (nowhere) Tokenize(string, bool) ([]generation.Token, error) { return nil, nil }
-func (nowhere) Served() openai.Served                             { return openai.Served{Name: "m"} }
+func (nowhere) Served() generation.Served                         { return generation.Served{Name: "m"} }
 
 func TestChatReadsTheBodyBeforeItTakesTheModel(t *testing.T) {
 	s := newTest(t, Loading, nil, func(o *Options) { o.Completions = true })

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are those of the server. Package inference registers those of the engine.
+// metrics are the server's own. inference/live has the engine's.
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
@@ -31,37 +31,28 @@ type metrics struct {
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
 func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget, state func() State) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_" + name, Help: help}, labels)
+		registry.MustRegister(c)
+		return c
+	}
 	m := &metrics{
 		registry: registry,
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_http_requests_total",
-			Help: "Answered HTTP requests, by method, route and status (499: the client left).",
-		}, []string{"method", "route", "status"}),
+		requests: counter("http_requests_total",
+			"Answered HTTP requests, by method, route and status (499: the client left).", "method", "route", "status"),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "agentd_http_request_duration_seconds",
 			Help:    "Time from a request's headers to the end of its answer.",
 			Buckets: latencyBuckets,
 		}, []string{"method", "route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "agentd_http_requests_in_flight",
-			Help: "HTTP requests in flight.",
-		}),
-		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_candidates_total",
-			Help: "Returned candidates, by status and error code.",
-		}, []string{"status", "code"}),
-		clientRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_client_requests_total",
-			Help: "Answered HTTP requests of clients with a named token, by client and status.",
-		}, []string{"client", "status"}),
-		clientCandidates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_client_candidates_total",
-			Help: "Candidates returned to clients with a named token, by client and status.",
-		}, []string{"client", "status"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "agentd_panics_total",
-			Help: "Requests whose handler panicked. Each is a bug.",
-		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "agentd_http_requests_in_flight", Help: "HTTP requests in flight."}),
+		candidates: counter("candidates_total",
+			"Returned candidates, by status and error code.", "status", "code"),
+		clientRequests: counter("client_requests_total",
+			"Answered HTTP requests of clients with a named token, by client and status.", "client", "status"),
+		clientCandidates: counter("client_candidates_total",
+			"Candidates returned to clients with a named token, by client and status.", "client", "status"),
+		panics: counter("panics_total", "Requests whose handler panicked. Each is a bug.").WithLabelValues(),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "agentd_build_info",
@@ -69,7 +60,7 @@ func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget
 		ConstLabels: prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.clientRequests, m.clientCandidates, m.panics, build,
+	registry.MustRegister(m.latency, m.inFlight, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for name, gauge := range map[string]struct {

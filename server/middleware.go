@@ -24,7 +24,7 @@ const (
 	keyClient    = "agentd.client"  // name of the token's client; "": none
 	keyWeights   = "agentd.weights" // true: the client may change the weights
 	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
-	keyReason    = "agentd.reason"  // why the answer is no success, for the log
+	keyReason    = "agentd.reason"  // why the request failed, for the log
 	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
 
 	keyCoachingRequest = "agentd.coaching_request" // a *protocol.SpecializedCoachingRequest that was decoded

@@ -139,7 +139,7 @@ func (s *Server) routes() (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
-	r.RedirectTrailingSlash = false // a redirect is no JSON answer
+	r.RedirectTrailingSlash = false // a redirect is not JSON
 	r.UseRawPath = true             // a run_id may hold %2F
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse

@@ -48,7 +48,8 @@ func TestSpansTellWhichRequestsFailed(t *testing.T) {
 		got <- list
 	}))
 	defer c.Close()
-	tracer, err := tracing.Open(t.Context(), tracing.Config{Endpoint: c.URL}, "1", zerolog.Nop())
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	tracer, err := tracing.Open(t.Context(), "1", zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

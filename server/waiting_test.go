@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentd/internal/waittest"
 )
 
 // long is a LoadingWait that no test waits for.
@@ -18,7 +20,7 @@ func waitsForModel(o *Options) { o.LoadingWait = long }
 // waits waits until so many requests wait for the model.
 func (ls *listening) waits(t *testing.T, n int64) {
 	t.Helper()
-	until(t, "the wait", func() bool { return ls.waiting.Load() == n })
+	waittest.Eventually(t, "the wait", func() bool { return ls.waiting.Load() == n })
 }
 
 func TestRequestsWaitWhileModelLoads(t *testing.T) {

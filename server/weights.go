@@ -2,41 +2,26 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 
-	"agentd/internal/connection"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 )
 
-// Weights is an Inference whose weights can change while it serves. *inference.Live is one. Its
+// Weights is an Inference whose weights can change while it serves. Its
 // errors are an *Error, protocol.Problems, or that of ctx.
 type Weights interface {
 	// Current describes the weights. It may wait for the hash of a large file.
-	Current(ctx context.Context) (WeightsInfo, error)
+	Current(ctx context.Context) (*protocol.Weights, error)
 	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
 	// They return when new requests use the file at path. After an error nothing has changed.
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
-}
-
-// WeightsInfo is the body of GET /v1/weights.
-type WeightsInfo struct {
-	Model    WeightsFile   `json:"model"`
-	Adapters []WeightsFile `json:"adapters"`
-}
-
-// WeightsFile is a file of weights. Version names its bytes.
-type WeightsFile struct {
-	Name    string `json:"name,omitzero"` // of an adapter
-	Path    string `json:"path"`
-	Version string `json:"version,omitzero"`
 }
 
 // weightsChange is the body of PUT /v1/weights: one of the two.
@@ -129,20 +114,17 @@ func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights)
 		s.fail(c, &Error{Code: CodeNotFound})
 		return
 	}
-	ctx, settle := connection.Caller(c.Request, false)
-	defer func() { _ = settle() }()
-	err = work(ctx, w)
-	var info WeightsInfo
-	if err == nil {
-		info, err = w.Current(ctx)
-	}
-	if cause := settle(); cause != nil && errors.Is(err, context.Canceled) {
-		err = ended(cause)
-	}
 	var body []byte
-	if err == nil {
-		body, err = json.Marshal(info)
-	}
+	err = within(c, 0, func(ctx context.Context) error {
+		if err := work(ctx, w); err != nil {
+			return err
+		}
+		info, err := w.Current(ctx)
+		if err == nil {
+			body, err = json.Marshal(info)
+		}
+		return err
+	})
 	if err != nil {
 		s.fail(c, err)
 		return

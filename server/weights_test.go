@@ -18,11 +18,11 @@ import (
 // fakeWeights are weights that change at once, or fail.
 type fakeWeights struct {
 	inferenceFunc
-	info WeightsInfo
+	info protocol.Weights
 	err  error
 }
 
-func (f *fakeWeights) Current(context.Context) (WeightsInfo, error) { return f.info, nil }
+func (f *fakeWeights) Current(context.Context) (*protocol.Weights, error) { return &f.info, nil }
 
 func (f *fakeWeights) SetModel(_ context.Context, path string) error {
 	f.info.Model.Path = path
@@ -30,12 +30,12 @@ func (f *fakeWeights) SetModel(_ context.Context, path string) error {
 }
 
 func (f *fakeWeights) SetAdapter(_ context.Context, name, path string) error {
-	f.info.Adapters = append(f.info.Adapters, WeightsFile{name, path, "v"})
+	f.info.Adapters = append(f.info.Adapters, protocol.WeightsFile{Name: name, Path: path, Version: "v"})
 	return f.err
 }
 
 func (f *fakeWeights) RemoveAdapter(string) error {
-	f.info.Adapters = []WeightsFile{}
+	f.info.Adapters = []protocol.WeightsFile{}
 	return f.err
 }
 
@@ -47,7 +47,7 @@ const (
 // withWeights makes a server of weights and of two tokens, one of which may change them.
 func withWeights(t *testing.T, f *fakeWeights) *Server {
 	t.Helper()
-	f.info = WeightsInfo{Model: WeightsFile{Path: "m", Version: "v"}, Adapters: []WeightsFile{{"a", "p", "v"}}}
+	f.info = protocol.Weights{Model: protocol.WeightsFile{Path: "m", Version: "v"}, Adapters: []protocol.WeightsFile{{Name: "a", Path: "p", Version: "v"}}}
 	s := newTest(t, Loading, nil, func(o *Options) {
 		o.Tokens, o.MayChangeWeights = []string{readerToken, trainerToken}, map[string]bool{trainerToken: true}
 	})

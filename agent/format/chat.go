@@ -19,6 +19,15 @@ type Chat struct {
 	Catalog *Catalog
 }
 
+// Reader reads the answers in a Chat.
+type Reader interface {
+	// Read reads an answer that ended by itself: it has calls or a text. The error says what is
+	// wrong with it.
+	Read(text string) (say string, calls []tools.Call, err error)
+	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
+	SoFar(text string) string
+}
+
 // ChatMessage is one message of a Chat.
 type ChatMessage struct {
 	Model bool // the model wrote it

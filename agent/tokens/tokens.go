@@ -2,13 +2,14 @@
 package tokens
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"runtime"
-	"strings"
 	"sync"
+
+	"agentd/internal/lru"
 
 	"agentd/agent/format"
 	"agentd/scheduler/generation"
@@ -37,8 +38,8 @@ type Vocabulary interface {
 // special tokens only where a segment is one. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary
-	slots chan struct{} // bounds the OS threads that native calls occupy
-	cache tokenCache
+	slots chan struct{}                  // bounds the OS threads that native calls occupy
+	cache *lru.Cache[[]generation.Token] // of texts
 
 	idOnce sync.Once
 	id     string
@@ -46,7 +47,7 @@ type Tokenizer struct {
 
 // New makes a tokenizer for a vocabulary.
 func New(v Vocabulary) *Tokenizer {
-	return &Tokenizer{vocab: v, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return &Tokenizer{vocab: v, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), cache: lru.New[[]generation.Token](math.MaxInt, tokenCacheBytes)}
 }
 
 // Tokens tokenizes a prompt. It stops when ctx ends, with ctx's error.
@@ -145,12 +146,12 @@ func (t *Tokenizer) text(ctx context.Context, s string) ([]generation.Token, err
 	if len(s) < tokenCacheMin {
 		return t.native(ctx, s, false)
 	}
-	if ids, ok := t.cache.get(s); ok {
+	if ids, ok := t.cache.Get(s); ok {
 		return ids, nil
 	}
 	ids, err := t.native(ctx, s, false)
-	if err == nil {
-		t.cache.put(s, ids)
+	if err == nil && len(s) <= tokenCacheBytes/8 { // one text must not empty the cache
+		t.cache.Add(s, ids, len(s))
 	}
 	return ids, err
 }
@@ -166,51 +167,4 @@ func (t *Tokenizer) native(ctx context.Context, s string, special bool) ([]gener
 		return nil, err
 	}
 	return t.vocab.Tokenize(s, false, special)
-}
-
-// tokenCache is an LRU cache of the tokens of texts. The zero value is ready to use.
-type tokenCache struct {
-	mu      sync.Mutex
-	entries map[string]*list.Element
-	recent  list.List // of *tokenEntry, most recently used first
-	bytes   int       // of the texts
-}
-
-type tokenEntry struct {
-	text string
-	ids  []generation.Token
-}
-
-func (c *tokenCache) get(text string) ([]generation.Token, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[text]
-	if !ok {
-		return nil, false
-	}
-	c.recent.MoveToFront(e)
-	return e.Value.(*tokenEntry).ids, true
-}
-
-func (c *tokenCache) put(text string, ids []generation.Token) {
-	if len(text) > tokenCacheBytes/8 { // one text must not empty the cache
-		return
-	}
-	text = strings.Clone(text) // a part of a prompt would keep all of it in memory
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.entries[text]; ok { // two requests tokenized it at once
-		return
-	}
-	if c.entries == nil {
-		c.entries = map[string]*list.Element{}
-	}
-	c.entries[text] = c.recent.PushFront(&tokenEntry{text, ids})
-	c.bytes += len(text)
-	for c.bytes > tokenCacheBytes {
-		oldest := c.recent.Back()
-		entry := c.recent.Remove(oldest).(*tokenEntry)
-		delete(c.entries, entry.text)
-		c.bytes -= len(entry.text)
-	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"unsafe"
 
 	"agentd/agent/format"
 	"agentd/scheduler/generation"
@@ -80,45 +78,20 @@ func TestTokenizationFailuresAreReturned(t *testing.T) {
 	}
 }
 
-func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
-	var c tokenCache
-	text := func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", tokenCacheBytes/16)) }
-	var wg sync.WaitGroup
-	for i := range 64 {
-		wg.Go(func() { c.put(text(i), []generation.Token{generation.Token(i)}) })
-	}
-	wg.Wait()
-	c.put(text(100), []generation.Token{100})
-	c.put(text(100), []generation.Token{101}) // the second of two at once loses
-	if got, ok := c.get(text(100)); !ok || got[0] != 100 {
-		t.Errorf("the newest entry is %v, %v", got, ok)
-	}
-	sum := 0
-	for e := c.recent.Front(); e != nil; e = e.Next() {
-		sum += len(e.Value.(*tokenEntry).text)
-	}
-	if sum != c.bytes || c.bytes > tokenCacheBytes || len(c.entries) != c.recent.Len() || len(c.entries) < 8 {
-		t.Errorf("%d entries (%d in the list) of %d bytes, counted as %d", len(c.entries), c.recent.Len(), sum, c.bytes)
-	}
-	c.put(strings.Repeat("y", tokenCacheBytes/8+1), nil)
-	if _, ok := c.get(text(100)); !ok {
-		t.Error("one long text emptied the cache")
-	}
-}
-
-func TestCachedTextKeepsNoPromptInMemory(t *testing.T) {
-	prompt := strings.Repeat("a", 4*tokenCacheMin)
-	var c tokenCache
-	c.put(prompt[:tokenCacheMin], []generation.Token{1})
-	for key, e := range c.entries {
-		for _, kept := range []string{key, e.Value.(*tokenEntry).text} {
-			if unsafe.StringData(kept) == unsafe.StringData(prompt) {
-				t.Error("the whole prompt stays in memory")
-			}
+func TestOneLongTextDoesNotEmptyTheCache(t *testing.T) {
+	v := &fakeVocab{}
+	tok := New(v)
+	short := strings.Repeat("x", tokenCacheMin)
+	for _, text := range []string{short, strings.Repeat("y", tokenCacheBytes/8+1)} {
+		if _, err := tok.Tokens(t.Context(), []format.Segment{{Text: text}}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, ok := c.get(prompt[:tokenCacheMin]); !ok {
-		t.Error("it is not there")
+	if _, ok := tok.cache.Get(short); !ok {
+		t.Error("the short text is gone")
+	}
+	if _, ok := tok.cache.Get(strings.Repeat("y", tokenCacheBytes/8+1)); ok {
+		t.Error("the long text is kept")
 	}
 }
 

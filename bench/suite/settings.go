@@ -12,7 +12,7 @@ import (
 var sampling = []string{"--temperature", "1", "--top-p", "1", "--top-k", "0", "--min-p", "0"}
 
 // likeOthers turns off rules that llama-server does not have.
-var likeOthers = []string{"--repetition-stop", "off", "--calls-per-robot", "any"}
+var likeOthers = []string{"--debug", "repetition-stop=off", "--calls-per-robot", "any"}
 
 // agentdArgs are agentd's arguments: its defaults, apart from the load and the machine.
 func (w *Load) agentdArgs(o *Options) []string {
@@ -20,7 +20,7 @@ func (w *Load) agentdArgs(o *Options) []string {
 		"--model", w.file, "--threads", strconv.Itoa(o.Threads), "--context-length", strconv.Itoa(w.cells()), "--log-level", "warn",
 	}
 	if w.FixedTokens > 0 {
-		args = append(args, "--fixed-tokens", strconv.Itoa(w.FixedTokens))
+		args = append(args, "--debug", fmt.Sprint("fixed-tokens=", w.FixedTokens))
 	} else {
 		args = append(append(args, "--max-new-tokens", strconv.Itoa(w.MaxTokens)), likeOthers...)
 	}

@@ -32,7 +32,7 @@ func TestServersTakeTurnsAndStartFresh(t *testing.T) {
 		t.Errorf("%s, %d servers", diff, len(f.args))
 	}
 	for _, args := range f.args {
-		agentd := has(args, `"--threads","2"`, `"--fixed-tokens","8"`, `"--context-length","32768"`, `"--temperature","1"`, `"--more","x"`)
+		agentd := has(args, `"--threads","2"`, `"--debug","fixed-tokens=8"`, `"--context-length","32768"`, `"--temperature","1"`, `"--more","x"`)
 		server := has(args, `"--threads","2"`, `"--parallel","8"`, `"--ctx-size","2048"`, `"--no-cache-idle-slots"`)
 		if agentd == server {
 			t.Errorf("started with %s", args)

@@ -109,7 +109,7 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 	return req, append(body, "]}"...), nil
 }
 
-const agentdHint = "start agentd with the same --fixed-tokens or --max-new-tokens"
+const agentdHint = "start agentd with the same --debug fixed-tokens or --max-new-tokens"
 
 func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o Options) (Answer, error) {
 	outs, err := protocol.DecodeAgentOutputs(body)

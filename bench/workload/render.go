@@ -16,7 +16,7 @@ import (
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/defaultmodel"
-	"agentd/inference"
+	"agentd/inference/load"
 )
 
 // Model is a model file and its SHA-256 in hex. The path "" is the built-in model.
@@ -47,7 +47,7 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	prompts, err := inference.OpenPrompts(ctx, inference.Config{
+	prompts, err := load.OpenPrompts(ctx, load.Config{
 		Path: file, Log: zerolog.Nop(),
 		Agent: agent.Config{Prompt: format.Options{CallsPerRobot: "any"}}, // a grammar that counts calls is agentd's own
 	})
@@ -79,7 +79,7 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	return nil
 }
 
-func promptOf(ctx context.Context, prompts *inference.Prompts, t *Turn) (*agent.Prompt, error) {
+func promptOf(ctx context.Context, prompts *load.Model, t *Turn) (*agent.Prompt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -87,5 +87,5 @@ func promptOf(ctx context.Context, prompts *inference.Prompts, t *Turn) (*agent.
 	if err != nil {
 		return nil, err
 	}
-	return prompts.Of(ctx, in)
+	return prompts.Prompt(ctx, in)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"agentd/agent"
-	"agentd/inference"
+	"agentd/inference/live"
+	"agentd/inference/load"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/protocol"
@@ -45,7 +46,7 @@ func render(t *testing.T, made *Trace, path string) {
 // serve is a client of a server with the default model.
 func serve(t *testing.T) *client.Client {
 	t.Helper()
-	service, err := inference.Open(t.Context(), inference.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
+	service, err := live.Open(t.Context(), load.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"agentd/bench/result"
 	"agentd/bench/workload"
-	"agentd/export"
+	"agentd/cmd/agentd/export/rows"
 )
 
 // small is a trace of 3 agents, 2 turns and 2 candidates.
@@ -85,11 +85,11 @@ func TestRunNamesServerAndTakesFewAgents(t *testing.T) {
 func TestRecordedExchangesCanBeExported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "exchanges.jsonl")
 	mustBench(t, append([]string{"run", "--url", new(fake).serve(t), "--record", path}, small...)...)
-	sources, err := export.Open([]string{path})
+	sources, err := rows.Open([]string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := export.Run(t.Context(), sources, export.Config{Kind: export.Chat, Format: export.JSONL}, io.Discard)
+	s, err := rows.Run(t.Context(), sources, rows.Config{Kind: rows.Chat, Format: rows.JSONL}, io.Discard)
 	if err != nil || s.Situations != 6 || s.Candidates != 12 {
 		t.Errorf("%v, %v", s, err)
 	}

@@ -62,7 +62,7 @@ func (c *measureConfig) loadOptions() []options.Option {
 	return []options.Option{
 		inLoad("rate", "X", "Requests a second at random (Poisson) times, whatever became of earlier ones. 0: a closed loop, in which an agent sends its next turn after the answer to the one before.", options.Float(&o.Rate, 0, maxRate)),
 
-		inDecoding("fixed-tokens", "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs the same --fixed-tokens N.", options.Int(&o.Target.FixedTokens, 1, maxLength)),
+		inDecoding("fixed-tokens", "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs --debug fixed-tokens=N.", options.Int(&o.Target.FixedTokens, 1, maxLength)),
 		inDecoding("max-tokens", "N", "Longest candidate that ends by itself. agentd needs --max-new-tokens N.", options.Int(&c.MaxTokens, 1, maxLength)),
 		inDecoding("greedy", "", "Decode deterministically. Otherwise temperature is 1 without top-k, top-p and min-p; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", options.Bool(&o.Target.Greedy)),
 		inDecoding("seed", "N", "Seed of candidates and of random times.", options.Uint64(&o.Target.Seed)),

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"agentd/internal/postgres/pgtest"
+	"agentd/internal/waittest"
 	"agentd/llama/synth"
 )
 
@@ -210,13 +211,8 @@ func (c *cluster) closeRun(run string) (ok bool) {
 // sessionsBecome waits until so many sessions exist.
 func (c *cluster) sessionsBecome(n int) {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	waittest.Eventually(c.t, fmt.Sprint(n, " sessions"), func() bool {
 		_, page, err := exchange("GET", c.replica(0).url+"/metrics", "")
-		if err == nil && strings.Contains(page, fmt.Sprintf("\nagentd_coaching_sessions %d\n", n)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%v; the sessions do not become %d:\n%s", err, n, page)
-		}
-	}
+		return err == nil && strings.Contains(page, fmt.Sprintf("\nagentd_coaching_sessions %d\n", n))
+	})
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"agentd/internal/waittest"
 	"agentd/protocol"
 )
 
@@ -14,14 +14,11 @@ import (
 func openTask(t *testing.T, console *running) string {
 	t.Helper()
 	var list struct{ Tasks []struct{ ID string } }
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if send(t, http.MethodGet, console.url+"/api/tasks", "", "", &list); len(list.Tasks) > 0 {
-			return list.Tasks[0].ID
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the task did not come")
-		}
-	}
+	waittest.Eventually(t, "the task comes", func() bool {
+		send(t, http.MethodGet, console.url+"/api/tasks", "", "", &list)
+		return len(list.Tasks) > 0
+	})
+	return list.Tasks[0].ID
 }
 
 // answerTask does what a person's page does; members are those of the answer.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"agentd/cmd/agentd/console"
+	"agentd/internal/waittest"
 )
 
 func TestConsoleHelpListsEveryOption(t *testing.T) {
@@ -84,11 +84,10 @@ func TestSignalStopsConsoleWithoutLoss(t *testing.T) {
 	waiting := make(chan int, 1)
 	go func() { waiting <- send(t, http.MethodPost, first.url+"/v1/coaching/requests", task, "", nil) }()
 	var list struct{ Tasks []struct{ ID string } }
-	for deadline := time.Now().Add(patience); len(list.Tasks) == 0; time.Sleep(time.Millisecond) {
-		if send(t, http.MethodGet, first.url+"/api/tasks", "", token, &list); time.Now().After(deadline) {
-			t.Fatal("the task did not come")
-		}
-	}
+	waittest.Eventually(t, "the task comes", func() bool {
+		send(t, http.MethodGet, first.url+"/api/tasks", "", token, &list)
+		return len(list.Tasks) > 0
+	})
 	if status := send(t, http.MethodGet, first.url+"/api/tasks", "", "", nil); status != http.StatusUnauthorized {
 		t.Errorf("without the token: %d", status)
 	}

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching/backend"
-	"agentd/inference"
+	"agentd/inference/load"
+	"agentd/internal/waittest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,8 +55,8 @@ func (*fakeModel) Window() int { return 4096 }
 func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }
-func (*fakeModel) Info() inference.EngineInfo { return inference.EngineInfo{Path: "fake.gguf"} }
-func (m *fakeModel) Close() error             { close(m.closed); return nil }
+func (*fakeModel) Info() load.EngineInfo { return load.EngineInfo{Path: "fake.gguf"} }
+func (m *fakeModel) Close() error        { close(m.closed); return nil }
 
 // startFake runs a daemon whose model comes from load.
 func startFake(t *testing.T, load func(context.Context) (serve.Model, error), args ...string) *running {
@@ -105,21 +105,16 @@ func exchangeHeader(method, url, body string, send http.Header) (status int, hea
 // health waits until /health answers what is wanted.
 func (r *running) health(want string) {
 	r.t.Helper()
-	got := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, body, err := exchange("GET", r.url+"/health", ""); err == nil {
-			if got = body; strings.Contains(got, want) {
-				return
-			}
-		}
+	waittest.Eventually(r.t, "health is "+want, func() bool {
 		select {
 		case err := <-r.done:
 			r.done <- err
 			r.t.Fatalf("the server ended while waiting for %s: %v\n%s", want, err, r.log)
 		default:
 		}
-	}
-	r.t.Fatalf("health is %s, want %s\n%s", got, want, r.log)
+		_, body, err := exchange("GET", r.url+"/health", "")
+		return err == nil && strings.Contains(body, want)
+	})
 }
 
 // post sends one request in the background and delivers "status body".

@@ -15,7 +15,7 @@ func TestDashboardShowsExportedMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "2")
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=2")
 	r.ask("once", user(1, "a")) // some metrics begin with their first count
 	_, page, err := exchange("GET", r.url+"/metrics", "")
 	if err != nil {

@@ -34,8 +34,8 @@ func TestRepeatingCandidateEnds(t *testing.T) {
 		tokens          string
 	}{
 		"by default":        {nil, `" the the the the the the the the" came four times in a row`, "repetition", "33"}, // a reply begins with no space
-		"switched off":      {[]string{"--repetition-stop", "off"}, limited, "length", "70"},
-		"without a grammar": {[]string{"--constrain", "off"}, "came four times in a row", "repetition", "32"},
+		"switched off":      {[]string{"--debug", "repetition-stop=off"}, limited, "length", "70"},
+		"without a grammar": {[]string{"--debug", "constrain=off"}, "came four times in a row", "repetition", "32"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serveModel(t, append([]string{"--model", path, "--max-new-tokens", "70"}, tc.args...)...)
@@ -85,11 +85,11 @@ func TestRobotGetsOneCall(t *testing.T) {
 	for name, args := range map[string][]string{
 		"hermes":    nil,
 		"blocks":    {"--model-format", "template", "--chat-template", "{{ messages | tojson }}"},
-		"no forced": {"--forced-tokens", "off", "--draft-rows", "0"},
+		"no forced": {"--debug", "forced-tokens=off", "--debug", "draft-rows=0"},
 	} {
 		for _, each := range []string{"one", "any"} {
 			t.Run(name+", "+each, func(t *testing.T) {
-				r := serveModel(t, append([]string{"--model", path, "--calls-per-robot", each, "--max-new-tokens", "700", "--repetition-stop", "off"}, args...)...)
+				r := serveModel(t, append([]string{"--model", path, "--calls-per-robot", each, "--max-new-tokens", "700", "--debug", "repetition-stop=off"}, args...)...)
 				several, twice := 0, 0
 				for _, o := range r.ask("calls", in(1), in(2)) {
 					if o.Error != nil {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"agentd/internal/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -192,13 +192,7 @@ func (r *running) metric(name string) float64 {
 // becomes waits until a metric has a value.
 func (r *running) becomes(name string, want float64) {
 	r.t.Helper()
-	var got float64
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if got = r.metric(name); got == want {
-			return
-		}
-	}
-	r.t.Fatalf("%s is %v, want %v", name, got, want)
+	waittest.Eventually(r.t, fmt.Sprint(name, " is ", want), func() bool { return r.metric(name) == want })
 }
 
 // count is the number of history entries of a memory.

@@ -193,7 +193,7 @@ func heap() uint64 {
 func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { eachBase(t, limitsAreErrors) }
 
 func limitsAreErrors(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "1024", "--max-new-tokens", "8", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "1024", "--max-new-tokens", "8", "--debug", "constrain=off").at(base)
 	outs := r.ask("limits", user(1, "short").outputs(2), user(2, strings.Repeat("long ", 2000)).outputs(2), user(3, "short too"),
 		user(4, strings.Repeat("long ", 400_000)))
 	for i, want := range []string{"truncated", "truncated", "context_overflow", "context_overflow", "truncated", "context_overflow"} {
@@ -223,7 +223,7 @@ func limitsAreErrors(t *testing.T, base string) {
 func TestFixedTokens(t *testing.T) { eachBase(t, fixedTokens) }
 
 func fixedTokens(t *testing.T, base string) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "9").at(base)
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=9").at(base)
 	for i, o := range r.ask("fixed", user(1, "a").outputs(3)) {
 		if o.Error != nil || !strings.Contains(string(o.InternalSteps[0]), `"completion_tokens":9,`) {
 			t.Errorf("candidate %d: %+v", i, o)
@@ -235,7 +235,7 @@ func fixedTokens(t *testing.T, base string) {
 func TestHeaderAndMetricsReportTiming(t *testing.T) { eachBase(t, timing) }
 
 func timing(t *testing.T, base string) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3").at(base)
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=3").at(base)
 	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "timed", user(1, "a").outputs(2), user(2, "b"))))
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func timing(t *testing.T, base string) {
 func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
 
 func queueLimit(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--debug", "constrain=off").at(base)
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
 	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
@@ -308,7 +308,7 @@ func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 func TestClientsThatLeaveFreeTheirSequences(t *testing.T) { eachBase(t, clientsThatLeave) }
 
 func clientsThatLeave(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--debug", "constrain=off").at(base)
 	for range 3 {
 		ctx, cancel := context.WithCancel(context.Background())
 		var gone []<-chan error
@@ -335,7 +335,7 @@ func TestHalfClosedConnectionGetsAnswer(t *testing.T) {
 }
 
 func halfClosed(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "200", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "200", "--debug", "constrain=off").at(base)
 	half := func(text string) *net.TCPConn {
 		host, _, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), "/")
 		conn, err := net.Dial("tcp", host)
@@ -382,7 +382,7 @@ func halfClosed(t *testing.T, base string) {
 func TestRequestTimeoutEndsCandidates(t *testing.T) { eachBase(t, requestTimeout) }
 
 func requestTimeout(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--debug", "constrain=off").at(base)
 	for _, o := range r.ask("slow", user(1, "a").outputs(2), user(2, "b")) {
 		if o.Error == nil || o.Error.Code != "timeout" || o.Error.Component != "scheduler" {
 			t.Errorf("got %s", answerOf(o))
@@ -394,7 +394,7 @@ func requestTimeout(t *testing.T, base string) {
 func TestDrainFinishesTheModelsWork(t *testing.T) { eachBase(t, drainFinishesWork) }
 
 func drainFinishesWork(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "300", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "300", "--debug", "constrain=off").at(base)
 	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
 	r.becomes("agentd_num_requests_running", 2)
 	r.stop()
@@ -409,7 +409,7 @@ func drainFinishesWork(t *testing.T, base string) {
 func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off").at(base)
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--debug", "constrain=off").at(base)
 	answer := r.post(body(t, "endless", user(1, "a").outputs(2)))
 	r.becomes("agentd_num_requests_running", 2)
 	interrupt(t)

@@ -371,7 +371,7 @@ func TestLlamaCallsBehindTheTag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := serveModel(t, "--model", path, "--repetition-stop", "off", "--max-new-tokens", "1200")
+	r := serveModel(t, "--model", path, "--debug", "repetition-stop=off", "--max-new-tokens", "1200")
 	several := 0
 	in := user(1, "go").outputs(16).tools(moveTool)
 	in.Attributes = json.RawMessage(`{"known_robots": ["a", "b"]}`)

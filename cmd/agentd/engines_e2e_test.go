@@ -13,6 +13,7 @@ import (
 
 	"agentd/defaultmodel"
 	"agentd/household"
+	"agentd/internal/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"
@@ -191,7 +192,7 @@ func endlessEngine(t *testing.T, args ...string) (*engineProcess, *running) {
 	t.Helper()
 	model := endlessModel(t)
 	e := llamaServer(t, model, "--ctx-size", "16384")
-	return e, serveEngines(t, []string{e.url}, append([]string{"--model", model, "--constrain", "off"}, args...)...)
+	return e, serveEngines(t, []string{e.url}, append([]string{"--model", model, "--debug", "constrain=off"}, args...)...)
 }
 
 func TestClientsThatLeaveEndTheEnginesWork(t *testing.T) {
@@ -288,9 +289,9 @@ func TestKilledEngineIsReplaced(t *testing.T) {
 		}
 	}
 	stop := load()
-	for r.metric(`agentd_engine_requests_total{engine="`+a.url+`"}`) < 5 || r.metric(`agentd_engine_requests_total{engine="`+b.url+`"}`) < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Eventually(t, "both engines get requests", func() bool {
+		return r.metric(`agentd_engine_requests_total{engine="`+a.url+`"}`) >= 5 && r.metric(`agentd_engine_requests_total{engine="`+b.url+`"}`) >= 5
+	})
 	a.kill()
 	r.becomes(up(a), 0)
 	r.health("ready")

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"agentd/internal/waittest"
 )
 
 // engineProcess is a llama-server that serves one model.
@@ -66,14 +67,13 @@ func (e *engineProcess) start(t *testing.T) {
 		defer mu.Unlock()
 		return log.String()
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if status, _, err := exchange("GET", e.url+"/health", ""); err == nil && status == http.StatusOK {
-			return
+	waittest.Eventually(t, "llama-server serves", func() bool {
+		if e.cmd.Process.Signal(syscall.Signal(0)) != nil {
+			t.Fatalf("llama-server ended\n%s", e.log())
 		}
-		if time.Now().After(deadline) || e.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatalf("llama-server does not serve\n%s", e.log())
-		}
-	}
+		status, _, err := exchange("GET", e.url+"/health", "")
+		return err == nil && status == http.StatusOK
+	})
 }
 
 // kill ends the process at once, as a crash would.

@@ -1,5 +1,5 @@
 // Command agentd serves a full-history agent over HTTP: a llama.cpp model
-// behind the agent server protocol, in one process.
+// with the agent server protocol, in one process.
 //
 // agentd help lists the commands. Each is a package below this one.
 package main

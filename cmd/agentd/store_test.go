@@ -7,7 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"agentd/internal/waittest"
 )
 
 // TestKilledReplicasAndDatabaseLoseNothing under load: every session that was configured
@@ -36,12 +37,7 @@ func TestKilledReplicasAndDatabaseLoseNothing(t *testing.T) {
 	progress := func() {
 		t.Helper()
 		want := done.Load() + 20
-		for deadline := time.Now().Add(patience); done.Load() < want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) || t.Failed() {
-				t.Error("the load does not go on")
-				return
-			}
-		}
+		waittest.Eventually(t, "the load goes on", func() bool { return done.Load() >= want || t.Failed() })
 	}
 	progress()
 	c.replace(0)
@@ -83,11 +79,7 @@ func TestPersonsAnswerSurvivesEveryCrash(t *testing.T) {
 	var claim struct{ Claim string }
 	until := func(path, body string, v any) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); send(t, http.MethodPost, second.url+path, body, "", v) != http.StatusOK; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s is not answered", path)
-			}
-		}
+		waittest.Eventually(t, path+" is answered", func() bool { return send(t, http.MethodPost, second.url+path, body, "", v) == http.StatusOK })
 	}
 	until("/api/tasks/"+id+"/claim", `{"person":"Ann"}`, &claim)
 	until("/api/tasks/"+id+"/answer", fmt.Sprintf(`{"claim":%q,%s}`, claim.Claim, personCorrects), nil)

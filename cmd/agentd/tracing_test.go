@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"agentd/internal/waittest"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -147,17 +148,17 @@ func (r *running) quit() {
 // logs waits until the log has a text.
 func (r *running) logs(text string) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(r.log.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("the log lacks %q:\n%s", text, r.log)
-		}
-	}
+	waittest.Eventually(r.t, "the log has "+text, func() bool { return strings.Contains(r.log.String(), text) })
 }
+
+// collectorVariable names the collector of traces.
+const collectorVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20trace-key")
 	c, coach := newTraceCollector(t), newCoaches(t, "no answer of use")
-	r := serveModel(t, "--otlp-endpoint", c.URL+"/otlp")
+	t.Setenv(collectorVariable, c.URL+"/otlp")
+	r := serveModel(t)
 	r.expect(204, "", "PUT", session1, fmt.Sprintf(`{"backends": {
 		"away": {"type": "openai", "endpoint": %q, "model": "m", "max_retry": 0, "headers": {"Authorization": "Bearer %s"}},
 		"own": {"type": "local", "model": "mine", "max_retry": 0, "timeout": 300}}}`, coach.URL+"/v1?key=query-secret", coachKey))
@@ -203,8 +204,10 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 
 func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	c := newTraceCollector(t)
-	engine := serveModel(t, "--completions", "--otlp-endpoint", c.URL)
-	r := serveEngines(t, []string{engine.url}, "--otlp-endpoint", c.URL, "--otlp-content")
+	t.Setenv(collectorVariable, c.URL)
+	engine := serveModel(t, "--completions")
+	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+	r := serveEngines(t, []string{engine.url})
 	r.call("/v1/responses", body(t, "r1", user(1, "PROMPT of a person").greedy()))
 	r.quit()
 	engine.quit()
@@ -224,7 +227,9 @@ func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 
 func TestCallersTraceContextReachesEngineWithoutTraces(t *testing.T) {
 	c := newTraceCollector(t)
-	engine := serveModel(t, "--completions", "--otlp-endpoint", c.URL)
+	t.Setenv(collectorVariable, c.URL)
+	engine := serveModel(t, "--completions")
+	t.Setenv(collectorVariable, "")
 	r := serveEngines(t, []string{engine.url})
 	r.call("/v1/responses", body(t, "r1", user(1, "Hello.").greedy()))
 	r.quit()
@@ -236,7 +241,7 @@ func TestCallersTraceContextReachesEngineWithoutTraces(t *testing.T) {
 
 func TestUnreachableCollectorCostsOneWarning(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1") // each request is an export
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+	t.Setenv(collectorVariable, "http://127.0.0.1:9")
 	r := serveModel(t)
 	const lost = "traces are not delivered"
 	for range 5 {
@@ -252,7 +257,8 @@ func TestUnreachableCollectorCostsOneWarning(t *testing.T) {
 func TestSamplerOfTheStandardHolds(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	c := newTraceCollector(t)
-	r := serveModel(t, "--otlp-endpoint", c.URL)
+	t.Setenv(collectorVariable, c.URL)
+	r := serveModel(t)
 	r.call("/v1/responses", body(t, "r1", user(1, "Hello.").greedy()))
 	r.quit()
 	if len(c.spans) != 0 {

@@ -7,7 +7,7 @@ import (
 	"agentd/defaultmodel"
 	"agentd/household/dataset"
 	"agentd/household/evaluate"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/llama"
 )
 
@@ -48,7 +48,7 @@ func TestDefaultModelAnswersFit(t *testing.T) {
 		}
 	}
 	t.Logf("the longest of %d decisions takes %d tokens, and the one that ends it:\n%s", decisions, most, longest)
-	config := inference.DefaultConfig()
+	config := load.DefaultConfig()
 	limit := config.MaxNewTokens()
 	if most+1 > limit*2/3 {
 		t.Errorf("%d tokens leave little room below %d", most, limit)

@@ -101,27 +101,3 @@ func statusKind(status int) Kind {
 
 // statusOverloaded is Anthropic's status for an overloaded service.
 const statusOverloaded = 529
-
-// retryAfter reads the wait that an answer asks for. A date counts from the answer's own Date, if it has one, since the
-// clocks may differ.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	if strings.Trim(value, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfterShown/time.Second) {
-			return maxRetryAfterShown // also for numbers that no integer holds
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfterShown)
-}

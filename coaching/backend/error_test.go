@@ -82,18 +82,6 @@ func TestBackendPrintsNoHeader(t *testing.T) {
 	}
 }
 
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{"1", "0", "-1", "1.5", " 7 ", "99999999999999999999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015", ""} {
-		f.Add(s, s)
-	}
-	f.Fuzz(func(t *testing.T, value, date string) {
-		got := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Unix(1e9, 0))
-		if got < 0 || got > maxRetryAfterShown {
-			t.Errorf("Retry-After %q at %q is %s", value, date, got)
-		}
-	})
-}
-
 // transport answers every request with the same status and body.
 type transport struct {
 	status int

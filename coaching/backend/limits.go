@@ -10,10 +10,7 @@ const (
 	// MaxRetryAfter is the longest wait that an endpoint may ask for. If it asks for more, the next backend is asked.
 	MaxRetryAfter = time.Minute
 
-	// maxRetryAfterShown caps a Retry-After.
-	maxRetryAfterShown = 24 * time.Hour
-
-	// backoffFirst is the wait before the second try, backoffMost the longest one; see egress.Backoff.
+	// backoffFirst is the wait before the second try, backoffMost the longest one; see retry.Backoff.
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"agentd/coaching/egress"
+	"agentd/internal/retry"
 )
 
 // Attempt is one try of Retry.Ask, as reported to OnAttempt.
@@ -43,7 +43,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
 		}
-		waited = max(egress.Backoff(try, backoffFirst, backoffMost, r.Rand()), e.RetryAfter)
+		waited = max(retry.Backoff(try, backoffFirst, backoffMost, r.Rand()), e.RetryAfter)
 		if r.Sleep(ctx, waited) != nil && ctx.Err() != nil {
 			return Answer{}, ctx.Err()
 		}

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"agentd/coaching/egress"
 )
 
 func sleepNever(waits *[]time.Duration) func(context.Context, time.Duration) error {
@@ -112,16 +110,6 @@ func TestRetry(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestJitterShortensWaitByUpToHalf(t *testing.T) {
-	for _, try := range []int{1, 2, 5, 7, 17, 64, 1 << 30} {
-		wait := func(random float64) time.Duration { return egress.Backoff(try, backoffFirst, backoffMost, random) }
-		longest, middle, shortest := wait(0), wait(0.5), wait(1)
-		if longest > backoffMost || longest < backoffFirst || shortest != longest/2 || middle != longest/4*3 {
-			t.Errorf("after try %d the waits are %s, %s, %s", try, longest, middle, shortest)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
+	"agentd/internal/retry"
 	"agentd/protocol"
 )
 
@@ -160,7 +161,7 @@ func (w *wire) refused(res *http.Response) error {
 		detail = errorMessage(body)
 	}
 	e := w.fail(statusKind(res.StatusCode), detail)
-	e.Status, e.RetryAfter = res.StatusCode, retryAfter(res.Header, time.Now())
+	e.Status, e.RetryAfter = res.StatusCode, retry.After(res.Header, time.Now())
 	return e
 }
 

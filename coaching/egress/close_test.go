@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/waittest"
+
 	"go.uber.org/goleak"
 )
 
@@ -255,7 +257,6 @@ func TestEndedConnectionsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for known(c) > 0 { // net/http closes them on goroutines of its own
-		time.Sleep(time.Millisecond)
-	}
+	// net/http closes them on goroutines of its own.
+	waittest.Eventually(t, "all connections are closed", func() bool { return known(c) == 0 })
 }

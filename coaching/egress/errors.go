@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 )
 
 // ForbiddenError means that the policy forbids a connection or header. A retry does not
@@ -39,16 +38,6 @@ var (
 func Untrusted(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) ||
 		errors.Is(err, http.ErrSchemeMismatch)
-}
-
-// Backoff is the wait after a number of failures in a row. It doubles each time, from first up to most. random, in
-// [0,1), shortens it by up to half, so that requests that failed together do not return together.
-func Backoff(failures int, first, most time.Duration, random float64) time.Duration {
-	wait := most // also when the doubled time is too large for a Duration
-	if d := first << (failures - 1); d > 0 && d < most {
-		wait = d
-	}
-	return wait - time.Duration(random*float64(wait/2))
 }
 
 // Cause removes from an error of net/http what clients must not see: the URL, whose query

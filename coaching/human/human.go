@@ -20,6 +20,7 @@ import (
 
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
+	"agentd/internal/retry"
 	"agentd/protocol"
 )
 
@@ -123,7 +124,7 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 		}
 		return answer, wrote.Load(), egress.Cause(err)
 	case temporary(res.StatusCode):
-		return nil, wrote.Load(), &busyError{res.StatusCode, retryAfter(res)}
+		return nil, wrote.Load(), &busyError{res.StatusCode, retry.After(res.Header, time.Now())}
 	case res.StatusCode == http.StatusConflict:
 		return nil, wrote.Load(), c.broken(res.StatusCode, nil, "already has another task with this request_id: %s", c.said(res))
 	}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
-	"agentd/coaching/egress"
+	"agentd/internal/retry"
 )
 
 // temporary reports whether a status comes from a proxy or a busy endpoint, not from the
@@ -33,18 +32,9 @@ func isBusy(err error) bool {
 	return errors.As(err, &busy)
 }
 
-// retryAfter reads the header in its usual form, seconds.
-func retryAfter(res *http.Response) time.Duration {
-	s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(s) * time.Second
-}
-
 // wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.
 func (c *Coach) wait(failures int, err error) time.Duration {
-	wait := egress.Backoff(failures, c.opts.Backoff, c.opts.MaxBackoff, 1-c.opts.Rand())
+	wait := retry.Backoff(failures, c.opts.Backoff, c.opts.MaxBackoff, 1-c.opts.Rand())
 	var busy *busyError
 	if errors.As(err, &busy) {
 		wait = max(wait, min(busy.after, c.opts.MaxBackoff))

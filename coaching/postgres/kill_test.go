@@ -12,6 +12,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
 	"agentd/internal/postgres/pgtest"
+	"agentd/internal/waittest"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -141,7 +142,7 @@ func TestStoreMatchesModelAcrossKills(t *testing.T) {
 		kills[name(i)]++
 		processes[i].kill()
 		return func() {
-			waitFor(t, "the end of the killed process's transactions", func() (ended bool) {
+			waittest.Eventually(t, "the end of the killed process's transactions", func() (ended bool) {
 				persist(func(ctx context.Context, tx pgx.Tx) error {
 					return tx.QueryRow(ctx, `SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = $1`, name(i)).Scan(&ended)
 				})

@@ -13,6 +13,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	"agentd/internal/postgres/pgtest"
+	"agentd/internal/waittest"
 	"agentd/protocol"
 
 	"github.com/jackc/pgx/v5"
@@ -86,16 +87,6 @@ func request(t *testing.T, runID, requestID string) *protocol.SpecializedCoachin
 	return req
 }
 
-// waitFor waits until something that happens soon has happened.
-func waitFor(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
-
 func TestEveryReplicaAnswersForEverySession(t *testing.T) {
 	server, keys, m := pgtest.Start(t, false), readKeys(t, newKey()), new(model)
 	a, b := replica(t, server.URL, keys, coaching.Options{Local: m}), replica(t, server.URL, keys, coaching.Options{Local: m})
@@ -151,7 +142,7 @@ func TestSameRequestAtTwoReplicasAsksOnce(t *testing.T) {
 			got[i] = string(res.AppendJSON(nil))
 		})
 	}
-	waitFor(t, "the question", func() bool { return m.asked.Load() > 0 })
+	waittest.Eventually(t, "the question", func() bool { return m.asked.Load() > 0 })
 	close(answer)
 	all.Wait()
 	for _, text := range got {
@@ -177,10 +168,10 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 		_, err := a.Coach(t.Context(), request(t, "r", "x"))
 		coached <- err
 	}()
-	waitFor(t, "the question", func() bool { return m.asked.Load() > 0 })
+	waittest.Eventually(t, "the question", func() bool { return m.asked.Load() > 0 })
 	go func() { closed <- b.CloseSession(t.Context(), "r") }()
 	store := open(t, server.URL, keys)
-	waitFor(t, "closing", func() bool {
+	waittest.Eventually(t, "closing", func() bool {
 		rec, err := store.Get(t.Context(), "r")
 		return err == nil && rec != nil && rec.State == coaching.Closing
 	})
@@ -221,7 +212,7 @@ func TestIdleSessionOfAbsentReplicaIsClosed(t *testing.T) {
 		t.Fatalf("the session did not survive its server: %d, %v", n, err)
 	}
 	replica(t, server.URL, keys, coaching.Options{Idle: time.Nanosecond, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-	waitFor(t, "closing the idle session", func() bool {
+	waittest.Eventually(t, "closing the idle session", func() bool {
 		n, err := store.Count(t.Context())
 		return n == 0 && err == nil
 	})
@@ -245,7 +236,7 @@ func TestLostDatabaseGivesStoreErrorUntilItIsBack(t *testing.T) {
 		t.Errorf("DELETE without the database: %v, want a *StoreError", err)
 	}
 	server.Restart(t)
-	waitFor(t, "an answer", func() bool {
+	waittest.Eventually(t, "an answer", func() bool {
 		_, err := s.Coach(t.Context(), request(t, "r", "y"))
 		return err == nil
 	})

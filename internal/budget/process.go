@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// System is the file system in which the kernel tells limits and use of memory. Tests have another
+// System is the file system in which the kernel shows limits and use of memory. Tests have another
 // one.
 var System = os.DirFS("/")
 

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ErrDone ends a command that printed its help page or its version. It is no failure.
+// ErrDone ends a command that printed its help page or its version. It is not a failure.
 var ErrDone = errors.New("the page was printed")
 
 // Option is one setting: a flag and, where the command has them, an environment variable
 // and a key of the configuration file.
 type Option struct {
 	Name  string // of the flag: words joined by "-"
-	Group string // heading on the help page
+	Group string // heading on the help page; "": on no page, for developers
 	Arg   string // placeholder on the help page; "" for a Bool
 	Usage string // one or two sentences
 	Value Value
@@ -44,18 +44,23 @@ type Command struct {
 	File      *File  // nil without a configuration file
 	// Hints say what to do about settings of other programs, by key.
 	Hints map[string]string
+	// Moved are former options by name: what to write now, with VALUE for the value.
+	Moved map[string]string
 }
 
 // Origins say where each option's value came from, by option name. An option that nobody
 // set is absent.
 type Origins map[string]string
 
-// Name is an option's name in an error, the way its user wrote it.
+// Name is an option's name in an error, the way its user wrote it. The name of one of Settings is that of
+// its flag and its key, with a space between them.
 func (o Origins) Name(option string) string {
-	if from, ok := o[option]; ok {
-		return from
+	flag, key, _ := strings.Cut(option, " ")
+	from, ok := o[flag]
+	if !ok {
+		return "--" + option
 	}
-	return "--" + option
+	return strings.TrimSpace(from + " " + key)
 }
 
 // Parse sets the options from their layers, each winning over the one before: the
@@ -69,6 +74,12 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 	}
 	from, variables := Origins{}, map[string]string{}
 	if c.Env != "" {
+		for name := range c.Moved {
+			variable := c.Variable(Option{Name: name})
+			if s, ok := lookupEnv(variable); ok && s != "" {
+				return nil, nil, c.moved(name, variable, s)
+			}
+		}
 		for _, o := range c.Options {
 			if s, ok := lookupEnv(c.Variable(o)); ok && s != "" {
 				variables[o.Name] = s
@@ -107,7 +118,7 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 // Variable is the environment variable of an option.
 func (c *Command) Variable(o Option) string { return c.Env + strings.ToUpper(o.Key()) }
 
-// UnknownVariables are those of an environment that have the prefix of the command's and
+// UnknownVariables are the variables of an environment that have the prefix of the command's and
 // belong to no option.
 func (c *Command) UnknownVariables(environ []string) (unknown []string) {
 	known := map[string]bool{}
@@ -143,11 +154,21 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 			flag.NoOptDefVal = "true"
 		}
 	}
+	for name := range c.Moved {
+		flag := fs.VarPF(&former{c, name}, name, "", "")
+		if !strings.Contains(c.Moved[name], "VALUE") {
+			flag.NoOptDefVal = "true"
+		}
+	}
 	if err := fs.Parse(args); err != nil {
+		var moved *movedError
+		if errors.As(err, &moved) {
+			return nil, nil, moved
+		}
 		var missing *pflag.NotExistError
 		if errors.As(err, &missing) {
 			name := missing.GetSpecifiedName()
-			return nil, nil, fmt.Errorf("option --%s %s", name, c.advice(name, c.names()))
+			return nil, nil, fmt.Errorf("option --%s %s", name, c.advice(name, names(c.Options)))
 		}
 		return nil, nil, fmt.Errorf("%w; %s --help lists the options", err, c.Name)
 	}
@@ -165,12 +186,35 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 	return given, rest, nil
 }
 
-func (c *Command) names() (names []string) {
-	for _, o := range c.Options {
+func names(list []Option) (names []string) {
+	for _, o := range list {
 		names = append(names, o.Name)
 	}
 	return names
 }
+
+// movedError says what to write in place of a former option.
+type movedError struct{ text string }
+
+func (e *movedError) Error() string { return e.text }
+
+// moved is the error of a former option. as is its name as the user wrote it.
+func (c *Command) moved(name, as, value string) error {
+	if now := c.Moved[name]; strings.Contains(now, "VALUE") {
+		return &movedError{fmt.Sprintf("%s %s is %s now", as, value, strings.ReplaceAll(now, "VALUE", value))}
+	}
+	return &movedError{fmt.Sprintf("%s is %s now", as, c.Moved[name])}
+}
+
+// former is a pflag.Value that refuses a former option.
+type former struct {
+	command *Command
+	name    string
+}
+
+func (f *former) String() string     { return "" }
+func (f *former) Type() string       { return "" }
+func (f *former) Set(s string) error { return f.command.moved(f.name, "--"+f.name, s) }
 
 // recorder is a pflag.Value that keeps the text of a flag for later.
 type recorder struct {
@@ -203,7 +247,7 @@ func (c *Command) advice(name string, names []string) string {
 	if hint, ok := c.Hints[key]; ok {
 		return "belongs to another runtime: " + hint
 	}
-	best, distance := "", 3 // farther than two edits is no typing error
+	best, distance := "", 3 // farther than two edits is not a typing error
 	for _, k := range names {
 		if d := editDistance(key, strings.ReplaceAll(k, "-", "_")); d < distance {
 			best, distance = k, d

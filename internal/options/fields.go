@@ -52,6 +52,11 @@ func (c *Command) walk(v reflect.Value, path string, flags map[string]string) {
 			if o.Value.field == v.Field(i).Addr().Interface() {
 				flags[at] = o.Name
 			}
+			for _, s := range o.Value.settings {
+				if s.Value.field == v.Field(i).Addr().Interface() {
+					flags[at] = o.Name + " " + s.Name
+				}
+			}
 		}
 		if field.Type.Kind() == reflect.Struct {
 			c.walk(v.Field(i), at, flags)

@@ -71,19 +71,26 @@ func (c *Command) applyFile(path string, from Origins) error {
 		from[o.Name] = as
 		return nil
 	}
+	// unknown refuses a key that is none of the options'.
+	unknown := func(as, key string, v jsontext.Value, known []string) error {
+		if name := strings.ReplaceAll(key, "_", "-"); c.Moved[name] != "" {
+			return c.moved(name, where+": "+as, strings.Trim(string(v), `"`))
+		}
+		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known))
+	}
 	return eachMember(raw, where, func(key string, v jsontext.Value) error {
 		if key == c.File.Object && v.Kind() == '{' {
 			return eachMember(v, where+": "+key, func(inner string, v jsontext.Value) error {
 				o, ok := byInner[inner]
 				if !ok {
-					return fmt.Errorf("%s: %s.%s %s", where, key, inner, c.advice(inner, inners))
+					return unknown(key+"."+inner, inner, v, inners)
 				}
 				return set(o, key+"."+inner, v)
 			})
 		}
 		o, ok := byKey[key]
 		if !ok {
-			return fmt.Errorf("%s: %s %s", where, key, c.advice(key, keys))
+			return unknown(key, key, v, keys)
 		}
 		return set(o, key, v)
 	})

@@ -28,9 +28,9 @@ func (c *Command) WriteHelp(w io.Writer) {
 	}
 }
 
-// groups are the headings, in the order of their first options.
+// groups are the headings, in the order of their first options. Options without a group are on no page.
 func (c *Command) groups() (list []string) {
-	seen := map[string]bool{}
+	seen := map[string]bool{"": true}
 	for _, o := range c.Options {
 		if !seen[o.Group] {
 			list = append(list, o.Group)
@@ -55,7 +55,7 @@ func (o Option) otherwise() string {
 
 // writeHelp prints one option: its flag, its text and its default.
 func (o Option) writeHelp(w io.Writer) {
-	flag, text := "  "+o.flag(), o.Usage
+	flag, text := "  "+o.flag(), o.usage()
 	if d := o.otherwise(); d != "" {
 		text += " [" + d + "]"
 	}
@@ -102,7 +102,7 @@ func (c *Command) WriteMarkdown(w io.Writer, level int) {
 			if d := o.otherwise(); d != "" {
 				otherwise = " [`" + d + "`]"
 			}
-			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), otherwise, flagName.ReplaceAllString(text.Replace(o.Usage), "`$0`"))
+			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), otherwise, flagName.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
 		}
 	}
 }

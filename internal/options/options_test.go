@@ -27,10 +27,13 @@ type config struct {
 	MaybeI *int
 	MaybeF *float64
 	Time   time.Duration
-	Shares []float32
 	List   []string
 	Below  struct{ Embedded }
-	file   string
+	Shared struct {
+		One int
+		Two bool
+	}
+	file string
 }
 
 // Embedded is exported as the structs are that configurations embed.
@@ -42,6 +45,7 @@ func (c *config) command() *Command {
 		Name: "program", Version: "program 1", Intro: "Intro.\n", Outro: "Outro.\n", Env: "P_",
 		File:  &File{Option: "config", Object: "model", Groups: []string{"A"}, Inner: map[string]string{"text": "path"}, Nullable: []string{"text"}},
 		Hints: map[string]string{"n_ctx": "use int"},
+		Moved: map[string]string{"one": "--many one-of-many=VALUE", "gone": "the variable X=1"},
 		Options: []Option{
 			a("text", "TEXT", "A | text.", Text(&c.Text)),
 			a("words", "WORDS", "", Words(&c.Words)),
@@ -60,9 +64,13 @@ func (c *config) command() *Command {
 			b("maybe-int", "N", "", OptionalInt(&c.MaybeI, 0, 9)),
 			b("maybe-float", "X", "", OptionalFloat(&c.MaybeF, 0, 1)),
 			b("time", "TIME", "", Duration(&c.Time, 0, time.Hour)),
-			b("shares", "LIST", "", Shares(&c.Shares)),
 			b("list", "LIST", "", List(&c.List, 3)),
 			b("inner", "N", "", Int(&c.Below.Inner, 0, 9)),
+			b("many", "KEY=VALUE,...", "Many.", Settings(
+				b("one-of-many", "N", "the first.", Int(&c.Shared.One, 0, 9)),
+				b("two", "on|off", "the second.", Either(&c.Shared.Two, "off", "on")),
+			)),
+			In("")("hidden", "TEXT", "", Text(new(string))),
 			b("config", "FILE", "", Text(&c.file)),
 		},
 	}
@@ -110,9 +118,11 @@ func TestValuesReadText(t *testing.T) {
 		{"time", "90s", "1m30s", ""},
 		{"time", "90", "", "want a time span from 0s to 1h0m0s"},
 		{"time", "-1s", "", "want a time span"},
-		{"shares", "3, 1.5", "3,1.5", ""},
-		{"shares", "0,0", "", "not all 0"},
-		{"shares", "a", "", `got "a"`},
+		{"many", "two=on, one_of_many=3", "one-of-many=3,two=on", ""},
+		{"many", "two=on,two=off", "one-of-many=0,two=off", ""},
+		{"many", "two", "", `got "two", want KEY=VALUE; the keys are one-of-many, two`},
+		{"many", "three=3", "", "three: is unknown; the keys are one-of-many, two"},
+		{"many", "one-of-many=10", "", `one-of-many: got "10", want a whole number from 0 to 9`},
 		{"list", "a, b", "a,b", ""},
 		{"list", "a,,b", "", "empty entry"},
 		{"list", "a,b,c,d", "", "got 4 entries, want at most 3"},
@@ -147,8 +157,11 @@ func TestValuesReadJSON(t *testing.T) {
 		{"time", `1.5`, "1.5s", ""},
 		{"time", `"2m"`, "2m0s", ""},
 		{"time", `true`, "", "or a number of seconds"},
-		{"shares", `[3, 1]`, "3,1", ""},
-		{"shares", `"3,1"`, "", "want a list"},
+		{"many", `{"one_of_many": 3, "two": "on"}`, "one-of-many=3,two=on", ""},
+		{"many", `"two=on"`, "one-of-many=0,two=on", ""},
+		{"many", `{"three": 3}`, "", "three: is unknown; the keys are one-of-many, two"},
+		{"many", `{"one-of-many": "3"}`, "", "one-of-many: got"},
+		{"many", `["two=on"]`, "", "want a string in quotes"},
 		{"list", `["a", "b"]`, "a,b", ""},
 		{"list", `"a,b"`, "a,b", ""},
 		{"list", `[]`, "", ""},
@@ -215,6 +228,11 @@ func TestBadLayersAreRefusedByName(t *testing.T) {
 		{file: `[]`, want: []string{"want one JSON object"}},
 		{file: `{} {}`, want: []string{"more after the closing brace"}},
 		{file: `{"list": null}`, want: []string{"list: got null"}},
+		{args: []string{"--one", "3"}, want: []string{"--one 3 is --many one-of-many=3 now"}},
+		{args: []string{"--gone"}, want: []string{"--gone is the variable X=1 now"}},
+		{env: map[string]string{"P_ONE": "3"}, want: []string{"P_ONE 3 is --many one-of-many=3 now"}},
+		{file: `{"one": 3}`, want: []string{"f.json: one 3 is --many one-of-many=3 now"}},
+		{args: []string{"--many", "two=on", "--many", "two"}, want: []string{`--many: got "two"`}},
 		{args: []string{"--config", "/nonexistent"}, want: []string{"--config", "/nonexistent"}},
 	} {
 		_, err := parse(t, new(config), test.file, test.env, test.args...)
@@ -286,18 +304,21 @@ func TestMarkdownHasListForEachGroup(t *testing.T) {
 	c := config{Text: "x", IntOr: -1}
 	var out strings.Builder
 	c.command().WriteMarkdown(&out, 3)
-	for _, want := range []string{"\n### A\n\n- `--text TEXT` [`x`]: A | text.\n", "\n### B\n", "\n- `--off on|off`", "\n- `--int-or N` [`auto`]: ", "\n- `--int N`: "} {
+	for _, want := range []string{"\n### A\n\n- `--text TEXT` [`x`]: A | text.\n", "\n### B\n", "\n- `--off on|off`", "\n- `--int-or N` [`auto`]: ", "\n- `--int N`: ", "`one-of-many=0,two=off`"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
+	}
+	if strings.Contains(out.String(), "hidden") {
+		t.Errorf("an option without a group is shown:\n%s", out.String())
 	}
 }
 
 func TestFieldsAreNamedByFlags(t *testing.T) {
 	var c config
-	cause := errors.New("Config.Below.Inner 3 exceeds Config.Int; Config.Inner and Config.Other, Configs.Int")
+	cause := errors.New("Config.Below.Inner 3 exceeds Config.Int; Config.Inner and Config.Other, Configs.Int, Config.Shared.One")
 	err := c.command().NameFields(&c, cause)
-	if want := "--inner 3 exceeds --int; --inner and Config.Other, Configs.Int"; err.Error() != want || !errors.Is(err, cause) {
+	if want := "--inner 3 exceeds --int; --inner and Config.Other, Configs.Int, --many one-of-many"; err.Error() != want || !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 	if err := c.command().NameFields(&c, nil); err != nil {
@@ -306,13 +327,14 @@ func TestFieldsAreNamedByFlags(t *testing.T) {
 }
 
 func TestProblemsAreNamedByOrigin(t *testing.T) {
-	p := Problems{From: Origins{"int": "P_INT"}}
+	p := Problems{From: Origins{"int": "P_INT", "many": "P_MANY"}}
 	if p.Err() != nil {
 		t.Error(p.Err())
 	}
 	p.Add("int", "is %d", 1)
 	p.Add("text", "is empty")
-	if got := p.Err().Error(); got != "P_INT: is 1\n--text: is empty" {
+	p.Add("many two", "is on")
+	if got := p.Err().Error(); got != "P_INT: is 1\n--text: is empty\nP_MANY two: is on" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -343,7 +365,7 @@ func TestEditDistance(t *testing.T) {
 
 // FuzzFile: no file makes a panic, and what it sets is in range.
 func FuzzFile(f *testing.F) {
-	for _, seed := range []string{`{"int": 1, "model": {"path": "x"}, "list": ["a"]}`, `{"shares": [1e39, 0], "time": 1e9}`, `{"model": 1}`, `{`} {
+	for _, seed := range []string{`{"int": 1, "model": {"path": "x"}, "list": ["a"]}`, `{"many": {"two": "on"}, "time": 1e9}`, `{"model": 1}`, `{`} {
 		f.Add(seed)
 	}
 	path := filepath.Join(f.TempDir(), "f.json")

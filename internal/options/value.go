@@ -22,7 +22,8 @@ type Value struct {
 	parse func(text string) error
 	show  func() string
 
-	secret bool // a file that nobody else should read
+	secret   bool     // a file that nobody else should read
+	settings []Option // that share this value
 }
 
 // form is how a value is written in JSON.
@@ -35,7 +36,7 @@ const (
 	asDuration   // a string such as "90s", or a number of seconds
 	asWords      // a string, or a list of strings
 	asRepeatable // the same; a flag that is given again adds to it
-	asNumbers    // a list of numbers
+	asSettings   // an object; a flag that is given again adds to it
 )
 
 // String is the field as text, "" when it is not set.
@@ -48,7 +49,7 @@ func (v Value) Set(text string) error { return v.parse(text) }
 func (v Value) isBool() bool { return v.form == asBool }
 
 // isList reports whether a flag that is given again adds to the value.
-func (v Value) isList() bool { return v.form == asRepeatable }
+func (v Value) isList() bool { return v.form == asRepeatable || v.form == asSettings }
 
 // Text is any string.
 func Text(p *string) Value {
@@ -64,45 +65,36 @@ func Words(p *string) Value {
 
 // Choice is one of a few words. Aliases map other words to them.
 func Choice(p *string, words []string, aliases map[string]string) Value {
-	return Value{field: p, show: func() string { return *p }, parse: func(s string) error {
-		word, err := choose(s, words, aliases)
-		if err == nil {
-			*p = word
-		}
-		return err
-	}}
+	return oneOf(p, words, aliases, func() string { return *p }, func(word string) { *p = word })
 }
 
 // Either is one of two words. The second one sets the field to true.
 func Either(p *bool, no, yes string) Value {
-	words, aliases := []string{no, yes}, map[string]string(nil)
+	var aliases map[string]string
 	if no == "on" {
 		aliases = map[string]string{"true": "on", "false": "off"}
 	}
-	show := func() string {
+	return oneOf(p, []string{no, yes}, aliases, func() string {
 		if *p {
 			return yes
 		}
 		return no
-	}
-	return Value{field: p, show: show, parse: func(s string) error {
-		word, err := choose(s, words, aliases)
-		if err == nil {
-			*p = word == yes
-		}
-		return err
-	}}
+	}, func(word string) { *p = word == yes })
 }
 
-func choose(s string, words []string, aliases map[string]string) (string, error) {
-	word := strings.ToLower(strings.TrimSpace(s))
-	if to, ok := aliases[word]; ok {
-		word = to
-	}
-	if !slices.Contains(words, word) {
-		return "", fmt.Errorf("got %q, want one of %s", s, strings.Join(words, ", "))
-	}
-	return word, nil
+// oneOf is one of a few words, in any letter case.
+func oneOf(field any, words []string, aliases map[string]string, show func() string, set func(word string)) Value {
+	return Value{field: field, show: show, parse: func(s string) error {
+		word := strings.ToLower(strings.TrimSpace(s))
+		if to, ok := aliases[word]; ok {
+			word = to
+		}
+		if !slices.Contains(words, word) {
+			return fmt.Errorf("got %q, want one of %s", s, strings.Join(words, ", "))
+		}
+		set(word)
+		return nil
+	}}
 }
 
 // Bool is true or false. Its flag needs no value.
@@ -175,34 +167,6 @@ func Duration(p *time.Duration, least, most time.Duration) Value {
 		d, err := time.ParseDuration(s)
 		return d, within(d, least, most, err)
 	}, time.Duration.String)
-}
-
-// Shares is a list of numbers that are not negative, at least one of them positive: 3,1
-// in text, [3, 1] in JSON.
-func Shares(p *[]float32) Value {
-	return Value{field: p, form: asNumbers, parse: func(s string) error {
-		errWanted := errors.New("want numbers of at least 0, not all 0, one for each device, such as 3,1")
-		var list []float32
-		var sum float64
-		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == '/' }) {
-			x, err := strconv.ParseFloat(strings.TrimSpace(part), 32)
-			if err != nil || !(x >= 0 && x <= math.MaxFloat32) { // written so that NaN fails
-				return fmt.Errorf("got %q, %w", part, errWanted)
-			}
-			list, sum = append(list, float32(x)), sum+x
-		}
-		if len(list) > 0 && sum == 0 {
-			return errWanted
-		}
-		*p = list
-		return nil
-	}, show: func() string {
-		words := make([]string, len(*p))
-		for i, x := range *p {
-			words[i] = strconv.FormatFloat(float64(x), 'g', -1, 32)
-		}
-		return strings.Join(words, ",")
-	}}
 }
 
 // List is a list of at most so many words, none of them empty: a,b in text, ["a", "b"]
@@ -332,11 +296,13 @@ func (v Value) setJSON(raw jsontext.Value) error {
 		if kind != '"' {
 			return fmt.Errorf("got %s, want a time span such as \"90s\", or a number of seconds", raw)
 		}
-	case asNumbers:
-		return v.setList(raw, '0')
+	case asSettings:
+		if kind == '{' {
+			return v.setObject(raw)
+		}
 	case asWords, asRepeatable:
 		if kind != '"' {
-			return v.setList(raw, '"')
+			return v.setList(raw)
 		}
 	}
 	s, err := unquote(raw)
@@ -346,8 +312,8 @@ func (v Value) setJSON(raw jsontext.Value) error {
 	return v.parse(s)
 }
 
-// setList fills the field from a JSON array whose elements are of one kind.
-func (v Value) setList(raw jsontext.Value, kind jsontext.Kind) error {
+// setList fills the field from a JSON array of strings.
+func (v Value) setList(raw jsontext.Value) error {
 	if raw.Kind() != '[' {
 		return fmt.Errorf("got %s, want a list", raw)
 	}
@@ -361,14 +327,9 @@ func (v Value) setList(raw jsontext.Value, kind jsontext.Kind) error {
 		if err != nil {
 			return err
 		}
-		if item.Kind() != kind {
-			return fmt.Errorf("got %s in the list, want a %s", item, kind)
-		}
-		word := string(item)
-		if kind == '"' {
-			if word, err = unquote(item); err != nil {
-				return err
-			}
+		word, err := unquote(item)
+		if err != nil {
+			return fmt.Errorf("got %s in the list, want strings", item)
 		}
 		words = append(words, word)
 	}

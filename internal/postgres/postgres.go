@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"agentd/internal/retry"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -240,10 +242,10 @@ var errSilent = errors.New("the database delivers no notifications")
 // listen passes notifications on and connects again when the connection breaks. While the database
 // delivers none, it polls. notifications is the method of that name.
 func (d *DB) listen(ctx context.Context, notifications func(ctx context.Context, changed func()) error) {
-	pause, polls := minBackoff, false
+	failures, polls := 0, false
 	for {
 		err := notifications(ctx, func() {
-			pause = minBackoff
+			failures = 0
 			d.changed()
 		})
 		switch {
@@ -259,13 +261,14 @@ func (d *DB) listen(ctx context.Context, notifications func(ctx context.Context,
 			continue
 		}
 		polls = false
+		failures++
+		pause := retry.Backoff(failures, minBackoff, maxBackoff, rand.Float64())
 		d.log.Warn().Err(err).Stringer("next_try_in", pause).Msg("database connection for notifications lost")
 		select {
-		case <-d.after(pause/2 + rand.N(pause/2+1)):
+		case <-d.after(pause):
 		case <-ctx.Done():
 			return
 		}
-		pause = min(2*pause, maxBackoff)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"agentd/internal/clip"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -34,10 +36,7 @@ func SetMessages(span trace.Span, key attribute.Key, messages ...Message) {
 	left := maxContent
 	list := make([]message, len(messages))
 	for i, m := range messages {
-		text := m.Text
-		if len(text) > left {
-			text = strings.ToValidUTF8(text[:left], "") + "…"
-		}
+		text := clip.Text(m.Text, left)
 		left = max(0, left-len(text))
 		list[i] = message{m.Role, []part{{"text", text}}, m.Finish}
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,39 +30,19 @@ import (
 // scope is the name of the instrumentation in spans.
 const scope = "agentd"
 
-// tracesPath is where a collector takes traces, below its base URL.
-const tracesPath = "v1/traces"
+// contentVariable is the standard's variable that adds the texts of prompts and answers to spans.
+const contentVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-// Config is where traces go. The standard variables OTEL_* hold too: those of the exporter
-// (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits
-// of spans and the resource.
-type Config struct {
-	// Endpoint is the base URL of a collector, such as http://127.0.0.1:4318. "": that of
-	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; without these, nothing
-	// is traced.
-	Endpoint string
-	// Content adds the texts of prompts and answers to spans.
-	Content bool
+// Enabled reports whether the standard's variables OTEL_* name a collector. Others of them hold too: of the
+// exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits of spans
+// and the resource.
+func Enabled() bool {
+	text, _ := endpoint()
+	return text != "" && !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && os.Getenv("OTEL_TRACES_EXPORTER") != "none"
 }
 
-// Enabled reports whether anything is traced.
-func (c *Config) Enabled() bool {
-	if c.Endpoint != "" {
-		return true
-	}
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
-		return false
-	}
-	text, _ := c.endpoint()
-	return text != ""
-}
-
-// endpoint is the URL of the collector, "" without one, and the variable that holds it, "" for
-// Config.Endpoint.
-func (c *Config) endpoint() (text, variable string) {
-	if c.Endpoint != "" {
-		return c.Endpoint, ""
-	}
+// endpoint is the URL of the collector and the variable that holds it, "" without one.
+func endpoint() (text, variable string) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
 		if text := os.Getenv(variable); text != "" {
 			return text, variable
@@ -70,12 +51,8 @@ func (c *Config) endpoint() (text, variable string) {
 	return "", ""
 }
 
-// Check returns what is wrong with the endpoint, or with a variable that chooses another
-// protocol than OTLP/HTTP.
-func (c *Config) Check() error {
-	if !c.Enabled() {
-		return nil
-	}
+// check returns what is wrong with a variable. The exporter would take its default for one that it can't read.
+func check() error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if p := os.Getenv(name); p != "" {
 			if !strings.HasPrefix(p, "http/") {
@@ -84,31 +61,21 @@ func (c *Config) Check() error {
 			break // the first one wins
 		}
 	}
-	if err := c.checkSecrets(); err != nil {
+	if text := os.Getenv(contentVariable); !slices.Contains([]string{"", "true", "false"}, text) {
+		return fmt.Errorf("%s is %q; want true or false", contentVariable, text)
+	}
+	if err := checkSecrets(); err != nil {
 		return err
 	}
-	_, err := c.url()
-	return err
-}
-
-// url is where traces are posted; "": the exporter reads it from a variable. The exporter would
-// take its default for a variable that is no URL.
-func (c *Config) url() (string, error) {
-	text, variable := c.endpoint()
-	if variable != "" {
-		variable += " "
-	}
+	text, variable := endpoint()
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return "", errors.New(variable + "is no URL; want a collector's URL with http:// or https://, such as http://127.0.0.1:4318")
+		return errors.New(variable + " is not a URL; want a collector's URL with http:// or https://, such as http://127.0.0.1:4318")
 	}
-	if u.User != nil || u.RawQuery != "" {
-		return "", errors.New(variable + "has a user or a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
+	if u.RawQuery != "" {
+		return errors.New(variable + " has a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
 	}
-	if variable != "" {
-		return "", nil
-	}
-	return u.JoinPath(tracesPath).String(), nil
+	return nil
 }
 
 // Tracer starts the spans of requests. A nil Tracer starts none.
@@ -120,19 +87,15 @@ type Tracer struct {
 
 // Open starts sending traces in the background. It contacts nobody. It returns nil where
 // nothing is traced.
-func Open(ctx context.Context, c Config, version string, log zerolog.Logger) (*Tracer, error) {
-	if !c.Enabled() {
+func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, error) {
+	if !Enabled() {
 		return nil, nil //nolint:nilnil // a nil Tracer is a working one
 	}
-	if err := c.Check(); err != nil {
+	if err := check(); err != nil {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("OpenTelemetry") })) // its own writes to stderr
-	var options []otlptracehttp.Option
-	if target, _ := c.url(); target != "" { // checked
-		options = append(options, otlptracehttp.WithEndpointURL(target))
-	}
-	to, err := otlptracehttp.New(ctx, options...)
+	to, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +108,7 @@ func Open(ctx context.Context, c Config, version string, log zerolog.Logger) (*T
 	return &Tracer{
 		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
 		exporter: e,
-		content:  c.Content,
+		content:  os.Getenv(contentVariable) == "true",
 	}, nil
 }
 

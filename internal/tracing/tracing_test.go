@@ -20,42 +20,42 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEndpointAndProtocolAreChecked(t *testing.T) {
 	for name, test := range map[string]struct {
-		endpoint string
-		env      map[string]string
-		enabled  bool
-		wrong    string // part of the error; "": none
+		env     map[string]string
+		enabled bool
+		wrong   string // part of the error; "": none
 	}{
 		"nothing":                      {},
-		"an address":                   {endpoint: "http://127.0.0.1:4318", enabled: true},
-		"a path":                       {endpoint: "https://traces.example.org/otlp", enabled: true},
-		"no scheme":                    {endpoint: "127.0.0.1:4318", enabled: true, wrong: "is no URL"},
-		"a password":                   {endpoint: "http://u:p@traces", enabled: true, wrong: "OTEL_EXPORTER_OTLP_HEADERS"},
-		"the variable":                 {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, enabled: true},
+		"an address":                   {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}, enabled: true},
+		"a path":                       {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://traces.example.org/otlp"}, enabled: true},
+		"no scheme":                    {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4318"}, enabled: true, wrong: "is not a URL"},
+		"a password":                   {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:p@traces"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_HEADERS"},
 		"the variable of traces":       {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, enabled: true},
 		"another signal's variable":    {env: map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}},
-		"a variable without a scheme":  {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4319"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is no URL; want a collector's URL with http://"},
-		"a name without a scheme":      {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is no URL"},
-		"another scheme":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://c:4317"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is no URL"},
-		"no host":                      {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://:4318/v1/traces"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no URL"},
-		"no host in the option":        {endpoint: "http:///v1", enabled: true, wrong: "is no URL"},
+		"a variable without a scheme":  {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4319"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL; want a collector's URL with http://"},
+		"a name without a scheme":      {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"},
+		"another scheme":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://c:4317"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"},
+		"no host":                      {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://:4318/v1/traces"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is not a URL"},
+		"no host at all":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http:///v1"}, enabled: true, wrong: "is not a URL"},
 		"a password in a variable":     {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:p@c"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_ENDPOINT has a user"},
 		"the variable that holds":      {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "c:4318", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, enabled: true, wrong: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is"},
-		"a variable without use":       {endpoint: "http://c", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4318"}, enabled: true},
 		"no SDK":                       {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}},
 		"no traces":                    {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}},
-		"gRPC":                         {endpoint: "http://c", env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, enabled: true, wrong: "http/protobuf"},
-		"gRPC for other signals":       {endpoint: "http://c", env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, enabled: true},
+		"gRPC":                         {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, enabled: true, wrong: "http/protobuf"},
+		"gRPC for other signals":       {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, enabled: true},
+		"texts, perhaps":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", contentVariable: "yes"}, enabled: true, wrong: "true or false"},
 		"gRPC, but nothing to send to": {env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"} {
+			for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", contentVariable} {
 				t.Setenv(name, test.env[name])
 			}
-			c := Config{Endpoint: test.endpoint}
-			if c.Enabled() != test.enabled {
-				t.Errorf("enabled %t", c.Enabled())
+			if Enabled() != test.enabled {
+				t.Errorf("enabled %t", Enabled())
 			}
-			err := c.Check()
+			if !test.enabled {
+				return
+			}
+			err := check()
 			if (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
 				t.Errorf("got %v, want %q", err, test.wrong)
 			}
@@ -73,8 +73,9 @@ func TestStuckCollectorHoldsUpNoSpan(t *testing.T) {
 	c := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
 	defer c.Close()
 	defer close(hold)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	var log bytes.Buffer
-	tracer, err := Open(t.Context(), Config{Endpoint: c.URL}, "1", zerolog.New(&log))
+	tracer, err := Open(t.Context(), "1", zerolog.New(&log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestStuckCollectorHoldsUpNoSpan(t *testing.T) {
 }
 
 func TestNoTracerMakesNoSpan(t *testing.T) {
-	tracer, err := Open(t.Context(), Config{}, "1", zerolog.Nop())
+	tracer, err := Open(t.Context(), "1", zerolog.Nop())
 	if tracer != nil || err != nil {
 		t.Fatalf("got %v, %v", tracer, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Rest tells [SendError] what to do with the part of a request's body that nobody read.
+// Rest is what [SendError] does with the part of a request's body that nobody read.
 type Rest int
 
 const (

@@ -11,10 +11,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"agentd/internal/retry"
 	"agentd/protocol"
 )
 
@@ -202,9 +202,7 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 func failure(res *http.Response, body []byte) error {
 	e := &Error{Status: res.StatusCode}
 	e.Detail, e.Problems = protocol.DecodeErrorBody(body)
-	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
-		e.RetryAfter = time.Duration(s) * time.Second
-	}
+	e.RetryAfter = retry.After(res.Header, time.Now())
 	return e
 }
 

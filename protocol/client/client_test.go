@@ -174,7 +174,7 @@ func TestErrorsHaveTheServersDetail(t *testing.T) {
 			Error{Problems: protocol.Problems{{Type: "t", Loc: []any{"body", 3}, Msg: "m"}}}},
 		{"a sentence", 409, string(protocol.AppendErrorBody(nil, "another configuration")), Error{Detail: "another configuration"}},
 		{"a page", 502, " <html>\xff</html> ", Error{Detail: "<html>\uFFFD</html>"}},
-		{"a long page", 500, strings.Repeat("x", 5000), Error{Detail: strings.Repeat("x", 512) + "..."}},
+		{"a long page", 500, strings.Repeat("x", 5000), Error{Detail: strings.Repeat("x", 512) + "…"}},
 		{"nothing", 401, "", Error{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

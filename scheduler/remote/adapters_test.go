@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/waittest"
 	"agentd/scheduler/generation"
 )
 
@@ -212,9 +213,7 @@ func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
 	f.serves("quick", "careful") // it was started again with another order
 	r := e.replicas[0]
 	e.lost(r, out{err: errors.New("test")})
-	for !r.available() {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Eventually(t, "the engine joins again", r.available)
 	got, err := e.Generate(t.Context(), with(id))
 	if err != nil || !strings.HasPrefix(texts(got), "ok by quick") {
 		t.Errorf("got %s, %v", texts(got), err)

@@ -57,7 +57,7 @@ func (c *Config) Validate() error {
 		case strings.Contains(text, "@"): // no part of a password may be shown
 			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
 		case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
-			return fmt.Errorf("Config.URLs: number %d is no URL such as http://127.0.0.1:8000", i+1)
+			return fmt.Errorf("Config.URLs: number %d is not a URL such as http://127.0.0.1:8000", i+1)
 		case u.RawQuery != "" || u.Fragment != "":
 			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
 		case slices.Contains(bases[:i], bases[i]):

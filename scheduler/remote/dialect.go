@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"agentd/internal/clip"
 	"agentd/scheduler/generation"
 )
 
@@ -21,7 +22,7 @@ type call struct {
 	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
 	n        int             // completions of this call
 	seed     uint32
-	ends     []generation.Token
+	ends     []generation.Token // that end a completion
 	excluded []generation.Token
 }
 
@@ -29,7 +30,7 @@ type call struct {
 type answer struct {
 	served         string // the engine's name of the model
 	model          string // that the answer names; "": none
-	prompt, cached int    // tokens; cached is -1 where the engine does not tell
+	prompt, cached int    // tokens; cached is -1 where the engine does not report it
 	choices        []choice
 }
 
@@ -49,11 +50,14 @@ type dialect interface {
 	path() string
 	body(c *call) ([]byte, error)
 	read(body []byte, n int) (answer, error)
-	// tokenize makes the body of a call that tokenizes a plain text without a BOS token,
-	// and tokens reads its answer.
-	tokenizePath() string
-	tokenizeBody(model, text string) ([]byte, error)
-	tokens(body []byte) ([]generation.Token, error)
+}
+
+// topP is 1 where nothing is cut off.
+func (c *call) topP() float32 {
+	if c.TopP > 0 && c.TopP < 1 {
+		return c.TopP
+	}
+	return 1
 }
 
 // logprobs is the number of alternatives that a call for scores asks for, nil without scores.
@@ -122,10 +126,7 @@ func errorOf(body []byte) string {
 // cut makes a text short, for messages.
 func cut(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if len(text) > errorText {
-		text = strings.ToValidUTF8(text[:errorText], "") + "…"
-	}
-	return text
+	return clip.Text(text, errorText)
 }
 
 // elements reads the completions of an answer, a list or one alone. It ends at more than n.

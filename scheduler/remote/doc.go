@@ -10,7 +10,7 @@
 //
 // With several URLs, a request goes to the one that its session hashes to (rendezvous
 // hashing), so that the session's prefixes stay on one engine. The next one takes it when
-// the first is behind or unreachable.
+// the first is overloaded or unreachable.
 //
 // Each engine has a goroutine that asks it all the time whether it lives. One that does not
 // answer gets no work, and its requests are asked elsewhere. It is compared again before it gets

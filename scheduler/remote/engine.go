@@ -29,11 +29,9 @@ type Engine struct {
 	joined   chan joined   // for Start
 	started  chan struct{} // closed when nobody reads joined any more
 
-	mu       sync.Mutex
-	name     string // of the API
-	admitted int    // completions
-	// Counts for Totals.
-	refused, finished, cancelled, broken, again uint64
+	mu     sync.Mutex
+	name   string // of the API
+	totals Totals // those that the engine itself counts
 
 	// base ends when the engine is closed.
 	base  context.Context
@@ -110,12 +108,12 @@ func (e *Engine) known() (list []identity) {
 // probability, after Start. "": they can.
 func (e *Engine) NoLogprobs() string {
 	if e.API() == APISGLang {
-		return "the engine's API (" + APISGLang + ") tells logprobs after the temperature and the grammar, not the model's"
+		return "the engine's API (" + APISGLang + ") reports logprobs after temperature and grammar, not the model's"
 	}
 	return ""
 }
 
-// Context returns the most tokens of a prompt with its answer, 0 if an engine does not tell.
+// Context returns the most tokens of a prompt with its answer, 0 if an engine does not report it.
 func (e *Engine) Context() int {
 	most := 0
 	for _, id := range e.known() {
@@ -173,7 +171,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 			break
 		}
 		e.mu.Lock()
-		e.again += uint64(len(again))
+		e.totals.AskedAgain += uint64(len(again))
 		e.mu.Unlock()
 		wanted = again
 	}
@@ -254,7 +252,10 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 	}
 	var all answer
 	for done := 0; done < n; {
-		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done), ends: e.model.Ends()}
+		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done)}
+		if !req.IgnoreEnd {
+			c.ends = e.model.Ends()
+		}
 		if req.SuppressControl {
 			c.excluded = append(c.excluded, e.model.Control()...)
 		}
@@ -335,83 +336,101 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	if c.Adapter != 0 && c.adapter == "" {
 		return answer{}, fmt.Errorf("no engine has listed an adapter with the id %d", c.Adapter)
 	}
-	var failed, cannot error
+	var busy, cannot error
 	for _, r := range e.order(c.Request) {
-		id, list := r.identity(), e.adapters.of(r)
-		if _, ok := list[c.adapter]; c.adapter != "" && !ok {
-			cannot = fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
+		id := r.identity()
+		if err := e.address(c, r, id); err != nil {
+			cannot = err
 			continue
 		}
-		if need := len(c.Prompt) + c.MaxTokens; id.context > 0 && need > id.context {
-			cannot = &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
-			continue
-		}
-		c.model, c.lora, c.loras, c.grammar = id.served, c.adapter, loras(list, c.adapter), c.Grammar
-		if c.lora == "" && id.lora {
-			c.lora = id.served
-		}
-		if !id.agentd {
-			c.grammar = e.model.PlainGrammar(c.Grammar)
-		}
-		api := dialectOf(id)
-		body, err := api.body(c)
-		if err != nil {
-			return answer{}, err
-		}
-		text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
-		switch ended := ctx.Err(); {
-		case ended == nil:
-		case e.base.Err() != nil:
-			return answer{}, generation.ErrClosed
-		case errors.As(err, new(*generation.LateError)):
-			return answer{}, err
-		default:
-			return answer{}, ended
-		}
-		if err == nil {
-			a, err := api.read(text, c.n)
-			if err == nil {
-				err = a.check(c, e.model)
-			}
-			if errors.Is(err, errOtherModel) {
-				e.listAgain()
-			}
-			if err != nil {
-				r.failed("answer")
-				return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
-			}
-			a.served = id.served
-			for i := range a.choices {
-				if one := &a.choices[i]; one.refused != "" {
-					one.refused = fmt.Sprintf("engine %s ended the completion: %s", r.url, cut(one.refused))
-				}
-			}
-			r.answered(&a)
-			return a, nil
-		}
-		var busy *generation.BusyError
+		a, err := e.attempt(ctx, r, id, c)
 		var lost *errUnreachable
 		switch {
+		case err == nil:
+			return a, nil
 		case errors.As(err, &lost):
 			e.lost(r, out{err: err, prove: errors.Is(err, errStalled)})
-		case errors.As(err, &busy): // the next one may have room
-			failed = err // busy tells more than unreachable
+		case errors.As(err, new(*generation.BusyError)):
+			busy = err // the next one may be free; this says more than unreachable
 		default:
-			if c.adapter != "" {
-				e.listAgain() // it may have been removed
-			}
-			return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
+			return answer{}, err
 		}
 	}
 	switch {
-	case failed != nil:
-		return answer{}, failed
+	case busy != nil:
+		return answer{}, busy
 	case cannot != nil && !slices.ContainsFunc(e.replicas, func(r *replica) bool { return !r.available() }):
 		return answer{}, cannot // none that is out may be able to
 	}
 	err := e.unreachable()
 	e.log.Error().Err(err).Msg("a request found no engine")
 	return answer{}, &generation.BusyError{Reason: err.Error(), RetryAfter: defaultRetryAfter}
+}
+
+// address fills in what differs from engine to engine. The error is why the engine can't take the call.
+func (e *Engine) address(c *call, r *replica, id identity) error {
+	list := e.adapters.of(r)
+	if _, ok := list[c.adapter]; c.adapter != "" && !ok {
+		return fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
+	}
+	if need := len(c.Prompt) + c.MaxTokens; id.context > 0 && need > id.context {
+		return &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
+	}
+	c.model, c.lora, c.loras, c.grammar = id.served, c.adapter, loras(list, c.adapter), c.Grammar
+	if c.lora == "" && id.lora {
+		c.lora = id.served
+	}
+	if !id.agentd {
+		c.grammar = e.model.PlainGrammar(c.Grammar)
+	}
+	return nil
+}
+
+// attempt makes a call of one engine. Another may be asked after an *errUnreachable and a
+// *generation.BusyError.
+func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) (a answer, err error) {
+	api := dialectOf(id)
+	body, err := api.body(c)
+	if err != nil {
+		return a, err
+	}
+	text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
+	switch ended := ctx.Err(); {
+	case ended == nil:
+	case e.base.Err() != nil:
+		return a, generation.ErrClosed
+	case errors.As(err, new(*generation.LateError)):
+		return a, err
+	default:
+		return a, ended
+	}
+	if err != nil {
+		if errors.As(err, new(*errUnreachable)) || errors.As(err, new(*generation.BusyError)) {
+			return a, err
+		}
+		if c.adapter != "" {
+			e.listAgain() // it may have been removed
+		}
+		return a, fmt.Errorf("engine %s: %w", r.url, err)
+	}
+	if a, err = api.read(text, c.n); err == nil {
+		err = a.check(c, e.model)
+	}
+	if errors.Is(err, errOtherModel) {
+		e.listAgain()
+	}
+	if err != nil {
+		r.failed("answer")
+		return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
+	}
+	a.served = id.served
+	for i := range a.choices {
+		if one := &a.choices[i]; one.refused != "" {
+			one.refused = fmt.Sprintf("engine %s ended the completion: %s", r.url, cut(one.refused))
+		}
+	}
+	r.answered(&a)
+	return a, nil
 }
 
 // unreachable says why no engine gets work, and makes all be asked again.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/internal/tracing"
+	"agentd/internal/waittest"
 	"agentd/scheduler/generation"
 )
 
@@ -286,12 +287,7 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 		t.Error("the lost engine is not left out")
 	}
 	close(broken)
-	for !e.replicas[0].available() || !e.replicas[1].available() {
-		if t.Context().Err() != nil {
-			t.Fatal("it did not come back")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	waittest.Eventually(t, "the engine comes back", func() bool { return e.replicas[0].available() && e.replicas[1].available() })
 	if e.order(r)[0].url != first.URL {
 		t.Error("the session did not return to its engine")
 	}
@@ -422,7 +418,7 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 	r := request(1)
 	r.Session = "s"
 	first, second := e.order(r)[0], e.order(r)[1]
-	for load, want := range map[int]*replica{behindSlack: first, behindSlack + 1: second} {
+	for load, want := range map[int]*replica{overloadSlack: first, overloadSlack + 1: second} {
 		first.inFlight = load
 		if got := e.order(r)[0]; got != want {
 			t.Errorf("with %d in flight the order begins with %s", load, got.url)
@@ -433,12 +429,12 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"name at least one": {API: APIAuto},
-		"is no URL":         {API: APIAuto, URLs: []string{"localhost:8000"}},
+		"is not a URL":      {API: APIAuto, URLs: []string{"localhost:8000"}},
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
 		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
-		"number 1 is no":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
+		"number 1 is not":   {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
 		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
-		"no URL such as":    {API: APIAuto, URLs: []string{"http://:8000"}},
+		"not a URL such as": {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
 		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {

@@ -2,15 +2,16 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
+	"agentd/internal/retry"
 	"agentd/internal/tracing"
 	"agentd/scheduler/generation"
 )
@@ -198,17 +199,9 @@ func (e *Engine) exchange(ctx context.Context, r *replica, s sent) ([]byte, erro
 	case int64(len(text)) > s.limit:
 		return nil, fmt.Errorf("the answer has more than %d bytes", s.limit)
 	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable:
-		return text, &generation.BusyError{Reason: "the engine at " + r.url + " is busy", RetryAfter: retryAfter(res.Header)}
+		return text, &generation.BusyError{Reason: "the engine at " + r.url + " is busy", RetryAfter: min(cmp.Or(retry.After(res.Header, time.Now()), defaultRetryAfter), time.Minute)}
 	case res.StatusCode != http.StatusOK:
 		return text, &StatusError{res.StatusCode, errorOf(text)}
 	}
 	return text, nil
-}
-
-// retryAfter reads the header's seconds.
-func retryAfter(h http.Header) time.Duration {
-	if s, err := strconv.Atoi(h.Get("Retry-After")); err == nil && s > 0 {
-		return min(time.Duration(s)*time.Second, time.Minute)
-	}
-	return defaultRetryAfter
 }

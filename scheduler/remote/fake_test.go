@@ -333,17 +333,6 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// becomes waits until a condition holds.
-func becomes(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for !holds() {
-		if t.Context().Err() != nil {
-			t.Fatal("it never happens: " + what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // opened makes an engine of fakes that is not started. Its probes follow each other at once.
 func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	t.Helper()

@@ -34,12 +34,12 @@ const (
 	// affinityTokens of a prompt stand for its session where none is named.
 	affinityTokens = 1024
 
-	// A replica is behind when it has more than behindFactor times the requests of the
-	// next one in the session's order, and more than behindSlack in addition.
-	behindFactor = 2
-	behindSlack  = 4
+	// A replica is overloaded when it has more than overloadFactor times the requests of the
+	// next one in the session's order, and more than overloadSlack in addition.
+	overloadFactor = 2
+	overloadSlack  = 4
 
-	// defaultRetryAfter is told to callers where a busy engine told nothing.
+	// defaultRetryAfter is for callers where a busy engine sent none.
 	defaultRetryAfter = time.Second
 )
 

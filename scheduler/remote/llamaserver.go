@@ -24,7 +24,7 @@ type llamaRequest struct {
 	Grammar     string             `json:"grammar,omitempty"`
 	LogitBias   [][2]any           `json:"logit_bias,omitempty"`
 	// LoRA has the scale of each adapter. A server with adapters must not reuse cached prompts:
-	// its cache in host memory does not tell adapters apart.
+	// its cache in host memory does not distinguish adapters.
 	LoRA         json.RawMessage `json:"lora,omitempty"`
 	CachePrompt  bool            `json:"cache_prompt"`
 	ReturnTokens bool            `json:"return_tokens"`
@@ -45,10 +45,7 @@ func (llamaServer) body(c *call) ([]byte, error) {
 	if c.Temperature <= 0 {
 		r.Temperature, r.TopK, r.Samplers = 0, 1, []string{"top_k"}
 	} else {
-		r.TopK, r.MinP = max(c.TopK, 0), max(c.MinP, 0)
-		if c.TopP > 0 && c.TopP < 1 {
-			r.TopP = c.TopP
-		}
+		r.TopK, r.MinP, r.TopP = max(c.TopK, 0), max(c.MinP, 0), c.topP()
 	}
 	for _, id := range c.excluded {
 		r.LogitBias = append(r.LogitBias, [2]any{id, false})
@@ -71,7 +68,7 @@ type llamaAnswer struct {
 	} `json:"completion_probabilities"`
 }
 
-// logprobs are those of the tokens. The server leaves out tokens that end within a character,
+// logprobs are the tokens'. The server leaves out tokens that end within a character,
 // and an end that it does not return.
 func (a *llamaAnswer) logprobs() []*float32 {
 	if len(a.Probabilities) == 0 {
@@ -106,11 +103,3 @@ func (llamaServer) read(body []byte, n int) (answer, error) {
 	}
 	return a, nil
 }
-
-func (llamaServer) tokenizePath() string { return "/tokenize" }
-
-func (llamaServer) tokenizeBody(_, text string) ([]byte, error) {
-	return json.Marshal(map[string]any{"content": text, "add_special": false, "parse_special": false})
-}
-
-func (llamaServer) tokens(body []byte) ([]generation.Token, error) { return vllm{}.tokens(body) }

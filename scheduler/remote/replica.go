@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -66,13 +67,14 @@ type identity struct {
 // Stats are what was counted for one engine.
 type Stats struct {
 	URL       string
-	Available bool
-	InFlight  int
-	Requests  uint64
+	Available bool   `metric:"up" help:"1 if the engine gets work; 0 until it answers again."`
+	InFlight  int    `metric:"requests_running" help:"Calls in flight."`
+	Requests  uint64 `metric:"requests_total" help:"Calls, one for each input."`
 	// Errors by kind: unreachable, timeout, busy, status, answer.
-	Errors                     map[string]uint64
-	PromptTokens, CachedTokens uint64
-	CompletionTokens           uint64
+	Errors           map[string]uint64
+	PromptTokens     uint64 `metric:"prompt_tokens_total" help:"Prompt tokens that the engine counted."`
+	CachedTokens     uint64 `metric:"prefix_cache_hits_total" help:"Prompt tokens that the engine found in its prefix cache."`
+	CompletionTokens uint64 `metric:"generation_tokens_total" help:"Tokens that the engine generated."`
 }
 
 // Stats returns the counts of each engine, in the order of Config.URLs.
@@ -82,10 +84,7 @@ func (e *Engine) Stats() []Stats {
 		r.mu.Lock()
 		list[i] = r.stats
 		list[i].URL, list[i].Available, list[i].InFlight = r.url, r.out == nil, r.inFlight
-		list[i].Errors = make(map[string]uint64, len(r.stats.Errors))
-		for kind, n := range r.stats.Errors {
-			list[i].Errors[kind] = n
-		}
+		list[i].Errors = maps.Clone(r.stats.Errors)
 		r.mu.Unlock()
 	}
 	return list
@@ -165,7 +164,7 @@ func (r *replica) progress() uint64 {
 }
 
 // order returns the engines that get work in the order in which a request tries them: by
-// rendezvous hashing of its session, with the first two exchanged when the first is behind.
+// rendezvous hashing of its session, with the first two exchanged when the first is overloaded.
 func (e *Engine) order(req *generation.Request) []*replica {
 	list := make([]*replica, 0, len(e.replicas))
 	for _, r := range e.replicas {
@@ -181,7 +180,7 @@ func (e *Engine) order(req *generation.Request) []*replica {
 		key += "\x00" + name
 	}
 	slices.SortFunc(list, func(a, b *replica) int { return cmp.Compare(weigh(key, b.url), weigh(key, a.url)) })
-	if list[0].load() > behindFactor*list[1].load()+behindSlack {
+	if list[0].load() > overloadFactor*list[1].load()+overloadSlack {
 		list[0], list[1] = list[1], list[0]
 	}
 	return list

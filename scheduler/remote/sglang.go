@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -43,17 +44,8 @@ func (sglang) path() string { return "/generate" }
 func (d sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
-		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
+		Temperature: max(c.Temperature, 0), TopP: c.topP(), TopK: cmp.Or(max(c.TopK, 0), -1), MinP: max(c.MinP, 0),
 		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
-	}
-	if c.TopP > 0 && c.TopP < 1 {
-		s.TopP = c.TopP
-	}
-	if c.TopK > 0 {
-		s.TopK = c.TopK
-	}
-	if c.IgnoreEnd {
-		s.StopTokenIDs = nil
 	}
 	if !d.seeded || c.n == 1 {
 		return json.Marshal(&sglangRequest{c.Prompt, s, c.adapter})
@@ -98,11 +90,3 @@ func (sglang) read(body []byte, n int) (answer, error) {
 	}
 	return a, nil
 }
-
-func (sglang) tokenizePath() string { return "/tokenize" }
-
-func (sglang) tokenizeBody(model, text string) ([]byte, error) {
-	return vllm{}.tokenizeBody(model, text)
-}
-
-func (sglang) tokens(body []byte) ([]generation.Token, error) { return vllm{}.tokens(body) }

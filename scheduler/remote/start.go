@@ -146,7 +146,7 @@ func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	return false, nil
 }
 
-// detect tells APIs apart by paths that only one of them has. agentd has that of vLLM.
+// detect distinguishes APIs by paths that only one of them has. agentd has that of vLLM.
 func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
@@ -178,7 +178,7 @@ func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any)
 	return nil
 }
 
-// MismatchError says that an engine tokenizes a text otherwise than the Model.
+// MismatchError says that an engine tokenizes a text in another way than the Model.
 type MismatchError struct {
 	Served, Model string // names
 	Text          string
@@ -225,26 +225,33 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	if err != nil {
 		return err
 	}
-	api := dialectOf(id)
-	body, err := api.tokenizeBody(id.served, text)
+	// A plain text, without a BOS token.
+	question := map[string]any{"model": id.served, "prompt": text, "add_special_tokens": false}
+	if id.api == APILlamaServer {
+		question = map[string]any{"content": text, "add_special": false, "parse_special": false}
+	}
+	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: api.tokenizePath(), body: body}, e.limits.describe)
-	if err != nil {
-		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
+	const path = "/tokenize"
+	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: path, body: body}, e.limits.describe)
+	var theirs struct {
+		Tokens []generation.Token `json:"tokens"`
 	}
-	theirs, err := api.tokens(answer)
-	if err != nil {
-		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
+	if err == nil {
+		err = json.Unmarshal(answer, &theirs)
 	}
-	if !slices.Equal(ours, theirs) {
-		return &MismatchError{id.served, e.model.Name(), text, ours, theirs}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if !slices.Equal(ours, theirs.Tokens) {
+		return &MismatchError{id.served, e.model.Name(), text, ours, theirs.Tokens}
 	}
 	return nil
 }
 
-// probes are texts whose tokens tell vocabularies and pre-tokenizers apart: words, code,
+// probes are texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
 // JSON, numbers, white space, and letters of several scripts.
 func probes(n int) []string {
 	parts := []string{

@@ -41,18 +41,9 @@ func (vllm) path() string { return "/v1/completions" }
 func (vllm) body(c *call) ([]byte, error) {
 	r := vllmRequest{
 		Model: cmp.Or(c.adapter, c.model), Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
-		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
+		Temperature: max(c.Temperature, 0), TopP: c.topP(), TopK: cmp.Or(max(c.TopK, 0), -1), MinP: max(c.MinP, 0),
 		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
 		Logprobs: c.logprobs(0), // of the chosen tokens alone, before grammar, temperature and truncation
-	}
-	if c.TopP > 0 && c.TopP < 1 {
-		r.TopP = c.TopP
-	}
-	if c.TopK > 0 {
-		r.TopK = c.TopK
-	}
-	if c.IgnoreEnd {
-		r.StopTokenIDs = nil
 	}
 	if c.grammar != "" {
 		r.Structured = &vllmStructured{ebnf(c.grammar)}
@@ -107,18 +98,4 @@ func (vllm) read(body []byte, n int) (answer, error) {
 		a.choices = append(a.choices, one)
 	}
 	return a, nil
-}
-
-func (vllm) tokenizePath() string { return "/tokenize" }
-
-func (vllm) tokenizeBody(model, text string) ([]byte, error) {
-	return json.Marshal(map[string]any{"model": model, "prompt": text, "add_special_tokens": false})
-}
-
-func (vllm) tokens(body []byte) ([]generation.Token, error) {
-	var a struct {
-		Tokens []generation.Token `json:"tokens"`
-	}
-	err := json.Unmarshal(body, &a)
-	return a.Tokens, err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"agentd/internal/retry"
 	"agentd/scheduler/generation"
 )
 
@@ -17,7 +18,7 @@ import (
 // one that gets none, whether it can.
 func (e *Engine) watch(r *replica) {
 	var asked time.Time
-	wait, backoff := time.Duration(0), e.limits.minBackoff
+	wait, failures := time.Duration(0), 0
 	for {
 		select {
 		case <-e.base.Done():
@@ -36,7 +37,7 @@ func (e *Engine) watch(r *replica) {
 		asked = time.Now()
 		if r.available() {
 			e.probe(r)
-			wait, backoff = e.limits.probeEvery, e.limits.minBackoff
+			wait, failures = e.limits.probeEvery, 0
 			if r.misses > 0 {
 				wait = 0
 			}
@@ -45,7 +46,8 @@ func (e *Engine) watch(r *replica) {
 		err := e.join(r)
 		if err != nil {
 			e.lost(r, out{err: err, abort: !passes(err)})
-			wait, backoff = backoff, min(2*backoff, e.limits.maxBackoff)
+			failures++
+			wait = retry.Backoff(failures, e.limits.minBackoff, e.limits.maxBackoff, 0)
 		} else {
 			wait = e.limits.probeEvery
 		}

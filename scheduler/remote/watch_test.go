@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/waittest"
 	"agentd/scheduler/generation"
 )
 
@@ -99,8 +100,8 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 				t.Errorf("logged %s", s)
 			}
 			thaw()
-			becomes(t, "the engine comes back", func() bool { return e.has(first) })
-			becomes(t, "its return is logged", func() bool { return strings.Contains(l.String(), "reachable again") })
+			waittest.Eventually(t, "the engine comes back", func() bool { return e.has(first) })
+			waittest.Eventually(t, "its return is logged", func() bool { return strings.Contains(l.String(), "reachable again") })
 		})
 	}
 }
@@ -192,9 +193,9 @@ func TestEngineThatClosesConnectionsIsNotComparedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := probes.Load()
-	becomes(t, "it is probed", func() bool { return probes.Load() > first+2 })
+	waittest.Eventually(t, "it is probed", func() bool { return probes.Load() > first+2 })
 	compared := texts.Load()
-	becomes(t, "it is probed again", func() bool { return probes.Load() > first+12 })
+	waittest.Eventually(t, "it is probed again", func() bool { return probes.Load() > first+12 })
 	if n := texts.Load(); n != compared {
 		t.Errorf("%d texts were tokenized again", n-compared)
 	}
@@ -316,12 +317,12 @@ func TestRequestsThatTimeOutCountAgainstTheEngine(t *testing.T) {
 	if n := e.Stats()[0].Errors["timeout"]; n != lateRequests {
 		t.Errorf("%d timeouts are counted", n)
 	}
-	becomes(t, "a token is asked for", func() bool { return proofs.Load() > lateRequests })
+	waittest.Eventually(t, "a token is asked for", func() bool { return proofs.Load() > lateRequests })
 	if e.has(f) {
 		t.Error("it gets work before it generated a token")
 	}
 	thaw()
-	becomes(t, "the engine comes back", func() bool { return e.has(f) })
+	waittest.Eventually(t, "the engine comes back", func() bool { return e.has(f) })
 }
 
 func TestHangingEngineDoesNotHoldUpTheStart(t *testing.T) {
@@ -340,7 +341,7 @@ func TestHangingEngineDoesNotHoldUpTheStart(t *testing.T) {
 				t.Errorf("got %s, %v", texts(got), err)
 			}
 			thaw()
-			becomes(t, "the engine joins", func() bool { return e.has(a) })
+			waittest.Eventually(t, "the engine joins", func() bool { return e.has(a) })
 			if s := l.String(); strings.Contains(s, "before") {
 				t.Errorf("logged %s", s)
 			}
@@ -359,7 +360,7 @@ func TestLogSaysWhichEnginesTheStartWaitsFor(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- e.Start(ctx) }()
 	for url, what := range map[string]string{a.URL: "/health: no answer within 100ms", b.URL: "/tokenize: no answer within 100ms"} {
-		becomes(t, "the log says "+what, func() bool {
+		waittest.Eventually(t, "the log says "+what, func() bool {
 			for line := range strings.Lines(l.String()) {
 				if strings.Contains(line, url) && strings.Contains(line, what) {
 					return true
@@ -395,7 +396,7 @@ func TestEngineThatReturnsWithAnotherVocabularyIsLeftOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			returns(e, f, func() { f.model, f.tokens = "other", func(string) []int { return []int{1} } })
-			becomes(t, "it is left out", func() bool { return strings.Contains(l.String(), "does not fit") })
+			waittest.Eventually(t, "it is left out", func() bool { return strings.Contains(l.String(), "does not fit") })
 			if s := l.String(); e.has(f) || e.Healthy() || !strings.Contains(s, "its model other has another vocabulary than bytes.gguf, which agentd uses: token 1 of") {
 				t.Errorf("it gets work: %t; logged %s", e.has(f), s)
 			}
@@ -404,7 +405,7 @@ func TestEngineThatReturnsWithAnotherVocabularyIsLeftOut(t *testing.T) {
 				t.Errorf("got %v after %d calls", err, f.count())
 			}
 			again(f, func() { f.model, f.tokens = "m", nil })
-			becomes(t, "it gets work again", func() bool { return e.has(f) })
+			waittest.Eventually(t, "it gets work again", func() bool { return e.has(f) })
 		})
 	}
 }
@@ -424,7 +425,7 @@ func TestComparisonThatFailsIsMadeAgain(t *testing.T) {
 		return busy
 	})
 	again(f, func() { f.tokens = func(string) []int { return []int{1} } })
-	becomes(t, "it is left out", func() bool { return strings.Contains(l.String(), "has another vocabulary") })
+	waittest.Eventually(t, "it is left out", func() bool { return strings.Contains(l.String(), "has another vocabulary") })
 	if e.has(f) {
 		t.Error("it gets work")
 	}
@@ -441,7 +442,7 @@ func TestEngineThatReturnsWithAnotherModelIsAskedForIt(t *testing.T) {
 		t.Errorf("version %q, context %d, %v", got.Version, e.Context(), err)
 	}
 	again(f, func() { f.model, f.window = "m-2", 40 })
-	becomes(t, "the change is logged", func() bool { return strings.Contains(l.String(), "serves something else than before") })
+	waittest.Eventually(t, "the change is logged", func() bool { return strings.Contains(l.String(), "serves something else than before") })
 	if s := l.String(); !strings.Contains(s, `"model":"m-2","model_before":"m","context":40,"context_before":100`) {
 		t.Errorf("logged %s", s)
 	}
@@ -478,7 +479,7 @@ func TestEngineThatReturnsWithAnotherAPIIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(f, func() { f.api = APILlamaServer })
-	becomes(t, "it is left out", func() bool {
+	waittest.Eventually(t, "it is left out", func() bool {
 		return strings.Contains(l.String(), "it has the API llama-server, but the engines are used by that of vllm")
 	})
 	if e.has(f) {

@@ -128,9 +128,9 @@ type delta struct {
 type chat struct {
 	chatRequest
 	model   Model
-	served  Served
+	served  generation.Served
 	request *generation.Request
-	answers Reader
+	answers format.Reader
 	id      string
 }
 
@@ -184,7 +184,7 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 	case f.MustCall && len(r.Tools) == 0:
 		return f, refuse("tool_choice", "asks for a call, and there are no tools")
 	case f.Only != "" && !slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Function.Name == f.Only }):
-		return f, refuse("tool_choice", "names %q, which is no tool", f.Only)
+		return f, refuse("tool_choice", "names %q, which is not a tool", f.Only)
 	}
 	for i := range r.Tools {
 		t := &r.Tools[i]

@@ -108,7 +108,7 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 }
 
 // request makes the request to the engine.
-func (c *completionRequest) request(m Model, s *Served) (*generation.Request, error) {
+func (c *completionRequest) request(m Model, s *generation.Served) (*generation.Request, error) {
 	p, err := c.params(m, s)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (c *completionRequest) request(m Model, s *Served) (*generation.Request, er
 }
 
 // prompt reads the prompt: a text, or token ids. A list with one of them is one, too.
-func (c *completionRequest) prompt(m Model, s *Served) ([]generation.Token, error) {
+func (c *completionRequest) prompt(m Model, s *generation.Served) ([]generation.Token, error) {
 	var text string
 	var ids []generation.Token
 	var texts []string

@@ -134,7 +134,7 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		switch m.Role {
 		case "system", "developer":
 			if len(t.list) > 0 {
-				return nil, refuse(field, "is a %s message behind others; put it first", m.Role)
+				return nil, refuse(field, "is a %s message after others; put it first", m.Role)
 			}
 			system = append(system, text)
 		case "user":

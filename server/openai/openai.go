@@ -17,7 +17,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/format"
-	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -25,48 +24,28 @@ import (
 // Model generates the texts of one request.
 type Model interface {
 	// Served describes the model.
-	Served() Served
+	Served() generation.Served
 	// Tokenize returns the ids of a text. With special, texts of special tokens become these
 	// tokens.
 	Tokenize(text string, special bool) ([]generation.Token, error)
 	// Detokenize returns the text of ids, special tokens included.
 	Detokenize(ids []generation.Token) string
 	// Generate completes a prompt. It calls admitted once the request is in the queue; nil: not.
-	// Errors are those of an engine.
+	// Errors are an engine's.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
 	// answers. Errors are a *format.UnusableError, a *generation.OverflowError, or that of ctx.
-	Chat(ctx context.Context, c *format.Chat) (*generation.Request, Reader, error)
+	Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error)
 	// Adapter returns the LoRA adapter of that name, which a request may name as its model.
 	Adapter(name string) (generation.AdapterID, bool)
 	// Adapters are the names of all adapters, sorted.
 	Adapters() []string
 }
 
-// Reader reads the answers in a chat. A *agent.ChatReader is one.
-type Reader interface {
-	// Read reads an answer that ended by itself: it has calls or a text. The error says what is
-	// wrong with it.
-	Read(text string) (say string, calls []tools.Call, err error)
-	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
-	SoFar(text string) string
-}
-
-// Provider has a Model whose weights may change. *inference.Live is one.
+// Provider has a Model whose weights may change.
 type Provider interface {
 	// OpenAI returns the Model for one request. Its weights stay until release is called.
 	OpenAI() (m Model, release func())
-}
-
-// Served describes a model.
-type Served struct {
-	Name     string
-	Window   int                // tokens of a prompt with its answer
-	Longest  int                // tokens of an answer where a request names no limit
-	Ends     []generation.Token // tokens that end an answer
-	Size     int                // of the vocabulary
-	Sampling generation.Sampling
-	Created  int64 // Unix time
 }
 
 // Error refuses a request, or an answer of the model. Param is the field, in the form of a path.
@@ -174,7 +153,7 @@ const (
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
 // becomes the name in s. Where there are no adapters, every name is the model's.
-func choose(m Model, s *Served, name string) (id generation.AdapterID, err error) {
+func choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
@@ -193,7 +172,7 @@ func choose(m Model, s *Served, name string) (id generation.AdapterID, err error
 }
 
 // params makes the parameters of a generation.
-func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
+func (c *common) params(m Model, s *generation.Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	set(&p.N, c.N)
 	set(&p.MaxTokens, c.MaxTokens)
@@ -279,7 +258,7 @@ func (l list) cut(text, reason string) (before, why string) {
 }
 
 // suppressed reads logit_bias, of which only the exclusion of tokens is supported.
-func suppressed(bias map[string]float64, s *Served) (ids []generation.Token, err error) {
+func suppressed(bias map[string]float64, s *generation.Served) (ids []generation.Token, err error) {
 	if len(bias) > maxBias {
 		return nil, refuse("logit_bias", "has %d tokens, at most %d are allowed", len(bias), maxBias)
 	}
@@ -287,7 +266,7 @@ func suppressed(bias map[string]float64, s *Served) (ids []generation.Token, err
 		id, err := strconv.ParseInt(text, 10, 32)
 		switch {
 		case err != nil || id < 0 || int(id) >= s.Size:
-			return nil, refuse("logit_bias", "%q is no token; the vocabulary has %d", text, s.Size)
+			return nil, refuse("logit_bias", "%q is not a token; the vocabulary has %d", text, s.Size)
 		case value > -100:
 			return nil, refuse("logit_bias."+text, "is %g; only -100, which excludes the token, is supported", value)
 		}

@@ -28,8 +28,8 @@ type scripted struct {
 	pause   time.Duration // after each token
 }
 
-func (*scripted) Served() Served {
-	return Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
+func (*scripted) Served() generation.Served {
+	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
 }
 
 func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
@@ -84,7 +84,7 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	return result, m.fails
 }
 
-func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, Reader, error) {
+func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
 	m.talk = c
 	if m.fails != nil && m.text == "unusable" {
 		return nil, nil, m.fails
@@ -131,7 +131,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"stop: has a text of 0 bytes":                                `{"prompt": "a", "stop": ""}`,
 		"stop_token_ids: token 3 does not end":                       `{"prompt": "a", "stop_token_ids": [256, 3]}`,
 		"logit_bias.5: is 2; only -100":                              `{"prompt": "a", "logit_bias": {"5": 2}}`,
-		"logit_bias: \"x\" is no token":                              `{"prompt": "a", "logit_bias": {"x": -100}}`,
+		"logit_bias: \"x\" is not a token":                           `{"prompt": "a", "logit_bias": {"x": -100}}`,
 		"ignore_eos: excludes":                                       `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
 		"structured_outputs: has no grammar":                         `{"prompt": "a", "structured_outputs": {}}`,
 		"presence_penalty: is not supported":                         `{"prompt": "a", "presence_penalty": 1}`,
@@ -150,7 +150,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"messages[1].tool_call_id: \"b\" is the id of no call":                               `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "b", "content": "c"}]}`,
 		"response_format: excludes tools":                                                    `{` + hello + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "a"}}]}`,
 		"tool_choice: asks for a call":                                                       `{` + hello + `, "tool_choice": "required"}`,
-		"tool_choice: names \"b\", which is no tool":                                         `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
+		"tool_choice: names \"b\", which is not a tool":                                      `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
 		"response_format.json_schema: is missing":                                            `{` + hello + `, "response_format": {"type": "json_schema"}}`,
 		"response_format.json_schema.schema: is missing":                                     `{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": null}}}`,
 		"response_format.json_schema: needs type json_schema, not \"json_object\"":           `{` + hello + `, "response_format": {"type": "json_object", "json_schema": {"name": "a", "schema": {}}}}`,

@@ -158,7 +158,7 @@ func (s *streaming) calls(i int, calls []toolCall) {
 	}
 }
 
-// finish sends the ends of all completions. An answer that is no valid one is its error, which
+// finish sends the ends of all completions. An invalid answer is its error, which
 // comes after the ends of the others.
 func (s *streaming) finish(result *generation.Result) {
 	var invalid error

@@ -18,7 +18,7 @@ import (
 // maxTasks is more than anybody watches.
 const maxTasks = 100_000
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	Remote cli.Remote
 	Play   household.Options

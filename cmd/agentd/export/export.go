@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
 	"agentd/console"
-	rows "agentd/export"
 	"agentd/internal/options"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
@@ -23,7 +23,7 @@ import (
 // maxList bounds the lists of the filters.
 const maxList = 64
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	Rows    rows.Config
 	Paths   []string

@@ -23,7 +23,7 @@ Example
   agentd make-model --arch qwen3 --shape 0.6b --out random-0.6b.gguf
 `
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	Arch, Shape string
 	Spec        synth.Spec // Type and Seed of it

@@ -7,19 +7,18 @@ import (
 
 	"agentd/cmd/internal/cli"
 	"agentd/coaching"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/options"
-	"agentd/internal/tracing"
 	"agentd/internal/version"
 	"agentd/server"
 )
 
-// Config is all that the server can be told. The options fill the fields of the packages'
+// Config is all settings of the server. The options fill the fields of the packages'
 // own configurations directly; see [Config.Command].
 type Config struct {
 	// Inference is the model, the scheduler and the agent. Agent.Prompt.ChatTemplate may
 	// be a file's name until the model is loaded.
-	Inference inference.Config
+	Inference load.Config
 	// Coaching are the sessions. The daemon sets Policy, Registerer and Log.
 	Coaching coaching.Options
 	// Server is the HTTP server. The daemon sets what is not filled by an option.
@@ -30,10 +29,9 @@ type Config struct {
 
 	HF            string // model of a hub that is served in place of Inference.Path; "": none
 	NoCoaching    bool
-	Store         string   // database of coaching sessions; "": memory
-	StoreKeyFile  string   // keys that encrypt them there
-	CoachingAllow []string // hosts and networks of coaches; none: egress's default
-	Tracing       tracing.Config
+	Store         string        // database of coaching sessions; "": memory
+	StoreKeyFile  string        // keys that encrypt them there
+	CoachingAllow []string      // hosts and networks of coaches; none: egress's default
 	DrainTimeout  time.Duration // of work in flight when the server ends
 	StuckExit     bool          // a step that does not end ends the process
 	Pprof         string        // loopback address of Go profiles; "": off
@@ -43,7 +41,7 @@ type Config struct {
 // DefaultConfig is the lowest layer: what holds when a user sets nothing.
 func DefaultConfig() *Config {
 	return &Config{
-		Inference: inference.DefaultConfig(),
+		Inference: load.DefaultConfig(),
 		Coaching: coaching.Options{
 			People:      coaching.People{When: coaching.PeopleFirst},
 			Workers:     coaching.DefaultWorkers,

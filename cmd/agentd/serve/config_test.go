@@ -15,8 +15,8 @@ import (
 	"agentd/internal/options"
 )
 
-// load parses a configuration file of the given text ("" for none), variables and flags.
-func load(t *testing.T, file string, env map[string]string, args ...string) (*Config, options.Origins, error) {
+// parsed parses a configuration file of the given text ("" for none), variables and flags.
+func parsed(t *testing.T, file string, env map[string]string, args ...string) (*Config, options.Origins, error) {
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "agentd.json")
@@ -34,7 +34,7 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Co
 func TestLaterLayersWin(t *testing.T) {
 	file := `{"port": 1001, "queue_limit": 11, "drain_timeout": 90, "model": {"max_new_tokens": 21, "dtype": "bfloat16"}}`
 	env := map[string]string{"AGENTD_QUEUE_LIMIT": "12", "AGENTD_DRAIN_TIMEOUT": "80s", "AGENTD_SEED": ""}
-	c, from, err := load(t, file, env, "--drain-timeout", "70s", "--parallel=auto")
+	c, from, err := parsed(t, file, env, "--drain-timeout", "70s", "--parallel=auto")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := load(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "engine_retries": 4}`, key), nil)
+	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "debug": {"engine_retries": 4}}`, key), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,31 +88,35 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
 		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
-		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
+		"mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
-		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
-		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "fixed_tokens": 6, "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
+		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0=3", "CUDA1=1.5"], "gpu_layers": "all",
+		"split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "otlp_endpoint": "https://traces:4318/x", "otlp_content": true, "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
-		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
-		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
-	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
+		"drain_timeout": "2m", "prompt_log_dir": %q,
+		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
+			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
+		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
+		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
+		"coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
+	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
-		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
+		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json",
+		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
-		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
-		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "fixed-tokens": "6", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
+		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
+		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"pprof": "localhost:0", "otlp-endpoint": "https://traces:4318/x", "otlp-content": "true", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
+		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf"}, o.Name) || strings.HasPrefix(o.Name, "summary-") || strings.HasPrefix(o.Name, "engine") {
+		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf", "summary"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
 			continue // a file cannot name a file; TLS, hubs, summaries and engines have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
@@ -130,21 +134,21 @@ func TestSpellingsOfModelsMeanTheOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--model", file}, {"-m", file}, {"-m=" + file}, {file}, {file, "--port", "1"}, {"--port", "1", "-m", file}} {
-		c, from, err := load(t, "", nil, args...)
+		c, from, err := parsed(t, "", nil, args...)
 		if err != nil || c.Inference.Path != file || from["model"] != "--model" {
 			t.Errorf("%q: %q, %v, %v", args, c.Inference.Path, from, err)
 		}
 	}
 	for _, args := range [][]string{{"--hf", "o/r:Q8_0"}, {"-hf", "o/r:Q8_0"}, {"-hf=o/r:Q8_0"}} {
-		c, from, err := load(t, "", nil, args...)
+		c, from, err := parsed(t, "", nil, args...)
 		if err != nil || c.HF != "o/r:Q8_0" || c.Inference.Path != "" || from["hf"] != "--hf" {
 			t.Errorf("%q: %q, %v, %v", args, c.HF, from, err)
 		}
 	}
-	if c, _, err := load(t, `{"model": {"hf": "o/r"}}`, nil); err != nil || c.HF != "o/r" {
+	if c, _, err := parsed(t, `{"model": {"hf": "o/r"}}`, nil); err != nil || c.HF != "o/r" {
 		t.Errorf("the file: %q, %v", c.HF, err)
 	}
-	if _, _, err := load(t, "", nil, "models/none.gguf"); err == nil || strings.Contains(err.Error(), "--hf") {
+	if _, _, err := parsed(t, "", nil, "models/none.gguf"); err == nil || strings.Contains(err.Error(), "--hf") {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -162,7 +166,7 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 		"no directory":        {fmt.Sprintf(`{"weights_dir": %q}`, file), "is not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := load(t, tc.text, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, err := parsed(t, tc.text, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
@@ -170,37 +174,37 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 }
 
 func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
-	c, from, err := load(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
+	c, from, err := parsed(t, `{"agent": "history-summarized", "model": {"summary": {"budget": 6000, "unit": "characters", "max_tokens": 99, "keep": 4}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"agent": "history-summarized", "summary-budget": "6000", "summary-unit": "characters", "summary-max-tokens": "99", "summary-keep": "4"}
+	want := map[string]string{"agent": "history-summarized", "summary": "budget=6000,unit=characters,max-tokens=99,keep=4"}
 	for _, o := range c.Command().Options {
 		if value, ok := want[o.Name]; ok && (o.Value.String() != value || from[o.Name] == "") {
 			t.Errorf("%s = %q from %q, want %q", o.Name, o.Value, from[o.Name], value)
 		}
 	}
-	if c, _, err = load(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
+	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--summary", "budget=auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
 func TestModelKeysWorkAtTopLevel(t *testing.T) {
-	c, _, err := load(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
+	c, _, err := parsed(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
 	if err != nil || c.Inference.Agent.MaxNewTokens != 5 || c.Inference.Agent.Format != "gpt-oss" {
 		t.Fatalf("got %d, %q, %v", c.Inference.Agent.MaxNewTokens, c.Inference.Agent.Format, err)
 	}
 }
 
 func TestNullLeavesNullableOptionsUnset(t *testing.T) {
-	c, from, err := load(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
+	c, from, err := parsed(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
 	if err != nil || c.Inference.Agent.PromptLogDir != "" || c.Inference.Agent.Prompt.ChatTemplate != "" || c.Inference.Agent.HistoryMaxMessages != 0 || from["chat-template"] != "" {
 		t.Fatalf("got %+v, %v", c, err)
 	}
 }
 
 func TestFlagsAcceptUnderscores(t *testing.T) {
-	c, _, err := load(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
+	c, _, err := parsed(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
 	if err != nil || c.Inference.Agent.MaxNewTokens != 5 || !c.Inference.Agent.Prompt.EnableThinking {
 		t.Fatalf("got %d, %v, %v", c.Inference.Agent.MaxNewTokens, c.Inference.Agent.Prompt.EnableThinking, err)
 	}
@@ -220,7 +224,7 @@ func TestListsGather(t *testing.T) {
 		"the flags', all":   {env, []string{"--coaching-allow", "c.example.org, 10.0.0.0/8", "--coaching-allow=127.0.0.1"}, "c.example.org,10.0.0.0/8,127.0.0.1"},
 		"other flags' last": {nil, []string{"--port", "1", "--port", "2"}, "a.example.org"},
 	} {
-		c, _, err := load(t, file, test.env, test.args...)
+		c, _, err := parsed(t, file, test.env, test.args...)
 		if got := strings.Join(c.CoachingAllow, ","); err != nil || got != test.want {
 			t.Errorf("%s: got %s, %v; want %s", name, got, err, test.want)
 		}
@@ -231,7 +235,7 @@ func TestListsGather(t *testing.T) {
 }
 
 func TestCoachingIsOnByDefault(t *testing.T) {
-	c, _, err := load(t, "", nil)
+	c, _, err := parsed(t, "", nil)
 	if err != nil || c.NoCoaching || len(c.CoachingAllow) != 0 || c.Coaching.Workers != 4 || c.Coaching.Queue != 64 ||
 		c.Coaching.MaxSessions != 1024 || c.Coaching.Idle != 0 || c.Coaching.MaxSteps != 2000 {
 		t.Errorf("got %+v, %v", c, err)
@@ -267,7 +271,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"attn_implementation":            {file: `{"model": {"attn_implementation": "sdpa"}}`, want: []string{"model.attn_implementation", "another runtime", "flash attention"}},
 		"use_cache":                      {file: `{"model": {"use_cache": true}}`, want: []string{"model.use_cache", "context_length"}},
 		"offload_folder":                 {file: `{"model": {"offload_folder": "/x"}}`, want: []string{"model.offload_folder", "gpu_layers"}},
-		"device_map":                     {file: `{"model": {"device_map": "auto"}}`, want: []string{"model.device_map", "tensor_split"}},
+		"device_map":                     {file: `{"model": {"device_map": "auto"}}`, want: []string{"model.device_map", "CUDA0=3"}},
 		"gpu_memory_limit":               {file: `{"gpu_memory_limit": "20GiB"}`, want: []string{"gpu_memory_limit", "gpu_layers"}},
 		"allow_cpu_offload":              {file: `{"model": {"allow_cpu_offload": true}}`, want: []string{"model.allow_cpu_offload", "gpu_layers"}},
 		"file that names a file":         {file: `{"config": "other.json"}`, want: []string{"config", "unknown"}},
@@ -280,7 +284,6 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"number for a string":            {file: `{"host": 5}`, want: []string{"host", "in quotes"}},
 		"null":                           {file: `{"host": null}`, want: []string{"host", "got null"}},
 		"string for a switch":            {file: `{"model": {"enable_thinking": "yes"}}`, want: []string{"model.enable_thinking", "true or false"}},
-		"quoted list element":            {file: `{"tensor_split": ["3"]}`, want: []string{"tensor_split", `"3"`}},
 		"list of the wrong kind":         {file: `{"device": [0]}`, want: []string{"device", "got 0"}},
 		"port out of range":              {args: []string{"--port", "70000"}, want: []string{"--port", "70000", "65535"}},
 		"variable out of range":          {env: map[string]string{"AGENTD_PORT": "-1"}, want: []string{"AGENTD_PORT", "65535"}},
@@ -304,18 +307,15 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"negative top-k":                 {args: []string{"--top-k", "-1"}, want: []string{"--top-k", "from 0"}},
 		"time without unit":              {args: []string{"--drain-timeout", "30"}, want: []string{"--drain-timeout", "90s"}},
 		"negative time":                  {args: []string{"--request-timeout", "-1s"}, want: []string{"--request-timeout", "0s"}},
-		"tensor split of zeros":          {args: []string{"--tensor-split", "0,0"}, want: []string{"--tensor-split", "not all 0"}},
-		"tensor split of words":          {args: []string{"--tensor-split", "a,b"}, want: []string{"--tensor-split", `"a"`}},
 		"model that does not exist":      {args: []string{"--model", "/nonexistent.gguf"}, want: []string{"--model", "/nonexistent.gguf does not exist", "GGUF"}},
 		"model that is a folder":         {args: []string{"--model", "/"}, want: []string{"--model", "not a file"}},
 		"template that does not exist":   {args: []string{"--chat-template", "/nonexistent.jinja"}, want: []string{"--chat-template", "/nonexistent.jinja", "Jinja"}},
-		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
-		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "row"}, want: []string{"--split-mode", "row", "--device cpu"}},
+		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no space", "--context-length 512"}},
+		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "tensor"}, want: []string{"--split-mode", "tensor", "--device cpu"}},
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
-		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
-		"too many draft rows":            {args: []string{"--draft-rows", "65"}, want: []string{"--draft-rows"}},
+		"too many draft rows":            {args: []string{"--debug", "draft-rows=65"}, want: []string{"--debug: draft-rows", "0 to 64"}},
 		"logprobs that were removed":     {args: []string{"--return", "token_ids,forced_logprobs"}, want: []string{"--return", "was removed", "logprobs"}},
-		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--prefix-cache", "off"}, want: []string{"--cache-ram", "--prefix-cache off"}},
+		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--debug", "prefix-cache=off"}, want: []string{"--cache-ram", "--debug prefix-cache=off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
 		"an empty version":               {args: []string{"--agent-version", " "}, want: []string{"--agent-version", "0.1.0"}},
@@ -328,19 +328,19 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
 		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},
-		"a budget of the other agent":    {args: []string{"--summary-budget", "5000"}, want: []string{"--summary-budget", "--agent history-summarized"}},
-		"its other options":              {args: []string{"--summary-unit", "characters", "--summary-max-tokens", "9", "--summary-keep", "1"}, want: []string{"--summary-unit", "--summary-max-tokens", "--summary-keep"}},
-		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary-unit", "words"}, want: []string{"--summary-unit", "tokens, characters"}},
-		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary-budget", "5000c"}, want: []string{"--summary-budget", "5000c", "auto"}},
+		"a budget of the other agent":    {args: []string{"--summary", "budget=5000"}, want: []string{"--summary", "--agent history-summarized"}},
+		"its other options":              {args: []string{"--summary", "keep=1"}, want: []string{"--summary", "--agent history-summarized"}},
+		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary", "unit=words"}, want: []string{"--summary: unit", "tokens, characters"}},
+		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary", "budget=5000c"}, want: []string{"--summary: budget", "5000c", "auto"}},
 		"messages hidden and summarized": {args: []string{"--agent", "history-summarized", "--history-max-messages", "9"}, want: []string{"--history-max-messages", "remove it"}},
-		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--fixed-tokens", "9"}, want: []string{"--fixed-tokens", "no summary"}},
+		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--debug", "fixed-tokens=9"}, want: []string{"--debug fixed-tokens", "not a summary"}},
 		"coaching of summaries":          {file: `{"coaching": "on"}`, args: []string{"--agent", "history-summarized"}, want: []string{"coaching", "not possible with --agent history-summarized"}},
-		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", "summary_unit characters"}},
-		"nobody to coach":                {args: []string{"--coaching-workers", "0"}, want: []string{"--coaching-workers", "from 1"}},
-		"no sessions":                    {args: []string{"--coaching-sessions", "0"}, want: []string{"--coaching-sessions", "from 1"}},
-		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},
-		"no steps":                       {file: `{"coaching_max_steps": 0}`, want: []string{"coaching_max_steps", "from 1"}},
-		"an idle time without unit":      {args: []string{"--coaching-idle", "60"}, want: []string{"--coaching-idle", "90s"}},
+		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", `"unit": "characters"`}},
+		"nobody to coach":                {args: []string{"--coaching-limits", "workers=0"}, want: []string{"--coaching-limits: workers", "from 1"}},
+		"no sessions":                    {args: []string{"--coaching-limits", "sessions=0"}, want: []string{"--coaching-limits: sessions", "from 1"}},
+		"a negative queue":               {args: []string{"--coaching-limits", "queue=-1"}, want: []string{"--coaching-limits: queue", "from 0"}},
+		"no steps":                       {file: `{"coaching_limits": {"max_steps": 0}}`, want: []string{"coaching_limits: max_steps", "from 1"}},
+		"an idle time without unit":      {args: []string{"--coaching-limits", "idle=60"}, want: []string{"--coaching-limits: idle", "90s"}},
 		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{`--coaching-allow: "169.254.169.254" is a metadata address`}},
 		"an allowed host with a scheme":  {env: map[string]string{"AGENTD_COACHING_ALLOW": "https://example.org/x"}, want: []string{"AGENTD_COACHING_ALLOW", "https://example.org/x"}},
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
@@ -356,10 +356,18 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"a store of nothing":             {args: []string{"--store", "postgres://db/agentd", "--coaching", "off"}, want: []string{"--store", "without coaching"}},
 		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
 		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
+		"an unknown debug key":           {args: []string{"--debug", "speed=9"}, want: []string{"--debug: speed: is unknown", "cpu-attention, device-attention"}},
+		"a debug key without a value":    {args: []string{"--debug", "pprof"}, want: []string{`--debug: got "pprof"`, "KEY=VALUE"}},
+		"an unknown key in an object":    {file: `{"debug": {"speed": 9}}`, want: []string{"debug: speed: is unknown", "cpu-attention"}},
+		"a former flag":                  {args: []string{"--cpu-attention", "ggml"}, want: []string{"--cpu-attention ggml is --debug cpu-attention=ggml now"}},
+		"a former flag without a value":  {args: []string{"--otlp-content"}, want: []string{"--otlp-content is the variable OTEL_"}},
+		"a former variable":              {env: map[string]string{"AGENTD_COACHING_IDLE": "1h"}, want: []string{"AGENTD_COACHING_IDLE 1h is --coaching-limits idle=1h now"}},
+		"a former key":                   {file: `{"model": {"summary_unit": "characters"}}`, want: []string{"model.summary_unit characters is --summary unit=characters now"}},
+		"a split that no backend has":    {args: []string{"--split-mode", "row"}, want: []string{"--split-mode", "layer, tensor"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := load(t, test.file, test.env, test.args...)
+			_, _, err := parsed(t, test.file, test.env, test.args...)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -391,16 +399,25 @@ func TestChatTemplateTakesFileOrText(t *testing.T) {
 
 func TestHelpShowsEveryOption(t *testing.T) {
 	for _, arg := range []string{"--help", "-h"} {
-		if _, _, err := load(t, "", nil, arg); !errors.Is(err, options.ErrDone) {
+		if _, _, err := parsed(t, "", nil, arg); !errors.Is(err, options.ErrDone) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
 	var page bytes.Buffer
 	command := DefaultConfig().Command()
 	command.WriteHelp(&page)
+	developers, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range command.Options {
-		if !strings.Contains(page.String(), "--"+o.Name) {
-			t.Errorf("the help page lacks --%s", o.Name)
+		if (o.Name != "debug") != strings.Contains(page.String(), "--"+o.Name) {
+			t.Errorf("the help page lacks --%s, or has what is for developers", o.Name)
+		}
+		for pair := range strings.SplitSeq(o.Value.String(), ",") {
+			if key, _, _ := strings.Cut(pair, "="); o.Name == "debug" && !strings.Contains(string(developers), "\n| `"+key+"` | ") {
+				t.Errorf("CONTRIBUTING.md has no row for the debug key %s", key)
+			}
 		}
 	}
 	for line := range strings.Lines(page.String()) {
@@ -423,7 +440,7 @@ func TestMaxNewTokensDependOnModel(t *testing.T) {
 		"as much as by default": {[]string{"--max-new-tokens", "1024"}, 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, err := load(t, "", nil, tc.args...)
+			c, _, err := parsed(t, "", nil, tc.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -441,11 +458,11 @@ func TestErrorsOfModelNameFlags(t *testing.T) {
 		"Config.Path":                  "--model",
 		"Config.KVType":                "--dtype",
 		"Config.ContextLength":         "--context-length",
-		"Config.Scheduler.DraftRows":   "--draft-rows",
-		"Config.Scheduler.BatchTokens": "--batch-size",
+		"Config.Scheduler.DraftRows":   "--debug draft-rows",
+		"Config.Scheduler.BatchTokens": "--debug batch-size",
 		"Config.CacheRAM":              "--cache-ram",
 		"Config.Agent.MaxNewTokens":    "--max-new-tokens",
-		"Config.Agent.Summary.Budget":  "--summary-budget",
+		"Config.Agent.Summary.Budget":  "--summary budget",
 		"Config.Prompt.ChatTemplate":   "--chat-template",
 		"Config.Format":                "--model-format",
 		"Config.Agent.Kind":            "--agent",

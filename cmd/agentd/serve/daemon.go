@@ -14,7 +14,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	store "agentd/coaching/postgres"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/budget"
 	"agentd/internal/options"
 	"agentd/internal/tracing"
@@ -25,13 +25,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Model is a loaded model, ready to decide and to coach: an *inference.Live,
+// Model is a loaded model, ready to decide and to coach: an *live.Service,
 // or a fake in tests.
 type Model interface {
 	server.Inference
 	backend.Local
 	Collector() prometheus.Collector
-	Info() inference.EngineInfo
+	Info() load.EngineInfo
 	Close() error
 }
 
@@ -44,8 +44,8 @@ type Daemon struct {
 
 	config   *Config
 	from     options.Origins
-	stderr   io.Writer
 	log      zerolog.Logger
+	stderr   io.Writer // for progress on a terminal
 	registry *prometheus.Registry
 	memory   *budget.Budget    // of requests
 	coaching *coaching.Service // nil when switched off
@@ -61,8 +61,8 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 	d := &Daemon{
 		config:   c,
 		from:     from,
-		stderr:   stderr,
 		log:      c.Log.New(stderr),
+		stderr:   stderr,
 		registry: prometheus.NewRegistry(),
 		memory:   budget.New(budget.Default),
 		signals:  make(chan os.Signal, 2),
@@ -81,7 +81,7 @@ type loaded struct {
 	err   error
 }
 
-// Run listens, loads the model behind the open port, serves until ctx ends or a
+// Run listens, loads the model while the port is open, serves until ctx ends or a
 // signal comes, and drains.
 func (d *Daemon) Run(ctx context.Context) (failed error) {
 	signal.Notify(d.signals, cli.StopSignals()...)
@@ -95,7 +95,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
-	if d.tracer, failed = tracing.Open(ctx, d.config.Tracing, version.Release, d.log); failed != nil {
+	if d.tracer, failed = tracing.Open(ctx, version.Release, d.log); failed != nil {
 		return failed
 	}
 	defer func() {
@@ -155,7 +155,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 	return errors.Join(failure, d.stop(loading, serving))
 }
 
-// listen opens the port and makes the server behind it.
+// listen opens the port and makes its server.
 func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := d.config.Server
 	opts.Info = d.info()

@@ -8,17 +8,17 @@ import (
 // hints map settings of other model runtimes to what agentd has instead.
 // A user must learn that such a key does nothing here.
 //
-//nolint:gosec // "tokenizer" is no credential
+//nolint:gosec // "tokenizer" is not a credential
 var hints = map[string]string{
 	"attn_implementation":    "flash attention is used wherever the device supports it; remove the key",
 	"use_cache":              "the KV cache is always on; remove the key, and size it with context_length",
 	"offload_folder":         "weights are memory-mapped from the file; remove the key, and use gpu_layers to keep layers on the CPU",
 	"offload_state_dict":     "weights are memory-mapped from the file; remove the key",
 	"low_cpu_mem_usage":      "weights are memory-mapped from the file; remove the key",
-	"device_map":             "use device, gpu_layers and tensor_split",
+	"device_map":             "use device, such as CUDA0=3,CUDA1=1, and gpu_layers",
 	"gpu_memory_limit":       "use gpu_layers and context_length, which decide the GPU memory used",
 	"cpu_memory_limit":       "use gpu_layers and context_length, which decide the memory used",
-	"max_memory":             "use gpu_layers, tensor_split and context_length, which decide the memory used",
+	"max_memory":             "use device, gpu_layers and context_length, which decide the memory used",
 	"gpu_memory_utilization": "use gpu_layers and context_length, which decide the GPU memory used",
 	"allow_cpu_offload":      "use gpu_layers: layers beyond it run on the CPU",
 	"cpu_offload":            "use gpu_layers: layers beyond it run on the CPU",
@@ -35,8 +35,8 @@ var hints = map[string]string{
 	"tensor_parallel_size":   "use device and split_mode tensor",
 	"max_tokens":             "use max_new_tokens",
 	"max_length":             "use max_new_tokens",
-	"max_context_tokens":     "use summary_budget",
-	"max_context_characters": "use summary_budget, and summary_unit characters",
+	"max_context_tokens":     "use summary, as in {\"budget\": 5000}",
+	"max_context_characters": "use summary, as in {\"budget\": 20000, \"unit\": \"characters\"}",
 	"max_num_seqs":           "use parallel",
 	"do_sample":              "each request chooses with extra_keys.inference_mode; remove the key",
 	"torch_compile":          "there is nothing to compile; remove the key",

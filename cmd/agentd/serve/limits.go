@@ -47,7 +47,7 @@ const (
 	defaultDrainTimeout = 2 * time.Minute
 
 	// maxCoaching bounds the numbers of workers, waiting requests and sessions,
-	// maxCoachingSteps those of a trajectory: 64 MiB have room for no more steps.
+	// maxCoachingSteps those of a trajectory: 64 MiB hold no more steps.
 	maxCoaching, maxCoachingSteps = 1 << 16, 1 << 20
 	// maxCoachingAllow bounds the list of hosts and networks.
 	maxCoachingAllow = 1024

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"agentd/inference"
+	"agentd/inference/live"
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
@@ -63,15 +63,13 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	case config.Path == "":
 		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
 	}
-	progress, finished := d.progress()
-	defer finished()
 	config.Agent.Prompt.ChatTemplate = template
-	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
-	service, err := inference.OpenLive(ctx, config)
+	config.Progress, config.Hangs, config.Log, config.Build = d.progress(), d.server.LoadHangs, d.log, version.Line("agentd")
+	service, err := live.Open(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
-	return service, nil
+	return served{service}, nil
 }
 
 // giveUp ends the process because of a step that does not end.
@@ -85,7 +83,7 @@ func (d *Daemon) giveUp(e *generation.StuckError) {
 // withHint adds the option that avoids the problem, where there is one.
 func withHint(err error) error {
 	if errors.Is(err, llama.ErrIncompatible) {
-		return fmt.Errorf("%w; or run agentd with --cpu-attention ggml", err)
+		return fmt.Errorf("%w; or run agentd with --debug cpu-attention=ggml", err)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ func TestIncompatibleLlamaCppGetsHintWithOption(t *testing.T) {
 		{llama.ErrNoKVSlot, false},
 	} {
 		got := withHint(test.err)
-		if !errors.Is(got, test.err) || strings.Contains(got.Error(), "--cpu-attention ggml") != test.hint {
+		if !errors.Is(got, test.err) || strings.Contains(got.Error(), "--debug cpu-attention=ggml") != test.hint {
 			t.Errorf("%v: got %v", test.err, got)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/options"
 )
 
@@ -13,7 +13,7 @@ import (
 // asks it itself.
 type Local struct {
 	URL   string
-	Facts inference.EngineInfo
+	Facts load.EngineInfo
 
 	daemon *Daemon
 	model  Model

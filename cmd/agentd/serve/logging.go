@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"agentd/coaching/egress"
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
 )
@@ -42,7 +42,7 @@ func (d *Daemon) logStart() {
 }
 
 // logModel logs what is served and where it was placed.
-func (d *Daemon) logModel(f inference.EngineInfo) {
+func (d *Daemon) logModel(f load.EngineInfo) {
 	d.log.Info().
 		Str("file", f.Path).
 		Bool("default_model", f.Default).
@@ -50,9 +50,9 @@ func (d *Daemon) logModel(f inference.EngineInfo) {
 		Str("architecture", f.Architecture).
 		Str("description", f.Description).
 		Str("format", f.Format).
-		Uint64("parameters", f.Parameters).
-		Uint64("bytes", f.Bytes).
-		Int("trained_context", f.TrainedContext).
+		Uint64("parameters", f.Params).
+		Uint64("bytes", f.SizeBytes).
+		Int("trained_context", f.ContextTrain).
 		Msg("model")
 	d.log.Info().
 		Str("device", f.Device).

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// profilerAddress checks where --pprof is to listen: profiles show what the
+// profilerAddress checks where profiles are served: profiles show what the
 // program does, so only this machine may ask for them.
 func profilerAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
@@ -45,7 +45,7 @@ func startProfiler(ctx context.Context, address string, log zerolog.Logger) (sto
 	var listening net.ListenConfig
 	listener, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--pprof: %w", err)
+		return nil, fmt.Errorf("--debug pprof: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index) // named profiles, too

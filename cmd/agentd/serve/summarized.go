@@ -10,7 +10,7 @@ const summarizedAgentID = "history-summarized-agent"
 // agent.
 const noCoaching = "the history-summarized agent has no coaching, since a corrected decision would not repair a summary; --agent full-history has it"
 
-// Units of --summary-budget.
+// Units of the budget of summaries.
 const (
 	unitTokens     = "tokens"
 	unitCharacters = "characters"

@@ -36,9 +36,9 @@ func (c *Config) checkModel(p *options.Problems) {
 		return
 	}
 	if m.FixedTokens >= m.ContextLength {
-		p.Add("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
+		p.Add("debug fixed-tokens", "%d leaves no space for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
 	} else if n := served.MaxNewTokens(); n >= m.ContextLength {
-		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
+		p.Add("max-new-tokens", "%d leaves no space for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
 	}
 }
 
@@ -52,18 +52,8 @@ func (c *Config) checkAgent(p *options.Problems) {
 		p.Add("output-style", "json is a style of --model-format template, not of %s", a.Format)
 	}
 	if !c.summarizes() {
-		for _, o := range []struct {
-			option string
-			given  bool
-		}{
-			{"summary-budget", a.Summary.Budget != 0},
-			{"summary-unit", a.Summary.Characters},
-			{"summary-max-tokens", a.Summary.MaxTokens != 0},
-			{"summary-keep", a.Summary.Keep != 0},
-		} {
-			if o.given {
-				p.Add(o.option, "is for --agent %s; add that, or remove this", agent.HistorySummarized)
-			}
+		if a.Summary != (agent.Summary{}) {
+			p.Add("summary", "is for --agent %s; add that, or remove this", agent.HistorySummarized)
 		}
 		return
 	}
@@ -71,7 +61,7 @@ func (c *Config) checkAgent(p *options.Problems) {
 		p.Add("history-max-messages", "hides messages that a summary needs; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if c.Inference.FixedTokens > 0 {
-		p.Add("fixed-tokens", "makes text that is no summary; remove it, or use --agent %s", agent.FullHistory)
+		p.Add("debug fixed-tokens", "makes text that is not a summary; remove it, or use --agent %s", agent.FullHistory)
 	}
 	if _, given := p.From["coaching"]; given && !c.NoCoaching {
 		p.Add("coaching", "is not possible with --agent %s; remove it, or use --agent %s", agent.HistorySummarized, agent.FullHistory)
@@ -88,15 +78,12 @@ func (c *Config) checkSpeed(p *options.Problems) {
 		if m.GPULayers > 0 {
 			p.Add("gpu-layers", "%d layers have no GPU to go to with --device cpu; remove one of the two", m.GPULayers)
 		}
-		if len(m.TensorSplit) > 0 {
-			p.Add("tensor-split", "has no GPUs to split over with --device cpu; remove one of the two")
-		}
 		if m.SplitMode != "layer" {
 			p.Add("split-mode", "%s has no GPUs to split over with --device cpu; remove one of the two", m.SplitMode)
 		}
 	}
 	if m.Scheduler.NoPrefixCache && m.CacheRAM > 0 {
-		p.Add("cache-ram", "has nothing to keep with --prefix-cache off; remove one of the two")
+		p.Add("cache-ram", "has nothing to keep with --debug prefix-cache=off; remove one of the two")
 	}
 }
 
@@ -169,14 +156,8 @@ func (c *Config) checkFiles(p *options.Problems) {
 	}
 	if c.Pprof != "" {
 		if err := profilerAddress(c.Pprof); err != nil {
-			p.Add("pprof", "%w", err)
+			p.Add("debug pprof", "%w", err)
 		}
-	}
-	if err := c.Tracing.Check(); err != nil {
-		p.Add("otlp-endpoint", "%w", err)
-	}
-	if c.Tracing.Content && !c.Tracing.Enabled() {
-		p.Add("otlp-content", "is for --otlp-endpoint, which is missing; add that, or remove this")
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"agentd/inference"
+	"agentd/inference/load"
 	"agentd/internal/options"
 )
 
@@ -13,14 +13,14 @@ import (
 var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // loraFiles is a list of NAME=FILE.
-func loraFiles(p *[]inference.LoRA) options.Value {
-	return options.ListOf(p, maxAdapters, func(s string) (inference.LoRA, error) {
+func loraFiles(p *[]load.LoRA) options.Value {
+	return options.ListOf(p, maxAdapters, func(s string) (load.LoRA, error) {
 		name, path, ok := strings.Cut(s, "=")
 		if !ok || path == "" || !adapterName.MatchString(name) {
-			return inference.LoRA{}, fmt.Errorf("got %q, want NAME=FILE with a name of up to 63 letters, digits, _, . and -", s)
+			return load.LoRA{}, fmt.Errorf("got %q, want NAME=FILE with a name of up to 63 letters, digits, _, . and -", s)
 		}
-		return inference.LoRA{Name: name, Path: path}, nil
-	}, func(l inference.LoRA) string { return l.Name + "=" + l.Path })
+		return load.LoRA{Name: name, Path: path}, nil
+	}, func(l load.LoRA) string { return l.Name + "=" + l.Path })
 }
 
 // checkWeights checks the adapters.

@@ -72,12 +72,8 @@ func (c *Config) serverOptions() []options.Option {
 		return !slices.Contains(serverGroups, o.Group) && o.Name != "log-level" && o.Name != "log-format"
 	})
 	for i := range opts {
-		switch o := &opts[i]; o.Name {
-		case "max-new-tokens":
+		if o := &opts[i]; o.Name == "max-new-tokens" {
 			o.Usage += " Models that reason before they decide need more than the default."
-		case "constrain":
-			o.Arg, o.Usage = "on|off|both", o.Usage+" both: one server after the other."
-			o.Value = options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)
 		}
 	}
 	return opts
@@ -111,6 +107,7 @@ func (c *Config) ownOptions() []options.Option {
 		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are those of plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
+		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
 		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
 	}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"agentd/coaching/egress"
+	"agentd/internal/clip"
 )
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
@@ -19,7 +19,7 @@ type Quoter struct{ Keys *egress.Redactor } // nil hides nothing
 // Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	s, whole = q.Keys.Head(s, limit)
-	return Cut(s, limit), whole && len(s) <= limit
+	return clip.Head(s, limit), whole && len(s) <= limit
 }
 
 // Clip is [Clip] of a text without keys.
@@ -71,24 +71,13 @@ func Line(s string, limit int) string {
 	return s
 }
 
-// Cut is at most the first n bytes of s, never a part of a character.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
 // Clip shortens a text to about n bytes: its beginning and its end, with a note between
 // them about the missing part.
 func Clip[T ~string | ~[]byte](s T, n int) string {
 	if len(s) <= n {
 		return string(s)
 	}
-	head := Cut(string(s[:n*2/3+1]), n*2/3)
+	head := clip.Head(string(s[:n*2/3+1]), n*2/3)
 	tail := string(s[len(s)-n/3:])
 	for len(tail) > 0 && tail[0]&0xC0 == 0x80 { // the rest of a character
 		tail = tail[1:]

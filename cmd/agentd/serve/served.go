@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"context"
+	"errors"
+
+	"agentd/inference/live"
+	"agentd/server"
+	"agentd/server/openai"
+)
+
+var (
+	_ server.Weights  = served{}
+	_ openai.Provider = served{}
+)
+
+// served is a live.Service as package server sees it: its errors have codes of HTTP.
+type served struct{ *live.Service }
+
+func (s served) SetModel(ctx context.Context, path string) error {
+	return coded(s.Service.SetModel(ctx, path))
+}
+
+func (s served) SetAdapter(ctx context.Context, name, path string) error {
+	return coded(s.Service.SetAdapter(ctx, name, path))
+}
+
+func (s served) RemoveAdapter(name string) error { return coded(s.Service.RemoveAdapter(name)) }
+
+func (s served) OpenAI() (openai.Model, func()) { return s.Service.OpenAI() }
+
+// codes of refused changes of the weights.
+var codes = map[live.Reason]server.Code{
+	live.NotAllowed:     server.CodeForbidden,
+	live.UnknownAdapter: server.CodeNotFound,
+	live.Busy:           server.CodeConflict,
+	live.Unusable:       server.CodeInvalid,
+	live.NoMemory:       server.CodeNoMemory,
+}
+
+func coded(err error) error {
+	var refused *live.Error
+	if errors.As(err, &refused) {
+		return &server.Error{Code: codes[refused.Reason], Detail: refused.Detail}
+	}
+	return err
+}

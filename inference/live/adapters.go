@@ -1,0 +1,221 @@
+package live
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"agentd/agent"
+	"agentd/inference/load"
+	"agentd/protocol"
+	"agentd/scheduler"
+)
+
+// adapters are the LoRA adapters of a model by name. A request keeps those that it uses until it
+// ends. The methods are safe for concurrent use.
+type adapters struct {
+	engine *scheduler.Engine
+	model  string // its name for clients, which no adapter may have
+	log    zerolog.Logger
+
+	mu      sync.Mutex
+	byName  map[string]*loadedAdapter
+	removal sync.WaitGroup // adapters that are being freed
+}
+
+type loadedAdapter struct {
+	agent.Adapter
+	path  string
+	users int  // requests; guarded by adapters.mu
+	gone  bool // replaced or removed: the last user frees it
+}
+
+// adapterInfo describes a loaded adapter.
+type adapterInfo struct {
+	protocol.WeightsFile
+	Bytes uint64 // of memory, for all copies of the model together
+}
+
+func newAdapters(engine *scheduler.Engine, model string, log zerolog.Logger) *adapters {
+	return &adapters{engine: engine, model: model, log: log, byName: map[string]*loadedAdapter{}}
+}
+
+// set loads the file at path under a name. An adapter of that name is replaced: requests that use
+// it end with it. On an error nothing changes.
+func (a *adapters) set(ctx context.Context, name, path string) error {
+	if name == a.model {
+		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
+	}
+	_, unchanged, err := load.Watch(path)
+	if err != nil {
+		return fmt.Errorf("the adapter %s: %w", name, err)
+	}
+	version, err := fileVersion(ctx, path) // afterwards the file is in the page cache
+	if err != nil {
+		return fmt.Errorf("the adapter %s: %w", name, err)
+	}
+	id, err := a.engine.AddAdapter(path)
+	switch {
+	case errors.Is(err, scheduler.ErrNotFinite):
+		return fmt.Errorf("the adapter %s can't serve: %w; its file is damaged, or its training diverged", name, err)
+	case errors.Is(err, scheduler.ErrContext):
+		return fmt.Errorf("the adapter %s could not be tried: %w; free memory on its device, remove an adapter, or start the server with fewer contexts", name, err)
+	case err != nil:
+		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF", name, err)
+	}
+	if err := unchanged(); err != nil {
+		return errors.Join(fmt.Errorf("the adapter %s: %w", name, err), a.engine.RemoveAdapter(id))
+	}
+	a.mu.Lock()
+	old := a.byName[name]
+	a.byName[name] = &loadedAdapter{Adapter: agent.Adapter{Name: name, ID: id, Version: version}, path: path}
+	a.retire(old)
+	a.mu.Unlock()
+	a.log.Info().Str("adapter", name).Str("path", path).Str("version", version).Msg("adapter loaded")
+	return nil
+}
+
+// remove takes an adapter away; false: there is none of that name.
+func (a *adapters) remove(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old, ok := a.byName[name]
+	delete(a.byName, name)
+	a.retire(old)
+	return ok
+}
+
+// retire frees an adapter once nobody uses it. a.mu is held.
+func (a *adapters) retire(old *loadedAdapter) {
+	if old != nil {
+		if old.gone = true; old.users == 0 {
+			a.free(old)
+		}
+	}
+}
+
+// free frees an adapter in the background, since contexts first end their step. a.mu is held.
+func (a *adapters) free(old *loadedAdapter) {
+	a.removal.Go(func() {
+		if err := a.engine.RemoveAdapter(old.ID); err != nil {
+			a.log.Error().Err(err).Str("adapter", old.Name).Msg("adapter not freed")
+			return
+		}
+		a.log.Info().Str("adapter", old.Name).Str("version", old.Version).Msg("adapter freed")
+	})
+}
+
+// list describes the adapters, sorted by name.
+func (a *adapters) list() []adapterInfo {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := make([]adapterInfo, 0, len(a.byName))
+	for _, name := range slices.Sorted(maps.Keys(a.byName)) {
+		l := a.byName[name]
+		list = append(list, adapterInfo{protocol.WeightsFile{Name: name, Path: l.path, Version: l.Version}, a.engine.AdapterBytes(l.ID)})
+	}
+	return list
+}
+
+// close waits for adapters that are being freed. The engine frees the others.
+func (a *adapters) close() {
+	if a != nil {
+		a.removal.Wait()
+	}
+}
+
+// adapterUse is the use of adapters by one request, for which a name means the same adapter from
+// begin to end.
+type adapterUse struct {
+	adapters *adapters
+	used     map[string]*loadedAdapter
+}
+
+var _ agent.Adapters = (*adapterUse)(nil)
+
+// useAdapters begins the use of adapters by a request, which ends with the returned function.
+func (v *modelVersion) useAdapters() (agent.Adapters, func()) {
+	if v.Remote != nil {
+		return remoteAdapters{v.Remote}, func() {}
+	}
+	use := &adapterUse{adapters: v.adapters}
+	return use, use.end
+}
+
+// Adapter implements agent.Adapters.
+func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
+	if l := u.used[name]; l != nil {
+		return l.Adapter, true
+	}
+	u.adapters.mu.Lock()
+	defer u.adapters.mu.Unlock()
+	l := u.adapters.byName[name]
+	if l == nil {
+		return agent.Adapter{}, false
+	}
+	l.users++
+	if u.used == nil {
+		u.used = map[string]*loadedAdapter{}
+	}
+	u.used[name] = l
+	return l.Adapter, true
+}
+
+// Names implements agent.Adapters.
+func (u *adapterUse) Names() []string {
+	u.adapters.mu.Lock()
+	defer u.adapters.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.adapters.byName))
+}
+
+// end ends the request.
+func (u *adapterUse) end() {
+	if len(u.used) == 0 {
+		return
+	}
+	u.adapters.mu.Lock()
+	defer u.adapters.mu.Unlock()
+	for _, l := range u.used {
+		if l.users--; l.users == 0 && l.gone {
+			u.adapters.free(l)
+		}
+	}
+}
+
+// fileVersion returns the version of a file, as that of a model.
+func fileVersion(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, &untilDone{ctx, f}); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("sha256:%x", h.Sum(nil)[:16]), nil
+}
+
+// untilDone is a reader that ends with a context.
+type untilDone struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r *untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}

@@ -1,0 +1,74 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/scheduler/generation"
+)
+
+// OpenAIModel is the model for one request of OpenAI's API: an openai.Model.
+type OpenAIModel struct {
+	*modelVersion
+	using agent.Adapters
+}
+
+func (v *modelVersion) openAI() (m *OpenAIModel, release func()) {
+	using, end := v.useAdapters()
+	return &OpenAIModel{v, using}, end
+}
+
+// Adapter implements openai.Model.
+func (m *OpenAIModel) Adapter(name string) (generation.AdapterID, bool) {
+	a, ok := m.using.Adapter(name)
+	return a.ID, ok
+}
+
+// Adapters implements openai.Model.
+func (m *OpenAIModel) Adapters() []string { return m.using.Names() }
+
+// created is when models of this process were loaded, for OpenAI's answers.
+var created = time.Now().Unix()
+
+// Served describes the model.
+func (v *modelVersion) Served() generation.Served {
+	return generation.Served{
+		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created,
+	}
+}
+
+// Tokenize implements openai.Model. A text that certainly is not a prompt of this model is refused, since llama.cpp
+// takes some fifty times its bytes of memory.
+func (v *modelVersion) Tokenize(text string, special bool) ([]generation.Token, error) {
+	if least := len(text) / v.Llama.Vocab().LongestPiece(); least > v.Window() {
+		return nil, &generation.OverflowError{Prompt: least, MaxNew: 1, Limit: v.Window(), AtLeast: true}
+	}
+	return v.Llama.Vocab().Tokenize(text, special, special)
+}
+
+// Detokenize implements openai.Model.
+func (v *modelVersion) Detokenize(ids []generation.Token) string {
+	return v.Llama.Vocab().Detokenize(ids, true)
+}
+
+// Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
+func (v *modelVersion) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
+	admission, err := v.admit(r.N)
+	if err != nil {
+		return nil, err
+	}
+	defer admission.Release()
+	if admitted != nil {
+		admitted()
+	}
+	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
+	return result, err
+}
+
+// Chat implements openai.Model.
+func (v *modelVersion) Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
+	return v.Agent.Chat(ctx, c)
+}

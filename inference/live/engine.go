@@ -1,0 +1,44 @@
+package live
+
+import (
+	"agentd/agent"
+	"agentd/scheduler/generation"
+	"agentd/scheduler/remote"
+)
+
+// admission is a place in an engine's queue.
+type admission interface {
+	agent.Generator
+	Release()
+}
+
+// admit reserves places for all completions of a request, or refuses it with *generation.QueueFullError or
+// generation.ErrClosed.
+func (v *modelVersion) admit(completions int) (admission, error) {
+	if v.Remote != nil {
+		return v.Remote.Admit(completions)
+	}
+	a, err := v.Engine.Admit(completions)
+	return traced{a}, err
+}
+
+// failure is Service.Failure of this version.
+func (v *modelVersion) failure() error {
+	switch {
+	case v.Remote == nil:
+		return v.Engine.Failure()
+	case v.Remote.Healthy():
+		return nil
+	}
+	return generation.ErrUnreachable
+}
+
+// remoteAdapters are the adapters that engines at URLs list. Such engines do not show versions.
+type remoteAdapters struct{ engine *remote.Engine }
+
+func (a remoteAdapters) Adapter(name string) (agent.Adapter, bool) {
+	id, ok := a.engine.Adapter(name)
+	return agent.Adapter{Name: name, ID: id}, ok
+}
+
+func (a remoteAdapters) Names() []string { return a.engine.Adapters() }

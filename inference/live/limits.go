@@ -1,0 +1,11 @@
+package live
+
+import "time"
+
+const (
+	// closeWait is how long Service.Close waits for a load, which was aborted before.
+	closeWait = 10 * time.Second
+
+	// minLocalAnswer is the least token limit of a coach's answer to a long question.
+	minLocalAnswer = 256
+)

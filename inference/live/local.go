@@ -1,0 +1,85 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/coaching/backend"
+	"agentd/llama"
+	"agentd/scheduler/generation"
+)
+
+// Ask is Service.Ask with this version.
+func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	using, end := v.useAdapters()
+	defer end()
+	var adapter agent.Adapter
+	if q.Adapter != "" {
+		var ok bool
+		if adapter, ok = using.Adapter(q.Adapter); !ok {
+			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
+		}
+	}
+	admission, err := v.admit(1)
+	if err != nil {
+		return backend.Answer{}, asBackendError(err)
+	}
+	defer admission.Release()
+
+	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System, Schema: q.Exact}, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
+	if question.Schema == nil {
+		question.Schema = q.Schema
+	}
+	for _, m := range q.Messages {
+		question.Messages = append(question.Messages, format.ChatMessage{Model: m.Role == backend.RoleAssistant, Text: m.Text})
+	}
+	answer, err := v.Agent.Ask(ctx, question, admission)
+	var overflow *generation.OverflowError
+	if errors.As(err, &overflow) && overflow.Limit-overflow.Prompt >= minLocalAnswer {
+		question.MaxTokens = overflow.Limit - overflow.Prompt // nothing was generated yet
+		answer, err = v.Agent.Ask(ctx, question, admission)
+	}
+	if answer.Latency != nil {
+		v.latency.observe(answer.Latency)
+	}
+	if ctx.Err() != nil {
+		return backend.Answer{}, ctx.Err()
+	}
+	return backend.Answer{
+		Text: answer.Text, Mode: backend.ModeSchema,
+		PromptTokens: answer.PromptTokens, CompletionTokens: answer.Tokens,
+	}, asBackendError(err)
+}
+
+// asBackendError maps an error of the agent or the engine to one of a coaching backend.
+func asBackendError(err error) error {
+	var full *generation.QueueFullError
+	var busy *generation.BusyError
+	var overflow *generation.OverflowError
+	var truncated *agent.TruncatedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &full):
+		return &backend.Error{Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err, Detail: "this server's queue is full (queue_limit)"}
+	case errors.As(err, &busy):
+		return &backend.Error{Kind: backend.KindBusy, RetryAfter: busy.RetryAfter, Err: err, Detail: busy.Reason}
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):
+		return &backend.Error{Kind: backend.KindClosed, Detail: "this server is shutting down", Err: err}
+	case errors.As(err, &overflow):
+		return &backend.Error{
+			Kind: backend.KindRefused, Err: err,
+			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit the %d tokens of this server's context (context_length)",
+				overflow.Count(), overflow.MaxNew, overflow.Limit),
+		}
+	case errors.As(err, &truncated):
+		return &backend.Error{Kind: backend.KindTruncated, Detail: truncated.Error(), Err: err}
+	case errors.Is(err, generation.ErrGrammar):
+		return &backend.Error{Kind: backend.KindRefused, Detail: err.Error(), Err: err}
+	}
+	return &backend.Error{Kind: backend.KindFailed, Detail: "this server's model failed: " + err.Error(), Err: err}
+}

@@ -1,0 +1,420 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/coaching/backend"
+	"agentd/inference/load"
+	"agentd/protocol"
+	"agentd/scheduler"
+	"agentd/scheduler/generation"
+)
+
+var _ backend.Local = (*Service)(nil)
+
+// Service decides requests with a model and adapters that can change while it serves. A running request
+// ends with the weights with which it began; later ones get the new weights. Make it with Open. Its
+// methods are safe for concurrent use.
+type Service struct {
+	cfg     load.Config
+	changes *prometheus.CounterVec // of the weights
+	free    func() load.FreeMemory
+	wait    time.Duration // closeWait
+
+	change sync.Mutex // held while weights are loaded
+
+	mu       sync.Mutex
+	current  *modelVersion
+	loading  string                 // what is being loaded; "": nothing
+	hangs    *generation.StuckError // its first step; nil: it does not hang
+	draining sync.WaitGroup         // models that were replaced and are not freed
+}
+
+// Open loads a model and its adapters. With cfg.WeightsDir they can be replaced. It ends early when ctx does.
+// Errors name the file or the field of cfg and what to change.
+func Open(ctx context.Context, cfg load.Config) (*Service, error) {
+	if cfg.WeightsDir != "" {
+		dir, err := filepath.EvalSymlinks(cfg.WeightsDir)
+		if err != nil {
+			return nil, fmt.Errorf("Config.WeightsDir: %w; name a directory", err)
+		}
+		cfg.WeightsDir = dir
+	}
+	l := &Service{changes: newChanges(), free: load.MemoryNow, wait: closeWait}
+	report := cfg.Scheduler.OnStuck
+	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
+		l.found(e)
+		if report != nil {
+			report(e)
+		}
+	}
+	l.cfg = cfg
+	unlock, err := l.lock(cmp.Or(cfg.Path, "the default model"))
+	if err != nil {
+		return nil, err
+	}
+	l.current, err = openVersion(ctx, cfg)
+	unlock()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.WeightsDir != "" { // every step reports the version
+		if _, err := l.current.Weights.Version(ctx); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
+}
+
+// use returns the current version, which stays open until release is called.
+func (l *Service) use() (v *modelVersion, release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v = l.current
+	v.users++
+	return v, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if v.users--; v.users == 0 && v.retired {
+			close(v.idle)
+		}
+	}
+}
+
+// replace makes v the current version. The old one is closed when its last request has ended.
+func (l *Service) replace(v *modelVersion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.current
+	l.current = v
+	old.retired = true
+	if old.users == 0 {
+		close(old.idle)
+	}
+	l.draining.Go(func() {
+		<-old.idle
+		if err := old.Close(); err != nil {
+			l.cfg.Log.Error().Err(err).Msg("the old model was not freed")
+			return
+		}
+		l.cfg.Log.Info().Str("path", old.Info.Path).Msg("the old model was freed")
+	})
+}
+
+// SetModel loads the file at path while the present model serves, with the same settings, and then serves
+// it. Both need memory until the last request of the old one has ended. The vocabulary and the prompt
+// format must be the same, since memories and token ids of running episodes depend on them. The adapters
+// are loaded again for the new model. The error is an *Error, protocol.Problems for the path, or that of ctx.
+func (l *Service) SetModel(ctx context.Context, path string) error {
+	path, unlock, err := l.begin(path, "model")
+	if err != nil {
+		return err
+	}
+	return l.apart(ctx, unlock, func() error { return l.setModel(ctx, path) })
+}
+
+func (l *Service) setModel(ctx context.Context, path string) error {
+	began := time.Now()
+	old, release := l.use()
+	defer release()
+	bytes, unchanged, err := load.Watch(load.Files(path)...)
+	if err != nil {
+		return l.refuse("model", err)
+	}
+	cfg := l.cfg
+	cfg.Path, cfg.Progress, cfg.LoRA = path, nil, nil
+	var adapterBytes uint64
+	for _, a := range old.adapters.list() {
+		cfg.LoRA = append(cfg.LoRA, load.LoRA{Name: a.Name, Path: a.Path})
+		adapterBytes += a.Bytes
+	}
+	if cfg.FixedTokens == 0 {
+		cfg.Agent.MaxNewTokens = old.Info.MaxNewTokens
+	}
+	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.Info.ContextLength, old.Info.Parallel, old.Info.BatchSize
+	if err := old.HeadroomForModel(ctx, path, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
+		return l.refuse("model", err)
+	}
+	next, err := openVersion(ctx, cfg)
+	if err == nil {
+		if err = errors.Join(unchanged(), old.sameFormat(next)); err == nil {
+			_, err = next.Weights.Version(ctx)
+		}
+		if err != nil {
+			err = errors.Join(err, next.Close())
+		}
+	}
+	if err != nil {
+		return l.refuse("model", err)
+	}
+	l.replace(next)
+	l.changes.WithLabelValues("model", "done").Inc()
+	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
+	return nil
+}
+
+// sameFormat refuses a model with another prompt format.
+func (v *modelVersion) sameFormat(other *modelVersion) error {
+	if v.Info.Format != other.Info.Format {
+		return fmt.Errorf("its prompt format is %s and the present model's is %s; restart the server to change it", other.Info.Format, v.Info.Format)
+	}
+	return nil
+}
+
+// SetAdapter loads the file at path as the adapter of that name. It replaces one that has the name already.
+// Errors are those of SetModel.
+func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
+	path, unlock, err := l.begin(path, "adapter.path")
+	if err != nil {
+		return err
+	}
+	return l.apart(ctx, unlock, func() error { return l.setAdapter(ctx, name, path) })
+}
+
+func (l *Service) setAdapter(ctx context.Context, name, path string) error {
+	s, release := l.use()
+	defer release()
+	if err := s.HeadroomForAdapter(path, l.free()); err != nil {
+		return l.refuse("adapter", err)
+	}
+	if err := s.adapters.set(ctx, name, path); err != nil {
+		return l.refuse("adapter", err)
+	}
+	l.changes.WithLabelValues("adapter", "done").Inc()
+	return nil
+}
+
+// RemoveAdapter takes an adapter away. The error is an *Error.
+func (l *Service) RemoveAdapter(name string) error {
+	if err := l.changeable(); err != nil {
+		return err
+	}
+	unlock, err := l.lock("the adapter " + name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, release := l.use()
+	defer release()
+	if !s.adapters.remove(name) {
+		return &Error{UnknownAdapter, fmt.Sprintf("no adapter is named %q", name)}
+	}
+	l.changes.WithLabelValues("adapter", "removed").Inc()
+	return nil
+}
+
+// lock begins a change of weights, which the returned function ends. The error says what is being changed.
+func (l *Service) lock(what string) (unlock func(), err error) {
+	locked := l.change.TryLock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case locked:
+		l.loading = what
+		return func() {
+			l.mu.Lock()
+			l.loading, l.hangs = "", nil
+			l.mu.Unlock()
+			l.change.Unlock()
+		}, nil
+	case l.hangs != nil:
+		return nil, &Error{Busy, fmt.Sprintf("%s is being loaded, and its %s does not end: a thread or the device hangs; restart the server", l.loading, l.hangs.Names())}
+	}
+	return nil, &Error{Busy, l.loading + " is being loaded; try again when it serves"}
+}
+
+// apart makes a change on a goroutine of its own, so that one that hangs holds up nobody. It returns when
+// the change has ended, or when ctx has: the change then ends later.
+func (l *Service) apart(ctx context.Context, unlock func(), change func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := change()
+		unlock()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// found notes that the weights that are being loaded hang.
+func (l *Service) found(e *generation.StuckError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Loading == "" || l.loading == "" {
+		return
+	}
+	l.hangs = e
+	l.cfg.Log.Error().Str("path", l.loading).Msg("weights hang while they are loaded, and further changes are refused")
+	if l.cfg.Hangs != nil {
+		l.cfg.Hangs(e)
+	}
+}
+
+// changeable refuses changes that the settings do not allow.
+func (l *Service) changeable() error {
+	if l.cfg.WeightsDir == "" {
+		return &Error{NotAllowed, "this server's weights can't change; start it with a directory of weights (docs/weights.md)"}
+	}
+	return nil
+}
+
+// begin checks a path and begins a change. It returns the path without symbolic links.
+func (l *Service) begin(path, field string) (resolved string, unlock func(), err error) {
+	if err := l.changeable(); err != nil {
+		return "", nil, err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.cfg.WeightsDir, path)
+	}
+	problem := func(what string) error {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
+	}
+	resolved, err = filepath.EvalSymlinks(path)
+	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
+	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
+		return "", nil, problem("is not in the server's directory of weights; give a file there, relative to it")
+	}
+	if err != nil {
+		return "", nil, problem("can't be read: " + err.Error())
+	}
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
+		return "", nil, problem("is not a file")
+	}
+	unlock, err = l.lock(resolved)
+	return resolved, unlock, err
+}
+
+func pathOf(field string) (path []any) {
+	for part := range strings.SplitSeq(field, ".") {
+		path = append(path, part)
+	}
+	return path
+}
+
+// refuse counts a failed change and says why it failed.
+func (l *Service) refuse(kind string, err error) error {
+	l.changes.WithLabelValues(kind, "failed").Inc()
+	l.cfg.Log.Warn().Err(err).Str("kind", kind).Msg("weights not changed")
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	reason := Unusable
+	if errors.As(err, new(*load.HeadroomError)) || errors.Is(err, scheduler.ErrContext) {
+		reason = NoMemory
+	}
+	return &Error{reason, "the weights were not changed: " + members.Replace(err.Error())}
+}
+
+// members names the members of PUT /v1/weights instead of fields of Config.
+var members = strings.NewReplacer("with Config.Path", "as model", "with Config.LoRA", "as adapter")
+
+// Current describes the weights that serve. It may wait for the hash of a large file.
+func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
+	v, release := l.use()
+	defer release()
+	w := &protocol.Weights{Model: protocol.WeightsFile{Path: v.Info.Path}, Adapters: []protocol.WeightsFile{}}
+	if v.Weights != nil {
+		var err error
+		if w.Model.Version, err = v.Weights.Version(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range v.adapters.list() {
+		w.Adapters = append(w.Adapters, a.WeightsFile)
+	}
+	return w, nil
+}
+
+// Close ends running generations and frees the current version and those that were replaced. No call may
+// begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
+func (l *Service) Close() error {
+	ended := make(chan struct{})
+	go func() {
+		l.change.Lock()   // held by the load
+		l.change.Unlock() //nolint:staticcheck // it only waits
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(l.wait):
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return fmt.Errorf("%s is still being loaded, and its load could not be aborted", l.loading)
+	}
+	l.mu.Lock()
+	v := l.current
+	l.mu.Unlock()
+	err := v.Close()
+	l.draining.Wait()
+	return err
+}
+
+// Decide answers a request with one output for each candidate, in order. The whole request is
+// admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
+// *generation.QueueFullError, generation.ErrClosed, or that of ctx or of its budget.
+func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	v, release := l.use()
+	defer release()
+	return v.Decide(ctx, req)
+}
+
+// Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The
+// question waits in the same queue as the candidates of requests.
+func (l *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	v, release := l.use()
+	defer release()
+	return v.Ask(ctx, q)
+}
+
+// Info describes the current model and its settings.
+func (l *Service) Info() load.EngineInfo {
+	v, release := l.use()
+	defer release()
+	return v.Info
+}
+
+// Window implements backend.Local: see load.Model.Window.
+func (l *Service) Window() int {
+	v, release := l.use()
+	defer release()
+	return v.Window()
+}
+
+// Failure returns the reason why no request can be decided until the process restarts, nil while
+// requests can be decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError
+// may; it may also be of weights that are being loaded.
+func (l *Service) Failure() error {
+	v, release := l.use()
+	defer release()
+	err := v.failure()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.hangs != nil {
+		return l.hangs
+	}
+	return err
+}
+
+// OpenAI returns the current model for one request of OpenAI's API. It stays until release is called.
+func (l *Service) OpenAI() (m *OpenAIModel, release func()) {
+	v, leave := l.use()
+	m, end := v.openAI()
+	return m, func() {
+		end()
+		leave()
+	}
+}

@@ -1,0 +1,69 @@
+package load
+
+import (
+	"fmt"
+	"strconv"
+
+	"agentd/scheduler"
+)
+
+// kvBytes is the size of one KV cache element in bytes, by cache type. Block formats share their
+// scales among 32 elements.
+var kvBytes = map[string]float64{
+	"f32": 4, "f16": 2, "bf16": 2,
+	"q8_0": 34.0 / 32, "q5_1": 24.0 / 32, "q5_0": 22.0 / 32, "q4_1": 20.0 / 32, "q4_0": 18.0 / 32, "iq4_nl": 18.0 / 32,
+}
+
+// cellBytes returns the size of one token in the KV cache: keys and values of every layer. It reads
+// the GGUF keys of the architecture, and layers and embedding too if these are 0. A missing key has
+// llama.cpp's default.
+func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
+	number := func(key string, otherwise int) int {
+		n, err := strconv.Atoi(metadata[architecture+"."+key])
+		if err != nil || n <= 0 { // absent, or a list with a value for each layer
+			return otherwise
+		}
+		return n
+	}
+	if layers == 0 {
+		layers, embedding = number("block_count", 0), number("embedding_length", 0)
+	}
+	heads := number("attention.head_count", 1)
+	kvHeads := number("attention.head_count_kv", heads)
+	headDim := embedding / max(heads, 1)
+	keys := number("attention.key_length", headDim)
+	values := number("attention.value_length", headDim)
+	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
+}
+
+// fitContext returns the default size of the KV cache in tokens: the model's trained context, but at
+// least minShared and at most limit, within its share of free memory. It is a multiple of 256, as
+// llama.cpp requires.
+func fitContext(trained, limit int, free uint64, perCell float64) int {
+	cells := limit
+	if trained > 0 {
+		cells = min(cells, max(trained, minShared))
+	}
+	if free > 0 && perCell > 0 {
+		cells = min(cells, int(float64(free)/memoryShare/perCell))
+	}
+	cells = max(cells, min(minAutoContext, max(trained, 256)))
+	return (cells + 255) / 256 * 256
+}
+
+// hostCells returns the number of evicted cells that each context keeps in megabytes of host memory.
+// The machine has free bytes of it; 0: unknown.
+func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
+	if megabytes == 0 {
+		return 0, nil
+	}
+	bytes := uint64(megabytes) * 1e6
+	if free > 0 && bytes > free {
+		return 0, fmt.Errorf("Config.CacheRAM %d is more than the %d MB of free memory; lower it", megabytes, free/1e6)
+	}
+	cells := int(float64(bytes) / float64(contexts) / perCell)
+	if cells < scheduler.MinHostCells {
+		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is too few; raise it or set it to 0", megabytes, cells)
+	}
+	return cells, nil
+}

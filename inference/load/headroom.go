@@ -1,0 +1,127 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"agentd/internal/budget"
+	"agentd/llama"
+	"agentd/scheduler/generation"
+)
+
+// FreeMemory is the free memory in bytes by place: "CPU" for the host, or the name of a device. A
+// place that is missing or has 0 is not known.
+type FreeMemory map[string]uint64
+
+// hostPlace is the host's name in llama.Placement.
+const hostPlace = "CPU"
+
+// MemoryNow measures the free memory of the host and of all devices.
+func MemoryNow() FreeMemory {
+	free := FreeMemory{hostPlace: budget.Free(budget.System)}
+	for _, d := range gpus() {
+		free[d.Name] = d.MemoryFree
+	}
+	return free
+}
+
+// at is the free memory at a place of llama.Placement. SplitTensor has one place for all devices.
+func (f FreeMemory) at(place string) uint64 {
+	if free, ok := f[place]; ok {
+		return free
+	}
+	var all uint64
+	for name, free := range f {
+		if name != hostPlace {
+			all += free
+		}
+	}
+	return all
+}
+
+// HeadroomError refuses weights for which the memory is too small while the present ones serve.
+type HeadroomError struct {
+	Place      string
+	Need, Free uint64 // bytes
+	Fix        string
+}
+
+func (e *HeadroomError) Error() string {
+	return fmt.Sprintf("they need about %d MB of memory on %s beside the present ones, and %d MB are free there; %s",
+		(e.Need+999_999)/1e6, e.Place, e.Free/1e6, e.Fix)
+}
+
+// check refuses what needs more than the free memory at some place.
+func (f FreeMemory) check(need []llama.Placement, fix string) error {
+	for _, p := range need {
+		bytes := p.Weights + p.Memory + p.Compute
+		bytes += bytes / headroomReserve
+		if free := f.at(p.Device); free > 0 && bytes > free {
+			return &HeadroomError{p.Device, bytes, free, fix}
+		}
+	}
+	return nil
+}
+
+// scaled is the memory that other weights need on each device of the present model. weights, cells and
+// compute are factors of what the present model takes.
+func (m *Model) scaled(weights, cells, compute float64) []llama.Placement {
+	list := slices.Clone(m.Info.Placement)
+	for i, p := range list {
+		list[i].Weights, list[i].Memory, list[i].Compute =
+			uint64(float64(p.Weights)*weights), uint64(float64(p.Memory)*cells), uint64(float64(p.Compute)*compute)
+	}
+	return list
+}
+
+// HeadroomForModel refuses the model at path, of so many bytes, if the free memory is too small for it
+// while the present one serves. It would get as many contexts of the same length, adapters of
+// adapterBytes on all copies of the model, and cacheRAM MB for evicted prefixes. It also refuses a model
+// with another vocabulary.
+func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, adapterBytes uint64, cacheRAM int, free FreeMemory) error {
+	next, err := llama.New(path, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
+	if err != nil {
+		return loadError(path, "", err)
+	}
+	defer func() { _ = next.Free() }() // nothing uses it
+	if err := sameVocabulary(m.Llama, next); err != nil {
+		return err
+	}
+	cells := 1.0
+	if now := cellBytes(m.Llama.Metadata(), m.Info.Architecture, 0, 0, m.Info.KVType); now > 0 {
+		cells = cellBytes(next.Metadata(), next.Info().Architecture, 0, 0, m.Info.KVType) / now
+	}
+	weights := float64(bytes) + float64(adapterBytes)/float64(len(m.copies))
+	need := m.scaled(weights/float64(m.Info.SizeBytes), cells, 1)
+	host := slices.IndexFunc(need, func(p llama.Placement) bool { return p.Device == hostPlace })
+	if host < 0 {
+		host, need = len(need), append(need, llama.Placement{Device: hostPlace})
+	}
+	need[host].Memory += uint64(cacheRAM) * 1e6
+	return free.check(need, "free memory there, start the server with fewer contexts or a smaller context_length, or use a LoRA adapter")
+}
+
+// HeadroomForAdapter is HeadroomForModel for the adapter at path.
+func (m *Model) HeadroomForAdapter(path string, free FreeMemory) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return free.check(m.scaled(float64(info.Size())/float64(m.Info.SizeBytes), 0, 0), "free memory there, or remove an adapter first")
+}
+
+// sameVocabulary refuses a model with another vocabulary.
+func sameVocabulary(now, next *llama.Model) error {
+	a, b := now.Vocab(), next.Vocab()
+	same := a.Size() == b.Size()
+	for t := generation.Token(0); same && int(t) < a.Size(); t++ {
+		same = slices.Equal(a.Piece(t, true), b.Piece(t, true)) && a.Attr(t) == b.Attr(t) && a.IsEOG(t) == b.IsEOG(t)
+	}
+	if !same {
+		return errors.New("its vocabulary differs from that of the present model; restart the server to change it")
+	}
+	return nil
+}

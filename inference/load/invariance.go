@@ -1,0 +1,78 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"agentd/llama"
+)
+
+// invariantTypes are the types of weights whose products on a CPU do not depend on the batch.
+// ggml's products of experts are invariant with the types of invariantExperts too.
+var (
+	invariantTypes = []string{
+		"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "q4_K", "q5_K", "q6_K",
+	}
+	invariantExperts = append([]string{"mxfp4", "q2_K", "q3_K"}, invariantTypes...)
+)
+
+// otherAttention are the architectures with ALiBi or capped logits, whose attention is ggml's.
+var otherAttention = []string{"baichuan", "bloom", "gemma2", "grok", "mpt", "refact"}
+
+// variance says why the bits of a row may depend on the rows that are computed with it; "": they do
+// not. docs/decisions/batch-invariance.md has the reasons.
+func variance(gpu bool, attention string, info llama.ModelInfo) string {
+	switch {
+	case gpu:
+		return "a device computes"
+	case attention == GGML:
+		return "llama.cpp's own attention computes"
+	case !llama.Patched():
+		return "llama.cpp lacks agentd's patch"
+	case slices.Contains(otherAttention, info.Architecture):
+		return "llama.cpp's own attention computes the architecture " + info.Architecture
+	}
+	var others []string
+	for _, t := range slices.Sorted(maps.Keys(info.TensorTypes)) {
+		experts := info.ExpertTypes[t]
+		matrices := info.TensorTypes[t] - experts
+		if experts > 0 && !slices.Contains(invariantExperts, t) || matrices > 0 && !slices.Contains(invariantTypes, t) {
+			others = append(others, t)
+		}
+	}
+	if others != nil {
+		return "it has weights of type " + strings.Join(others, ", ")
+	}
+	return ""
+}
+
+// chooseIsolation fills m.Info.Variance. With Config.Reproducible it makes the engine compute each
+// input alone where results would otherwise depend on the load.
+func (m *Model) chooseIsolation(cfg *Config, gpu bool) error {
+	m.Info.Variance = variance(gpu, m.Info.Attention, m.Llama.Info())
+	if !cfg.Reproducible || m.Info.Variance == "" {
+		return nil
+	}
+	if cfg.CacheRAM > 0 {
+		return fmt.Errorf("Config.CacheRAM %d has nothing to keep: Config.Reproducible computes each input from its first token, "+
+			"since %s; remove one of the two", cfg.CacheRAM, m.Info.Variance)
+	}
+	m.Info.Isolates, cfg.Scheduler.Isolate = true, true
+	if cfg.Threads == 0 {
+		cfg.Threads = autoThreads() // results may depend on their number
+	}
+	return nil
+}
+
+// SameBytes says for the log whether the same input gets the same bytes under any load.
+func (f *EngineInfo) SameBytes() string {
+	switch {
+	case f.Variance == "":
+		return "under any load, at full speed"
+	case f.Isolates:
+		return "under any load, each input alone: " + f.Variance
+	}
+	return "not under any load: " + f.Variance
+}

@@ -1,0 +1,103 @@
+package load
+
+import (
+	"cmp"
+	"errors"
+
+	"agentd/agent"
+	"agentd/llama"
+	"agentd/scheduler"
+	"agentd/scheduler/generation"
+	"agentd/scheduler/remote"
+)
+
+// Model is a loaded model with the agent that prompts it and the engine that computes it. Make it with Open.
+type Model struct {
+	Info    EngineInfo
+	Llama   *llama.Model // on the first group of devices, or the vocabulary alone
+	Weights *Weights     // nil if another machine has them
+	Agent   *agent.Agent
+	// Engine computes in this process, Remote asks engines at URLs. One of the two is nil; with a
+	// vocabulary alone, both are.
+	Engine *scheduler.Engine
+	Remote *remote.Engine
+
+	copies   []*llama.Model  // Llama, and the same file on each further group of devices
+	template *llama.Template // nil if the model has none
+}
+
+// EngineInfo describes the loaded model and the settings that Open chose.
+type EngineInfo struct {
+	llama.ModelInfo
+	Path    string // "" for the embedded model
+	Default bool   // the embedded model
+	Format  string // of prompts and outputs: qwen, gpt-oss, llama, template
+
+	Device        string            // of the layers
+	Placement     []llama.Placement // of all models and contexts
+	Contexts      int
+	GPULayers     int // as configured; -1: all
+	Threads       int
+	Attention     string // on the CPU a value of Config.CPUAttention, else "device" or "gather" (see llama.SetGather)
+	Variance      string // why results may depend on the load, as a clause; "": they do not
+	Isolates      bool   // so each input is computed alone, see scheduler.Config.Isolate
+	ContextLength int
+	KVType        string
+	Parallel      int
+	DraftRows     int // see scheduler.Config
+	BatchSize     int
+	MaxNewTokens  int
+	Sampling      generation.Sampling
+
+	Agent   string        // agent.FullHistory or agent.HistorySummarized
+	Summary agent.Summary // of agent.HistorySummarized
+}
+
+// Window returns the most tokens of a prompt with its answer: the context's, or those that the
+// model was trained on if these are fewer. The KV cache may be larger, since sequences share it.
+func (m *Model) Window() int {
+	window := m.Info.ContextLength
+	if m.Info.ContextTrain > 0 {
+		window = min(window, m.Info.ContextTrain)
+	}
+	return window
+}
+
+// Name is the model's name for clients of OpenAI's API and for traces.
+func (m *Model) Name() string { return cmp.Or(m.Info.Name, m.Info.Architecture) }
+
+// Stop ends running generations. After a *generation.StuckError a context still uses the model, and
+// Free must not follow.
+func (m *Model) Stop() error {
+	switch {
+	case m.Engine != nil:
+		return m.Engine.Close()
+	case m.Remote != nil:
+		m.Remote.Close()
+	}
+	return nil
+}
+
+// Free frees the model after Stop.
+func (m *Model) Free() error {
+	var errs []error
+	if m.template != nil {
+		errs = append(errs, m.template.Close())
+	}
+	if m.Weights != nil {
+		errs = append(errs, m.Weights.Close())
+	}
+	for _, c := range m.copies {
+		errs = append(errs, c.Free())
+	}
+	return errors.Join(errs...)
+}
+
+// Close is Stop and Free.
+func (m *Model) Close() error {
+	err := m.Stop()
+	if errors.As(err, new(*generation.StuckError)) {
+		return err
+	}
+	return errors.Join(err, m.Free())
+}

@@ -1,0 +1,41 @@
+package load
+
+import (
+	"fmt"
+
+	"agentd/agent"
+)
+
+// summary configures the history-summarized agent. Settings that the options leave open are
+// chosen so that prompts, answers and summaries fit the context.
+func (m *Model) summary(cfg Config) (agent.Summary, error) {
+	c := cfg.Agent.Summary
+	window := m.Window() // 0: unknown without contexts
+	auto := agent.DefaultSummaryBudget
+	if window > 0 {
+		// The rest of the context is for the turn that exceeds the budget.
+		auto = min(auto, (window-max(cfg.Agent.MaxNewTokens, cfg.Agent.Summary.MaxTokens))/summaryPart*(summaryPart-1))
+	}
+	unit := 1
+	if c.Characters {
+		unit = agent.CharactersPerToken
+	}
+	if c.Budget == 0 {
+		c.Budget = auto * unit
+	}
+	if c.MaxTokens == 0 {
+		c.MaxTokens = min(agent.DefaultSummaryMaxTokens, c.Budget/unit/summaryPart)
+	}
+	switch tokens := c.Budget / unit; {
+	case tokens < 1 || c.MaxTokens < 1:
+		return c, fmt.Errorf("Config.Agent.Kind %s has no room for prompts and summaries in a context of %d tokens with Config.Agent.MaxNewTokens %d; raise Config.ContextLength, or lower Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens",
+			agent.HistorySummarized, window, cfg.Agent.MaxNewTokens)
+	case !c.Characters && window > 0 && c.Budget+max(cfg.Agent.MaxNewTokens, c.MaxTokens) > window:
+		return c, fmt.Errorf("Config.Agent.Summary.Budget %d and the %d tokens of an answer or a summary do not fit the %d tokens of the context; lower Config.Agent.Summary.Budget, Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens, or raise Config.ContextLength",
+			c.Budget, max(cfg.Agent.MaxNewTokens, c.MaxTokens), window)
+	case c.MaxTokens >= tokens:
+		return c, fmt.Errorf("Config.Agent.Summary.MaxTokens %d leaves nothing of a Config.Agent.Summary.Budget of %d tokens for the rest of the prompt; lower the one or raise the other",
+			c.MaxTokens, tokens)
+	}
+	return c, nil
+}

@@ -1,0 +1,69 @@
+package load
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"agentd/llama"
+)
+
+// autoThreads returns the number of physical cores, since hyper-threads slow llama.cpp down. From
+// spareCore cores on, one is left for tokenizing, planning and serving. A step of the model takes
+// 30 times as long as the work after it, so with two cores both should compute. A container's CPU
+// limit counts too.
+func autoThreads() int {
+	cores := runtime.GOMAXPROCS(0) // respects affinity and cgroup limits
+	if physical := physicalCores("/sys/devices/system/cpu"); physical > 0 {
+		cores = min(cores, physical)
+	}
+	if cores > spareCore {
+		cores--
+	}
+	return cores
+}
+
+// autoContexts returns the number of contexts when the config leaves it open. Two contexts on the
+// CPU divide the threads. With a thread each they never wait for each other, so a small model
+// keeps more of its speed beside busy programs. Models with a sliding window or a recurrent state
+// were not measured with two. Each context reads all weights, and twice the KV cache of Config.ContextLength must
+// fit into its share of the free memory.
+func autoContexts(cfg Config, gpu bool, info llama.ModelInfo, weights, free uint64, perCell float64) int {
+	fits := 2*float64(cfg.ContextLength)*perCell <= float64(free/memoryShare)
+	plain := !info.Recurrent && !info.Hybrid && info.SlidingWindow == 0
+	if gpu || !plain || cfg.Threads != 0 || weights > smallModel || !fits || autoThreads() < 2 {
+		return 1
+	}
+	return 2
+}
+
+// attention applies Config.CPUAttention and returns what is used: one of its values, or "device".
+func attention(gpu bool, want string) string {
+	llama.SetSharedAttention(want != GGML)
+	llama.SetF32Attention(want == F32)
+	switch {
+	case gpu:
+		return "device"
+	case !llama.SharedAttention():
+		return GGML
+	default:
+		return cmp.Or(want, Shared)
+	}
+}
+
+// physicalCores counts the distinct sets of hyper-threads; 0: unknown.
+func physicalCores(root string) int {
+	files, err := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
+	if err != nil {
+		return 0
+	}
+	cores := map[string]bool{}
+	for _, f := range files {
+		if siblings, err := os.ReadFile(f); err == nil {
+			cores[strings.TrimSpace(string(siblings))] = true
+		}
+	}
+	return len(cores)
+}

@@ -1,0 +1,174 @@
+package load
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Weights is the identity of the weights in the files of a model: a hash of all their bytes.
+// A large file takes seconds, so begin computes it in the background, with pauses until somebody
+// waits for it.
+type Weights struct {
+	files []*os.File
+	infos []os.FileInfo // of the files before the model was loaded
+	log   zerolog.Logger
+
+	mu      sync.Mutex
+	changed string // version of files that were overwritten; "" before
+
+	begun   bool
+	stop    chan struct{} // ends the hash
+	asked   sync.Once
+	hurry   chan struct{} // closed by the first Version: no more pauses
+	done    chan struct{} // closed after version and err are set
+	ended   chan struct{} // closed when nothing looks at the files any more
+	version string
+	err     error
+}
+
+var errVersionStopped = errors.New("the model's version: the model was closed")
+
+// openWeights opens the files of the model at path. It keeps them open: what is at path later
+// may be another model.
+func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
+	w = &Weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
+	for _, p := range Files(path) {
+		f, err := os.Open(p)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.files = append(w.files, f)
+		info, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.infos = append(w.infos, info)
+	}
+	return w, nil
+}
+
+// begin starts the hash, once, when the model is loaded. It pauses after each part of a file,
+// so that it takes little from the requests of a small machine. Then it looks each interval whether
+// a file was overwritten.
+func (w *Weights) begin(pause, interval time.Duration) {
+	w.begun = true
+	go func() {
+		defer close(w.ended)
+		w.version, w.err = w.hash(pause)
+		close(w.done)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-ticker.C:
+				w.Overwritten()
+			}
+		}
+	}()
+}
+
+// Overwritten returns "" while the files are those that were loaded, then another version for each change
+// of a file's size or time. What computes is mapped from the files, or was copied at the start, or a part of
+// each, so no hash can name it. The open files are looked at: one that is renamed or replaced at its
+// path still serves as it was.
+func (w *Weights) Overwritten() string {
+	h := sha256.New()
+	different := false
+	for i, f := range w.files {
+		info, err := f.Stat()
+		if err != nil {
+			continue // the hash or the load says why
+		}
+		different = different || info.Size() != w.infos[i].Size() || !info.ModTime().Equal(w.infos[i].ModTime())
+		fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano(), w.infos[i].ModTime().UnixNano())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !different {
+		return w.changed // times can be set back
+	}
+	if version := fmt.Sprintf("changed:%x", h.Sum(nil)[:16]); version != w.changed {
+		w.changed = version
+		w.log.Error().Str("path", w.files[0].Name()).Str("model_version", version).
+			Msg("the served model file was overwritten, and no version names what computes now: restart the server, and rename new files into place")
+	}
+	return w.changed
+}
+
+// Version returns "sha256:" and the first 32 hexadecimal digits of the hash, or "changed:" and as many of
+// another one if a file was overwritten. It waits for the hash, or until ctx ends. begin comes before it.
+func (w *Weights) Version(ctx context.Context) (string, error) {
+	w.asked.Do(func() { close(w.hurry) })
+	if changed := w.Overwritten(); changed != "" {
+		return changed, nil
+	}
+	select {
+	case <-w.done:
+		return w.version, w.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (w *Weights) hash(pause time.Duration) (string, error) {
+	h := sha256.New()
+	buffer := make([]byte, hashedPart)
+	pauses := time.NewTicker(pause)
+	defer pauses.Stop()
+	for _, f := range w.files {
+		for at := int64(0); ; {
+			select {
+			case <-w.stop:
+				return "", errVersionStopped
+			case <-w.hurry:
+			case <-pauses.C:
+			}
+			n, err := f.ReadAt(buffer, at)
+			h.Write(buffer[:n])
+			at += int64(n)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return "", fmt.Errorf("the model's version: %w", err)
+			}
+		}
+	}
+	return fmt.Sprintf("sha256:%x", h.Sum(nil)[:16]), nil
+}
+
+// Close ends a hash in progress and closes the files. No Version may follow.
+func (w *Weights) Close() error {
+	close(w.stop)
+	if w.begun {
+		<-w.ended
+	}
+	var errs []error
+	for _, f := range w.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Known returns the version if it is known already, "" otherwise.
+func (w *Weights) Known() string {
+	if changed := w.Overwritten(); changed != "" {
+		return changed
+	}
+	select {
+	case <-w.done:
+		return w.version
+	default:
+		return ""
+	}
+}

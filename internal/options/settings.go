@@ -1,0 +1,74 @@
+package options
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Settings are options that share a flag: KEY=VALUE,... in text, an object in JSON. Each layer sets only
+// the keys that it names. The keys are the options' names.
+func Settings(list ...Option) Value {
+	v := Value{settings: list, form: asSettings}
+	v.parse = func(s string) error {
+		for part := range strings.SplitSeq(s, ",") {
+			key, text, ok := strings.Cut(part, "=")
+			if !ok {
+				return fmt.Errorf("got %q, want KEY=VALUE; the keys are %s", part, v.keys())
+			}
+			o, err := v.setting(key)
+			if err == nil {
+				err = o.Value.Set(text)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", strings.TrimSpace(key), err)
+			}
+		}
+		return nil
+	}
+	v.show = func() string {
+		words := make([]string, len(list))
+		for i, o := range list {
+			words[i] = o.Name + "=" + o.Value.String()
+		}
+		return strings.Join(words, ",")
+	}
+	return v
+}
+
+// setting finds an option by its key, in which _ may stand for -.
+func (v Value) setting(key string) (Option, error) {
+	key = strings.ReplaceAll(strings.TrimSpace(key), "_", "-")
+	for _, o := range v.settings {
+		if o.Name == key {
+			return o, nil
+		}
+	}
+	return Option{}, fmt.Errorf("is unknown; the keys are %s", v.keys())
+}
+
+func (v Value) keys() string { return strings.Join(names(v.settings), ", ") }
+
+// setObject sets the options that an object names.
+func (v Value) setObject(raw jsontext.Value) error {
+	return eachMember(raw, "the object", func(key string, member jsontext.Value) error {
+		o, err := v.setting(key)
+		if err == nil {
+			err = o.Value.setJSON(member)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		return nil
+	})
+}
+
+// usage is the text of an option, with the texts of its settings.
+func (o Option) usage() string {
+	text := o.Usage
+	for _, s := range o.Value.settings {
+		text += fmt.Sprintf(" %s=%s: %s", s.Name, s.Arg, s.Usage)
+	}
+	return text
+}

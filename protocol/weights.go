@@ -1,0 +1,14 @@
+package protocol
+
+// Weights are the weights that serve: the body of GET /v1/weights.
+type Weights struct {
+	Model    WeightsFile   `json:"model"`
+	Adapters []WeightsFile `json:"adapters"`
+}
+
+// WeightsFile is a file of weights. Version names its bytes.
+type WeightsFile struct {
+	Name    string `json:"name,omitzero"` // of an adapter
+	Path    string `json:"path"`
+	Version string `json:"version,omitzero"`
+}

@@ -1,0 +1,12 @@
+package generation
+
+// Served describes a model to clients that prompt it themselves.
+type Served struct {
+	Name     string
+	Window   int     // tokens of a prompt with its answer
+	Longest  int     // tokens of an answer where a request names no limit
+	Ends     []Token // tokens that end an answer
+	Size     int     // of the vocabulary
+	Sampling Sampling
+	Created  int64 // Unix time
+}
