@@ -152,7 +152,7 @@ func (c *Config) http() []options.Option {
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
 			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. An agentd uses another one as its --engine this way.", options.Bool(&s.Completions)),
 			option("request-timeout", "TIME", "Time limit of a request. Candidates that are not done by then end with the error timeout. 0s: no limit.", options.Duration(&s.RequestTimeout, 0, maxDuration)),
-			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM, SIGINT or SIGHUP. A second signal ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),
+			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM, SIGINT or SIGHUP. A signal a second later, or more, ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),
 		})
 }
 
