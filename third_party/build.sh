@@ -166,7 +166,7 @@ deliver() {
 work=$cache/build/$key-$(printf '%s' "$src" | hash8) # CMake refuses a build that was moved
 [[ -z ${LLAMA_CPP_DIR:-} ]] || work=$cache/build/$backend-own-$(printf '%s' "$src" | hash8)
 if [[ ! -e $products/BUILD ]]; then
-	[[ -z ${CACHED_ONLY:-} ]] || { say "the cache has no $backend of this recipe"; exit 0; }
+	[[ -z ${CACHED_ONLY:-} ]] || { say "the cache has no $key"; exit 0; }
 	mkdir -p "$cache/lib" "$cache/build"
 	with_lock "${work##*/}" build
 fi
