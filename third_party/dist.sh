@@ -102,7 +102,7 @@ symbols() {
 }
 
 # cxx_runtime links libstdc++ again, from the compiler's archive, if the system's needs a newer glibc than the rest
-# does. It exports the same symbols by the same versions, but for those kept for programs of GCC 4 and older.
+# does. It exports the same symbols by the same versions, but for some that only GCC 4 and older link.
 cxx_runtime() {
 	local lib=$stage/lib/libstdc++.so.6 system
 	system=$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
@@ -151,7 +151,9 @@ for f in "$stage/agentd" "$stage"/lib/*.so*; do
 	done < <(readelf -d "$f" | sed -nE 's/.*\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]/\1 \2/p')
 	symbols "$f" taken >"$stage/taken"
 	grep -E '@(GLIBCXX|CXXABI)_' "$stage/taken" >>"$stage/cxx" || true
-	value=$(grep @GLIBC_ "$stage/taken" | sort -t@ -k2,2V | tail -1)
+	# A version may also be needed for no symbol, such as GLIBC_ABI_DT_RELR.
+	value=$({ sed -n '/@GLIBC_/p' "$stage/taken"; readelf -V "$f" | sed -nE 's/.*Name: (GLIBC_\S+).*/@\1/p'; } |
+		LC_ALL=C sort -t@ -k2,2V | tail -1)
 	needs=$(newest "$needs" "${value#*@GLIBC_}")
 	[[ $(newest "$newest_glibc" "$needs") == "$newest_glibc" ]] ||
 		die "dist: ${f##*/} needs $value, and a release may need glibc $newest_glibc at most; build it on an older system"
