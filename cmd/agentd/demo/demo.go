@@ -115,7 +115,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	ended := make(chan error, 1)
 	go func() {
 		err := serve.New(config, from, sink).Run(ctx)
-		sink.Close()
+		_ = sink.Close() // ends the scanner
 		ended <- err
 	}()
 	stop = func() error {
