@@ -122,16 +122,18 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		cancel()
 		return <-ended
 	}
-	for lines := bufio.NewScanner(log); lines.Scan(); {
+	ready := false
+	for lines := bufio.NewScanner(log); !ready && lines.Scan(); {
 		var line struct{ Message, URL string }
 		_ = json.Unmarshal(lines.Bytes(), &line) // a line of llama.cpp may be none of the log's
-		switch line.Message {
-		case "listening":
+		if line.Message == "listening" {
 			url = line.URL
-		case "ready":
-			go io.Copy(io.Discard, log) //nolint:errcheck // ends with the server
-			return url, stop, nil
 		}
+		ready = line.Message == "ready"
 	}
-	return "", nil, cmp.Or(stop(), errors.New("the server that the demo started ended before it was ready"))
+	go io.Copy(io.Discard, log) //nolint:errcheck // the rest; ends with the server
+	if !ready {
+		return "", nil, cmp.Or(stop(), errors.New("the server that the demo started ended before it was ready"))
+	}
+	return url, stop, nil
 }
