@@ -157,19 +157,18 @@ vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel
 
 .PHONY: dist
 dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on other machines; CUDA=on adds the plugin
-	@third_party/prereqs.sh go git c++ cc cmake flock tar gzip jq readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/prereqs.sh go git c++ cc cmake flock tar gzip jq python3 readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/native.sh
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
 
 .PHONY: wheel
 wheel: dist ## make dist, and a wheel for pip that holds that tree and puts agentd on PATH
-	@third_party/prereqs.sh python3
 	@python3 -B third_party/wheel.py "$(or $(DIST),dist)"
 
 .PHONY: dist-test
 dist-test: llama.cpp ## run what `make dist` and `make wheel` made last elsewhere, and ask it the README's request
-	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run 'Dist|Wheel' -v ./cmd/agentd
+	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run '^Test(Dist|Wheel)[A-Z]' -v ./cmd/agentd
 
 ##@ Help
 

@@ -126,6 +126,9 @@ receipt "$root/lib/BUILD.native" >"$stage/lib/BUILD.native"
 cp -L "$("${CXX:-c++}" -print-file-name=libgomp.so.1)" "$stage/lib/"
 cxx_runtime
 strip --strip-unneeded "$stage"/lib/*.so*
+for f in "$stage/agentd" "$stage"/lib/*.so*; do
+	python3 -B "$here/verneed.py" "$f"
+done
 [[ $cuda == off ]] || plugin
 [[ $cuda_runtime == off ]] || cuda_runtime
 "$here/licenses.sh" "$stage/LICENSES"
