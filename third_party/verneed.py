@@ -1,7 +1,8 @@
 """verneed.py FILE  lets an x86-64 or arm64 ELF file take std::condition_variable::wait by its version of GCC 11.
 
-GCC 12 gave that function a new version and kept the old one. It is all that the libstdc++ of RHEL 9 lacks, and auditwheel
-judges a wheel by it although the wheel brings a libstdc++ that exports both. A file without the new version stays as it is.
+GCC 12 gave that function a new version and kept the old one. Nothing else in a release is missing in RHEL 9's libstdc++,
+and auditwheel judges a wheel by that library although the wheel brings its own, which exports both versions. A file
+without the new version stays as it is.
 """
 
 import pathlib
