@@ -113,7 +113,7 @@ clean: ## remove what was built here (the cache outside the clone stays)
 
 .PHONY: llama.cpp
 llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
-	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/prereqs.sh go git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
 	@third_party/native.sh
@@ -128,7 +128,7 @@ sanitize: llama.cpp ## run the C++ tests under the address and undefined behavio
 
 .PHONY: bump
 bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=VERSION [PIN=no]
-	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' npm
+	@third_party/prereqs.sh go git c++ cc cmake flock tar 'ninja?' npm
 	@third_party/bump.sh "$(LLAMA)"
 
 .PHONY: peers
@@ -158,14 +158,18 @@ vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel
 
 .PHONY: dist
 dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on other machines; CUDA=on adds the plugin
-	@third_party/prereqs.sh git c++ cc cmake flock tar gzip jq readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/prereqs.sh go git c++ cc cmake flock tar gzip jq python3 readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/native.sh
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
 
+.PHONY: wheel
+wheel: dist ## make dist, and a wheel for pip that holds that tree and puts agentd on PATH
+	@python3 -B third_party/wheel.py "$(or $(DIST),dist)"
+
 .PHONY: dist-test
-dist-test: llama.cpp ## run what `make dist` made last from another directory, and ask it the README's request
-	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run TestDist -v ./cmd/agentd
+dist-test: llama.cpp ## run what `make dist` and `make wheel` made last elsewhere, and ask it the README's request
+	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run '^Test(Dist|Wheel)[A-Z]' -v ./cmd/agentd
 
 ##@ Help
 

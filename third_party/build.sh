@@ -22,7 +22,8 @@ jobs=${JOBS:-$(nproc)}
 src=$(source_dir)
 cc=${CC:-cc} cxx=${CXX:-c++}
 
-declare -a flags=("-DAGENTD_BACKEND=$backend" "-DLLAMA_CPP=$src")
+# What decides the products, and where things lie here, which does not.
+declare -a flags=("-DAGENTD_BACKEND=$backend") paths=("-DLLAMA_CPP=$src")
 cpu=any toolkit="" libs=""
 case $backend in
 cpu)
@@ -32,9 +33,9 @@ cpu)
 cpu-all) ;;
 cuda)
 	[[ -x ${CUDA_HOME:?}/bin/nvcc ]] || die "no $CUDA_HOME/bin/nvcc"
+	# Assertions print file names, as CMakeLists.txt says; of CUDA it knows no such option.
+	paths+=("-DCMAKE_CUDA_FLAGS=-Xcompiler=-ffile-prefix-map=$src=llama.cpp")
 	flags+=("-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME"
-		# Assertions print file names, as CMakeLists.txt says; of CUDA it knows no such option.
-		"-DCMAKE_CUDA_FLAGS=-Xcompiler=-ffile-prefix-map=$src=llama.cpp"
 		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")"
 		# What the plugin lacks is an error of this build, not of the server that loads it.
 		"-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")
@@ -80,9 +81,9 @@ compile() {
 	[[ -e $work/out/CMakeCache.txt ]] || ! command -v ninja >/dev/null || generator=(-G Ninja)
 	if ! {
 		cmake -S "$work/source" -B "$work/out" "${generator[@]}" -DAGENTD_PROBE="$work/source/probe.cpp" \
-			-DAGENTD_LIBS="$libs" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" &&
+			-DAGENTD_LIBS="$libs" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${paths[@]}" "${flags[@]}" "${more[@]}" "$@" &&
 			cmake --build "$work/out" --target products -j "$jobs"
-	} >"$work/log" 2>&1; then
+	} 2>&1 | tee "$work/log" | progress "llama.cpp ($backend)"; then
 		tail -30 "$work/log" >&2
 		die "building llama.cpp failed; the whole log is $work/log"
 	fi
@@ -162,10 +163,10 @@ deliver() {
 	deliver_plugin "$products" "$dest" "$receipt"
 }
 
-work=$cache/build/$key
+work=$cache/build/$key-$(printf '%s' "$src" | hash8) # CMake refuses a build that was moved
 [[ -z ${LLAMA_CPP_DIR:-} ]] || work=$cache/build/$backend-own-$(printf '%s' "$src" | hash8)
 if [[ ! -e $products/BUILD ]]; then
-	[[ -z ${CACHED_ONLY:-} ]] || { say "the cache has no $backend of this recipe"; exit 0; }
+	[[ -z ${CACHED_ONLY:-} ]] || { say "the cache has no $key"; exit 0; }
 	mkdir -p "$cache/lib" "$cache/build"
 	with_lock "${work##*/}" build
 fi

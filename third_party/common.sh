@@ -9,6 +9,26 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/agentd
 say() { printf '%s\n' "agentd: $*" >&2; }
 die() { say "$*"; exit 1; }
 
+# progress NAME [SECONDS] reads what ninja or make writes and says how far it is: at each step on a terminal, else every
+# 30 s.
+progress() {
+	local line step='' said=$SECONDS rc terminal='' every=${2:-30}
+	[[ ! -t 2 ]] || terminal=yes
+	while :; do
+		rc=0
+		IFS= read -rt "$((every + 1))" line || rc=$?
+		((rc == 0 || rc > 128)) || break # more than 128: nothing came for so long
+		[[ ! $line =~ ^(\[\ *[0-9]+(/[0-9]+|%)\]) ]] || step=${BASH_REMATCH[1]}
+		if [[ $step && $terminal ]]; then
+			printf '\ragentd: building %s %s' "$1" "$step" >&2
+		elif [[ $step ]] && ((SECONDS - said >= every)); then
+			say "building $1 $step"
+			said=$SECONDS
+		fi
+	done
+	[[ -z $step || -z $terminal ]] || echo >&2
+}
+
 # hash8 prints a short name for what it reads.
 hash8() { sha256sum | cut -c1-12; }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # dist.sh RELEASE [COMMIT]  makes the release agentd-RELEASE-linux-ARCH[-cuda], a tree that runs on other machines of
 # this architecture, and beside it the same as .tar.gz, its software bill of materials and SHA256SUMS. The tree holds the
-# binary, the libraries with one CPU backend for each CPU generation, the C++ and OpenMP run-time libraries, and the
-# licences of all that; of the system it needs glibc, no older than the one it was built with.
+# binary, the libraries with one CPU backend for each CPU generation, the C++ and OpenMP run-time libraries, the
+# documents, and the licences of all that. Of the system it needs glibc with its libgcc_s, and says from which version.
 #
 #   DIST             where to put it (default: dist). A link agentd there leads to the tree made last.
 #   CUDA=on          with the plugin for NVIDIA GPUs that `make cuda` left in lib
@@ -11,6 +11,9 @@
 # shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable and $ORIGIN the loader's
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# The newest glibc that a release may need: that of Ubuntu 22.04.
+newest_glibc=2.35
 
 release=${1:?usage: dist.sh release [commit]}
 commit=${2-}
@@ -90,25 +93,51 @@ binary() {
 	rm -r "$overlay"
 }
 
+# newest VERSION... prints the greatest.
+newest() { printf '%s\n' "$@" | sort -V | tail -1; }
+
+# symbols FILE given|taken prints the symbols that it exports or takes from others, as NAME@VERSION.
+symbols() {
+	readelf -W --dyn-syms "$1" | awk -v taken="$2" '$8 ~ /@/ && ($7 == "UND") == (taken == "taken") {sub("@@", "@", $8); print $8}' | LC_ALL=C sort -u
+}
+
+# cxx_runtime links libstdc++ again, from the compiler's archive, if the system's needs a newer glibc than the rest
+# does. It exports the same symbols by the same versions, but for some that only GCC 4 and older link.
+cxx_runtime() {
+	local lib=$stage/lib/libstdc++.so.6 system
+	system=$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
+	if ! symbols "$system" taken | grep -q '^arc4random@'; then
+		cp -L "$system" "$lib"
+		return
+	fi
+	readelf -W --dyn-syms "$system" | awk '$7 != "UND" && split($8, part, "@@") == 2 {names[part[2]] = names[part[2]] part[1] ";"}
+		END {for (version in names) print version " {global:" names[version] (version == "GLIBCXX_3.4" ? "local:*;" : "") "};"}' | sort -V >"$stage/map"
+	"${CC:-cc}" -O2 -fPIC -shared -o "$lib" -Wl,-soname,libstdc++.so.6 "-Wl,--version-script=$stage/map" "$here/libstdcxx.c" \
+		-Wl,--whole-archive "$("${CXX:-c++}" -print-file-name=libstdc++.a)" -Wl,--no-whole-archive -lm
+	rm "$stage/map"
+}
+
 [[ $cuda == off ]] || fits
 binary
 find "$libs" -maxdepth 1 -type f -name 'lib*.so*' -exec cp -p {} "$stage/lib/" \;
 cp "$libs/ggml-vocab-qwen2.gguf" "$stage/lib/"
 receipt "$libs/BUILD" >"$stage/lib/BUILD"
 receipt "$root/lib/BUILD.native" >"$stage/lib/BUILD.native"
-for lib in libstdc++.so.6 libgcc_s.so.1 libgomp.so.1; do
-	cp -L "$("${CXX:-c++}" -print-file-name="$lib")" "$stage/lib/$lib"
-done
+cp -L "$("${CXX:-c++}" -print-file-name=libgomp.so.1)" "$stage/lib/"
+cxx_runtime
 strip --strip-unneeded "$stage"/lib/*.so*
+for f in "$stage/agentd" "$stage"/lib/*.so*; do
+	python3 -B "$here/verneed.py" "$f"
+done
 [[ $cuda == off ]] || plugin
 [[ $cuda_runtime == off ]] || cuda_runtime
 "$here/licenses.sh" "$stage/LICENSES"
 "$here/sbom.sh" "$release" "$stage" >"$stage/sbom.cdx.json"
 
 # Relocatable: every search path starts at $ORIGIN, and everything that is needed is glibc or lies in lib. CUDA's
-# libraries may come from the target.
-glibc='^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux-.*)\.so\.[0-9]+$'
-target=()
+# libraries may come from the target. glibc's packages bring libgcc_s, which glibc itself loads.
+glibc='^(libc|libm|libdl|libpthread|librt|libresolv|libgcc_s|ld-linux-.*)\.so\.[0-9]+$'
+target=() needs=0
 for f in "$stage/agentd" "$stage"/lib/*.so*; do
 	while read -r tag value; do
 		case $tag in
@@ -123,9 +152,20 @@ for f in "$stage/agentd" "$stage"/lib/*.so*; do
 			;;
 		esac
 	done < <(readelf -d "$f" | sed -nE 's/.*\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]/\1 \2/p')
+	symbols "$f" taken >"$stage/taken"
+	grep -E '@(GLIBCXX|CXXABI)_' "$stage/taken" >>"$stage/cxx" || true
+	# A version may also be needed for no symbol, such as GLIBC_ABI_DT_RELR.
+	value=$({ sed -n '/@GLIBC_/p' "$stage/taken"; readelf -V "$f" | sed -nE 's/.*Name: (GLIBC_\S+).*/@\1/p'; } |
+		LC_ALL=C sort -t@ -k2,2V | tail -1)
+	needs=$(newest "$needs" "${value#*@GLIBC_}")
+	[[ $(newest "$newest_glibc" "$needs") == "$newest_glibc" ]] ||
+		die "dist: ${f##*/} needs $value, and a release may need glibc $newest_glibc at most; build it on an older system"
 done
-needs=$(readelf -V "$stage/agentd" "$stage"/lib/*.so* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
-needs="glibc ${needs#GLIBC_}"
+lacking=$(LC_ALL=C sort -u "$stage/cxx" | LC_ALL=C comm -23 - <(symbols "$stage/lib/libstdc++.so.6" given))
+[[ -z $lacking ]] || die "dist: lib/libstdc++.so.6 lacks" $lacking
+rm "$stage/cxx" "$stage/taken"
+printf 'glibc     %s\n' "$needs" >>"$stage/lib/BUILD"
+needs="glibc $needs"
 
 # Of this machine nothing is told but the compiler: a path begins where no name, and no part of another path, ends.
 # A path like /src tells nothing, and is found in compressed code by chance.
@@ -133,6 +173,11 @@ for path in "$root" "$cache" "$(go env GOMODCACHE)"; do
 	[[ $path == /*/* ]] || continue
 	! LC_ALL=C grep -rlaE "(^|[^A-Za-z0-9._/-]|-[IL])${path//./\\.}/" "$stage" >&2 || die "dist: the files above hold the path $path"
 done
+
+request=$(sed -n '/^curl .*\/v1\/responses/,/^```/{/^```/q; p}' "$root/README.md")
+[[ $request ]] || die "dist: README.md has no first request"
+install -m 644 "$root/LICENSE" "$root/deploy/systemd/agentd.service" "$stage/"
+cp -r "$root/docs" "$stage/docs"
 
 {
 	cat <<-END
@@ -145,8 +190,17 @@ done
 		    ./agentd --model model.gguf         yours
 		    ./agentd --help                     all options
 
+		In another terminal, let it work in a simulated house, or ask it for one decision:
+
+		    ./agentd demo
+	END
+	sed 's/^/    /' <<<"$request"
+	cat <<-END
+
+		- \`docs\` describes this version: start with [docs/protocol.md](docs/protocol.md) and [docs/options.md](docs/options.md).
+		- \`agentd.service\` is a unit for systemd; its head says how to install it.
 		- \`lib/BUILD\` says what was built; \`sbom.cdx.json\` lists all components as CycloneDX.
-		- \`LICENSES\` holds the licence of everything that is linked.
+		- agentd's licence is \`LICENSE\`. \`LICENSES\` holds the licence of everything that is linked.
 	END
 	if [[ $cuda == on ]]; then
 		cat <<-END
@@ -176,5 +230,5 @@ cp "$tree/sbom.cdx.json" "$dist/$name.cdx.json"
 epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
 tar -C "$dist" --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf - "$name" |
 	gzip -9n >"$dist/.$name.$$" && mv -f "$dist/.$name.$$" "$dist/$name.tar.gz"
-(cd "$dist" && sha256sum agentd-"$release"-*.tar.gz agentd-"$release"-*.cdx.json >SHA256SUMS)
+(cd "$dist" && rm -f agentd_server-*.whl && sha256sum agentd-"$release"-*.tar.gz agentd-"$release"-*.cdx.json >SHA256SUMS)
 say "$tree is ready ($(du -sh "$tree" | cut -f1), archive $(du -h "$dist/$name.tar.gz" | cut -f1); needs $needs)"

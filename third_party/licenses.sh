@@ -75,8 +75,8 @@ gcc_runtime() {
 	fi
 	grep -rqi 'GCC Runtime Library Exception' "$out/gcc" || die "licenses: GCC's texts lack the run-time library exception"
 	cat >"$out/gcc/README" <<-END
-		libstdc++.so.6, libgcc_s.so.1 and libgomp.so.1 are run-time libraries of GCC $("${CXX:-c++}" -dumpfullversion), as this system's packages
-		carry them: GNU General Public License, version 3, with the GCC Runtime Library Exception, version 3.1.
+		libstdc++.so.6 and libgomp.so.1 are run-time libraries of GCC $("${CXX:-c++}" -dumpfullversion), from this system's packages: GNU General
+		Public License, version 3, with the GCC Runtime Library Exception, version 3.1.
 		They are separate files, so that you can put others in their place. Without them agentd uses the system's own.
 	END
 }

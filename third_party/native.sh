@@ -37,7 +37,7 @@ compile() {
 		cmake -S "$root/llama/native" -B "$work" "${generator[@]}" -DCMAKE_CXX_COMPILER="$cxx" -DLLAMA_CPP="$src" \
 			-DAGENTD_LIBS="$dest" -DAGENTD_LLAMA_CPP="$(source_id)" -DAGENTD_NATIVE="$native" "$@" &&
 			cmake --build "$work" --target "$target" -j "$jobs"
-	} >"$work/log" 2>&1; then
+	} 2>&1 | tee "$work/log" | progress llama/native; then
 		{ grep -A3 -m 10 -E '(error|Error):? ' "$work/log" || tail -30 "$work/log"; } >&2
 		die "building llama/native failed; the whole log is $work/log"
 	fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# prereqs.sh COMMAND...  makes sure that the named programs exist. "vulkan" is the Vulkan loader and "lavapipe" Mesa's
+# prereqs.sh COMMAND...  makes sure that the named programs exist, and "go" in the version of go.mod. "vulkan" is the Vulkan loader and "lavapipe" Mesa's
 # Vulkan driver for CPUs, "tcmalloc" an allocator for vLLM. What is missing is installed with apt when
 # this runs as root; else one line says what to install. A trailing ? marks a program one can do without.
 set -euo pipefail
@@ -22,8 +22,17 @@ package_of() {
 	esac
 }
 
+# go_version prints Go's version, 0 without Go. An old one that may not fetch the one of go.mod fails in the clone.
+go_wanted=$(sed -n 's/^go //p' "$root/go.mod")
+go_version() {
+	local version
+	version=$(cd "$root" && go env GOVERSION 2>/dev/null) || version=$(cd / && go env GOVERSION 2>/dev/null) || version=0
+	printf '%s\n' "${version##*go}"
+}
+
 have() {
 	case $1 in
+	go) [[ $(printf '%s\n' "$go_wanted" "$(go_version)" | sort -V | head -1) == "$go_wanted" ]] ;;
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
 	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
@@ -33,6 +42,12 @@ have() {
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
+
+# Distributions have an older Go, so it is not installed here.
+if [[ " $* " == *" go "* ]] && ! have go; then
+	version=$(go_version)
+	die "please install Go $go_wanted or newer, which go.mod asks for; $([[ $version == 0 ]] && echo "there is no go in PATH" || echo "this is Go $version")"
+fi
 
 missing=() packages=()
 for name; do

@@ -38,7 +38,7 @@ native() {
 	library base64.hpp "$commit" Unlicense
 	library llamafile-sgemm "$commit" MIT
 	local lib name
-	for lib in "$tree"/lib/lib{stdc++,gcc_s,gomp}.so.*; do
+	for lib in "$tree"/lib/lib{stdc++,gomp}.so.*; do
 		name=${lib##*/}
 		library "${name%%.so*}" "$gcc" 'GPL-3.0-or-later WITH GCC-exception-3.1'
 	done

@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
@@ -61,6 +63,12 @@ func (m *fakeModel) Close() error        { close(m.closed); return nil }
 // startFake runs a daemon whose model comes from load.
 func startFake(t *testing.T, load func(context.Context) (serve.Model, error), args ...string) *running {
 	t.Helper()
+	return startAt(t, load, time.Now, args...)
+}
+
+// startAt is startFake with a clock for signals, and without load a server of the real model.
+func startAt(t *testing.T, load func(context.Context) (serve.Model, error), now func() time.Time, args ...string) *running {
+	t.Helper()
 	args = append([]string{"--port", "0", "--log-format", "json", "--log-level", "debug"}, args...)
 	c, from, err := serve.Parse(args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
@@ -68,7 +76,10 @@ func startFake(t *testing.T, load func(context.Context) (serve.Model, error), ar
 	}
 	return start(t, func(ctx context.Context, stderr io.Writer) error {
 		d := serve.New(c, from, stderr)
-		d.Load = load
+		d.Now = now
+		if load != nil {
+			d.Load = load
+		}
 		return d.Run(ctx)
 	})
 }
@@ -224,8 +235,14 @@ func TestModelLoadedAfterSignalIsClosed(t *testing.T) {
 // startWork starts a server whose model computes one request.
 func startWork(t *testing.T, base string, args ...string) (m *fakeModel, r *running, answer <-chan string) {
 	t.Helper()
+	return startWorkAt(t, base, time.Now, args...)
+}
+
+// startWorkAt is startWork with a clock for signals.
+func startWorkAt(t *testing.T, base string, now func() time.Time, args ...string) (m *fakeModel, r *running, answer <-chan string) {
+	t.Helper()
 	m = newFakeModel()
-	r = startFake(t, ready(m), args...).at(base)
+	r = startAt(t, ready(m), now, args...).at(base)
 	r.health("ready")
 	answer = r.post(oneInput)
 	wait(t, "the work's start", m.started)
@@ -255,10 +272,16 @@ func firstSignalDrains(t *testing.T, base string, signal syscall.Signal) {
 	wait(t, "the model's end", m.closed)
 }
 
+// secondsApart is a clock that is a second later at each look.
+func secondsApart() func() time.Time {
+	var looks atomic.Int64
+	return func() time.Time { return time.Unix(looks.Add(1), 0) }
+}
+
 func TestSecondSignalEndsAtOnce(t *testing.T) { eachBase(t, secondSignalEnds) }
 
 func secondSignalEnds(t *testing.T, base string) {
-	m, r, answer := startWork(t, base)
+	m, r, answer := startWorkAt(t, base, secondsApart())
 	interrupt(t)
 	r.health("draining")
 	interrupt(t)
@@ -267,6 +290,29 @@ func secondSignalEnds(t *testing.T, base string) {
 	}
 	if got := wait(t, "the client's end", answer); strings.HasPrefix(got, "200 ") {
 		t.Errorf("cancelled work was answered %s", got)
+	}
+	wait(t, "the model's end", m.closed)
+}
+
+// TestRepeatedSignalsCountOnce: timeout(1) sends two.
+func TestRepeatedSignalsCountOnce(t *testing.T) { eachBase(t, repeatedSignalsCountOnce) }
+
+func repeatedSignalsCountOnce(t *testing.T, base string) {
+	looks := make(chan struct{}, 3)
+	m, r, answer := startWorkAt(t, base, func() time.Time {
+		looks <- struct{}{}
+		return time.Unix(1, 0)
+	})
+	for range cap(looks) {
+		interrupt(t)
+		wait(t, "the signal", looks)
+	}
+	close(m.release)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("work in flight: %s", got)
+	}
+	if err := r.end(); err != nil {
+		t.Errorf("run returned %v", err)
 	}
 	wait(t, "the model's end", m.closed)
 }

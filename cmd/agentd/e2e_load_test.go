@@ -409,7 +409,8 @@ func drainFinishesWork(t *testing.T, base string) {
 func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--debug", "constrain=off").at(base)
+	r := startAt(t, nil, secondsApart(), "--threads", "1", "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--debug", "constrain=off").at(base)
+	r.health("ready")
 	answer := r.post(body(t, "endless", user(1, "a").outputs(2)))
 	r.becomes("agentd_num_requests_running", 2)
 	interrupt(t)

@@ -15,6 +15,7 @@ import (
 
 	"agentd/agent"
 	"agentd/inference/load"
+	"agentd/llama/checkpoint"
 	"agentd/protocol"
 	"agentd/scheduler"
 )
@@ -24,6 +25,7 @@ import (
 type adapters struct {
 	engine *scheduler.Engine
 	model  string // its name for clients, which no adapter may have
+	base   checkpoint.Base
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -44,8 +46,8 @@ type adapterInfo struct {
 	Bytes uint64 // of memory, for all copies of the model together
 }
 
-func newAdapters(engine *scheduler.Engine, model string, log zerolog.Logger) *adapters {
-	return &adapters{engine: engine, model: model, log: log, byName: map[string]*loadedAdapter{}}
+func newAdapters(engine *scheduler.Engine, model string, base checkpoint.Base, log zerolog.Logger) *adapters {
+	return &adapters{engine: engine, model: model, base: base, log: log, byName: map[string]*loadedAdapter{}}
 }
 
 // set loads the file at path under a name. An adapter of that name is replaced: requests that use
@@ -54,22 +56,31 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	if name == a.model {
 		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
 	}
-	_, unchanged, err := load.Watch(path)
+	_, unchanged, err := load.Watch(load.Files(path)...)
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
-	version, err := fileVersion(ctx, path) // afterwards the file is in the page cache
+	file := path
+	if checkpoint.IsAdapterDirectory(path) {
+		f, err := checkpoint.OpenAdapter(path, a.base)
+		if err != nil {
+			return fmt.Errorf("the adapter %s could not be read: %w", name, err)
+		}
+		defer f.Close() // llama.cpp copies it
+		file = f.Name()
+	}
+	version, err := fileVersion(ctx, file) // afterwards the file is in the page cache
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
-	id, err := a.engine.AddAdapter(path)
+	id, err := a.engine.AddAdapter(file)
 	switch {
 	case errors.Is(err, scheduler.ErrNotFinite):
 		return fmt.Errorf("the adapter %s can't serve: %w; its file is damaged, or its training diverged", name, err)
 	case errors.Is(err, scheduler.ErrContext):
 		return fmt.Errorf("the adapter %s could not be tried: %w; free memory on its device, remove an adapter, or start the server with fewer contexts", name, err)
 	case err != nil:
-		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF", name, err)
+		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF or as PEFT's directory", name, err)
 	}
 	if err := unchanged(); err != nil {
 		return errors.Join(fmt.Errorf("the adapter %s: %w", name, err), a.engine.RemoveAdapter(id))

@@ -15,6 +15,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/inference/load"
+	"agentd/llama/checkpoint"
 	"agentd/protocol"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
@@ -291,8 +292,8 @@ func (l *Service) begin(path, field string) (resolved string, unlock func(), err
 	if err != nil {
 		return "", nil, problem("can't be read: " + err.Error())
 	}
-	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
-		return "", nil, problem("is not a file")
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !checkpoint.IsDirectory(resolved) && !checkpoint.IsAdapterDirectory(resolved) {
+		return "", nil, problem("is neither a file nor a directory with config.json or adapter_config.json")
 	}
 	unlock, err = l.lock(resolved)
 	return resolved, unlock, err

@@ -35,7 +35,7 @@ func openVersion(ctx context.Context, cfg load.Config) (*modelVersion, error) {
 	if m.Remote != nil {
 		return v, nil
 	}
-	v.adapters = newAdapters(m.Engine, m.Name(), cfg.Log)
+	v.adapters = newAdapters(m.Engine, m.Name(), m.AdapterBase(), cfg.Log)
 	for _, a := range cfg.LoRA {
 		if err := v.adapters.set(ctx, a.Name, a.Path); err != nil {
 			return nil, errors.Join(fmt.Errorf("Config.LoRA: %w", err), v.Close())

@@ -5,13 +5,18 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+
+	"agentd/llama/checkpoint"
 )
 
 // part is the name of one of several files of a model, as llama.cpp splits them.
 var part = regexp.MustCompile(`^(.*)-00001-of-(\d{5})\.gguf$`)
 
-// Files are the paths of the files of the model at path.
+// Files are the paths of the files of the model or adapter at path.
 func Files(path string) []string {
+	if checkpoint.IsDirectory(path) || checkpoint.IsAdapterDirectory(path) {
+		return checkpoint.Files(path)
+	}
 	paths := []string{path}
 	if m := part.FindStringSubmatch(path); m != nil {
 		count, _ := strconv.Atoi(m[2]) // five digits

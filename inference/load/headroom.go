@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
+	"strconv"
 
 	"agentd/internal/budget"
 	"agentd/llama"
+	"agentd/llama/checkpoint"
 	"agentd/scheduler/generation"
 )
 
@@ -106,11 +107,22 @@ func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, 
 
 // HeadroomForAdapter is HeadroomForModel for the adapter at path.
 func (m *Model) HeadroomForAdapter(path string, free FreeMemory) error {
-	info, err := os.Stat(path)
+	bytes, _, err := Watch(Files(path)...)
 	if err != nil {
 		return err
 	}
-	return free.check(m.scaled(float64(info.Size())/float64(m.Info.SizeBytes), 0, 0), "free memory there, or remove an adapter first")
+	return free.check(m.scaled(float64(bytes)/float64(m.Info.SizeBytes), 0, 0), "free memory there, or remove an adapter first")
+}
+
+// AdapterBase is what a PEFT adapter must know of the model.
+func (m *Model) AdapterBase() checkpoint.Base {
+	base := checkpoint.Base{Architecture: m.Info.Architecture}
+	number := func(key string) int {
+		n, _ := strconv.Atoi(m.Llama.Metadata()[base.Architecture+"."+key]) // a model without it has no heads to permute
+		return n
+	}
+	base.Heads, base.KVHeads = number("attention.head_count"), number("attention.head_count_kv")
+	return base
 }
 
 // sameVocabulary refuses a model with another vocabulary.

@@ -12,6 +12,7 @@ import (
 	"agentd/defaultmodel"
 	"agentd/internal/budget"
 	"agentd/llama"
+	"agentd/llama/checkpoint"
 	"agentd/llama/synth"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
@@ -85,6 +86,13 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		}
 		defer f.Close() // m.Weights opens it, too
 		path = f.Name()
+	} else if checkpoint.IsDirectory(path) {
+		f, err := checkpoint.Open(path)
+		if err != nil {
+			return fmt.Errorf("the checkpoint could not be read: %w", err)
+		}
+		defer f.Close() // it stays as long as it is mapped
+		path = f.Name()
 	}
 	var missing error
 	if m.Weights, missing = openWeights(path, cfg.Log); missing != nil {
@@ -114,7 +122,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 			if ctx.Err() != nil {
 				return fmt.Errorf("loading was stopped: %w", ctx.Err())
 			}
-			return loadError(path, group.mode, err)
+			return loadError(cmp.Or(cfg.Path, path), group.mode, err)
 		}
 		m.copies = append(m.copies, model)
 	}

@@ -134,7 +134,7 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	}
 	tokens, types := make([]string, size), make([]int32, size)
 	for i := range tokens {
-		tokens[i], types[i] = fmt.Sprintf("[unused%d]", i), typeUnused
+		tokens[i], types[i] = fmt.Sprintf("[PAD%d]", i), typeUnused // as llama.cpp's converter names them
 	}
 	for text, id := range t.Model.Vocab {
 		if id < 0 {

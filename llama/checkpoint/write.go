@@ -14,6 +14,16 @@ import (
 // IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
 func IsDirectory(path string) bool { return isFile(filepath.Join(path, "config.json")) }
 
+// Files are the files of a checkpoint or an adapter that decide what is computed.
+func Files(dir string) []string {
+	var list []string
+	for _, pattern := range []string{"*.json", "*.jinja", "*.safetensors"} {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
+		list = append(list, found...)
+	}
+	return list
+}
+
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"time"
 
@@ -33,9 +32,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // serve serves until ctx ends or a signal comes.
 func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, cli.StopSignals()...)
-	defer signal.Stop(signals)
+	signals, stopSignals := cli.Signals(time.Now)
+	defer stopSignals()
 
 	log := c.Log.New(stderr)
 	event := log.Info().Str("version", version.Release).Str("commit", version.Commit())

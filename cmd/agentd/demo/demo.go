@@ -1,12 +1,17 @@
-// Package demo is the command that shows a running server at work.
+// Package demo is the command that shows a server at work.
 package demo
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"syscall"
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
@@ -33,7 +38,7 @@ func DefaultConfig() *Config {
 }
 
 const (
-	intro = `agentd demo lets a running server work in a simulated household and shows every step: what
+	intro = `agentd demo lets a server work in a simulated household and shows every step: what
 people say, the calls, what the house reports, and whether the task was done.
 
 Usage
@@ -41,7 +46,7 @@ Usage
 
 Examples
   agentd demo
-      five tasks for the server on this machine; start agentd in another terminal first
+      five tasks for the server on this machine; without one, the demo starts one
   agentd demo --url https://agents.example.org --token-file token --tasks 20
 `
 	outro = `Colours are used on a terminal. NO_COLOR=1 switches them off.
@@ -63,15 +68,30 @@ func (c *Config) Command() *options.Command {
 // Run is the command.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c := DefaultConfig()
-	if _, _, err := c.Command().Parse(args, os.LookupEnv, stdout); err != nil {
+	from, _, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	if err != nil {
 		return err
 	}
 	cli.WarnOfSecrets(stderr, c.Command())
+	_, named := from["url"]
+	return c.play(ctx, named, stdout, stderr)
+}
+
+// play does the tasks. Where no server answers at a URL that the user did not name, it starts one.
+func (c *Config) play(ctx context.Context, named bool, stdout, stderr io.Writer) (failed error) {
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	transport := cli.NewTransport(1)
 	defer transport.CloseIdleConnections()
 	server, err := c.Remote.Open(ctx, transport)
+	if !named && errors.Is(err, syscall.ECONNREFUSED) {
+		fmt.Fprintf(stderr, "no server answers at %s; starting one for this demo\n", c.Remote.URL)
+		var end func() error
+		if c.Remote.URL, end, err = startServer(ctx); err == nil {
+			defer func() { failed = errors.Join(failed, end()) }()
+			server, err = c.Remote.Open(ctx, transport)
+		}
+	}
 	if err == nil {
 		c.Play.Colours = cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""
 		_, err = household.Play(ctx, stdout, server, c.Play)
@@ -80,4 +100,40 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil // a signal ended it
 	}
 	return err
+}
+
+// startServer serves the default model at a free port of this machine. It returns when the server is ready; stop
+// ends it.
+func startServer(ctx context.Context) (url string, stop func() error, err error) {
+	noEnv := func(string) (string, bool) { return "", false }
+	config, from, err := serve.Parse([]string{"--port", "0", "--log-format", "json"}, noEnv, io.Discard)
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	log, sink := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := serve.New(config, from, sink).Run(ctx)
+		_ = sink.Close() // ends the scanner
+		ended <- err
+	}()
+	stop = func() error {
+		cancel()
+		return <-ended
+	}
+	ready := false
+	for lines := bufio.NewScanner(log); !ready && lines.Scan(); {
+		var line struct{ Message, URL string }
+		_ = json.Unmarshal(lines.Bytes(), &line) // a line of llama.cpp may be none of the log's
+		if line.Message == "listening" {
+			url = line.URL
+		}
+		ready = line.Message == "ready"
+	}
+	go io.Copy(io.Discard, log) //nolint:errcheck // the rest; ends with the server
+	if !ready {
+		return "", nil, cmp.Or(stop(), errors.New("the server that the demo started ended before it was ready"))
+	}
+	return url, stop, nil
 }

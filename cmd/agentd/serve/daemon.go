@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"time"
 
 	"agentd/cmd/internal/cli"
@@ -39,6 +38,8 @@ type Model interface {
 type Daemon struct {
 	// Load opens the model. Tests set it.
 	Load func(context.Context) (Model, error)
+	// Now is the clock by which signals are repeats. Tests set it.
+	Now func() time.Time
 	// LoadGrace is how long the end of the process waits for Load after it was cancelled.
 	LoadGrace time.Duration
 
@@ -52,7 +53,7 @@ type Daemon struct {
 	store    *store.Store      // of the coaching sessions; nil: memory
 	tracer   *tracing.Tracer   // nil: off
 	server   *server.Server
-	signals  chan os.Signal
+	signals  <-chan os.Signal
 	stuck    chan error // takes one step that does not end, with StuckExit
 }
 
@@ -65,7 +66,7 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		stderr:   stderr,
 		registry: prometheus.NewRegistry(),
 		memory:   budget.New(budget.Default),
-		signals:  make(chan os.Signal, 2),
+		Now:      time.Now,
 		stuck:    make(chan error, 1),
 	}
 	d.Load, d.LoadGrace = d.loadModel, loadGrace
@@ -84,8 +85,9 @@ type loaded struct {
 // Run listens, loads the model while the port is open, serves until ctx ends or a
 // signal comes, and drains.
 func (d *Daemon) Run(ctx context.Context) (failed error) {
-	signal.Notify(d.signals, cli.StopSignals()...)
-	defer signal.Stop(d.signals)
+	signals, stopSignals := cli.Signals(d.Now)
+	defer stopSignals()
+	d.signals = signals
 	d.logStart()
 
 	if d.config.Pprof != "" {

@@ -36,6 +36,6 @@ Examples
 
 Signals
   SIGTERM, SIGINT or SIGHUP stops new work, finishes work in flight within --drain-timeout
-  and exits with 0. A second signal exits at once with 1.
+  and exits with 0. A signal a second later, or more, exits at once with 1.
 `
 )

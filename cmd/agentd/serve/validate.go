@@ -14,13 +14,14 @@ import (
 	"agentd/internal/options"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
+	"agentd/llama/checkpoint"
 )
 
 // checkModel checks the model file and what must fit its context.
 func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
-		if err := regularFile(m.Path); err != nil && (!m.Remote.Enabled() || !directory(m.Path)) {
+		if err := regularFile(m.Path); err != nil && !checkpoint.IsDirectory(m.Path) && (!m.Remote.Enabled() || !directory(m.Path)) {
 			p.Add("model", "%w; name a GGUF file%s", err, HubHint(m.Path))
 		}
 	}
@@ -193,7 +194,7 @@ func regularFile(path string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a file", path)
+		return fmt.Errorf("%s is neither a file nor a checkpoint: it has no config.json or adapter_config.json", path)
 	}
 	return nil
 }

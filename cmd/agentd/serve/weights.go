@@ -7,6 +7,7 @@ import (
 
 	"agentd/inference/load"
 	"agentd/internal/options"
+	"agentd/llama/checkpoint"
 )
 
 // adapterName is a name of an adapter.
@@ -34,7 +35,7 @@ func (c *Config) checkWeights(p *options.Problems) {
 			p.Add("lora", "names two adapters %s; give each its own name", l.Name)
 		}
 		seen[l.Name] = true
-		if err := regularFile(l.Path); err != nil {
+		if err := regularFile(l.Path); err != nil && !checkpoint.IsAdapterDirectory(l.Path) {
 			p.Add("lora", "%s: %w; name a GGUF file", l.Name, err)
 		}
 	}

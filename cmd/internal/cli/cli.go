@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,9 +52,9 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// StopSignals are the signals that ask a command to end. A closed terminal sends SIGHUP, which
+// stopSignals are the signals that ask a command to end. A closed terminal sends SIGHUP, which
 // nohup(1) ignores.
-func StopSignals() []os.Signal {
+func stopSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -61,9 +62,43 @@ func StopSignals() []os.Signal {
 	return signals
 }
 
+// signalRepeats is how long the repeats of a signal count with it. timeout(1) sends each signal to its child and to the
+// child's group, and people press a key twice.
+const signalRepeats = time.Second
+
 // UntilSignal is a context that the first signal ends. The next signal ends the program.
 func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, StopSignals()...)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := signal.NotifyContext(ctx, stopSignals()...)
+	context.AfterFunc(ctx, func() { time.AfterFunc(signalRepeats, stop) })
 	return ctx, stop
+}
+
+// Signals receives stopSignals until stop is called. By the clock now, what comes within a second of a signal counts with
+// it.
+func Signals(now func() time.Time) (counted <-chan os.Signal, stop func()) {
+	all := make(chan os.Signal, 2)
+	signal.Notify(all, stopSignals()...)
+	return withoutRepeats(all, now), sync.OnceFunc(func() {
+		signal.Stop(all)
+		close(all)
+	})
+}
+
+// withoutRepeats passes on the first of several signals within signalRepeats.
+func withoutRepeats(all <-chan os.Signal, now func() time.Time) <-chan os.Signal {
+	counted := make(chan os.Signal, 2) // the second ends what the first began; nobody takes a third
+	go func() {
+		defer close(counted)
+		var last time.Time
+		for s := range all {
+			if t := now(); t.Sub(last) >= signalRepeats {
+				last = t
+				select {
+				case counted <- s:
+				default:
+				}
+			}
+		}
+	}()
+	return counted
 }
