@@ -292,8 +292,12 @@ func (l *Service) begin(path, field string) (resolved string, unlock func(), err
 	if err != nil {
 		return "", nil, problem("can't be read: " + err.Error())
 	}
-	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !checkpoint.IsDirectory(resolved) && !checkpoint.IsAdapterDirectory(resolved) {
-		return "", nil, problem("is neither a file nor a directory with config.json or adapter_config.json")
+	directory, has := checkpoint.IsDirectory, "config.json"
+	if field != "model" {
+		directory, has = checkpoint.IsAdapterDirectory, "adapter_config.json"
+	}
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !directory(resolved) {
+		return "", nil, problem("is neither a file nor a directory with " + has)
 	}
 	unlock, err = l.lock(resolved)
 	return resolved, unlock, err

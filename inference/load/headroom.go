@@ -83,7 +83,16 @@ func (m *Model) scaled(weights, cells, compute float64) []llama.Placement {
 // adapterBytes on all copies of the model, and cacheRAM MB for evicted prefixes. It also refuses a model
 // with another vocabulary.
 func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, adapterBytes uint64, cacheRAM int, free FreeMemory) error {
-	next, err := llama.New(path, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
+	file := path
+	if checkpoint.IsDirectory(path) {
+		f, err := checkpoint.OpenShape(path)
+		if err != nil {
+			return fmt.Errorf("the checkpoint could not be read: %w", err)
+		}
+		defer f.Close()
+		file = f.Name()
+	}
+	next, err := llama.New(file, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
 	if err != nil {
 		return loadError(path, "", err)
 	}

@@ -79,6 +79,22 @@ func padding(n int64) int64 { return (alignment - n%alignment) % alignment }
 
 // write writes the header, the metadata, the tensors' descriptions and their data.
 func (g *gguf) write(w io.Writer, list []output) error {
+	if err := g.writeHead(w, list); err != nil {
+		return err
+	}
+	for _, o := range list {
+		if err := o.write(w); err != nil {
+			return err
+		}
+		if _, err := w.Write(make([]byte, padding(o.size()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHead writes all but the tensors' data.
+func (g *gguf) writeHead(w io.Writer, list []output) error {
 	head := &gguf{}
 	head.values.WriteString("GGUF")
 	for _, v := range []any{uint32(3), uint64(len(list)), g.count} {
@@ -99,16 +115,6 @@ func (g *gguf) write(w io.Writer, list []output) error {
 	if len(list) > 0 {
 		head.values.Write(make([]byte, padding(int64(head.values.Len()))))
 	}
-	if _, err := w.Write(head.values.Bytes()); err != nil {
-		return err
-	}
-	for _, o := range list {
-		if err := o.write(w); err != nil {
-			return err
-		}
-		if _, err := w.Write(make([]byte, padding(o.size()))); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := w.Write(head.values.Bytes())
+	return err
 }

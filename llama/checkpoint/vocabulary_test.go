@@ -9,30 +9,11 @@ import (
 	"testing"
 
 	"agentd/llama"
+	"agentd/llama/checkpoint/checkpointtest"
 	"agentd/llama/synth"
 )
 
-// write puts the files of a model directory into dir.
-func write(t *testing.T, dir string, files map[string]any) {
-	t.Helper()
-	for name, value := range files {
-		text, ok := value.(string)
-		if !ok {
-			encoded, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(encoded)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-type object = map[string]any
-
-const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+type object = checkpointtest.Object
 
 func convert(t *testing.T, dir string) string {
 	t.Helper()
@@ -72,11 +53,11 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	write(t, dir, map[string]any{
+	checkpointtest.Write(t, dir, map[string]any{
 		"tokenizer.json": object{
 			"added_tokens": added,
 			"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
-				{"type": "Split", "pattern": object{"Regex": qwenPattern}, "behavior": "Isolated"},
+				{"type": "Split", "pattern": object{"Regex": checkpointtest.QwenPattern}, "behavior": "Isolated"},
 				{"type": "ByteLevel", "use_regex": false},
 			}},
 			"model": object{"type": "BPE", "vocab": vocab, "merges": merges},
@@ -116,9 +97,9 @@ func TestPreTokenizersAreTold(t *testing.T) {
 			{"type": "Split", "pattern": object{"Regex": regex}}, {"type": "ByteLevel", "use_regex": false}}}
 	}
 	for want, value := range map[string]object{
-		"qwen2":     split(qwenPattern),
-		"llama-bpe": split(strings.Replace(qwenPattern, `\p{N}|`, `\p{N}{1,3}|`, 1)),
-		"qwen35":    split(strings.Replace(qwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)),
+		"qwen2":     split(checkpointtest.QwenPattern),
+		"llama-bpe": split(strings.Replace(checkpointtest.QwenPattern, `\p{N}|`, `\p{N}{1,3}|`, 1)),
+		"qwen35":    split(strings.Replace(checkpointtest.QwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)),
 		"gpt-4o":    split(`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}`),
 		"gpt-2":     {"type": "ByteLevel"},
 		"smollm":    {"type": "Sequence", "pretokenizers": []object{{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}}},
@@ -154,7 +135,7 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			dir, files := t.TempDir(), good()
 			change(files)
-			write(t, dir, files)
+			checkpointtest.Write(t, dir, files)
 			if err := WriteVocabulary(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v", err)
 			}

@@ -34,26 +34,42 @@ func isFile(path string) bool {
 // model.safetensors or the files of its index. The weights have the types and the bits that
 // they have there. Errors name the file.
 func Write(w io.Writer, dir string) error {
+	g, list, done, err := describe(dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	buffered := bufio.NewWriterSize(w, 1<<20)
+	if err := g.write(buffered, list); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// describe makes the metadata and the tensors of a checkpoint. done closes its files.
+func describe(dir string) (g *gguf, list []output, done func(), err error) {
 	configPath := filepath.Join(dir, "config.json")
 	c, err := readConfig(dir)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	a, err := c.architecture()
 	if err != nil {
-		return fmt.Errorf("%s: %w", configPath, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
 	t, err := openTensors(dir)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	defer t.close()
-	list, err := a.layout(c, t, dir)
-	if err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			t.close()
+		}
+	}()
+	if list, err = a.layout(c, t, dir); err != nil {
+		return nil, nil, nil, err
 	}
-
-	g := &gguf{}
+	g = &gguf{}
 	g.text("general.architecture", a.name)
 	g.text("general.name", filepath.Base(filepath.Clean(dir)))
 	g.uint32("general.quantization_version", 2)
@@ -62,17 +78,10 @@ func Write(w io.Writer, dir string) error {
 		c.ExpertWidth = c.FeedForward
 		g.uint32(a.name+".attention.sliding_window", c.Window)
 	}
-	if err := c.metadata(g, a.name); err != nil {
-		return fmt.Errorf("%s: %w", configPath, err)
+	if err = c.metadata(g, a.name); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
-	if err := writeVocabulary(g, dir, &c.hyperparameters); err != nil {
-		return err
-	}
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	if err := g.write(buffered, list); err != nil {
-		return err
-	}
-	return buffered.Flush()
+	return g, list, t.close, writeVocabulary(g, dir, &c.hyperparameters)
 }
 
 // fileType is llama.cpp's number (llama_ftype) for the type of most weights.
@@ -94,6 +103,32 @@ func fileType(list []output) int {
 // open.
 func Open(dir string) (*os.File, error) {
 	return inMemory(func(w io.Writer) error { return Write(w, dir) })
+}
+
+// OpenShape is Open without the values of the weights, for what only needs their sizes. It takes next to no memory.
+func OpenShape(dir string) (*os.File, error) {
+	g, list, done, err := describe(dir)
+	if err != nil {
+		return nil, err
+	}
+	done()
+	size := int64(0)
+	for i := range list {
+		size += list[i].size() + padding(list[i].size())
+		list[i].write = nil
+	}
+	f, err := inMemory(func(w io.Writer) error { return g.writeHead(w, list) })
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = f.Truncate(info.Size() + size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // OpenAdapter is Open for an adapter of base.

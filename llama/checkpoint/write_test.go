@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"agentd/llama"
+	"agentd/llama/checkpoint/checkpointtest"
 )
 
 var update = flag.Bool("update", false, "write testdata/tensors.golden with what the converter of llama.cpp writes")
@@ -22,23 +23,6 @@ const golden = "testdata/tensors.golden"
 
 // converter is the variable with the path of a Python that has torch and transformers. make nightly sets it.
 const converter = "AGENTD_CONVERTER_PYTHON"
-
-// adapters are LoRA adapters of fixtures, by the name of theirs.
-func writeFixtureAdapter(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir, map[string]any{"adapter_config.json": object{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "base"}})
-	shapes := map[string][]int64{}
-	for i := range fixtureLayers {
-		at := fmt.Sprintf("base_model.model.model.layers.%d.", i)
-		for name, size := range map[string][2]int64{"self_attn.q_proj": {64, 64}, "self_attn.k_proj": {64, 32}, "mlp.down_proj": {96, 64}} {
-			shapes[at+name+".lora_A.weight"], shapes[at+name+".lora_B.weight"] = []int64{4, size[0]}, []int64{size[1], 4}
-		}
-	}
-	writeTensors(t, filepath.Join(dir, adapterFile), shapes, func(string) string { return "F32" })
-}
 
 // summary lists the tensors of a GGUF file: type, shape, and the digest of the data.
 func summary(t *testing.T, name string, data []byte) (lines []string) {
@@ -75,26 +59,26 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 		}
 		theirs = append(theirs, summary(t, name, data)...)
 	}
-	for _, f := range fixtures() {
-		dir := f.write(t, parent)
+	for _, f := range checkpointtest.All() {
+		dir := f.Write(t, parent)
 		var b bytes.Buffer
 		if err := Write(&b, dir); err != nil {
 			t.Fatal(err)
 		}
-		ours = append(ours, summary(t, f.name, b.Bytes())...)
-		run(f.name, f.pre, dir)
-		base, ok := map[string]Base{"llama-f32": {"llama", 4, 2}, "qwen2-bf16": {"qwen2", 4, 2}}[f.name]
+		ours = append(ours, summary(t, f.Name, b.Bytes())...)
+		run(f.Name, f.Pre, dir)
+		base, ok := map[string]Base{"llama-f32": {"llama", 4, 2}, "qwen2-bf16": {"qwen2", 4, 2}}[f.Name]
 		if !ok {
 			continue
 		}
 		adapter := dir + "-lora"
-		writeFixtureAdapter(t, adapter)
+		checkpointtest.WriteAdapter(t, adapter)
 		b.Reset()
 		if err := WriteAdapter(&b, adapter, base); err != nil {
 			t.Fatal(err)
 		}
-		ours = append(ours, summary(t, f.name+"-lora", b.Bytes())...)
-		run(f.name+"-lora", f.pre, adapter, dir)
+		ours = append(ours, summary(t, f.Name+"-lora", b.Bytes())...)
+		run(f.Name+"-lora", f.Pre, adapter, dir)
 	}
 	if *update && python != "" {
 		if err := os.WriteFile(golden, []byte(strings.Join(theirs, "\n")+"\n"), 0o600); err != nil {
@@ -114,9 +98,9 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 
 // TestCheckpointsLoad in llama.cpp, each with its vocabulary.
 func TestCheckpointsLoad(t *testing.T) {
-	for _, f := range fixtures() {
-		t.Run(f.name, func(t *testing.T) {
-			file, err := Open(f.write(t, t.TempDir()))
+	for _, f := range checkpointtest.All() {
+		t.Run(f.Name, func(t *testing.T) {
+			file, err := Open(f.Write(t, t.TempDir()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,8 +110,8 @@ func TestCheckpointsLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Free()
-			if n := m.Vocab().Size(); n != fixtureVocab {
-				t.Errorf("%d tokens, want %d", n, fixtureVocab)
+			if n := m.Vocab().Size(); n != checkpointtest.Vocab {
+				t.Errorf("%d tokens, want %d", n, checkpointtest.Vocab)
 			}
 			if !m.Vocab().IsEOG(256) || !m.Vocab().IsControl(259) || m.Vocab().IsControl(258) {
 				t.Error("tokens have other kinds than in the checkpoint")
@@ -156,13 +140,13 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 	change := func(key string, value any) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
-			var c object
+			var c checkpointtest.Object
 			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 			if err != nil || json.Unmarshal(text, &c) != nil {
 				t.Fatal(err)
 			}
 			c[key] = value
-			write(t, dir, map[string]any{"config.json": c})
+			checkpointtest.Write(t, dir, map[string]any{"config.json": c})
 		}
 	}
 	const third = "model-00003-of-00003.safetensors"
@@ -170,21 +154,24 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 		damage func(*testing.T, string)
 		want   []string
 	}{
-		"no config":           {remove("config.json"), []string{"config.json"}},
-		"no tokenizer":        {remove("tokenizer.json"), []string{"tokenizer.json"}},
-		"no part of three":    {remove(third), []string{third}},
-		"a part is cut off":   {cut(third, 20000), []string{third, "cut off"}},
-		"an empty part":       {cut(third, 0), []string{third, "damaged"}},
-		"another class":       {change("architectures", []string{"MambaForCausalLM"}), []string{"config.json", "MambaForCausalLM", "GGUF"}},
-		"more layers":         {change("num_hidden_layers", 3), []string{"no tensor for blk.2."}},
-		"fewer layers":        {change("num_hidden_layers", 1), []string{"model.layers.1.", "1 layers"}},
-		"no heads":            {change("num_attention_heads", 0), []string{"0 heads"}},
-		"unknown rope":        {change("rope_scaling", object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
-		"text instead of one": {func(t *testing.T, dir string) { t.Helper(); write(t, dir, map[string]any{"config.json": "{"}) }, []string{"config.json"}},
+		"no config":         {remove("config.json"), []string{"config.json"}},
+		"no tokenizer":      {remove("tokenizer.json"), []string{"tokenizer.json"}},
+		"no part of three":  {remove(third), []string{third}},
+		"a part is cut off": {cut(third, 20000), []string{third, "cut off"}},
+		"an empty part":     {cut(third, 0), []string{third, "damaged"}},
+		"another class":     {change("architectures", []string{"MambaForCausalLM"}), []string{"config.json", "MambaForCausalLM", "GGUF"}},
+		"more layers":       {change("num_hidden_layers", 3), []string{"no tensor for blk.2."}},
+		"fewer layers":      {change("num_hidden_layers", 1), []string{"model.layers.1.", "1 layers"}},
+		"no heads":          {change("num_attention_heads", 0), []string{"0 heads"}},
+		"unknown rope":      {change("rope_scaling", checkpointtest.Object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
+		"text instead of one": {func(t *testing.T, dir string) {
+			t.Helper()
+			checkpointtest.Write(t, dir, map[string]any{"config.json": "{"})
+		}, []string{"config.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fixtures()[1]
-			dir := f.write(t, t.TempDir())
+			f := checkpointtest.All()[1]
+			dir := f.Write(t, t.TempDir())
 			test.damage(t, dir)
 			err := Write(new(bytes.Buffer), dir)
 			if err == nil {
@@ -201,20 +188,20 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 
 func TestUnknownAdapterIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
-		config object
+		config checkpointtest.Object
 		base   Base
 		want   string
 	}{
-		"another method": {object{"peft_type": "IA3"}, Base{"llama", 4, 2}, "IA3"},
-		"DoRA":           {object{"peft_type": "LORA", "use_dora": true}, Base{"llama", 4, 2}, "use_dora"},
-		"whole modules":  {object{"peft_type": "LORA", "modules_to_save": []string{"lm_head"}}, Base{"llama", 4, 2}, "modules_to_save"},
-		"another model":  {object{"peft_type": "LORA", "lora_alpha": 8}, Base{"mamba", 4, 2}, "mamba"},
-		"other heads":    {object{"peft_type": "LORA", "lora_alpha": 8}, Base{"llama", 5, 5}, "heads"},
+		"another method": {checkpointtest.Object{"peft_type": "IA3"}, Base{"llama", 4, 2}, "IA3"},
+		"DoRA":           {checkpointtest.Object{"peft_type": "LORA", "use_dora": true}, Base{"llama", 4, 2}, "use_dora"},
+		"whole modules":  {checkpointtest.Object{"peft_type": "LORA", "modules_to_save": []string{"lm_head"}}, Base{"llama", 4, 2}, "modules_to_save"},
+		"another model":  {checkpointtest.Object{"peft_type": "LORA", "lora_alpha": 8}, Base{"mamba", 4, 2}, "mamba"},
+		"other heads":    {checkpointtest.Object{"peft_type": "LORA", "lora_alpha": 8}, Base{"llama", 5, 5}, "heads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			writeFixtureAdapter(t, dir)
-			write(t, dir, map[string]any{"adapter_config.json": test.config})
+			checkpointtest.WriteAdapter(t, dir)
+			checkpointtest.Write(t, dir, map[string]any{"adapter_config.json": test.config})
 			if err := WriteAdapter(new(bytes.Buffer), dir, test.base); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}

@@ -1,0 +1,60 @@
+package live
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama/checkpoint"
+	"agentd/llama/checkpoint/checkpointtest"
+	"agentd/llama/synth"
+)
+
+// TestCheckpointServesLikeItsFile: what a trainer writes is loaded as it is, replaces its GGUF file, and takes PEFT's
+// adapters.
+func TestCheckpointServesLikeItsFile(t *testing.T) {
+	parent := t.TempDir()
+	all := checkpointtest.All()
+	f := all[slices.IndexFunc(all, func(f checkpointtest.Fixture) bool { return f.Name == "qwen2-bf16" })]
+	dir, lora := f.Write(t, parent), filepath.Join(parent, "lora")
+	checkpointtest.WriteAdapter(t, lora)
+	if err := synth.WriteFile(filepath.Join(parent, "file.gguf"), func(to *os.File) error { return checkpoint.Write(to, dir) }); err != nil {
+		t.Fatal(err)
+	}
+	cfg := tinyConfig(t)
+	cfg.WeightsDir, cfg.Path, cfg.ContextLength, cfg.Agent.MaxNewTokens = parent, dir, 4096, 16
+	l := openLive(t, cfg)
+	first := asked(t, l, "Go on", "").Elements.Generation
+	if !strings.HasPrefix(first.Model, "sha256:") {
+		t.Fatalf("the version is %q", first.Model)
+	}
+	raw := asked(t, l, "Go on", "").Raw
+	for _, path := range []string{"file.gguf", f.Name} {
+		if err := l.SetModel(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		got := asked(t, l, "Go on", "")
+		if got.Raw != raw || got.Elements.Generation.Model != first.Model {
+			t.Errorf("%s: %q with %s, want %q with %s", path, got.Raw, got.Elements.Generation.Model, raw, first.Model)
+		}
+	}
+	if err := l.SetAdapter(t.Context(), "policy", "lora"); err != nil {
+		t.Fatal(err)
+	}
+	if got := asked(t, l, "Go on", `,"adapter":"policy"`); got.Raw == raw {
+		t.Error("the adapter changes nothing")
+	}
+	for path, want := range map[string]string{"lora": "config.json", ".": "directory of weights"} {
+		if err := l.SetModel(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("model %s: %v, want %q", path, err, want)
+		}
+	}
+	if err := os.Truncate(filepath.Join(lora, "adapter_model.safetensors"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetAdapter(t.Context(), "policy", "lora"); err == nil || !strings.Contains(err.Error(), "adapter_model.safetensors") {
+		t.Errorf("a damaged adapter: %v", err)
+	}
+}
