@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
@@ -22,6 +23,7 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"serve":   serve.Run,
 	"console": console.Run,
 	"demo":    demo.Run,
+	"check":   check.Run,
 	"export":  export.Run,
 	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return makemodel.Run(args, stdout)
@@ -55,4 +57,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", command, err)
+}
+
+// exitStatus is the program's for an error.
+func exitStatus(err error) int {
+	var with interface{ ExitStatus() int }
+	if errors.As(err, &with) {
+		return with.ExitStatus()
+	}
+	return 1
 }

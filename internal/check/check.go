@@ -80,7 +80,7 @@ func (n need) missing(have need) string {
 // right is what is right about one answer.
 type right struct {
 	text  string
-	judge func(x *exchange) error
+	judge func(x *exchange) bool
 }
 
 // one is a rule about the answer to one request.
@@ -257,13 +257,22 @@ func (p *probe) unexercised(format string, args ...any) {
 // expect judges an answer.
 func (p *probe) expect(x *exchange, r right) {
 	p.last = x
-	if err := r.judge(x); err != nil {
-		p.fail("%v; right is %s", err, r.text)
+	if !r.judge(x) {
+		p.fail("got %s; right is %s", x, r.text)
+	}
+}
+
+// none ends the rule as failed if there is an error.
+func (p *probe) none(err error) {
+	if err != nil {
+		p.fail("%v", err)
 	}
 }
 
 // health asks whether the server takes work.
-func (k *kit) health(ctx context.Context) (*exchange, error) { return k.exchange(ctx, get("/health"), "") }
+func (k *kit) health(ctx context.Context) (*exchange, error) {
+	return k.exchange(ctx, get("/health"), "")
+}
 
 // newKit asks the server what it declares.
 func newKit(ctx context.Context, c Config) (*kit, error) {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -21,176 +19,145 @@ func remembering(memory string) string { return edit(cheap, `"id":1`, `"id":1,"m
 type turn struct{ Author, Content, Mood string }
 
 // history are the entries of a memory.
-func (p *probe) history(memory json.RawMessage) (turns []turn) {
+func history(memory json.RawMessage) []turn {
 	var m struct{ History []turn }
-	if err := json.Unmarshal(memory, &m); err != nil {
-		p.fail("memory is %s: %v", shown(string(memory)), err)
-	}
+	_ = json.Unmarshal(memory, &m) // a broken memory has no entries
 	return m.History
 }
 
+// last is the content of the last turn of a candidate.
+func (o *output) last() string {
+	turns := history(o.Memory)
+	if len(turns) == 0 {
+		return ""
+	}
+	return turns[len(turns)-1].Content
+}
+
+// memory is what became of the given one.
+type memory struct {
+	turns   []turn
+	members map[string]string // as they are written
+	names   []string          // of the members, in order
+}
+
 // remembered is a rule about what becomes of the given memory.
-func remembered(id, level, about string, judge func(memory json.RawMessage, turns []turn) error) rule {
+func remembered(id, level, about string, judge func(m *memory) error) rule {
+	body := strings.Replace(edit(remembering(given), `"hi"`, `"Open it."`), ruleName, "check-memory", 1)
 	return many(id, level, "5", about, func(p *probe) {
-		body := strings.Replace(edit(remembering(given), `"hi"`, `"Open it."`), ruleName, "check-memory", 1)
 		o := p.outputs(p.once("memory", post(body)))[0]
-		turns := p.history(o.Memory)
-		if o.Error != nil || len(turns) < 2 {
-			p.fail("got %s and the history %v", o.said(), turns)
+		m := &memory{turns: history(o.Memory)}
+		if m.members, m.names = membersOf(o.Memory); o.Error != nil || len(m.turns) < 2 {
+			p.fail("got %s and the history %v", o.said(), m.turns)
 		}
-		if err := judge(o.Memory, turns); err != nil {
-			p.fail("%v; right is: %s", err, about)
-		}
+		p.none(judge(m))
 	})
 }
 
-// members are the values of an object's members as they are written, and their names in order.
-func members(object []byte) (values map[string]json.RawMessage, names []string) {
-	var compact bytes.Buffer
-	if json.Compact(&compact, object) != nil || json.Unmarshal(compact.Bytes(), &values) != nil {
-		return nil, nil
-	}
-	d := json.NewDecoder(&compact)
-	_, _ = d.Token() // the object was read above
-	for d.More() {
-		name, _ := d.Token()
+// membersOf are the values of an object's members as they are written, and their names in order.
+func membersOf(object []byte) (values map[string]string, names []string) {
+	values = map[string]string{}
+	d := json.NewDecoder(bytes.NewReader(object))
+	for _, _ = d.Token(); d.More(); {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			break
+		}
 		names = append(names, fmt.Sprint(name))
-		var skipped json.RawMessage
-		_ = d.Decode(&skipped)
+		values[fmt.Sprint(name)] = string(value)
 	}
 	return values, names
 }
 
-// same compares two JSON texts by their values.
-func same(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
-}
-
-// badMemories are memories of another shape than the full-history agent's.
-var badMemories = []struct{ id, memory string }{
-	{"memory/history-object", `{"history":{}}`},
-	{"memory/entry-number", `{"history":[1]}`},
-	{"memory/entry-without-content", `{"history":[{"author":"USER"}]}`},
-	{"memory/content-number", `{"history":[{"author":"USER","content":1}]}`},
-	{"memory/author-unknown", `{"history":[{"author":"CAT","content":""}]}`},
-	{"memory/rules-text", `{"memory_list":"Be kind."}`},
-	{"memory/rule-number", `{"memory_list":["x",2]}`},
-	{"memory/summary-list", `{"summary":[]}`},
-}
-
-// goodMemories are read though they are written in other ways.
-var goodMemories = []struct{ id, memory string }{
-	{"memory/author-letter-case", `{"history":[{"author":"uSer","content":"a"},{"author":"model","content":"b"}]}`},
-	{"memory/author-other-names", `{"history":[{"author":"assistant","content":"b"},{"author":"status","content":"c"}]}`},
-	{"memory/author-absent", `{"history":[{"content":"a"}]}`},
-	{"memory/model-plain-text", `{"history":[{"author":"MODEL","content":"{no JSON"}]}`},
-	{"memory/nulls", `{"history":null,"memory_list":null,"summary":null}`},
-	{"memory/summary", `{"summary":"The box is open."}`},
-}
+// badMemories are memories of another shape than the full-history agent's, and goodMemories are read
+// though they are written in other ways.
+var (
+	badMemories = []struct{ id, memory string }{
+		{"memory/history-object", `{"history":{}}`},
+		{"memory/entry-number", `{"history":[1]}`},
+		{"memory/entry-without-content", `{"history":[{"author":"USER"}]}`},
+		{"memory/content-number", `{"history":[{"author":"USER","content":1}]}`},
+		{"memory/author-unknown", `{"history":[{"author":"CAT","content":""}]}`},
+		{"memory/rules-text", `{"memory_list":"Be kind."}`},
+		{"memory/rule-number", `{"memory_list":["x",2]}`},
+		{"memory/summary-list", `{"summary":[]}`},
+	}
+	goodMemories = []struct{ id, memory string }{
+		{"memory/author-letter-case", `{"history":[{"author":"uSer","content":"a"},{"author":"model","content":"b"}]}`},
+		{"memory/author-other-names", `{"history":[{"author":"assistant","content":"b"},{"author":"status","content":"c"}]}`},
+		{"memory/author-absent", `{"history":[{"content":"a"}]}`},
+		{"memory/model-plain-text", `{"history":[{"author":"MODEL","content":"{no JSON"}]}`},
+		{"memory/nulls", `{"history":null,"memory_list":null,"summary":null}`},
+		{"memory/summary", `{"summary":"The box is open."}`},
+	}
+)
 
 // memoryRules are about the memory of the full-history agent.
 func memoryRules() []rule {
 	list := []rule{
-		remembered("memory/kept", Must, "the turns before stay", func(_ json.RawMessage, turns []turn) error {
-			if turns[0].Content != "a" || !strings.Contains(turns[1].Content, `"b"`) {
-				return fmt.Errorf("history is %v", turns)
-			}
-			return nil
+		remembered("memory/kept", Must, "the turns before stay", func(m *memory) error {
+			return want(m.turns[0].Author+m.turns[0].Content+m.turns[1].Author, "USERaMODEL")
 		}),
-		remembered("memory/appended", Must, "a completed candidate appends two turns", func(_ json.RawMessage, turns []turn) error {
-			return want(len(turns), "4")
+		remembered("memory/appended", Must, "a completed candidate appends two turns", func(m *memory) error {
+			return want(len(m.turns), "4")
 		}),
-		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(_ json.RawMessage, turns []turn) error {
-			return want(turns[len(turns)-2], "{USER Open it. }")
+		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(m *memory) error {
+			return want(m.turns[len(m.turns)-2], "{USER Open it. }")
 		}),
-		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(_ json.RawMessage, turns []turn) error {
-			last := turns[len(turns)-1]
+		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(m *memory) error {
+			last := m.turns[len(m.turns)-1]
 			var d struct{ Say, Action any }
-			if err := json.Unmarshal([]byte(last.Content), &d); err != nil || last.Author != "MODEL" || d.Say != "ok" || d.Action == nil {
-				return fmt.Errorf("it is %v", last)
+			_ = json.Unmarshal([]byte(last.Content), &d) // then d is empty
+			return want([]any{last.Author, d.Say, d.Action}, "[MODEL ok map[]]")
+		}),
+		remembered("memory/other-keys", Must, "other keys keep their values", func(m *memory) error {
+			if !same([]byte(m.members["zebra"]), []byte("1.5")) || m.members["a"] != "null" {
+				return fmt.Errorf("got %v", m.members)
 			}
 			return nil
 		}),
-		remembered("memory/other-keys", Must, "other keys keep their values", func(memory json.RawMessage, _ []turn) error {
-			before, _ := members([]byte(given))
-			after, _ := members(memory)
-			for _, name := range []string{"zebra", "big", "a"} {
-				if !same(before[name], after[name]) {
-					return fmt.Errorf("%s is %s", name, after[name])
-				}
-			}
-			return nil
+		remembered("memory/rules", Must, "memory_list stays", func(m *memory) error {
+			return want(m.members["memory_list"], `["Be kind."]`)
 		}),
-		remembered("memory/rules", Must, "memory_list stays", func(memory json.RawMessage, _ []turn) error {
-			after, _ := members(memory)
-			return want(string(after["memory_list"]), `["Be kind."]`)
+		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(m *memory) error {
+			return want(m.turns[0].Mood, "x")
 		}),
-		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(_ json.RawMessage, turns []turn) error {
-			return want(turns[0].Mood, "x")
+		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(m *memory) error {
+			escaped := strings.Contains(m.members["history"], `"\u0061"`)
+			return want([]any{m.members["zebra"], m.members["big"], escaped}, "[1.50 12345678901234567890123 true]")
 		}),
-		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(memory json.RawMessage, _ []turn) error {
-			after, _ := members(memory)
-			for name, text := range map[string]string{"zebra": "1.50", "big": "12345678901234567890123", "history": `"\u0061"`} {
-				if got := string(after[name]); !strings.Contains(got, text) {
-					return fmt.Errorf("%s is %s", name, shown(got))
-				}
-			}
-			return nil
+		remembered("memory/key-order", Should, "keys keep their order", func(m *memory) error {
+			return want(m.names, "[zebra history big memory_list a]")
 		}),
-		remembered("memory/key-order", Should, "keys keep their order", func(memory json.RawMessage, _ []turn) error {
-			_, before := members([]byte(given))
-			_, after := members(memory)
-			return want(after, fmt.Sprint(before))
+		each("memory/environment", Must, "an env instruction becomes a SYSTEM turn", edit(cheap, `"user"`, `"env"`), func(_ *probe, o output) bool {
+			turns := history(o.Memory)
+			return len(turns) == 2 && turns[0].Author == "SYSTEM"
 		}),
-		many("memory/environment", Must, "5", "an env instruction becomes a SYSTEM turn", func(p *probe) {
-			o := p.first(edit(cheap, `"user"`, `"env"`))
-			if turns := p.history(o.Memory); len(turns) != 2 || turns[0].Author != "SYSTEM" {
-				p.fail("history is %v", turns)
-			}
+		each("memory/empty", Must, "an empty memory becomes a history of two turns", cheap, func(_ *probe, o output) bool {
+			return len(history(o.Memory)) == 2
 		}),
-		many("memory/empty", Must, "5", "an empty memory becomes a history of two turns", func(p *probe) {
-			o := p.first(cheap)
-			if turns := p.history(o.Memory); len(turns) != 2 {
-				p.fail("memory is %s", o.Memory)
-			}
+		each("memory/nothing-invented", Should, "an empty memory gets a history and nothing else", cheap, func(_ *probe, o output) bool {
+			_, names := membersOf(o.Memory)
+			return len(names) == 1
 		}),
-		many("memory/nothing-invented", Should, "5", "an empty memory gets a history and nothing else", func(p *probe) {
-			if _, names := members(p.first(cheap).Memory); len(names) != 1 {
-				p.fail("its keys are %v", names)
-			}
-		}),
-		many("memory/failed", Should, "5", "an error returns the memory as it came", func(p *probe) {
-			o := p.first(edit(plain, `"id":1`, `"id":1,"tools":[{"description":"no name"}],"memory":`+given))
+		each("memory/failed", Should, "an error returns the memory as it came", edit(plain, `"id":1`, unusable+`,"memory":`+given), func(p *probe, o output) bool {
 			if o.Error == nil {
 				p.unexercised("no candidate failed")
 			}
-			if !same(o.Memory, []byte(given)) {
-				p.fail("memory is %s", shown(string(o.Memory)))
-			}
+			return same(o.Memory, []byte(given))
 		}),
 		many("memory/continued", Must, "5", "the returned memory is the next request's", func(p *probe) {
-			memory := p.first(cheap).Memory
-			o := p.first(remembering(string(memory)))
-			if turns := p.history(o.Memory); o.Error != nil || len(turns) != 4 {
-				p.fail("after two requests the history is %v: %s", turns, o.said())
-			}
+			o := p.first(remembering(string(p.first(cheap).Memory)))
+			p.none(want(len(history(o.Memory)), "4"))
 		}),
-		many("memory/candidates", Must, "5", "each candidate of the model has the turn of its own decision", func(p *probe) {
-			completed := 0
-			for _, o := range p.outputs(p.once("batch", post(batch))) {
-				turns := p.history(o.Memory)
-				if o.Output == nil {
-					continue
-				}
-				completed++
-				if len(turns) != 2 || turns[1].Author != "MODEL" || o.Output.Say != "" && !strings.Contains(turns[1].Content, strings.Trim(encode(o.Output.Say), `"`)) {
-					p.fail("candidate %d/%d says %s, and its history is %v", o.Source, o.Index, o.said(), turns)
+		answered("memory/candidates", Must, "each candidate has the turn of its own decision", func(outs []output, _ *exchange) error {
+			for _, o := range outs {
+				if o.Output != nil && !strings.Contains(o.last(), strings.Trim(encode(o.Output.Say), `"`)) {
+					return fmt.Errorf("candidate %d/%d says %s, and its last turn is %s", o.Source, o.Index, o.said(), o.last())
 				}
 			}
-			if completed == 0 {
-				p.unexercised("no candidate was completed")
-			}
+			return nil
 		}),
 		one("memory/place", May, "5", post(remembering(`{"history":[{"author":"USER","content":"a"},{"author":"DOG","content":""}]}`)),
 			problem("", "body.inputs[0].memory.history[1].author")),
@@ -201,5 +168,5 @@ func memoryRules() []rule {
 	for _, good := range goodMemories {
 		list = append(list, one(good.id, Should, "5", post(remembering(good.memory)), ok))
 	}
-	return slices.Clone(with(needHistory|needResume, list...))
+	return with(needHistory|needResume, list...)
 }

@@ -13,6 +13,7 @@ var Commands = []Command{
 	{"serve", "agentd [serve] [options]", "start the server"},
 	{"console", "agentd console [options]", "start the web page on which people coach"},
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
+	{"check", "agentd check URL [options]", "judge an agent server of protocol 2.0"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},
 	{"version", "agentd version", "print the version"},

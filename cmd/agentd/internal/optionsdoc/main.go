@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
@@ -52,6 +53,7 @@ func write(w io.Writer) {
 	page.DataDir = "~/.local/share/agentd/console" // the machine's own depends on its user
 	section("`agentd console`", page.Command())
 	section("`agentd demo`", demo.DefaultConfig().Command())
+	section("`agentd check`", check.DefaultConfig().Command())
 	section("`agentd export`", export.DefaultConfig().Command())
 	section("`agentd make-model`", makemodel.DefaultConfig().Command())
 }
