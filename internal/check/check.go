@@ -271,7 +271,7 @@ func (p *probe) none(err error) {
 
 // health asks whether the server takes work.
 func (k *kit) health(ctx context.Context) (*exchange, error) {
-	return k.exchange(ctx, get("/health"), "")
+	return k.exchange(ctx, get("/health?first"), "")
 }
 
 // newKit asks the server what it declares.
@@ -298,7 +298,7 @@ func (k *kit) declared(ctx context.Context) error {
 	if x.status != http.StatusOK {
 		return fmt.Errorf("the server is not ready: %s", x)
 	}
-	if x, err = k.exchange(ctx, get("/v1/info"), ""); err != nil {
+	if x, err = k.exchange(ctx, get("/v1/info?first"), ""); err != nil {
 		return fmt.Errorf("no server answers: %w", err)
 	}
 	if x.status != http.StatusOK || x.decode(&k.info) != nil {

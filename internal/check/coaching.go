@@ -15,8 +15,8 @@ const coachingBody = `{"run_id":"RULE","request_id":"RULE","kind":"failure","sta
 	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
 	`"reinjection_points":[{"id":"start","input_step_id":3}]}`
 
-// coaching posts a body to /v1/coaching.
-func coaching(body string) request {
+// postCoaching posts a body to /v1/coaching.
+func postCoaching(body string) request {
 	return request{method: http.MethodPost, path: "/v1/coaching", text: text{head: body}}
 }
 
@@ -78,7 +78,7 @@ func (p *probe) coach(config, body string) *protocol.SpecializedCoachingResponse
 
 // repair asks for a repair.
 func (p *probe) repair(body string) *protocol.SpecializedCoachingResponse {
-	x := p.send(coaching(body))
+	x := p.send(postCoaching(body))
 	p.expect(x, ok)
 	response, err := protocol.DecodeSpecializedCoachingResponse(x.body)
 	if err != nil {
@@ -113,10 +113,10 @@ func valid(*probe, *protocol.SpecializedCoachingResponse) {}
 // coachingRules are about requests for a repair and their answers.
 func coachingRules() []rule {
 	list := []rule{
-		one("coaching/empty", Must, "6", coaching(""), refused),
-		one("coaching/unknown-run", Must, "6", coaching(coachingBody), status(http.StatusNotFound)),
-		one("coaching/unknown-run-form", Should, "3", coaching(coachingBody), sentence),
-		one("coaching/body-first", Should, "6", coaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
+		one("coaching/empty", Must, "6", postCoaching(""), refused),
+		one("coaching/unknown-run", Must, "6", postCoaching(coachingBody), status(http.StatusNotFound)),
+		one("coaching/unknown-run-form", Should, "3", postCoaching(coachingBody), sentence),
+		one("coaching/body-first", Should, "6", postCoaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
 		one("coaching/type-text", Should, "1", request{
 			method: http.MethodPost, path: "/v1/coaching", header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
 		}, status(http.StatusUnsupportedMediaType)),
@@ -166,7 +166,7 @@ func coachingRules() []rule {
 			}),
 		repairs("coaching/same-again", May, "the same request again has the same answer", session, coachingBody,
 			func(p *probe, _ *protocol.SpecializedCoachingResponse) {
-				if first := p.last; string(p.send(coaching(coachingBody)).body) != string(first.body) {
+				if first := p.last; string(p.send(postCoaching(coachingBody)).body) != string(first.body) {
 					p.fail("got %s, then %s", first, p.last)
 				}
 			}),
@@ -184,7 +184,7 @@ func coachingRules() []rule {
 		if bad.id == "coaching/trajectory-object" {
 			body = edit(body, `],"reinjection`, `]},"reinjection`)
 		}
-		list = append(list, one(bad.id, bad.level, "6", coaching(body), refused))
+		list = append(list, one(bad.id, bad.level, "6", postCoaching(body), refused))
 	}
 	for _, good := range goodCoaching {
 		list = append(list, repairs(good.id, good.level, "it is accepted: "+good.replacement, session, edit(coachingBody, good.old, good.replacement), valid))

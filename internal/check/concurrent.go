@@ -104,7 +104,7 @@ var concurrentRules = slices.Concat([]rule{
 			if x.status == http.StatusServiceUnavailable {
 				p.unexercised("got %s", x)
 			}
-			x = p.send(coaching(strings.ReplaceAll(coachingBody, `"RULE"`, `"`+run+`"`)))
+			x = p.send(postCoaching(strings.ReplaceAll(coachingBody, `"RULE"`, `"`+run+`"`)))
 			if !strings.Contains(string(x.body), fmt.Sprintf(`"%s/%d"`, p.rule.id, i)) || x.status != http.StatusOK {
 				p.fail("run %d got %s", i, x)
 			}
@@ -122,7 +122,7 @@ var concurrentRules = slices.Concat([]rule{
 	}),
 	many("closing/post", Must, "6", "a request of a session that closes is a 404", func(p *probe) {
 		c := p.closing()
-		x := p.send(coaching(edit(coachingBody, `"request_id":"RULE"`, `"request_id":"late RULE"`)))
+		x := p.send(postCoaching(edit(coachingBody, `"request_id":"RULE"`, `"request_id":"late RULE"`)))
 		c.end()
 		p.expect(x, status(http.StatusNotFound))
 	}),
@@ -178,7 +178,7 @@ func (p *probe) closing() *closing {
 		close(c.release)
 		p.fail(format, args...)
 	}
-	start(coaching(coachingBody), c.posted)
+	start(postCoaching(coachingBody), c.posted)
 	for len(p.kit.coach.questions(p.rule.id)) == asked {
 		select {
 		case x := <-c.posted:
@@ -187,12 +187,12 @@ func (p *probe) closing() *closing {
 		}
 	}
 	start(del(ruleName), c.deleted)
-	for {
+	for try := 0; ; try++ {
 		x := p.send(put(ruleName, coached(coachWaits)))
 		switch {
 		case x.status == http.StatusConflict:
 			return c
-		case x.status != http.StatusNoContent:
+		case x.status != http.StatusNoContent || try == closingTries:
 			stopped("PUT got %s; right is 409", x)
 		}
 		select {

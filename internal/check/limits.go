@@ -9,6 +9,8 @@ const (
 	pause = 20 * time.Millisecond
 	// busyTries bounds how often a request is sent that a busy server refuses.
 	busyTries = 3000
+	// closingTries bounds how often PUT is sent until a session that closes refuses it.
+	closingTries = 500
 	// maxAnswer bounds an answer in bytes.
 	maxAnswer = 1 << 30
 	// maxShown bounds a text of the server in a report, in bytes.

@@ -153,7 +153,7 @@ func memoryRules() []rule {
 		}),
 		answered("memory/candidates", Must, "each candidate has the turn of its own decision", func(outs []output, _ *exchange) error {
 			for _, o := range outs {
-				if o.Output != nil && !strings.Contains(o.last(), strings.Trim(encode(o.Output.Say), `"`)) {
+				if o.Output != nil && o.last() != "" && !strings.Contains(o.last(), strings.Trim(encode(o.Output.Say), `"`)) {
 					return fmt.Errorf("candidate %d/%d says %s, and its last turn is %s", o.Source, o.Index, o.said(), o.last())
 				}
 			}

@@ -1,0 +1,6 @@
+package check
+
+const (
+	candidate = `[{"output":{"say":"x"},"memory":{}}]`
+	anError   = `[{"error":{"code":"invalid_coaching","message":"m"},"memory":{}}]`
+)
