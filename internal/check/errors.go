@@ -32,7 +32,6 @@ var errorRules = slices.Concat([]rule{
 	one("error/type-short", May, "3", post(`{"inputs":[],"request_id":"RULE"}`), problem("too_short", "body.inputs")),
 	one("error/type-value", May, "3", post(secondInput(`{"id":1,"instruction":{"type":"env","content":"x"}}`)), problem("value_error", "body.inputs[1].id")),
 	one("error/media-form", Should, "3", post(plain, "Content-Type: image/png"), both(status(http.StatusUnsupportedMediaType), sentence)),
-	one("error/expect", May, "3", post(plain, "Expect: cake"), status(http.StatusExpectationFailed)),
 	one("path/unknown", Should, "3", get("/v1/RULE"), status(http.StatusNotFound)),
 	one("path/unknown-form", Should, "3", get("/v1/RULE/form"), sentence),
 	one("path/slash", May, "2", get("/v1/info/"), status(http.StatusNotFound)),
