@@ -4,6 +4,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // Revision is the version of the protocol that the rules judge.
 const Revision = protocol.Version
 
-// Levels of rules, the strictest first.
+// Levels of rules.
 const (
 	Must   = "must"   // the contract says so
 	Should = "should" // docs/protocol.md says so where the contract is silent; clients rely on it
@@ -41,10 +42,37 @@ type rule struct {
 	level   string
 	section string // of docs/protocol.md
 	needs   need
-	sent    request        // what is sent
-	right   right          // what is right about the answer
-	about   string         // in place of both: what is right when steps are taken
-	steps   func(p *probe) // which end early by p.fail
+	about   string         // what is sent and what is right
+	steps   []step         // in order
+	take    func(p *probe) // in place of steps; it ends early by p.end
+}
+
+// step is a request and what is right about its answer.
+type step struct {
+	sent  request
+	right right
+}
+
+// right is what is right about an answer. judge returns a verdict.
+type right struct {
+	text    string
+	judge   func(x *exchange) string
+	coached bool // only if the kit's coach was asked
+}
+
+// one is a rule about the answer to one request.
+func one(id, level, section string, sent request, r right) rule {
+	return rule{id: id, level: level, section: section, about: sent.String() + " -> " + r.text, steps: []step{{sent, r}}}
+}
+
+// chain is a rule about several requests.
+func chain(id, level, section, about string, steps ...step) rule {
+	return rule{id: id, level: level, section: section, about: about, steps: steps}
+}
+
+// many is a rule whose requests depend on answers, or are sent at once.
+func many(id, level, section, about string, take func(p *probe)) rule {
+	return rule{id: id, level: level, section: section, about: about, take: take}
 }
 
 // need is what a server must declare for a rule to apply. Needs are added.
@@ -70,27 +98,11 @@ var needNames = []string{
 // missing names the first of n that is not in have.
 func (n need) missing(have need) string {
 	for i, name := range needNames {
-		if one := need(1) << i; n&one != 0 && have&one == 0 {
+		if n&^have&(1<<i) != 0 {
 			return name
 		}
 	}
 	return ""
-}
-
-// right is what is right about one answer.
-type right struct {
-	text  string
-	judge func(x *exchange) bool
-}
-
-// one is a rule about the answer to one request.
-func one(id, level, section string, sent request, r right) rule {
-	return rule{id: id, level: level, section: section, sent: sent, right: r}
-}
-
-// many is a rule that takes several steps.
-func many(id, level, section, about string, steps func(p *probe)) rule {
-	return rule{id: id, level: level, section: section, about: about, steps: steps}
 }
 
 // with adds needs to rules.
@@ -118,21 +130,13 @@ type Config struct {
 	Expect   map[string]string // reasons of known failures, by id
 }
 
-// Values of Config.Coaching.
-const (
-	CoachingAuto = "auto"
-	CoachingOn   = "on"
-	CoachingOff  = "off"
-)
-
 // ErrUnknownRule is wrapped by the error about an id that no rule has.
 var ErrUnknownRule = errors.New("there is no such rule")
 
 // selected are the rules that c asks for.
 func (c *Config) selected() (list []rule, err error) {
-	all := rules()
 	known := map[string]bool{}
-	for _, r := range all {
+	for _, r := range rules() {
 		area, _, _ := strings.Cut(r.id, "/")
 		known[r.id], known[area] = true, true
 		chosen := len(c.Only) == 0 || slices.Contains(c.Only, r.id) || slices.Contains(c.Only, area)
@@ -153,22 +157,17 @@ func (c *Config) selected() (list []rule, err error) {
 	return list, nil
 }
 
-// List describes the rules that c asks for. Their verdicts are empty.
-func List(c Config) ([]Result, error) {
-	list, err := c.selected()
-	results := make([]Result, len(list))
-	for i, r := range list {
-		results[i] = r.result()
-	}
-	return results, err
+func (r *rule) result() Result {
+	return Result{ID: r.id, Level: r.level, Section: r.section, About: r.about}
 }
 
-func (r *rule) result() Result {
-	about := r.about
-	if r.steps == nil {
-		about = r.sent.String() + " -> " + r.right.text
+// List describes the rules that c asks for. Their verdicts are empty.
+func List(c Config) (results []Result, err error) {
+	list, err := c.selected()
+	for _, r := range list {
+		results = append(results, r.result())
 	}
-	return Result{ID: r.id, Level: r.level, Section: r.section, About: about}
+	return results, err
 }
 
 // Run judges the server. The error is about the server as a whole, or ErrUnknownRule. Each result is
@@ -184,7 +183,6 @@ func Run(ctx context.Context, c Config, each func(Result)) (*Report, error) {
 	}
 	defer k.close()
 	report := &Report{URL: c.URL, Revision: Revision}
-	k.startLoad()
 	for _, r := range list {
 		result := k.judge(ctx, &r)
 		result.Known = c.Expect[r.id]
@@ -193,15 +191,10 @@ func Run(ctx context.Context, c Config, each func(Result)) (*Report, error) {
 		if each != nil {
 			each(result)
 		}
-		if err := ctx.Err(); err != nil {
-			return report, err
+		if _, err := k.exchange(ctx, get("/health?alive"), r.id); err != nil && k.silent {
+			return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
 		}
-		if k.silent {
-			if _, err := k.health(ctx); err != nil {
-				return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
-			}
-			k.silent = false
-		}
+		k.silent = false
 	}
 	return report, nil
 }
@@ -209,115 +202,96 @@ func Run(ctx context.Context, c Config, each func(Result)) (*Report, error) {
 // judge applies a rule.
 func (k *kit) judge(ctx context.Context, r *rule) Result {
 	result := r.result()
-	if reason := r.needs.missing(k.have); reason != "" {
-		result.Verdict, result.Seen = NotAsked, reason
+	if result.Seen = r.needs.missing(k.have); result.Seen != "" {
+		result.Verdict = NotAsked
 		return result
 	}
 	p := &probe{ctx: ctx, kit: k, rule: r}
 	result.Verdict, result.Seen = p.run()
-	for _, path := range p.sessions {
-		_, _ = k.exchange(ctx, request{method: http.MethodDelete, path: path}, r.id) // what is left of the rule
-	}
 	if p.last != nil && result.Verdict == Fail {
 		result.Curl = p.last.request.curl(k.base, k.config.Token != "")
+	}
+	for _, path := range p.sessions { // what is left of the rule
+		_, _ = k.exchange(ctx, request{method: http.MethodDelete, path: path}, r.id)
 	}
 	return result
 }
 
+// ended is how a rule ends early, as a failed test ends.
+type ended struct {
+	verdict, seen string
+	x             *exchange // nil: the last one
+}
+
+func (p *probe) end(verdict, format string, args ...any) {
+	panic(ended{verdict: verdict, seen: fmt.Sprintf(format, args...)})
+}
+
+func (p *probe) fail(format string, args ...any) { p.end(Fail, format, args...) }
+
 // run takes the steps of the rule.
 func (p *probe) run() (verdict, seen string) {
 	defer func() {
-		switch stopped := recover().(type) {
+		switch e := recover().(type) {
 		case nil:
-		case stop:
-			verdict, seen = stopped.verdict, stopped.seen
+		case ended:
+			verdict, seen, p.last = e.verdict, e.seen, cmp.Or(e.x, p.last)
 		default:
-			panic(stopped)
+			panic(e)
 		}
 	}()
-	if p.rule.steps != nil {
-		p.rule.steps(p)
-	} else {
-		p.expect(p.send(p.rule.sent), p.rule.right)
+	for _, s := range p.rule.steps {
+		p.take(s.sent, s.right)
 	}
-	return Pass, p.seen()
-}
-
-// stop ends a rule, as a failed test ends.
-type stop struct{ verdict, seen string }
-
-// fail ends the rule as failed.
-func (p *probe) fail(format string, args ...any) { panic(stop{Fail, fmt.Sprintf(format, args...)}) }
-
-// unexercised ends the rule without a verdict.
-func (p *probe) unexercised(format string, args ...any) {
-	panic(stop{Unexercised, fmt.Sprintf(format, args...)})
-}
-
-// expect judges an answer.
-func (p *probe) expect(x *exchange, r right) {
-	p.last = x
-	if !r.judge(x) {
-		p.fail("got %s; right is %s", x, r.text)
+	if p.rule.take != nil {
+		p.rule.take(p)
 	}
-}
-
-// none ends the rule as failed if there is an error.
-func (p *probe) none(err error) {
-	if err != nil {
-		p.fail("%v", err)
+	if p.last != nil {
+		seen = p.last.String()
 	}
-}
-
-// health asks whether the server takes work.
-func (k *kit) health(ctx context.Context) (*exchange, error) {
-	return k.exchange(ctx, get("/health?first"), "")
+	return Pass, seen
 }
 
 // newKit asks the server what it declares.
 func newKit(ctx context.Context, c Config) (*kit, error) {
 	k := &kit{config: c, base: strings.TrimRight(c.URL, "/"), cache: map[string]*exchange{}}
 	k.transport = http.DefaultTransport.(*http.Transport).Clone()
-	k.transport.DisableCompression = true // rules ask for it themselves
+	k.transport.DisableCompression = true // a rule asks for it itself
 	k.transport.MaxIdleConnsPerHost = clients
-	if err := k.declared(ctx); err != nil {
+	err := k.declared(ctx)
+	if err == nil {
+		k.coach, err = newCoach()
+	}
+	if err != nil {
 		k.transport.CloseIdleConnections()
 		return nil, err
 	}
-	var err error
-	k.coach, err = newCoach()
-	return k, err
+	k.startLoad()
+	return k, nil
 }
 
 // declared reads what the server declares.
 func (k *kit) declared(ctx context.Context) error {
-	x, err := k.health(ctx)
-	if err != nil {
-		return fmt.Errorf("no server answers: %w", err)
-	}
-	if x.status != http.StatusOK {
+	x, err := k.exchange(ctx, get("/health?first"), "")
+	if err == nil && x.status != http.StatusOK {
 		return fmt.Errorf("the server is not ready: %s", x)
 	}
-	if x, err = k.exchange(ctx, get("/v1/info?first"), ""); err != nil {
+	if err == nil {
+		x, err = k.exchange(ctx, get("/v1/info?first"), "")
+	}
+	if err != nil {
 		return fmt.Errorf("no server answers: %w", err)
 	}
 	if x.status != http.StatusOK || x.decode(&k.info) != nil {
 		return fmt.Errorf("no agent server: GET /v1/info: %s", x)
 	}
-	switch coached := k.info.Capabilities[protocol.CapabilityCoaching]; {
-	case k.config.Coaching == CoachingOff:
-	case coached || k.config.Coaching == CoachingOn:
-		k.have |= needCoaching
-	default:
-		k.have |= needNoCoaching
-	}
-	k.have |= needOpen
-	if k.config.Token != "" {
-		k.have ^= needOpen | needToken
-	}
+	declares := k.info.Capabilities[protocol.CapabilityCoaching]
+	coached := k.config.Coaching == "on" || k.config.Coaching == "auto" && declares
 	for n, yes := range map[need]bool{
-		needSession1: k.have&needCoaching != 0 && k.info.SessionVersion == protocol.CoachingSessionVersion,
-		needResume:   k.info.Resume, needHistory: k.info.AgentID == fullHistory, needLoad: k.config.Load > 0,
+		needCoaching: coached, needNoCoaching: !coached && !declares,
+		needSession1: coached && k.info.SessionVersion == protocol.CoachingSessionVersion,
+		needResume:   k.info.Resume, needHistory: k.info.AgentID == fullHistory,
+		needToken: k.config.Token != "", needOpen: k.config.Token == "", needLoad: k.config.Load > 0,
 	} {
 		if yes {
 			k.have |= n

@@ -52,8 +52,6 @@ func newCoach() (*coach, error) {
 	return c, nil
 }
 
-func (c *coach) close() { _ = c.server.Close() }
-
 // arm makes the coach of a rule wait until release is closed. Before, it only answers.
 func (c *coach) arm(rule string) (release chan struct{}) {
 	c.mu.Lock()
@@ -89,43 +87,38 @@ func (c *coach) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	decision := map[string]any{"say": coachSay, "tool_calls": []any{}}
+	var task struct {
+		ID string `json:"request_id"`
+	}
+	_ = json.Unmarshal(body, &task) // an empty id is refused by who asked
+	var answer any
 	switch does = "/" + does + "/"; does {
 	case coachFails:
 		http.Error(w, "no", http.StatusBadRequest)
-	case coachBabbles:
-		answerChat(w, "I do not know.")
+		return
 	case humanCorrects:
-		answerTask(w, body, map[string]any{"status": "completed", "output": encode(decision)})
+		answer = map[string]any{"request_id": task.ID, "status": "completed", "output": encode(decision)}
 	case humanSkips, humanAborts:
-		answerTask(w, body, map[string]any{"status": strings.Trim(does, "/"), "error": "a person said so"})
+		answer = map[string]any{"request_id": task.ID, "status": strings.Trim(does, "/"), "error": "a person said so"}
+	case coachBabbles:
+		answer = completion("I do not know.")
 	default:
-		answerChat(w, encode(map[string]any{
+		answer = completion(encode(map[string]any{
 			"why": "It is not known.", "outcome": "corrected", "reinjection_point_id": "start", "decision": decision,
 		}))
 	}
-}
-
-// answerChat writes a chat completion.
-func answerChat(w http.ResponseWriter, content string) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, encode(map[string]any{
-		"id": "1", "object": "chat.completion", "created": 1, "model": "m",
-		"choices": []any{map[string]any{
-			"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": content},
-		}},
-		"usage": map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-	}))
-}
-
-// answerTask writes what a person answered.
-func answerTask(w http.ResponseWriter, task []byte, answer map[string]any) {
-	var asked struct {
-		ID string `json:"request_id"`
-	}
-	_ = json.Unmarshal(task, &asked) // an empty id is refused by who asked
-	answer["request_id"] = asked.ID
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, encode(answer))
+}
+
+// completion is a chat completion.
+func completion(content string) map[string]any {
+	message := map[string]any{"role": "assistant", "content": content}
+	return map[string]any{
+		"id": "1", "object": "chat.completion", "created": 1, "model": "m",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": message}},
+		"usage":   map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+	}
 }
 
 // encode is the JSON of a value that has one.

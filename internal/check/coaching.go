@@ -15,9 +15,11 @@ const coachingBody = `{"run_id":"RULE","request_id":"RULE","kind":"failure","sta
 	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
 	`"reinjection_points":[{"id":"start","input_step_id":3}]}`
 
-// postCoaching posts a body to /v1/coaching.
+const pathCoaching = "/v1/coaching"
+
+// postCoaching asks for a repair.
 func postCoaching(body string) request {
-	return request{method: http.MethodPost, path: "/v1/coaching", text: text{head: body}}
+	return request{method: http.MethodPost, path: pathCoaching, text: text{head: body}}
 }
 
 const (
@@ -40,7 +42,7 @@ var badCoaching = []struct{ id, level, old, replacement string }{
 	{"coaching/target-missing", Must, `"target_step_id":3,`, ``},
 	{"coaching/target-text", Must, `"target_step_id":3`, `"target_step_id":"3"`},
 	{"coaching/target-absent", Must, `"target_step_id":3`, `"target_step_id":4`},
-	{"coaching/trajectory-object", Must, `[{"id":3`, `{"id":[{"id":3`},
+	{"coaching/trajectory-object", Must, `"trajectory":[`, `"trajectory":{},"internal_steps":[`},
 	{"coaching/step-twice", Must, `"trajectory":[`, `"trajectory":[{"id":3,` + anInput + `},`},
 	{"coaching/step-without-id", Must, `"trajectory":[`, `"trajectory":[{` + anInput + `},`},
 	{"coaching/step-without-input", Must, `"trajectory":[`, `"trajectory":[{"id":4},`},
@@ -70,142 +72,93 @@ var goodCoaching = []struct{ id, level, old, replacement string }{
 	{"coaching/point-input", Must, `"input_step_id":3`, anInput},
 }
 
-// coach opens a session and asks for a repair, whose answer must be valid for the request.
-func (p *probe) coach(config, body string) *protocol.SpecializedCoachingResponse {
-	p.open(ruleName, config)
-	return p.repair(body)
+// repaired is an answer that is valid for its request and of which something else is right.
+func repaired(about string, judge func(r *protocol.SpecializedCoachingResponse, x *exchange) bool) right {
+	return both(ok, right{text: "a valid answer: " + about, judge: func(x *exchange) string {
+		response, err := protocol.DecodeSpecializedCoachingResponse(x.body)
+		request, bad := protocol.DecodeSpecializedCoachingRequest([]byte(x.request.text.head))
+		return when(err == nil && bad == nil && response.Validate(request) == nil && judge(response, x))
+	}})
 }
 
-// repair asks for a repair.
-func (p *probe) repair(body string) *protocol.SpecializedCoachingResponse {
-	x := p.send(postCoaching(body))
-	p.expect(x, ok)
-	response, err := protocol.DecodeSpecializedCoachingResponse(x.body)
-	if err != nil {
-		p.fail("%v in %s", err, x)
-	}
-	if request, err := protocol.DecodeSpecializedCoachingRequest([]byte(x.request.text.head)); err != nil {
-		p.fail("%v", err)
-	} else if err = response.Validate(request); err != nil {
-		p.fail("%v in %s", err, x)
-	}
-	return response
+// ends is a valid answer with one of some statuses.
+func ends(statuses ...string) right {
+	return repaired(strings.Join(statuses, " or "), func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
+		return slices.Contains(statuses, r.Status)
+	})
 }
 
-// statusIs ends a rule whose coaching has another status, without a verdict if the coach was not asked.
-func (p *probe) statusIs(r *protocol.SpecializedCoachingResponse, statuses ...string) {
-	if len(p.kit.coach.questions(p.rule.id)) == 0 {
-		p.unexercised("the kit's coach was not asked: %s", p.last)
-	}
-	if !slices.Contains(statuses, r.Status) {
-		p.fail("status is %s (%s); right is %s", r.Status, r.Reason, strings.Join(statuses, " or "))
-	}
+// asked is an answer that depends on the kit's coach.
+func asked(r right) right {
+	r.coached = true
+	return r
 }
+
+// valid is any valid answer.
+var valid = ends(protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed)
 
 // repairs is a rule about a coaching with a configuration.
-func repairs(id, level, about, config, body string, judge func(p *probe, r *protocol.SpecializedCoachingResponse)) rule {
-	return many(id, level, "6", about, func(p *probe) { judge(p, p.coach(config, body)) })
+func repairs(id, level, config, body string, r right) rule {
+	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text, step{put(ruleName, config), noContent}, step{postCoaching(body), r})
 }
-
-// any valid answer is right.
-func valid(*probe, *protocol.SpecializedCoachingResponse) {}
 
 // coachingRules are about requests for a repair and their answers.
 func coachingRules() []rule {
-	list := []rule{
+	const corrected, abandoned, failed = protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed
+	format := edit(coachingBody, `"failure"`, `"format"`)
+	rules := []rule{
 		one("coaching/empty", Must, "6", postCoaching(""), refused),
-		one("coaching/unknown-run", Must, "6", postCoaching(coachingBody), status(http.StatusNotFound)),
+		one("coaching/unknown-run", Must, "6", postCoaching(coachingBody), notFound),
 		one("coaching/unknown-run-form", Should, "3", postCoaching(coachingBody), sentence),
 		one("coaching/body-first", Should, "6", postCoaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
 		one("coaching/type-text", Should, "1", request{
-			method: http.MethodPost, path: "/v1/coaching", header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
+			method: http.MethodPost, path: pathCoaching, header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
 		}, status(http.StatusUnsupportedMediaType)),
-		repairs("coaching/answer", Must, "the answer is valid for its request", session, coachingBody, valid),
-		repairs("coaching/request-id", Must, "request_id returns", session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
-		repairs("coaching/no-points", Should, "without a point to begin again the coaching is abandoned", session,
-			edit(coachingBody, points, `[]`), func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				if r.Status != protocol.CoachingAbandoned {
-					p.fail("status is %s", r.Status)
-				}
-			}),
-		repairs("coaching/babble", Must, "an answer without a correction is abandoned or an error, with a reason", coached(coachBabbles), coachingBody,
-			func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				p.statusIs(r, protocol.CoachingAbandoned, protocol.CoachingFailed)
-			}),
-		repairs("coaching/fault", Must, "a coach that fails is an error with a reason", coached(coachFails), coachingBody,
-			func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				p.statusIs(r, protocol.CoachingFailed, protocol.CoachingAbandoned)
-			}),
-		repairs("coaching/logs", Should, "a coaching that failed has a log", coached(coachBabbles), edit(coachingBody, `"failure"`, `"format"`),
-			func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				if r.Status != protocol.CoachingCorrected && len(r.Logs) == 0 {
-					p.fail("it has none")
-				}
-			}),
-		repairs("coaching/logs-off", Should, "without capture_logs there is no log", edit(coached(coachBabbles), `{"backends"`, `{"capture_logs":false,"backends"`),
-			coachingBody, func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				if len(r.Logs) > 0 {
-					p.fail("it has %d", len(r.Logs))
-				}
-			}),
-		repairs("coaching/secrets", Must, "the answer holds no header of the session", session, coachingBody,
-			func(p *probe, _ *protocol.SpecializedCoachingResponse) {
-				if strings.Contains(string(p.last.body), coachKey) {
-					p.fail("it has the key")
-				}
-			}),
-		repairs("coaching/reinjection", Must, "a proposal becomes the decision at its point", session, coachingBody,
-			func(p *probe, r *protocol.SpecializedCoachingResponse) {
-				if r.Status != protocol.CoachingCorrected {
-					p.unexercised("nothing was corrected: %s", r.Reason)
-				}
-				o := p.first(corrected(string(r.Proposals[0].ExtraKeys)))
-				if o.Output == nil || !strings.Contains(string(r.Proposals[0].ExtraKeys), coachSay) || o.Output.Say != coachSay {
-					p.fail("got %s for %s", o.said(), r.Proposals[0].ExtraKeys)
-				}
-			}),
-		repairs("coaching/same-again", May, "the same request again has the same answer", session, coachingBody,
-			func(p *probe, _ *protocol.SpecializedCoachingResponse) {
-				if first := p.last; string(p.send(postCoaching(coachingBody)).body) != string(first.body) {
-					p.fail("got %s, then %s", first, p.last)
-				}
-			}),
+		repairs("coaching/answer", Must, session, coachingBody, valid),
+		repairs("coaching/request-id", Must, session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
+		repairs("coaching/no-points", Should, session, edit(coachingBody, points, `[]`), ends(abandoned)),
+		repairs("coaching/babble", Must, coachedBy(coachBabbles), coachingBody, asked(ends(abandoned, failed))),
+		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
+		repairs("coaching/logs", Should, coachedBy(coachBabbles), format, repaired("one that was not corrected has a log",
+			func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
+				return r.Status == corrected || len(r.Logs) > 0
+			})),
+		repairs("coaching/logs-off", Should, edit(coachedBy(coachBabbles), `{"backends"`, `{"capture_logs":false,"backends"`), coachingBody,
+			repaired("no log", func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool { return len(r.Logs) == 0 })),
+		repairs("coaching/secrets", Must, session, coachingBody, repaired("no header of the session", func(_ *protocol.SpecializedCoachingResponse, x *exchange) bool {
+			return !strings.Contains(string(x.body), coachKey)
+		})),
+		many("coaching/reinjection", Must, "6", "a proposal becomes the decision at its point", func(p *probe) {
+			p.take(put(ruleName, session), noContent)
+			r, _ := protocol.DecodeSpecializedCoachingResponse(p.take(postCoaching(coachingBody), valid).body) // which is valid
+			if r.Status != corrected {
+				p.end(Unexercised, "nothing was corrected: %s", r.Reason)
+			}
+			p.take(post(edit(cheap, `{"kind":"replace_say","text":"ok"}`, string(r.Proposals[0].ExtraKeys))),
+				every("the decision of "+string(r.Proposals[0].ExtraKeys), func(o output) bool { return o.says(coachSay) }))
+		}),
 	}
 	for _, kind := range protocol.CoachingKinds() {
-		list = append(list, many("coaching/kind-"+kind, Must, "6", "a declared kind is answered", func(p *probe) {
-			if !slices.Contains(p.kit.info.Kinds, kind) {
-				p.unexercised("specialized_coaching is %v", p.kit.info.Kinds)
-			}
-			p.coach(session, edit(coachingBody, `"failure"`, `"`+kind+`"`))
-		}))
+		rules = append(rules, repairs("coaching/kind-"+kind, Must, session, edit(coachingBody, `"failure"`, `"`+kind+`"`), valid))
 	}
 	for _, bad := range badCoaching {
-		body := edit(coachingBody, bad.old, bad.replacement)
-		if bad.id == "coaching/trajectory-object" {
-			body = edit(body, `],"reinjection`, `]},"reinjection`)
-		}
-		list = append(list, one(bad.id, bad.level, "6", postCoaching(body), refused))
+		rules = append(rules, one(bad.id, bad.level, "6", postCoaching(edit(coachingBody, bad.old, bad.replacement)), refused))
 	}
 	for _, good := range goodCoaching {
-		list = append(list, repairs(good.id, good.level, "it is accepted: "+good.replacement, session, edit(coachingBody, good.old, good.replacement), valid))
+		rules = append(rules, repairs(good.id, good.level, session, edit(coachingBody, good.old, good.replacement), valid))
 	}
-	human := func(does string, statuses ...string) rule {
-		return repairs("human"+strings.TrimSuffix(does, "/"), Must, "a task that is "+strings.Trim(does, "/")+" ends as "+statuses[0],
-			edit(person, humanCorrects, does), coachingBody, func(p *probe, r *protocol.SpecializedCoachingResponse) { p.statusIs(r, statuses...) })
-	}
-	list = append(list, with(needSession1,
-		human(humanCorrects, protocol.CoachingCorrected),
-		human(humanSkips, protocol.CoachingAbandoned),
-		human(humanAborts, protocol.CoachingFailed),
-		repairs("human/task", Must, "a task has the fields of the protocol", person, coachingBody, func(p *probe, _ *protocol.SpecializedCoachingResponse) {
-			tasks := p.kit.coach.questions(p.rule.id)
-			if len(tasks) == 0 {
-				p.unexercised("the kit's person was not asked")
-			}
-			if _, err := protocol.DecodeHumanCoachingRequest([]byte(tasks[0])); err != nil {
-				p.fail("%v in %s", err, shown(tasks[0]))
+	return slices.Concat(with(needCoaching, rules...), with(needCoaching|needSession1,
+		repairs("human/completed", Must, person, coachingBody, asked(ends(corrected))),
+		repairs("human/skipped", Must, edit(person, humanCorrects, humanSkips), coachingBody, asked(ends(abandoned))),
+		repairs("human/aborted", Must, edit(person, humanCorrects, humanAborts), coachingBody, asked(ends(failed))),
+		many("human/task", Must, "7", "a task has the fields of the protocol", func(p *probe) {
+			p.take(put(ruleName, person), noContent)
+			p.take(postCoaching(coachingBody), valid)
+			for _, task := range p.kit.coach.questions(p.rule.id) {
+				if _, err := protocol.DecodeHumanCoachingRequest([]byte(task)); err != nil {
+					p.fail("%v in %s", err, shown(task))
+				}
 			}
 		}),
-	)...)
-	return with(needCoaching, list...)
+	))
 }

@@ -16,64 +16,48 @@ func mine(body, client string) string {
 	return edit(body, `"id":1`, `"id":1,"memory":{"owner":"`+client+`"}`)
 }
 
-// foreign is what of an answer belongs to another client.
-func foreign(outs []output, body, client string) error {
-	for _, o := range outs {
-		if !strings.Contains(body, o.RequestID) || !strings.HasSuffix(o.RequestID, " "+client) {
-			return fmt.Errorf("client %s got request_id %q", client, o.RequestID)
-		}
-		if !strings.Contains(string(o.Memory), `"`+client+`"`) {
-			return fmt.Errorf("client %s got memory %s", client, shown(string(o.Memory)))
-		}
+// own is an answer of which nothing belongs to another client.
+func own(client string) right {
+	return every("the ids, memory and steps of "+client, func(o output) bool {
 		all := encode(o.Steps) + string(o.Memory)
-		if strings.Count(all, "secret of ") != strings.Count(all, "secret of "+client+".") {
-			return fmt.Errorf("client %s got the secret of another", client)
-		}
-	}
-	return nil
+		return strings.HasSuffix(o.RequestID, " "+client) && strings.Contains(string(o.Memory), `"`+client+`"`) &&
+			strings.Count(all, "secret of ") == strings.Count(all, "secret of "+client+".")
+	})
+}
+
+// crowd is a rule whose clients send requests at once. Each has a number.
+func crowd(id, level, section, about string, take func(p *probe, i int)) rule {
+	return many(id, level, section, about, func(p *probe) { p.together(clients, func(i int) { take(p, i) }) })
 }
 
 // concurrentRules are about requests at the same time, and clients that leave. The last one ends the load.
 var concurrentRules = slices.Concat([]rule{
-	many("concurrent/own-answers", Must, "4", "each client gets its own ids and memory", func(p *probe) {
-		p.together(clients, func(i int) {
-			client := fmt.Sprint("c", i)
-			body := mine(plain, client)
-			if err := foreign(p.outputs(p.send(post(body))), strings.Replace(body, ruleName, p.rule.id, 1), client); err != nil {
-				p.fail("%v", err)
-			}
-		})
+	crowd("concurrent/own-answers", Must, "4", "each client gets its own ids and memory", func(p *probe, i int) {
+		client := fmt.Sprint("c", i)
+		p.take(post(mine(plain, client)), own(client))
 	}),
-	many("concurrent/same-ids", Must, "4", "clients with the same request_id and ids do not hinder each other", func(p *probe) {
-		p.together(clients, func(int) { p.outputs(p.send(post(plain))) })
+	crowd("concurrent/same-ids", Must, "4", "clients with the same ids do not hinder each other", func(p *probe, _ int) {
+		p.take(post(plain), decided)
 	}),
-	many("concurrent/order", Must, "4", "batches at the same time are each in order", func(p *probe) {
-		body := edit(edit(edit(batch, "check-batch", ruleName), `"num_outputs":3`, `"num_outputs":2`), `7,`, `-9,`)
-		p.together(3, func(int) {
-			outs := p.outputs(p.send(post(body)))
-			if err := want(runs(outs, func(o output, n int) int { return int(o.Source) * n }), "[60 -1 -18]"); err != nil {
-				p.fail("%v", err)
-			}
-		})
+	crowd("concurrent/order", Must, "4", "batches at the same time are each in order", func(p *probe, _ int) {
+		body := edit(edit(batch, "check-batch", ruleName), `"num_outputs":3`, `"num_outputs":2`)
+		p.take(post(body), list("the order of the inputs", func(outs []output) bool {
+			return runs(outs, func(o output, n int) int { return int(o.Source) * n }) == "[60 -1 14]"
+		}))
 	}),
-	many("concurrent/refusals", Should, "4", "an invalid request does not hurt one beside it", func(p *probe) {
-		p.together(clients, func(i int) {
-			if i%2 == 0 {
-				p.send(post(edit(plain, `"id":1`, `"id":"x"`)))
-				return
-			}
-			p.outputs(p.send(post(cheap)))
-		})
+	crowd("concurrent/refusals", Should, "4", "an invalid request does not hurt one beside it", func(p *probe, i int) {
+		if i%2 == 0 {
+			p.take(post(edit(plain, `"id":1`, `"id":"x"`)), refused)
+		} else {
+			p.take(post(cheap), decided)
+		}
 	}),
-	many("concurrent/health", Should, "2", "health and info are answered while the server works", func(p *probe) {
-		p.together(clients, func(i int) {
-			if i%2 == 0 {
-				p.outputs(p.send(post(plain)))
-				return
-			}
-			p.expect(p.send(get("/health?busy")), ok)
-			p.expect(p.send(get("/v1/info?busy")), ok)
-		})
+	crowd("concurrent/health", Should, "2", "health is answered while the server works", func(p *probe, i int) {
+		if i%2 == 0 {
+			p.take(post(plain), decided)
+		} else {
+			p.take(get("/health?busy"), ok)
+		}
 	}),
 	many("cancel/next", Must, "2", "after clients have left, the next is answered", func(p *probe) {
 		p.together(clients, func(int) {
@@ -81,50 +65,39 @@ var concurrentRules = slices.Concat([]rule{
 			defer leave()
 			_, _ = p.kit.exchange(ctx, post(edit(plain, `"id":1`, `"id":1,"num_outputs":4`)), p.rule.id) // it leaves
 		})
-		p.outputs(p.send(post(cheap)))
+		p.take(post(cheap), decided)
 	}),
 }, with(needHistory,
 	many("concurrent/deterministic", Must, "5", "inference_mode true decides alone as beside others", func(p *probe) {
-		greedy := edit(plain, `"id":1`, `"id":1,"extra_keys":{"inference_mode":true}`)
-		alone := p.first(greedy)
+		alone := p.take(post(greedy), decided).outputs()[0]
 		p.together(clients, func(i int) {
 			if i%2 == 0 {
-				p.outputs(p.send(post(mine(plain, fmt.Sprint("d", i)))))
-			} else if o := p.first(greedy); o.said() != alone.said() {
-				p.fail("alone it decides %s, beside others %s", alone.said(), o.said())
+				p.take(post(mine(plain, fmt.Sprint("d", i))), decided)
+			} else {
+				p.take(post(greedy), every(alone.said(), func(o output) bool { return o.said() == alone.said() }))
 			}
 		})
 	}),
 ), with(needCoaching,
-	many("concurrent/sessions", Must, "6", "sessions side by side answer their own requests", func(p *probe) {
-		p.together(4, func(i int) {
-			run := fmt.Sprint(ruleName, "/", i)
-			x := p.send(put(run, session))
-			p.closeLater(x)
-			if x.status == http.StatusServiceUnavailable {
-				p.unexercised("got %s", x)
-			}
-			x = p.send(postCoaching(strings.ReplaceAll(coachingBody, `"RULE"`, `"`+run+`"`)))
-			if !strings.Contains(string(x.body), fmt.Sprintf(`"%s/%d"`, p.rule.id, i)) || x.status != http.StatusOK {
-				p.fail("run %d got %s", i, x)
-			}
-		})
+	crowd("concurrent/sessions", Must, "6", "sessions side by side answer their own requests", func(p *probe, i int) {
+		run := fmt.Sprint(ruleName, "/", i)
+		p.take(put(run, session), noContent)
+		p.take(postCoaching(strings.ReplaceAll(coachingBody, `"RULE"`, `"`+run+`"`)), valid)
 	}),
 	many("closing/answer", Must, "6", "DELETE waits for a request, which is answered", func(p *probe) {
 		c := p.closing()
 		close(c.release)
-		if posted := <-c.posted; posted.status != http.StatusOK {
-			p.fail("the request got %s", posted)
-		}
-		if deleted := <-c.deleted; deleted.status != http.StatusNoContent {
-			p.fail("DELETE got %s", deleted)
+		if posted, deleted := <-c.posted, <-c.deleted; posted.status != http.StatusOK || deleted.status != http.StatusNoContent {
+			p.fail("the request got %s, DELETE %s", posted, deleted)
 		}
 	}),
 	many("closing/post", Must, "6", "a request of a session that closes is a 404", func(p *probe) {
 		c := p.closing()
 		x := p.send(postCoaching(edit(coachingBody, `"request_id":"RULE"`, `"request_id":"late RULE"`)))
 		c.end()
-		p.expect(x, status(http.StatusNotFound))
+		if x.status != http.StatusNotFound {
+			p.fail("got %s", x)
+		}
 	}),
 	many("closing/put", Should, "6", "PUT of a session that closes is a 409", func(p *probe) {
 		p.closing().end() // which saw it
@@ -136,16 +109,10 @@ var concurrentRules = slices.Concat([]rule{
 			p.fail("%v", p.kit.load.wrong)
 		}
 		if p.kit.load.answered == 0 {
-			p.unexercised("no client got an answer")
+			p.end(Unexercised, "no client got an answer")
 		}
 	}),
 ))
-
-func (p *probe) closeLater(x *exchange) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sessions = append(p.sessions, x.request.path)
-}
 
 // closing is a session that closes while its coach has a request.
 type closing struct {
@@ -162,14 +129,15 @@ func (c *closing) end() {
 
 // closing opens a session, whose coach waits, and closes it. It returns when PUT is a 409.
 func (p *probe) closing() *closing {
-	p.open(ruleName, coached(coachWaits))
+	config := put(ruleName, coachedBy(coachWaits))
+	p.take(config, noContent)
 	asked := len(p.kit.coach.questions(p.rule.id)) // a PUT may have tested it
 	c := &closing{p.kit.coach.arm(p.rule.id), make(chan *exchange, 1), make(chan *exchange, 1)}
 	start := func(r request, answer chan<- *exchange) {
 		go func() {
 			x, err := p.kit.exchange(p.ctx, r, p.rule.id)
 			if err != nil {
-				x = &exchange{request: r, body: []byte(err.Error())}
+				x.body = []byte(err.Error())
 			}
 			answer <- x
 		}()
@@ -182,13 +150,13 @@ func (p *probe) closing() *closing {
 	for len(p.kit.coach.questions(p.rule.id)) == asked {
 		select {
 		case x := <-c.posted:
-			p.unexercised("the kit's coach was not asked: %s", x)
+			p.end(Unexercised, "the kit's coach was not asked: %s", x)
 		case <-time.After(pause):
 		}
 	}
 	start(del(ruleName), c.deleted)
 	for try := 0; ; try++ {
-		x := p.send(put(ruleName, coached(coachWaits)))
+		x := p.send(config)
 		switch {
 		case x.status == http.StatusConflict:
 			return c
@@ -210,7 +178,7 @@ type load struct {
 
 	mu       sync.Mutex
 	answered int
-	wrong    error // the first wrong answer
+	wrong    error // the last wrong answer
 }
 
 func (k *kit) startLoad() {
@@ -222,42 +190,31 @@ func (k *kit) startLoad() {
 	for i := range k.config.Load {
 		k.load.all.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ {
-				k.load.note(k.loadOnce(ctx, fmt.Sprintf("l%d-%d", i, round)))
+				if busy := k.load.ask(ctx, k, fmt.Sprintf("l%d-%d", i, round)); busy {
+					time.Sleep(pause)
+				}
 			}
 		})
 	}
 }
 
-// loadOnce sends one request and judges its answer. busy is true for one that was refused for now.
-func (k *kit) loadOnce(ctx context.Context, client string) (busy bool, err error) {
-	body := mine(plain, client)
-	x, err := k.exchange(ctx, post(body), "load")
-	if ctx.Err() != nil {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("client %s got no answer: %w", client, err)
-	}
-	if x.busy() {
-		time.Sleep(pause)
-		return true, nil
-	}
-	var outs []output
-	if err := x.decode(&outs); err != nil || x.status != http.StatusOK || len(outs) != 1 {
-		return false, fmt.Errorf("client %s got %s", client, x)
-	}
-	return false, foreign(outs, strings.Replace(body, ruleName, "load", 1), client)
-}
-
-func (l *load) note(busy bool, err error) {
+// ask sends one request and judges its answer. busy is true when the server refuses it for now.
+func (l *load) ask(ctx context.Context, k *kit, client string) (busy bool) {
+	x, err := k.exchange(ctx, post(mine(plain, client)), "load")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !busy && err == nil {
+	switch r := own(client); {
+	case ctx.Err() != nil:
+	case err == nil && x.busy():
+		return true
+	case err != nil:
+		l.wrong = fmt.Errorf("client %s got no answer: %w", client, err)
+	case r.judge(x) != Pass:
+		l.wrong = fmt.Errorf("client %s got %s; right is %s", client, x, r.text)
+	default:
 		l.answered++
 	}
-	if l.wrong == nil {
-		l.wrong = err
-	}
+	return false
 }
 
 // end waits until no client asks.

@@ -23,99 +23,94 @@ func replaceDecision(members string) string {
 	return `{"kind":"replace_decision","decision":{` + members + `}}`
 }
 
+func replaceCalls(calls string) string { return replaceDecision(`"tool_calls":[` + calls + `]`) }
+
 // badCorrections are corrections that no agent may apply.
-var badCorrections = []struct{ id, payload string }{
-	{"correction/kind-unknown", `{"kind":"replace_all","text":"x"}`},
-	{"correction/kind-missing", `{"text":"x"}`},
-	{"correction/text-empty", replaceSay("")},
-	{"correction/text-missing", `{"kind":"replace_say"}`},
-	{"correction/text-number", `{"kind":"replace_say","text":1}`},
-	{"correction/field-unknown", `{"kind":"replace_say","text":"x","more":1}`},
-	{"correction/not-an-object", `"replace_say"`},
-	{"correction/decision-missing", `{"kind":"replace_decision"}`},
-	{"correction/call-without-name", replaceDecision(`"tool_calls":[{"name":"","arguments":{},"target_robot_name":"r"}]`)},
-	{"correction/call-without-robot", replaceDecision(`"tool_calls":[{"name":"n","arguments":{}}]`)},
-	{"correction/arguments-list", replaceDecision(`"tool_calls":[{"name":"n","arguments":[],"target_robot_name":"r"}]`)},
+var badCorrections = []struct {
+	id      string
+	needs   need
+	payload string
+}{
+	{"correction/kind-unknown", 0, `{"kind":"replace_all","text":"x"}`},
+	{"correction/kind-missing", 0, `{"text":"x"}`},
+	{"correction/text-empty", 0, replaceSay("")},
+	{"correction/text-missing", 0, `{"kind":"replace_say"}`},
+	{"correction/text-number", 0, `{"kind":"replace_say","text":1}`},
+	{"correction/field-unknown", 0, `{"kind":"replace_say","text":"x","more":1}`},
+	{"correction/not-an-object", 0, `"replace_say"`},
+	{"correction/decision-missing", 0, `{"kind":"replace_decision"}`},
+	{"correction/call-without-name", 0, replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
+	{"correction/call-without-robot", 0, replaceCalls(`{"name":"n","arguments":{}}`)},
+	{"correction/arguments-list", 0, replaceCalls(`{"name":"n","arguments":[],"target_robot_name":"r"}`)},
+	{"correction/say-and-calls", needSession1, replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)},
 }
 
 // opens reports whether the candidate is openCall.
-func opens(_ *probe, o output) bool {
+func opens(o output) bool {
 	return o.Output != nil && len(o.Output.Calls) == 1 && o.Output.Calls[0].Name == "open" && o.Output.Calls[0].Robot == "r9"
 }
 
-// invalidCorrection is a rule about a correction that becomes an error of its candidate.
-func invalidCorrection(id, payload string) rule {
-	return each(id, Should, "an error of the candidate for "+payload, corrected(payload), func(_ *probe, o output) bool {
-		return o.Error != nil && o.Output == nil
-	})
+// corrects is a rule about every candidate of an answer to a correction.
+func corrects(id, level, payload, about string, judge func(o output) bool) rule {
+	return one(id, level, "5", post(corrected(payload)), every(about, judge))
 }
 
 // correctionRules are about corrections under extra_keys.coaching.
 func correctionRules() []rule {
+	says := every("say is "+better, func(o output) bool { return o.says(better) })
 	list := with(needResume,
-		each("correction/say", Must, "replace_say is the decision", corrected(replaceSay(better)), func(_ *probe, o output) bool {
-			return o.says(better)
-		}),
-		each("correction/candidates", Must, "each candidate is corrected", edit(corrected(replaceSay(better)), `"id":1`, `"id":1,"num_outputs":3`),
-			func(_ *probe, o output) bool { return o.says(better) }),
-		each("correction/own-input", Must, "a correction is applied to its own input only",
-			edit(corrected(replaceSay(better)), `[{`, `[{"id":2,"instruction":{"type":"user","content":"hi"}},{`),
-			func(_ *probe, o output) bool { return o.says(better) == (o.Source == 1) }),
+		one("correction/say", Must, "5", post(corrected(replaceSay(better))), says),
+		one("correction/candidates", Must, "5", post(edit(corrected(replaceSay(better)), `"id":1`, `"id":1,"num_outputs":3`)), says),
+		one("correction/own-input", Must, "5", post(edit(corrected(replaceSay(better)), `[{`, `[{"id":2,"instruction":{"type":"user","content":"hi"}},{`)),
+			every("only input 1 is corrected", func(o output) bool { return o.says(better) == (o.Source == 1) })),
 		many("correction/again", Must, "5", "the same correction gives the same answer again", func(p *probe) {
-			first, second := p.first(corrected(replaceSay("again"))), p.first(corrected(replaceSay("again")))
-			if first.said() != second.said() || !same(first.Memory, second.Memory) {
-				p.fail("got %s, then %s", first.said(), second.said())
-			}
+			first := p.take(post(corrected(replaceSay("again"))), decided).outputs()[0]
+			p.take(post(corrected(replaceSay("again"))), every("as before", func(o output) bool {
+				return o.said() == first.said() && same(o.Memory, first.Memory)
+			}))
 		}),
-		each("correction/no-trace", Must, "the memory holds nothing of the correction but its turn", corrected(replaceSay("trace")), func(_ *probe, o output) bool {
+		corrects("correction/no-trace", Must, replaceSay("trace"), "the memory holds nothing of the correction but its turn", func(o output) bool {
 			return !strings.Contains(string(o.Memory), "replace_say") && !strings.Contains(string(o.Memory), "coaching")
 		}),
 		many("correction/not-stale", Must, "5", "the next request is not corrected", func(p *probe) {
-			memory := p.first(corrected(replaceSay(better))).Memory
-			if o := p.first(edit(plain, `"id":1`, `"id":1,"memory":`+string(memory))); o.says(better) {
-				p.fail("got %s", o.said())
-			}
+			memory := p.take(post(corrected(replaceSay(better))), decided).outputs()[0].Memory
+			p.take(post(edit(plain, `"id":1`, `"id":1,"memory":`+string(memory))), every("another decision", func(o output) bool { return !o.says(better) }))
 		}),
 	)
 	full := []rule{
-		each("correction/turn", Must, "the last turn of the history is the correction", corrected(replaceSay("turn 93c1")), func(_ *probe, o output) bool {
+		corrects("correction/turn", Must, replaceSay("turn 93c1"), "the last turn has the correction", func(o output) bool {
 			return strings.Contains(o.last(), "turn 93c1")
 		}),
-		each("correction/step", Should, "one internal step tells the origin coaching", corrected(replaceSay("step")), func(_ *probe, o output) bool {
+		corrects("correction/step", Should, replaceSay("step"), "one internal step, of the origin coaching", func(o output) bool {
 			return len(o.Steps) == 1 && strings.Contains(encode(o.Steps), `"origin":"coaching"`)
 		}),
-		each("correction/decision-say", Must, "replace_decision may say something", corrected(replaceDecision(`"say":"x"`)), func(_ *probe, o output) bool {
-			return o.says("x")
+		corrects("correction/decision-say", Must, replaceDecision(`"say":"x"`), "say is x", func(o output) bool { return o.says("x") }),
+		corrects("correction/decision-calls", Must, replaceCalls(openCall), "the call", opens),
+		corrects("correction/decision-empty", Should, replaceDecision(``), "an empty decision", func(o output) bool { return o.says("") }),
+		corrects("correction/argument-bytes", Should, replaceDecision(`"say":"","tool_calls":[`+openCall+`]`), "arguments as they were written", func(o output) bool {
+			return opens(o) && strings.Contains(string(o.Output.Calls[0].Arguments), "1.50")
 		}),
-		each("correction/decision-calls", Must, "replace_decision may call any tools and robots", corrected(replaceDecision(`"tool_calls":[`+openCall+`]`)), opens),
-		each("correction/decision-empty", Should, "an empty decision is valid", corrected(replaceDecision(``)), func(_ *probe, o output) bool { return o.says("") }),
-		each("correction/argument-bytes", Should, "arguments return as they were written", corrected(replaceDecision(`"say":"","tool_calls":[`+openCall+`]`)),
-			func(p *probe, o output) bool {
-				return opens(p, o) && strings.Contains(string(o.Output.Calls[0].Arguments), "1.50")
-			}),
-		each("correction/call-turn", Must, "the turn of a call has it under its robot's name", corrected(replaceDecision(`"tool_calls":[`+openCall+`],"say":""`)),
-			func(_ *probe, o output) bool {
-				var d struct{ Action map[string]call }
-				return json.Unmarshal([]byte(o.last()), &d) == nil && d.Action["r9"].Name == "open"
-			}),
-		each("correction/two-calls-turn", Should, "two calls of one robot are a list of one-robot objects",
-			corrected(replaceDecision(`"tool_calls":[`+openCall+`,`+openCall+`]`)), func(_ *probe, o output) bool {
-				var d struct{ Action []map[string]call }
-				return json.Unmarshal([]byte(o.last()), &d) == nil && len(d.Action) == 2 && d.Action[1]["r9"].Name == "open"
-			}),
-		each("correction/null", Should, "a correction that is null counts as absent", corrected(`null`), func(_ *probe, o output) bool {
+		corrects("correction/call-turn", Must, replaceDecision(`"tool_calls":[`+openCall+`],"say":""`), "the turn has the call under its robot", func(o output) bool {
+			var d struct{ Action map[string]call }
+			return json.Unmarshal([]byte(o.last()), &d) == nil && d.Action["r9"].Name == "open"
+		}),
+		corrects("correction/two-calls-turn", Should, replaceCalls(openCall+`,`+openCall), "the turn has a list of one-robot objects", func(o output) bool {
+			var d struct{ Action []map[string]call }
+			return json.Unmarshal([]byte(o.last()), &d) == nil && len(d.Action) == 2 && d.Action[1]["r9"].Name == "open"
+		}),
+		corrects("correction/null", Should, `null`, "no correction", func(o output) bool {
 			return o.Error == nil || !strings.Contains(o.Error.Code, "coaching")
 		}),
-		each("correction/code", May, "the code of an invalid correction is invalid_coaching", corrected(`{"kind":1}`), func(_ *probe, o output) bool {
+		corrects("correction/code", May, `{"kind":1}`, "the code invalid_coaching", func(o output) bool {
 			return o.Error != nil && o.Error.Code == "invalid_coaching"
 		}),
-		each("correction/failed-memory", Should, "an invalid correction changes no memory",
-			edit(corrected(`{"kind":"x"}`), `"id":1`, `"id":1,"memory":{"history":[],"n":1}`),
-			func(_ *probe, o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) }),
+		one("correction/failed-memory", Should, "5", post(edit(corrected(`{"kind":"x"}`), `"id":1`, `"id":1,"memory":{"history":[],"n":1}`)),
+			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
 	for _, bad := range badCorrections {
-		full = append(full, invalidCorrection(bad.id, bad.payload))
+		full = append(full, with(bad.needs, corrects(bad.id, Should, bad.payload, "an error of the candidate", func(o output) bool {
+			return o.Error != nil && o.Output == nil
+		}))...)
 	}
-	both := invalidCorrection("correction/say-and-calls", replaceDecision(`"say":"x","tool_calls":[`+openCall+`]`))
-	return append(append(list, with(needResume|needHistory, full...)...), with(needResume|needHistory|needSession1, both)...)
+	return append(list, with(needResume|needHistory, full...)...)
 }

@@ -43,44 +43,42 @@ var errorRules = slices.Concat([]rule{
 	one("method/invented", May, "3", request{method: "BREW", path: "/v1/info"}, status(http.StatusMethodNotAllowed)),
 	one("header/request-id", May, "2", get("/v1/info?id", "X-Request-Id: check-1"), header("X-Request-Id", "check-1")),
 	one("header/gzip", May, "2", get("/openapi.json?gzip", "Accept-Encoding: gzip"), header("Content-Encoding", "gzip")),
-	one("header/plain", Must, "2", get("/v1/info?plain"), right{"no Content-Encoding", func(x *exchange) bool {
-		return x.header.Get("Content-Encoding") == ""
+	one("header/plain", Must, "2", get("/v1/info?plain"), right{text: "no Content-Encoding", judge: func(x *exchange) string {
+		return when(x.header.Get("Content-Encoding") == "")
 	}}),
 }, with(needOpen,
 	one("error/origin", May, "3", post(plain, "Origin: http://page.example"), status(http.StatusForbidden)),
 ))
 
 // sentence is an error whose body has a sentence.
-var sentence = right{`{"detail": "a sentence"}`, func(x *exchange) bool {
+var sentence = right{text: `{"detail": "a sentence"}`, judge: func(x *exchange) string {
 	var body struct{ Detail any }
 	err := x.decode(&body)
-	s, ok := body.Detail.(string)
-	return err == nil && ok && s != ""
+	s, text := body.Detail.(string)
+	return when(err == nil && text && s != "")
 }}
 
 // problemsForm is a body with a list of problems, whose members are not empty.
-var problemsForm = right{`{"detail": [{"type", "loc", "msg"}]}`, func(x *exchange) bool {
+var problemsForm = right{text: `{"detail": [{"type", "loc", "msg"}]}`, judge: func(x *exchange) string {
 	var body struct {
 		Detail []struct {
 			Type, Msg string
 			Loc       []json.RawMessage
 		}
 	}
-	err := x.decode(&body)
-	for _, d := range body.Detail {
-		if d.Type == "" || d.Msg == "" || len(d.Loc) == 0 || string(d.Loc[0]) != `"body"` {
-			return false
-		}
+	if x.decode(&body) != nil || len(body.Detail) == 0 {
+		return Fail
 	}
-	return err == nil && len(body.Detail) > 0
+	d := body.Detail[0]
+	return when(d.Type != "" && d.Msg != "" && len(d.Loc) > 0 && string(d.Loc[0]) == `"body"`)
 }}
 
 // problem is a 422 with a problem of a type at a path such as body.inputs[0].id; "" is any.
 func problem(typ, path string) right {
-	return both(refused, right{strings.TrimSpace(typ + " at " + path), func(x *exchange) bool {
+	return both(refused, right{text: strings.TrimSpace(typ + " at " + path), judge: func(x *exchange) string {
 		_, problems := protocol.DecodeErrorBody(x.body)
-		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
+		return when(slices.ContainsFunc(problems, func(p protocol.Problem) bool {
 			return (typ == "" || p.Type == typ) && (path == "" || p.Path() == path)
-		})
+		}))
 	}})
 }

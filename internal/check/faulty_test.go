@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -154,17 +155,17 @@ func wire(r *http.Request, body []byte) string {
 // broken is the fault for a rule about one answer: what it sends is answered wrongly.
 func broken(t *testing.T, r rule) *fault {
 	t.Helper()
-	f := &fault{}
+	f, sent := &fault{}, r.steps[0].sent
 	for _, wrong := range []*exchange{
 		{status: http.StatusOK, body: []byte("[]")}, {status: http.StatusTeapot, body: []byte("<p>no</p>")},
 		{status: http.StatusOK, header: http.Header{"Content-Encoding": {"br"}}},
 	} {
-		if r.right.judge(wrong) {
+		if r.steps[0].right.judge(wrong) == Pass {
 			continue
 		}
 		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
-		if strings.HasPrefix(r.sent.path, "/v1/coaching/sessions/") { // each rule has its own
-			f.when = r.sent.method + " " + r.sent.named(r.id).path + "\n"
+		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
+			f.when = sent.method + " " + strings.ReplaceAll(sent.path, ruleName, url.PathEscape(r.id)) + "\n"
 			return f
 		}
 		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -176,7 +177,7 @@ func broken(t *testing.T, r rule) *fault {
 		if r.needs&needToken != 0 {
 			k.config.Token = token
 		}
-		if _, err := k.exchange(t.Context(), r.sent, r.id); err != nil {
+		if _, err := k.exchange(t.Context(), sent, r.id); err != nil {
 			t.Fatal(err)
 		}
 		return f
@@ -188,7 +189,7 @@ func broken(t *testing.T, r rule) *fault {
 // judged are the ids of the rules that fail on a server with a fault.
 func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string, results map[string]Result) {
 	t.Helper()
-	c := Config{Level: May, Only: only, Coaching: CoachingAuto}
+	c := Config{Level: May, Only: only, Coaching: "auto"}
 	var tokens []string
 	if needs&needToken != 0 {
 		c.Token = token

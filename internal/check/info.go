@@ -2,7 +2,6 @@ package check
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -63,9 +62,9 @@ func anonymous(path string, header ...string) request {
 
 // info is a rule about the members of AgentInfo.
 func info(id, level, about string, judge func(info map[string]any) bool) rule {
-	return one(id, level, "2", get("/v1/info?"+strings.TrimPrefix(id, "info/")), right{about, func(x *exchange) bool {
+	return one(id, level, "2", get("/v1/info?"+strings.TrimPrefix(id, "info/")), right{text: about, judge: func(x *exchange) string {
 		var i map[string]any
-		return x.decode(&i) == nil && judge(i)
+		return when(x.decode(&i) == nil && judge(i))
 	}})
 }
 
@@ -77,7 +76,7 @@ func capable(info map[string]any, name string) bool {
 
 // sameJSON is an answer with a value.
 func sameJSON(text string) right {
-	return right{text, func(x *exchange) bool { return same(x.body, []byte(text)) }}
+	return right{text: text, judge: func(x *exchange) string { return when(same(x.body, []byte(text))) }}
 }
 
 // same compares two JSON texts by their values.
@@ -88,7 +87,7 @@ func same(a, b []byte) bool {
 
 // header is an answer with a header whose value begins so.
 func header(name, value string) right {
-	return right{fmt.Sprintf("%s: %s", name, value), func(x *exchange) bool {
-		return strings.HasPrefix(strings.ToLower(x.header.Get(name)), strings.ToLower(value))
+	return right{text: name + ": " + value, judge: func(x *exchange) string {
+		return when(strings.HasPrefix(strings.ToLower(x.header.Get(name)), strings.ToLower(value)))
 	}}
 }

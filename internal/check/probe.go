@@ -32,16 +32,14 @@ type kit struct {
 	info      struct {
 		AgentID        string          `json:"agent_id"`
 		Capabilities   map[string]bool `json:"capabilities"`
-		Kinds          []string        `json:"specialized_coaching"`
 		Resume         bool            `json:"coaching_resume"`
 		SessionVersion string          `json:"coaching_session_version"`
-		Reason         string          `json:"coaching_unavailable_reason"`
 	}
 }
 
 func (k *kit) close() {
 	k.load.end()
-	k.coach.close()
+	_ = k.coach.server.Close()
 	k.transport.CloseIdleConnections()
 }
 
@@ -50,10 +48,10 @@ type probe struct {
 	ctx  context.Context
 	kit  *kit
 	rule *rule
-	last *exchange // what a report shows
-	mu   sync.Mutex
 
-	sessions []string // paths of coaching sessions, which are closed at the end
+	mu       sync.Mutex
+	last     *exchange // what a report shows
+	sessions []string  // paths of coaching sessions, which are closed at the end
 }
 
 // ruleName stands in texts for the id of the rule that sends them.
@@ -67,9 +65,6 @@ type text struct {
 }
 
 func (t text) String() string {
-	if !strings.Contains(t.unit, "#") {
-		return t.head + strings.Repeat(t.unit, t.n) + t.tail
-	}
 	var b strings.Builder
 	b.WriteString(t.head)
 	for i := range t.n {
@@ -81,11 +76,9 @@ func (t text) String() string {
 
 // shell is a command that prints the body.
 func (t text) shell() string {
-	if t.n == 0 {
-		return "printf %s " + quote(t.head+t.tail)
-	}
-	each := strings.NewReplacer(`\`, `\\`, "&", `\&`, "#", "&").Replace(t.unit)
-	return fmt.Sprintf("{ printf %%s %s; seq %d | sed %s | tr -d '\\n'; printf %%s %s; }", quote(t.head), t.n, quote("s~.*~"+each+"~"), quote(t.tail))
+	unit := strings.NewReplacer("&", `\&`, "#", "&").Replace(t.unit)
+	return fmt.Sprintf("{ printf %%s %s; seq %d | sed %s | tr -d '\\n'; printf %%s %s; }",
+		quote(t.head), t.n, quote("s~.*~"+unit+"~"), quote(t.tail))
 }
 
 // request is what a rule sends.
@@ -93,7 +86,8 @@ type request struct {
 	method, path string
 	header       []string // "Name: value"; the Content-Type of a body is added
 	text         text
-	anonymous    bool // without the token
+	anonymous    bool   // without the token
+	shared       string // rules with the same word share one answer
 }
 
 func get(path string, header ...string) request {
@@ -110,17 +104,9 @@ func (r request) String() string {
 	t := r.text
 	body := t.head + t.tail
 	if t.n > 0 {
-		body = fmt.Sprintf("%s%s (%d times) %s", t.head, t.unit, t.n, t.tail)
+		body = fmt.Sprintf("%s%s (%d times) %s", t.head, shown(t.unit), t.n, t.tail)
 	}
-	return strings.TrimSpace(r.method + " " + r.path + " " + strings.Join(append(slices.Clone(r.header), shown(body)), " "))
-}
-
-// named is the request of a rule, whose id it names.
-func (r request) named(id string) request {
-	r.path = strings.ReplaceAll(r.path, ruleName, url.PathEscape(id))
-	r.text.head = strings.ReplaceAll(r.text.head, ruleName, id)
-	r.text.tail = strings.ReplaceAll(r.text.tail, ruleName, id)
-	return r
+	return strings.Join(append([]string{r.method, r.path}, append(slices.Clone(r.header), shown(body))...), " ")
 }
 
 // headers are the lines of the header, with the type of a body.
@@ -138,42 +124,30 @@ const gzipped = "Content-Encoding: gzip"
 func (r *request) curl(base string, token bool) string {
 	parts := []string{"curl", "-sS", "-i", "-X", r.method}
 	for _, h := range r.headers() {
-		if strings.HasSuffix(h, ": ") {
-			h = strings.TrimSuffix(h, " ") // curl then leaves it out
-		}
-		parts = append(parts, "-H", quote(h))
+		parts = append(parts, "-H", quote(strings.TrimSpace(h))) // without a value, curl leaves it out
 	}
 	if token && !r.anonymous {
 		parts = append(parts, "-H", `"Authorization: Bearer $TOKEN"`)
 	}
-	body := r.text.String()
+	parts = append(parts, quote(base+r.path))
 	switch {
-	case r.text.n > 0 || slices.Contains(r.header, gzipped):
-		before := r.text.shell()
-		if slices.Contains(r.header, gzipped) {
-			before += " | gzip"
-		}
-		return before + " | " + strings.Join(append(parts, "--data-binary", "@-", quote(base+r.path)), " ")
-	case r.method != http.MethodGet || body != "":
-		parts = append(parts, "--data-binary", quote(body))
+	case slices.Contains(r.header, gzipped):
+		return r.text.shell() + " | gzip | " + strings.Join(append(parts, "--data-binary", "@-"), " ")
+	case r.text.n > 0:
+		return r.text.shell() + " | " + strings.Join(append(parts, "--data-binary", "@-"), " ")
+	case r.text.head != "":
+		parts = append(parts, "--data-binary", quote(r.text.head))
 	}
-	return strings.Join(append(parts, quote(base+r.path)), " ")
+	return strings.Join(parts, " ")
 }
 
-// quote is a word of a POSIX shell, or of bash where the text has bytes that a terminal can't show.
+// quote is a word of a shell: of bash where the text has bytes that a terminal can't show.
 func quote(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' }) {
+		return "'" + s + "'"
 	}
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || c == '\'' || c == '\\' {
-			fmt.Fprintf(&b, `\x%02x`, c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return "$'" + b.String() + "'"
+	q := strconv.QuoteToASCII(s)
+	return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
 }
 
 // shown is a text, shortened.
@@ -207,33 +181,39 @@ func (x *exchange) String() string {
 // decode reads the answer, as leniently as Go does.
 func (x *exchange) decode(v any) error { return json.Unmarshal(x.body, v) }
 
+// busy reports whether the server refused work that it may do later.
+func (x *exchange) busy() bool {
+	return x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != ""
+}
+
 // exchange sends a request for a rule. The error says that no answer came.
 func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, error) {
-	r = r.named(id)
+	r.path = strings.ReplaceAll(r.path, ruleName, url.PathEscape(id))
+	names := []string{ruleName, id}
 	if k.coach != nil {
-		r.text.head = strings.ReplaceAll(r.text.head, coachName, k.coach.url)
+		names = append(names, coachName, k.coach.url)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	r.text.head, r.text.tail = strings.NewReplacer(names...).Replace(r.text.head), strings.ReplaceAll(r.text.tail, ruleName, id)
+	x := &exchange{request: r}
 	body := []byte(r.text.String())
 	if slices.Contains(r.header, gzipped) {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
 		_, err := z.Write(body)
 		if err = errors.Join(err, z.Close()); err != nil {
-			return nil, err
+			return x, err
 		}
 		body = b.Bytes()
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.method, k.base+r.path, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return x, err
 	}
 	for _, h := range r.headers() {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header[name] = []string{value}
-		if value == "" {
-			delete(req.Header, name)
+		if name, value, _ := strings.Cut(h, ": "); value != "" {
+			req.Header[name] = []string{value}
 		}
 	}
 	if k.config.Token != "" && !r.anonymous {
@@ -241,99 +221,111 @@ func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, er
 	}
 	resp, err := k.transport.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return x, err
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
+	x.status, x.header = resp.StatusCode, resp.Header
 	if x.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
-		return nil, fmt.Errorf("the answer %d breaks off: %w", x.status, err)
+		err = fmt.Errorf("the answer %d breaks off: %w", x.status, err)
 	}
-	return x, nil
-}
-
-// busy reports whether the server refused work that it may do later.
-func (x *exchange) busy() bool {
-	return x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != ""
+	return x, err
 }
 
 // send sends a request. While there is load, it sends again what a busy server refuses.
 func (p *probe) send(r request) *exchange {
+	if x := p.kit.cache[r.shared]; x != nil {
+		p.last = x
+		return x
+	}
 	for try := 0; ; try++ {
 		x, err := p.kit.exchange(p.ctx, r, p.rule.id)
+		p.note(x, err)
 		if err != nil {
-			p.note(&exchange{request: r.named(p.rule.id)}, true)
 			p.fail("no answer: %v", err)
 		}
-		p.note(x, false)
 		if p.kit.load == nil || !x.busy() || try == busyTries {
 			return x
 		}
-		p.sleep()
+		time.Sleep(pause)
 	}
 }
 
-func (p *probe) note(x *exchange, silent bool) {
+// note keeps what a report shows, an answer for other rules, and a session that must be closed.
+func (p *probe) note(x *exchange, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = x
-	p.kit.silent = p.kit.silent || silent
-}
-
-func (p *probe) sleep() {
-	select {
-	case <-time.After(pause):
-	case <-p.ctx.Done():
-		p.fail("%v", p.ctx.Err())
+	p.kit.silent = p.kit.silent || err != nil
+	if x.request.shared != "" {
+		p.kit.cache[x.request.shared] = x
+	}
+	if x.request.method == http.MethodPut {
+		p.sessions = append(p.sessions, x.request.path)
 	}
 }
 
-// once is send, whose answer other rules use too.
-func (p *probe) once(key string, r request) *exchange {
-	x := p.kit.cache[key]
-	if x == nil {
-		x = p.send(r)
-		p.kit.cache[key] = x
+// take sends a request and judges the answer. What goes wrong because the server does not reach the
+// kit's coach is no failure of the server.
+func (p *probe) take(r request, right right) *exchange {
+	x := p.send(r)
+	verdict := right.judge(x)
+	tested := r.method == http.MethodPut && x.status == http.StatusServiceUnavailable && right.text == noContent.text
+	if verdict == Fail && (tested || right.coached) && len(p.kit.coach.questions(p.rule.id)) == 0 {
+		p.end(Unexercised, "the server does not ask the kit's coach: %s", x)
 	}
-	p.last = x
+	if verdict != Pass {
+		panic(ended{verdict, fmt.Sprintf("got %s; right is %s", x, right.text), x})
+	}
 	return x
 }
 
-func (p *probe) seen() string {
-	if p.last == nil {
-		return ""
-	}
-	return p.last.String()
-}
-
 // together takes steps n times at once and ends as the first that ended early.
-func (p *probe) together(n int, steps func(i int)) {
-	ended := make([]any, n)
+func (p *probe) together(n int, take func(i int)) {
+	early := make([]any, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			defer func() { ended[i] = recover() }()
-			steps(i)
+			defer func() { early[i] = recover() }()
+			take(i)
 		})
 	}
 	all.Wait()
-	for _, e := range ended {
+	for _, e := range early {
 		if e != nil {
 			panic(e)
 		}
 	}
 }
 
+// when is Pass if yes.
+func when(yes bool) string {
+	if yes {
+		return Pass
+	}
+	return Fail
+}
+
 // status is an answer with one of some statuses.
 func status(codes ...int) right {
-	return right{strings.Trim(fmt.Sprint(codes), "[]"), func(x *exchange) bool { return slices.Contains(codes, x.status) }}
+	text := strings.Trim(fmt.Sprint(codes), "[]")
+	return right{text: text, judge: func(x *exchange) string { return when(slices.Contains(codes, x.status)) }}
 }
 
 // both are two things that are right.
 func both(a, b right) right {
-	return right{a.text + ", " + b.text, func(x *exchange) bool { return a.judge(x) && b.judge(x) }}
+	return right{text: a.text + ", " + b.text, judge: func(x *exchange) string {
+		if verdict := a.judge(x); verdict != Pass {
+			return verdict
+		}
+		return b.judge(x)
+	}}
 }
 
 var (
-	ok      = status(http.StatusOK)
-	refused = status(http.StatusUnprocessableEntity)
+	ok          = status(http.StatusOK)
+	noContent   = status(http.StatusNoContent)
+	notFound    = status(http.StatusNotFound)
+	conflict    = status(http.StatusConflict)
+	refused     = status(http.StatusUnprocessableEntity)
+	unavailable = status(http.StatusServiceUnavailable)
 )

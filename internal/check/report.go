@@ -2,10 +2,10 @@ package check
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
+	"text/template"
 )
 
 // Result is what a rule found.
@@ -21,6 +21,28 @@ type Result struct {
 	Stale   bool   `json:"stale,omitempty"` // it is expected, and did not fail
 }
 
+// Breaks reports whether the result makes the run fail.
+func (x *Result) Breaks() bool {
+	return x.Stale || x.Verdict == Fail && x.Level == Must && x.Known == ""
+}
+
+// Line is the result for people, in one line; that of a failure has a second one that repeats it.
+func (x *Result) Line() string {
+	if x.Verdict == "" {
+		return fmt.Sprintf("%-6s %-32s %-3s %s\n", x.Level, x.ID, x.Section, x.About)
+	}
+	verdict, seen := x.Verdict, x.Seen
+	switch {
+	case x.Stale:
+		verdict, seen = "stale", "a known failure, but: "+x.Verdict
+	case x.Known != "":
+		seen += " (known: " + x.Known + ")"
+	case x.Curl != "":
+		seen += "\n" + strings.Repeat(" ", 15) + x.Curl
+	}
+	return fmt.Sprintf("%-14s %-6s %-32s %-3s %s\n", verdict, x.Level, x.ID, x.Section, seen)
+}
+
 // Report is the result of a run.
 type Report struct {
 	URL      string   `json:"url"`
@@ -28,53 +50,24 @@ type Report struct {
 	Results  []Result `json:"rules"`
 }
 
-// Broken is the number of MUST rules that failed unexpectedly, and of stale expectations.
-func (r *Report) Broken() (failed, stale int) {
+// Count is the number of results for which is is true.
+func (r *Report) Count(is func(x *Result) bool) (n int) {
 	for i := range r.Results {
-		switch x := &r.Results[i]; {
-		case x.Stale:
-			stale++
-		case x.Verdict == Fail && x.Level == Must && x.Known == "":
-			failed++
+		if is(&r.Results[i]) {
+			n++
 		}
 	}
-	return failed, stale
-}
-
-// Line is the result for people, in one line; that of a failure has a second one that repeats it.
-func (x *Result) Line() string {
-	verdict, seen := x.Verdict, x.Seen
-	switch {
-	case x.Stale:
-		verdict, seen = "stale", "it is a known failure, but: "+x.Verdict
-	case x.Verdict == "":
-		verdict, seen = x.Level, x.About
-	case x.Known != "":
-		seen += " (known: " + x.Known + ")"
-	}
-	line := fmt.Sprintf("%-14s %-6s %-32s %-3s %s\n", verdict, x.Level, x.ID, x.Section, seen)
-	if x.Verdict == "" {
-		line = fmt.Sprintf("%-6s %-32s %-3s %s\n", x.Level, x.ID, x.Section, seen)
-	}
-	if x.Curl != "" && x.Known == "" {
-		line += strings.Repeat(" ", 15) + x.Curl + "\n"
-	}
-	return line
+	return n
 }
 
 // Summary counts the verdicts.
 func (r *Report) Summary() string {
-	counts := map[string]int{}
-	for i := range r.Results {
-		x := &r.Results[i]
-		counts[x.Verdict]++
-		if x.Verdict == Fail {
-			counts[x.Level]++
-		}
+	parts := []string{fmt.Sprint(len(r.Results), " rules")}
+	for _, verdict := range []string{Pass, Fail, NotAsked, Unexercised} {
+		parts = append(parts, fmt.Sprint(r.Count(func(x *Result) bool { return x.Verdict == verdict }), " ", verdict))
 	}
-	failed, stale := r.Broken()
-	return fmt.Sprintf("%d rules: %d pass, %d fail (must %d, should %d, may %d), %d not applicable, %d never exercised; %d unexpected failures of must, %d stale",
-		len(r.Results), counts[Pass], counts[Fail], counts[Must], counts[Should], counts[May], counts[NotAsked], counts[Unexercised], failed, stale)
+	parts = append(parts, fmt.Sprint(r.Count((*Result).Breaks), " break the run"))
+	return strings.Join(parts, ", ")
 }
 
 // WriteJSON writes the report.
@@ -85,62 +78,26 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Elements of JUnit's format.
-type (
-	junitSuite struct {
-		XMLName  xml.Name `xml:"testsuite"`
-		Name     string   `xml:"name,attr"`
-		Tests    int      `xml:"tests,attr"`
-		Failures int      `xml:"failures,attr"`
-		Skipped  int      `xml:"skipped,attr"`
-		Cases    []junitCase
-	}
-	junitCase struct {
-		XMLName xml.Name   `xml:"testcase"`
-		Class   string     `xml:"classname,attr"`
-		Name    string     `xml:"name,attr"`
-		Failure *junitNote `xml:"failure"`
-		Skipped *junitNote `xml:"skipped"`
-		Out     string     `xml:"system-out,omitempty"`
-	}
-	junitNote struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-)
+// junit is the report for CI. What makes the run fail is a failure. Other failures are passed, with
+// the text in system-out, and known ones are skipped.
+var junit = template.Must(template.New("junit").Parse(`<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="agentd check {{.URL | html}}" tests="{{len .Results}}">
+{{- range .Results}}
+<testcase classname="{{.Level}}" name="{{.ID}}">
+{{- if .Breaks}}<failure message="{{if .Stale}}stale: {{end}}{{.Seen | html}}">{{.Curl | html}}</failure>
+{{- else if .Known}}<skipped message="known: {{.Known | html}}"/>
+{{- else if eq .Verdict "fail"}}<system-out>{{.Seen | html}} {{.Curl | html}}</system-out>
+{{- else if ne .Verdict "pass"}}<skipped message="{{.Verdict}}: {{.Seen | html}}"/>{{end -}}
+</testcase>
+{{- end}}
+</testsuite>
+`))
 
-// WriteJUnit writes the report for CI. What makes the run fail is a failure. Other failures are
-// passed with the text in system-out, and known ones are skipped.
+// WriteJUnit writes the report in JUnit's format.
 func (r *Report) WriteJUnit(w io.Writer) error {
-	suite := junitSuite{Name: "agentd check " + r.URL, Tests: len(r.Results)}
-	for i := range r.Results {
-		x := &r.Results[i]
-		c := junitCase{Class: x.Level, Name: x.ID}
-		note := &junitNote{Message: x.Seen, Text: x.Curl}
-		switch {
-		case x.Stale:
-			c.Failure = &junitNote{Message: "stale: " + x.Known, Text: x.Seen}
-		case x.Verdict == Fail && x.Known != "":
-			c.Skipped = &junitNote{Message: "known: " + x.Known, Text: x.Seen}
-		case x.Verdict == Fail && x.Level == Must:
-			c.Failure = note
-		case x.Verdict == Fail:
-			c.Out = "fail: " + x.Seen + "\n" + x.Curl
-		case x.Verdict != Pass:
-			c.Skipped = &junitNote{Message: x.Verdict + ": " + x.Seen}
-		}
-		if c.Failure != nil {
-			suite.Failures++
-		}
-		if c.Skipped != nil {
-			suite.Skipped++
-		}
-		suite.Cases = append(suite.Cases, c)
+	rows := make([]*Result, len(r.Results))
+	for i := range rows {
+		rows[i] = &r.Results[i]
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	return e.Encode(suite)
+	return junit.Execute(w, map[string]any{"URL": r.URL, "Results": rows})
 }
