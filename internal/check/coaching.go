@@ -9,7 +9,7 @@ import (
 )
 
 // coachingBody asks for the repair of a step.
-const coachingBody = `{"run_id":"RULE","request_id":"RULE","kind":"failure","stage":{"id":1,"goal":"The pantry is open."},` +
+const coachingBody = `{"run_id":"RUNID","request_id":"RULE","kind":"failure","stage":{"id":1,"goal":"The pantry is open."},` +
 	`"target_step_id":3,"trajectory":[{"id":3,"input":{"id":7,"instruction":{"type":"user","content":"Open the pantry."},` +
 	`"tools":[{"name":"open","description":"Opens a door.","parameters":{"door":{"description":"Which","type":"str"}}}],` +
 	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
@@ -31,8 +31,8 @@ const (
 var badCoaching = []struct{ id, level, old, replacement string }{
 	{"coaching/truncated", Must, points + `}`, points},
 	{"coaching/unknown-field", Must, `"kind"`, `"more":1,"kind"`},
-	{"coaching/run-missing", Must, `"run_id":"RULE",`, ``},
-	{"coaching/run-empty", Must, `"run_id":"RULE"`, `"run_id":""`},
+	{"coaching/run-missing", Must, `"run_id":"RUNID",`, ``},
+	{"coaching/run-empty", Must, `"run_id":"RUNID"`, `"run_id":""`},
 	{"coaching/id-missing", Must, `"request_id":"RULE",`, ``},
 	{"coaching/id-empty", Must, `"request_id":"RULE"`, `"request_id":""`},
 	{"coaching/kind-missing", Must, `"kind":"failure",`, ``},
@@ -99,7 +99,7 @@ var valid = ends(protocol.CoachingCorrected, protocol.CoachingAbandoned, protoco
 
 // repairs is a rule about a coaching with a configuration.
 func repairs(id, level, config, body string, r right) rule {
-	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text, step{put(ruleName, config), noContent}, step{postCoaching(body), r})
+	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text, step{put(runName, config), noContent}, step{postCoaching(body), r})
 }
 
 // coachingRules are about requests for a repair and their answers.
@@ -118,7 +118,6 @@ func coachingRules() []rule {
 		repairs("coaching/request-id", Must, session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
 		repairs("coaching/no-points", Should, session, edit(coachingBody, points, `[]`), ends(abandoned)),
 		repairs("coaching/babble", Must, coachedBy(coachBabbles), coachingBody, asked(ends(abandoned, failed))),
-		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
 		repairs("coaching/logs", Should, coachedBy(coachBabbles), format, repaired("one that was not corrected has a log",
 			func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
 				return r.Status == corrected || len(r.Logs) > 0
@@ -129,13 +128,16 @@ func coachingRules() []rule {
 			return !strings.Contains(string(x.body), coachKey)
 		})),
 		many("coaching/reinjection", Must, "6", "a proposal becomes the decision at its point", func(p *probe) {
-			p.take(put(ruleName, session), noContent)
+			p.take(put(runName, session), noContent)
 			r, _ := protocol.DecodeSpecializedCoachingResponse(p.take(postCoaching(coachingBody), valid).body) // which is valid
 			if r.Status != corrected {
 				p.end(Unexercised, "nothing was corrected: %s", r.Reason)
 			}
-			p.take(post(edit(cheap, `{"kind":"replace_say","text":"ok"}`, string(r.Proposals[0].ExtraKeys))),
-				every("the decision of "+string(r.Proposals[0].ExtraKeys), func(o output) bool { return o.says(coachSay) }))
+			proposed := r.Proposals[0].ExtraKeys
+			correction, err := protocol.DecodeCorrection(proposed)
+			p.take(post(edit(cheap, `{"kind":"replace_say","text":"ok"}`, string(proposed))), every("the decision of "+string(proposed), func(o output) bool {
+				return o.Output != nil && (err != nil || o.Output.Say == correction.Corrected().Say) // or one that only the agent reads
+			}))
 		}),
 	}
 	for _, kind := range protocol.CoachingKinds() {
@@ -148,11 +150,12 @@ func coachingRules() []rule {
 		rules = append(rules, repairs(good.id, good.level, session, edit(coachingBody, good.old, good.replacement), valid))
 	}
 	return slices.Concat(with(needCoaching, rules...), with(needCoaching|needSession1,
+		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
 		repairs("human/completed", Must, person, coachingBody, asked(ends(corrected))),
 		repairs("human/skipped", Must, edit(person, humanCorrects, humanSkips), coachingBody, asked(ends(abandoned))),
 		repairs("human/aborted", Must, edit(person, humanCorrects, humanAborts), coachingBody, asked(ends(failed))),
 		many("human/task", Must, "7", "a task has the fields of the protocol", func(p *probe) {
-			p.take(put(ruleName, person), noContent)
+			p.take(put(runName, person), noContent)
 			p.take(postCoaching(coachingBody), valid)
 			for _, task := range p.kit.coach.questions(p.rule.id) {
 				if _, err := protocol.DecodeHumanCoachingRequest([]byte(task)); err != nil {

@@ -80,9 +80,9 @@ var concurrentRules = slices.Concat([]rule{
 	}),
 ), with(needCoaching,
 	crowd("concurrent/sessions", Must, "6", "sessions side by side answer their own requests", func(p *probe, i int) {
-		run := fmt.Sprint(ruleName, "/", i)
+		run := fmt.Sprint(runName, "-", i)
 		p.take(put(run, session), noContent)
-		p.take(postCoaching(strings.ReplaceAll(coachingBody, `"RULE"`, `"`+run+`"`)), valid)
+		p.take(postCoaching(strings.NewReplacer(runName, run, ruleName, run).Replace(coachingBody)), valid)
 	}),
 	many("closing/answer", Must, "6", "DELETE waits for a request, which is answered", func(p *probe) {
 		c := p.closing()
@@ -129,7 +129,7 @@ func (c *closing) end() {
 
 // closing opens a session, whose coach waits, and closes it. It returns when PUT is a 409.
 func (p *probe) closing() *closing {
-	config := put(ruleName, coachedBy(coachWaits))
+	config := put(runName, coachedBy(coachWaits))
 	p.take(config, noContent)
 	asked := len(p.kit.coach.questions(p.rule.id)) // a PUT may have tested it
 	c := &closing{p.kit.coach.arm(p.rule.id), make(chan *exchange, 1), make(chan *exchange, 1)}
@@ -154,7 +154,7 @@ func (p *probe) closing() *closing {
 		case <-time.After(pause):
 		}
 	}
-	start(del(ruleName), c.deleted)
+	start(del(runName), c.deleted)
 	for try := 0; ; try++ {
 		x := p.send(config)
 		switch {

@@ -84,8 +84,8 @@ var faults = map[string]fault{
 	"session/delete-twice":             {when: "DELETE", from: 2, status: http.StatusNoContent},
 	"session/post-after-delete":        {status: http.StatusServiceUnavailable},
 	"session/others-stay":              {when: "PUT", from: 2, status: http.StatusNoContent},
-	"session/run-escaped":              {when: "DELETE /v1/coaching/sessions/session%2Frun-escaped%2Fa%20b%252F%C3%A9%3F\n", status: http.StatusNotFound},
-	"session/run-exact":                {when: "sessions/session%2Frun-exact%2FA\n", status: http.StatusConflict},
+	"session/run-escaped":              {when: "DELETE /v1/coaching/sessions/session-run-escaped%2Fa%20b%252F%C3%A9%3F\n", status: http.StatusNotFound},
+	"session/run-exact":                {when: "sessions/session-run-exact-A\n", status: http.StatusConflict},
 	"session/conflict-changes-nothing": {when: "PUT", from: 3, status: http.StatusConflict},
 	"coaching/answer":                  {old: `"status":"corrected"`, new: `"status":"done"`},
 	"coaching/request-id":              {old: `"request_id":"é`, new: `"request_id":"e`},
@@ -106,7 +106,7 @@ var faults = map[string]fault{
 	"concurrent/refusals":              {when: `"concurrent/refusals","inputs":[{"id":1,`, from: 2, status: http.StatusInternalServerError},
 	"concurrent/health":                {when: "GET /health?busy", from: 2, status: http.StatusServiceUnavailable},
 	"concurrent/deterministic":         {when: `"concurrent/deterministic","inputs"`, from: 3, old: `"output":\{"say":"`, new: `"output":{"say":"x`},
-	"concurrent/sessions":              {when: `"request_id":"concurrent/sessions/2"`, old: `sessions/2"`, new: `sessions/1"`},
+	"concurrent/sessions":              {when: `"request_id":"concurrent-sessions-2"`, old: `sessions-2"`, new: `sessions-1"`},
 	"cancel/next":                      {when: `"cancel/next","inputs":[{"id":1,"instruction"`, status: http.StatusInternalServerError},
 	"closing/answer":                   {status: http.StatusInternalServerError},
 	"closing/post":                     {when: `"late closing/post"`, status: http.StatusOK},
@@ -148,7 +148,7 @@ func faultOf(t *testing.T, r rule) *fault {
 			f.when = r.id + `"`
 		}
 	case "PUT", "DELETE":
-		f.when += " " + sessionPath(r.id) + "\n"
+		f.when += " " + sessionPath(runOf(r.id)) + "\n"
 	}
 	return &f
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -165,7 +164,7 @@ func broken(t *testing.T, r rule) *fault {
 		}
 		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
 		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
-			f.when = sent.method + " " + strings.ReplaceAll(sent.path, ruleName, url.PathEscape(r.id)) + "\n"
+			f.when = sent.method + " " + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
 		}
 		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

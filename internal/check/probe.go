@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +53,14 @@ type probe struct {
 	sessions []string  // paths of coaching sessions, which are closed at the end
 }
 
-// ruleName stands in texts for the id of the rule that sends them.
-const ruleName = "RULE"
+// In texts these stand for the id of the rule that sends them, and for the run of its sessions.
+const (
+	ruleName = "RULE"
+	runName  = "RUNID"
+)
+
+// runOf is the run of a rule. It has no slash, which some servers can't read in a path.
+func runOf(id string) string { return strings.ReplaceAll(id, "/", "-") }
 
 // text is a body: head, then unit n times, then tail. In the unit # is its number, from 1.
 type text struct {
@@ -188,8 +193,8 @@ func (x *exchange) busy() bool {
 
 // exchange sends a request for a rule. The error says that no answer came.
 func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, error) {
-	r.path = strings.ReplaceAll(r.path, ruleName, url.PathEscape(id))
-	names := []string{ruleName, id}
+	names := []string{ruleName, id, runName, runOf(id)}
+	r.path = strings.NewReplacer(names...).Replace(r.path)
 	if k.coach != nil {
 		names = append(names, coachName, k.coach.url)
 	}

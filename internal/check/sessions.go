@@ -10,7 +10,7 @@ import (
 const (
 	// session is a configuration with one backend, which corrects.
 	session = `{"backends":{"b":{"type":"ollama","endpoint":"COACH/correct/RULE/v1/chat/completions","default_model":"m",` +
-		`"max_retry":0,"headers":{"Authorization":"Bearer ` + coachKey + `"}}}}`
+		`"max_retry":1,"headers":{"Authorization":"Bearer ` + coachKey + `"}}}}`
 	// person is one with a person.
 	person = `{"provider":"human","endpoint":"COACH/completed/RULE"}`
 
@@ -36,13 +36,13 @@ func del(run string) request { return request{method: http.MethodDelete, path: s
 
 var (
 	// opened configures the session of a rule, and closed closes it.
-	opened = step{put(ruleName, session), noContent}
-	closed = step{del(ruleName), noContent}
+	opened = step{put(runName, session), noContent}
+	closed = step{del(runName), noContent}
 )
 
 // puts is a rule about a second PUT of the same run.
 func puts(id, level, about, before, after string, r right) rule {
-	return chain(id, level, "6", about, step{put(ruleName, before), noContent}, step{put(ruleName, after), r})
+	return chain(id, level, "6", about, step{put(runName, before), noContent}, step{put(runName, after), r})
 }
 
 // badSessions are edits of session that make it invalid.
@@ -71,8 +71,8 @@ var badSessions = []struct {
 	{"session/header-host", May, 0, `"Authorization"`, `"Host"`},
 	{"session/timeout-zero", Should, 0, `"max_retry"`, `"timeout":0,"max_retry"`},
 	{"session/timeout-text", Must, 0, `"max_retry"`, `"timeout":"30","max_retry"`},
-	{"session/retry-negative", Should, 0, `"max_retry":0`, `"max_retry":-1`},
-	{"session/retry-fraction", Must, 0, `"max_retry":0`, `"max_retry":1.5`},
+	{"session/retry-negative", Should, 0, `"max_retry":1`, `"max_retry":-1`},
+	{"session/retry-fraction", Must, 0, `"max_retry":1`, `"max_retry":1.5`},
 	{"session/metadata-address", May, 0, `COACH/correct/RULE`, `http://169.254.169.254/RULE`},
 	{"session/provider-unknown", Must, needSession1, `{"backends"`, `{"provider":"oracle","backends"`},
 	{"session/human-without-endpoint", Must, needSession1, session, `{"provider":"human"}`},
@@ -82,50 +82,50 @@ var badSessions = []struct {
 
 // sessionRules are about the life of coaching sessions and their configurations.
 func sessionRules() []rule {
-	escaped := ruleName + "/a b%2Fé?"
+	escaped := runName + "/a b%2Fé?"
 	list := []rule{
 		chain("session/put", Must, "6", "a session is configured with 204", opened),
 		puts("session/put-same", Should, "the same configuration again is a 204", session, session, noContent),
 		puts("session/put-defaults", Should, "a configuration with the defaults written out is the same",
-			session, edit(edit(session, `{"backends"`, `{"capture_logs":true,"backends"`), `"max_retry":0`, `"timeout":30.0,"max_retry":0`), noContent),
+			session, edit(edit(session, `{"backends"`, `{"capture_logs":true,"backends"`), `"max_retry":1`, `"timeout":30.0,"max_retry":1`), noContent),
 		puts("session/put-other", Must, "another configuration is a 409", session, other, conflict),
 		puts("session/put-logs-other", Must, "other capture_logs are another configuration",
 			session, edit(session, `{"backends"`, `{"capture_logs":false,"backends"`), conflict),
 		puts("session/order-of-backends", May, "backends in another order are another configuration", twoBackends, twoReversed, conflict),
 		puts("session/conflict-form", Should, "a 409 has a sentence", session, other, sentence),
 		chain("session/conflict-changes-nothing", Must, "6", "after a 409 the first configuration holds",
-			opened, step{put(ruleName, other), conflict}, opened),
+			opened, step{put(runName, other), conflict}, opened),
 		chain("session/delete", Must, "6", "a session is closed with 204", opened, closed),
 		chain("session/delete-frees", Must, "6", "after DELETE the run may have another configuration",
-			opened, closed, step{put(ruleName, other), noContent}),
+			opened, closed, step{put(runName, other), noContent}),
 		chain("session/post-after-delete", Must, "6", "a request of a closed session is a 404",
 			opened, closed, step{postCoaching(coachingBody), notFound}),
 		chain("session/others-stay", Must, "6", "closing a session leaves others",
-			opened, step{put("RULE/2", session), noContent}, step{del("RULE/2"), noContent}, step{put(ruleName, other), conflict}),
+			opened, step{put("RUNID-2", session), noContent}, step{del("RUNID-2"), noContent}, step{put(runName, other), conflict}),
 		chain("session/run-escaped", Should, "6", "a run_id is percent-encoded: slash, space, percent, é",
 			step{put(escaped, session), noContent}, step{del(escaped), noContent}),
 		chain("session/run-exact", Should, "6", "a run_id of other letter case is another run",
-			step{put("RULE/a", session), noContent}, step{put("RULE/A", other), noContent}),
+			step{put("RUNID-a", session), noContent}, step{put("RUNID-A", other), noContent}),
 		one("session/run-long", May, "8", put(strings.Repeat("x", 1025), session), refused),
 		one("session/run-longest", May, "8", del(strings.Repeat("x", 1024)), status(http.StatusNoContent, http.StatusNotFound)),
-		one("session/backend-list", Should, "6", put(ruleName, `{"backends":[`+backend+`]}`), noContent),
-		one("session/content-type-header", Should, "6", put(ruleName, edit(session, `"Authorization"`, `"Content-type":"application/json","Authorization"`)), noContent),
+		one("session/backend-list", Should, "6", put(runName, `{"backends":[`+backend+`]}`), noContent),
+		one("session/content-type-header", Should, "6", put(runName, edit(session, `"Authorization"`, `"Content-type":"application/json","Authorization"`)), noContent),
 		one("session/backends-beyond", May, "8", request{
-			method: http.MethodPut, path: sessionPath(ruleName), text: text{`{"backends":{`, `"b#":` + backend + `,`, 64, `"b":` + backend + `}}`},
+			method: http.MethodPut, path: sessionPath(runName), text: text{`{"backends":{`, `"b#":` + backend + `,`, 64, `"b":` + backend + `}}`},
 		}, refused),
 	}
 	for _, bad := range badSessions {
-		list = append(list, with(bad.needs, one(bad.id, bad.level, "6", put(ruleName, edit(session, bad.old, bad.replacement)), refused))...)
+		list = append(list, with(bad.needs, one(bad.id, bad.level, "6", put(runName, edit(session, bad.old, bad.replacement)), refused))...)
 	}
 	list = append(list, with(needSession1,
-		one("session/delete-unknown", Must, "6", del(ruleName), notFound),
-		one("session/delete-unknown-form", Should, "3", del(ruleName), sentence),
-		chain("session/delete-twice", Must, "6", "closing again is a 404", opened, closed, step{del(ruleName), notFound}),
-		one("session/human", Must, "6", put(ruleName, person), noContent),
+		one("session/delete-unknown", Must, "6", del(runName), notFound),
+		one("session/delete-unknown-form", Should, "3", del(runName), sentence),
+		chain("session/delete-twice", Must, "6", "closing again is a 404", opened, closed, step{del(runName), notFound}),
+		one("session/human", Must, "6", put(runName, person), noContent),
 		puts("session/human-other", Must, "another provider is another configuration", person, session, conflict),
 	)...)
 	return slices.Concat(with(needCoaching, list...), with(needNoCoaching,
-		one("session/unavailable", Should, "6", put(ruleName, session), unavailable),
+		one("session/unavailable", Should, "6", put(runName, session), unavailable),
 		one("coaching/unavailable", Should, "6", postCoaching(coachingBody), unavailable),
 		one("coaching/unavailable-form", Should, "3", postCoaching(coachingBody), sentence),
 	))
