@@ -26,7 +26,9 @@ func TestAgentdPassesItsOwnCheck(t *testing.T) {
 	})
 	t.Run("under load", func(t *testing.T) { serveModel(t).passes("--load", "4", "--level", "should") })
 	t.Run("shared store", func(t *testing.T) {
-		newCluster(t, 1, embedded(t)...).replicas[0].passes("--only", "session,coaching,human,closing,concurrent")
+		r := newCluster(t, 1, embedded(t)...).replicas[0]
+		r.health("ready")
+		r.passes("--only", "session,coaching,human,closing,concurrent")
 	})
 	t.Run("without coaching", func(t *testing.T) {
 		serveModel(t, "--coaching", "off").passes("--only", "info,session,coaching,correction")
@@ -58,7 +60,7 @@ func TestCheckExitStatus(t *testing.T) {
 	}{
 		"a list":                {[]string{"--list", "--only", "health"}, 0, "health/ready"},
 		"a rule":                {[]string{r.url, "--only", "health/ready"}, 0, "1 pass"},
-		"coaching that is off":  {[]string{r.url, "--only", "session/put", "--coaching", "on"}, 1, "curl -sS -i -X PUT"},
+		"coaching that is off":  {[]string{r.url, "--only", "coaching/unknown-run", "--coaching", "on"}, 1, "curl -sS -i -X POST"},
 		"a known failure":       {[]string{r.url, "--only", "health", "--expect", known}, 1, "stale"},
 		"no URL":                {nil, 2, ""},
 		"an unknown option":     {[]string{r.url, "--x"}, 2, ""},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/export"
@@ -26,7 +27,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"export": export.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"check": check.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 
