@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -114,80 +113,6 @@ func belongs(r *running, id string, inputs []input) error {
 		}
 	}
 	return nil
-}
-
-// TestDamagedBodies sends 1,000 bodies with one thing wrong in each, to both base
-// paths by turns.
-func TestDamagedBodies(t *testing.T) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "4")
-	random := rand.New(rand.NewPCG(3, 1))
-	valid := body(t, "damaged", user(1, "a").outputs(2).tools(moveTool).memory(`{"history":[{"author":"USER","content":"x"}]}`), user(2, "b").greedy())
-	damage := []func() string{
-		func() string { return valid[:1+random.IntN(len(valid)-2)] },
-		func() string { return valid + string("]}x,0"[random.IntN(5)]) },
-		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":%d.0`, random.IntN(99)), 1) },
-		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":"%d"`, random.IntN(99)), 1) },
-		func() string { return strings.Replace(valid, `"id":1`, `"id":2`, 1) },
-		func() string {
-			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, -random.IntN(99)), 1)
-		},
-		func() string {
-			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, 257+random.IntN(1e6)), 1)
-		},
-		func() string { return strings.Replace(valid, `"type":"user"`, `"type":"User"`, 1) },
-		func() string { return strings.Replace(valid, `"content":"a"`, `"content":null`, 1) },
-		func() string { return strings.Replace(valid, `"content":"a"`, "\"content\":\"\xff\"", 1) },
-		func() string { return strings.Replace(valid, `"inputs"`, `"Inputs"`, 1) },
-		func() string {
-			return strings.Replace(valid, `"inputs"`, fmt.Sprintf(`"x%d":1,"inputs"`, random.IntN(1e6)), 1)
-		},
-		func() string { return strings.Replace(valid, `{"author"`, `{"author":"USER","author"`, 1) },
-		func() string { return strings.Replace(valid, `"USER"`, fmt.Sprintf(`"nobody %d"`, random.IntN(99)), 1) },
-		func() string {
-			deep := 65 + random.IntN(1000)
-			return strings.Replace(valid, `"parameters":{`, `"parameters":{"d":`+strings.Repeat("[", deep)+strings.Repeat("]", deep)+",", 1)
-		},
-		func() string { return strings.Replace(valid, `{"inference_mode":true}`, `{"inference_mode":1}`, 1) },
-		func() string {
-			return strings.Replace(valid, `"damaged"`, []string{`""`, "5", "NaN", "null"}[random.IntN(4)], 1)
-		},
-	}
-	// The first tokenization and the pools grow the heap once.
-	r.ask("warm", user(1, "a"))
-	before := heap()
-	for i := range 1000 {
-		text := damage[i%len(damage)]()
-		if text == valid {
-			t.Fatalf("damage %d changes nothing", i%len(damage))
-		}
-		base := bases[i/len(damage)%len(bases)]
-		status, answer, err := exchange("POST", r.at(base).url+"/v1/responses", text)
-		var shape struct {
-			Detail []struct {
-				Type, Msg string
-				Loc       []any
-			}
-		}
-		if err != nil || status != 422 || json.Unmarshal([]byte(answer), &shape) != nil || len(shape.Detail) == 0 ||
-			shape.Detail[0].Msg == "" || shape.Detail[0].Type == "" || len(shape.Detail[0].Loc) == 0 || shape.Detail[0].Loc[0] != "body" {
-			t.Fatalf("body %d got %d %.300s, %v\nfor %.500q", i, status, answer, err, text)
-		}
-	}
-	if grown := int64(heap()) - int64(before); grown > 8<<20 {
-		t.Errorf("the heap grew by %d bytes", grown)
-	}
-	if n := r.metric("agentd_candidates_admitted"); n != 0 {
-		t.Errorf("%v candidates are admitted", n)
-	}
-}
-
-// heap is the memory in use after a collection.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // pools give up what they hold in the second one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapInuse
 }
 
 func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { eachBase(t, limitsAreErrors) }
