@@ -190,7 +190,7 @@ func (k *kit) startLoad() {
 	for i := range k.config.Load {
 		k.load.all.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ {
-				if busy := k.load.ask(ctx, k, fmt.Sprintf("l%d-%d", i, round)); busy {
+				if busy := k.load.ask(ctx, k, fmt.Sprintf("l%d-%d", i, round), i+round); busy {
 					time.Sleep(pause)
 				}
 			}
@@ -198,9 +198,12 @@ func (k *kit) startLoad() {
 	}
 }
 
+// loads are what clients ask.
+var loads = []string{plain, greedy, cheap, edit(plain, `"id":1`, `"id":1,"num_outputs":3`)}
+
 // ask sends one request and judges its answer. busy is true when the server refuses it for now.
-func (l *load) ask(ctx context.Context, k *kit, client string) (busy bool) {
-	x, err := k.exchange(ctx, post(mine(plain, client)), "load")
+func (l *load) ask(ctx context.Context, k *kit, client string, round int) (busy bool) {
+	x, err := k.exchange(ctx, post(mine(loads[round%len(loads)], client)), "load")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch r := own(client); {

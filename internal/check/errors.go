@@ -38,6 +38,7 @@ var errorRules = slices.Concat([]rule{
 	one("path/letter-case", May, "2", get("/V1/info"), status(http.StatusNotFound)),
 	one("method/get", Should, "3", get("/v1/responses"), status(http.StatusMethodNotAllowed)),
 	one("method/allow", Should, "3", get("/v1/responses?allow"), header("Allow", http.MethodPost)),
+	one("method/head", May, "2", request{method: http.MethodHead, path: "/v1/responses"}, both(status(http.StatusMethodNotAllowed), header("Allow", http.MethodPost))),
 	one("method/form", Should, "3", get("/v1/responses?form"), sentence),
 	one("method/info", Should, "3", request{method: http.MethodPost, path: "/v1/info"}, status(http.StatusMethodNotAllowed)),
 	one("method/invented", May, "3", request{method: "BREW", path: "/v1/info"}, status(http.StatusMethodNotAllowed)),

@@ -46,6 +46,8 @@ var infoRules = slices.Concat([]rule{
 		return (reason == "") == capable(i, protocol.CapabilityCoaching)
 	}),
 	one("openapi/document", May, "2", get("/openapi.json"), ok),
+	one("openapi/head", May, "2", request{method: http.MethodHead, path: "/openapi.json"}, ok),
+	one("metrics/head", May, "2", request{method: http.MethodHead, path: "/metrics"}, ok),
 	one("metrics/text", May, "2", get("/metrics"), both(ok, header("Content-Type", "text/plain"))),
 }, with(needToken,
 	one("token/health", Should, "2", anonymous("/health?token"), ok),
