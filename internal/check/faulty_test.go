@@ -3,12 +3,16 @@ package check
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -229,5 +233,49 @@ func TestRightServerPassesEveryRule(t *testing.T) {
 		if !yes {
 			t.Errorf("%s never passed", id)
 		}
+	}
+}
+
+// TestCurlLineRepeatsTheRequest: bytes, headers and long bodies arrive as the kit sent them.
+func TestCurlLineRepeatsTheRequest(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl")
+	}
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		delete(r.Header, "Accept-Encoding") // curl's own
+		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, _ = io.ReadAll(z)
+		}
+		got <- wire(r, body)
+	}))
+	defer s.Close()
+	k := kit{base: s.URL, transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, config: Config{Token: token}}
+	repeated := 0
+	for _, r := range rules() {
+		if !slices.Contains([]string{
+			"health/head", "token/wrong", "request/empty", "request/quotes", "request/utf-8", "request/byte-order-mark", "request/type-absent",
+			"request/gzip", "input/content-unicode", "bound/depth", "bound/inputs-beyond", "session/run-escaped", "session/delete-unknown",
+		}, r.id) {
+			continue
+		}
+		x, err := k.exchange(t.Context(), r.steps[0].sent, r.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := <-got
+		line := exec.CommandContext(t.Context(), "bash", "-c", x.request.curl(k.base, true))
+		line.Env = append(os.Environ(), "TOKEN="+token)
+		if out, err := line.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", r.id, err, out)
+		}
+		if again := <-got; again != want {
+			t.Errorf("%s: got %.500q, want %.500q\n%.500s", r.id, again, want, line.Args[2])
+		}
+		repeated++
+	}
+	if repeated != 13 {
+		t.Errorf("%d requests were repeated", repeated)
 	}
 }

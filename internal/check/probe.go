@@ -117,7 +117,7 @@ func (r request) String() string {
 // headers are the lines of the header, with the type of a body.
 func (r *request) headers() []string {
 	typed := slices.ContainsFunc(r.header, func(h string) bool { return strings.HasPrefix(h, "Content-Type:") })
-	if r.method == http.MethodGet || typed {
+	if r.method == http.MethodGet || r.method == http.MethodHead || typed {
 		return r.header
 	}
 	return append([]string{"Content-Type: application/json"}, r.header...)
@@ -128,6 +128,9 @@ const gzipped = "Content-Encoding: gzip"
 // curl is a command that repeats the request. The token is a variable.
 func (r *request) curl(base string, token bool) string {
 	parts := []string{"curl", "-sS", "-i", "-X", r.method}
+	if r.method == http.MethodHead {
+		parts = []string{"curl", "-sS", "-I"}
+	}
 	for _, h := range r.headers() {
 		parts = append(parts, "-H", quote(strings.TrimSpace(h))) // without a value, curl leaves it out
 	}
