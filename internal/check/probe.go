@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"agentd/protocol"
 )
@@ -158,12 +159,17 @@ func quote(s string) string {
 	return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
 }
 
-// shown is a text, shortened.
+// shown is a text, shortened and in one line.
 func shown(s string) string {
 	if len(s) > maxShown {
 		s = s[:maxShown] + "…"
 	}
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\n", " "), "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // exchange is a request with its answer.
