@@ -128,7 +128,7 @@ func echo(id, level, source string) rule {
 const unusable = `"id":1,"tools":[{"description":"no name"}]`
 
 // greedy asks for deterministic decoding.
-var greedy = edit(plain, `"id":1`, `"id":1,"extra_keys":{"inference_mode":true}`)
+var greedy = input(`"id":1,"extra_keys":{"inference_mode":true}`)
 
 // answerRules are about the candidates, their order and their ids.
 var answerRules = slices.Concat([]rule{
@@ -161,28 +161,29 @@ var answerRules = slices.Concat([]rule{
 		})
 		return when(err == nil && !null)
 	}}),
-	one("answer/error", Must, "4", post(edit(plain, `"id":1`, unusable)), failed(without("error", "an error has code and message"))),
+	one("answer/error", Must, "4", post(input(unusable)), failed(without("error", "an error has code and message"))),
 	echo("order/id-negative", Must, "-5"),
 	echo("order/id-largest", Should, "9223372036854775807"),
 	echo("order/id-smallest", Should, "-9223372036854775808"),
 	one("order/request-id-unicode", Must, "4", post(edit(edit(cheap, `"RULE"`, `"\u00e9 \"机\" \\ \n"`), `"hi"`, `"RULE"`)),
 		every("request_id as it came", func(o output) bool { return o.RequestID == "é \"机\" \\ \n" })),
 	chain("answer/after-refusals", Must, "4", "requests after refused ones are answered",
-		step{post(edit(plain, `"id":1`, `"id":"RULE"`)), refused}, step{post(`{"RULE`), refused}, step{post(cheap), decided}),
+		step{post(input(`"id":"RULE"`)), refused}, step{post(`{"RULE`), refused}, step{post(cheap), decided}),
 }, with(needResume,
-	one("order/large-batch", Should, "4", long(beforeInputs, `{"id":#,"num_outputs":2`+rest+`,`, 255, edit(lastInput, `"id":0`, `"id":0,"num_outputs":2`)),
-		list("512 candidates of 256 inputs in order", func(outs []output) bool {
-			for i, o := range outs {
-				if o.Source != int64((i/2+1)%256) || o.Index != i%2 {
-					return false
-				}
+	one("order/large-batch", Should, "4", long(beforeInputs, `{"id":#,"num_outputs":2`+rest+`,`, 255,
+		edit(lastInput, `"id":0`, `"id":0,"num_outputs":2`)), list("512 candidates of 256 inputs in order", func(outs []output) bool {
+		for i, o := range outs {
+			if o.Source != int64((i/2+1)%256) || o.Index != i%2 {
+				return false
 			}
-			return len(outs) == 512
-		})),
+		}
+		return len(outs) == 512
+	})),
 ), with(needHistory,
-	one("answer/unusable-tool", Should, "4", post(edit(cheap, `}}}]`, `}}},{"id":2,"tools":[{}],"instruction":{"type":"user","content":"hi"}}]`)),
+	one("answer/unusable-tool", Should, "4", post(edit(cheap, `}}}]`,
+		`}}},{"id":2,"tools":[{}],"instruction":{"type":"user","content":"hi"}}]`)),
 		every("an error of the second input only", func(o output) bool { return (o.Error != nil) == (o.Source == 2) })),
-	one("answer/code", May, "4", post(edit(plain, `"id":1`, unusable+`,"num_outputs":2`)),
+	one("answer/code", May, "4", post(input(unusable+`,"num_outputs":2`)),
 		every("the code invalid_tools", func(o output) bool { return o.Error != nil && o.Error.Code == "invalid_tools" })),
 	answered("answer/step-form", Should, every("internal steps have the fields that exporters read", func(o output) bool {
 		return !slices.ContainsFunc(o.Steps, func(step json.RawMessage) bool {

@@ -99,12 +99,13 @@ var valid = ends(protocol.CoachingCorrected, protocol.CoachingAbandoned, protoco
 
 // repairs is a rule about a coaching with a configuration.
 func repairs(id, level, config, body string, r right) rule {
-	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text, step{put(runName, config), noContent}, step{postCoaching(body), r})
+	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text,
+		step{put(runName, config), noContent}, step{postCoaching(body), r})
 }
 
 // coachingRules are about requests for a repair and their answers.
 func coachingRules() []rule {
-	const corrected, abandoned, failed = protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed
+	const fixed, abandoned, failed = protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed
 	format := edit(coachingBody, `"failure"`, `"format"`)
 	rules := []rule{
 		one("coaching/empty", Must, "6", postCoaching(""), refused),
@@ -113,30 +114,32 @@ func coachingRules() []rule {
 		one("coaching/body-first", Should, "6", postCoaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
 		one("coaching/type-text", Should, "1", request{
 			method: http.MethodPost, path: pathCoaching, header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
-		}, status(http.StatusUnsupportedMediaType)),
+		}, unsupported),
 		repairs("coaching/answer", Must, session, coachingBody, valid),
 		repairs("coaching/request-id", Must, session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
 		repairs("coaching/no-points", Should, session, edit(coachingBody, points, `[]`), ends(abandoned)),
 		repairs("coaching/babble", Must, coachedBy(coachBabbles), coachingBody, asked(ends(abandoned, failed))),
 		repairs("coaching/logs", Should, coachedBy(coachBabbles), format, repaired("one that was not corrected has a log",
 			func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
-				return r.Status == corrected || len(r.Logs) > 0
+				return r.Status == fixed || len(r.Logs) > 0
 			})),
 		repairs("coaching/logs-off", Should, edit(coachedBy(coachBabbles), `{"backends"`, `{"capture_logs":false,"backends"`), coachingBody,
 			repaired("no log", func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool { return len(r.Logs) == 0 })),
-		repairs("coaching/secrets", Must, session, coachingBody, repaired("no header of the session", func(_ *protocol.SpecializedCoachingResponse, x *exchange) bool {
-			return !strings.Contains(string(x.body), coachKey)
-		})),
+		repairs("coaching/secrets", Must, session, coachingBody, repaired("no header of the session",
+			func(_ *protocol.SpecializedCoachingResponse, x *exchange) bool {
+				return !strings.Contains(string(x.body), coachKey)
+			})),
 		many("coaching/reinjection", Must, "6", "a proposal becomes the decision at its point", func(p *probe) {
 			p.take(put(runName, session), noContent)
 			r, _ := protocol.DecodeSpecializedCoachingResponse(p.take(postCoaching(coachingBody), valid).body) // which is valid
-			if r.Status != corrected {
+			if r.Status != fixed {
 				p.end(Unexercised, "nothing was corrected: %s", r.Reason)
 			}
 			proposed := r.Proposals[0].ExtraKeys
 			correction, err := protocol.DecodeCorrection(proposed)
-			p.take(post(edit(cheap, `{"kind":"replace_say","text":"ok"}`, string(proposed))), every("the decision of "+string(proposed), func(o output) bool {
-				return o.Output != nil && (err != nil || o.Output.Say == correction.Corrected().Say) // or one that only the agent reads
+			p.take(post(corrected(string(proposed))), every("the decision of "+string(proposed), func(o output) bool {
+				// A proposal may have a form that only the agent reads.
+				return o.Output != nil && (err != nil || o.Output.Say == correction.Corrected().Say)
 			}))
 		}),
 	}
@@ -151,7 +154,7 @@ func coachingRules() []rule {
 	}
 	return slices.Concat(with(needCoaching, rules...), with(needCoaching|needSession1,
 		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
-		repairs("human/completed", Must, person, coachingBody, asked(ends(corrected))),
+		repairs("human/completed", Must, person, coachingBody, asked(ends(fixed))),
 		repairs("human/skipped", Must, edit(person, humanCorrects, humanSkips), coachingBody, asked(ends(abandoned))),
 		repairs("human/aborted", Must, edit(person, humanCorrects, humanAborts), coachingBody, asked(ends(failed))),
 		many("human/task", Must, "7", "a task has the fields of the protocol", func(p *probe) {

@@ -47,7 +47,7 @@ var concurrentRules = slices.Concat([]rule{
 	}),
 	crowd("concurrent/refusals", Should, "4", "an invalid request does not hurt one beside it", func(p *probe, i int) {
 		if i%2 == 0 {
-			p.take(post(edit(plain, `"id":1`, `"id":"x"`)), refused)
+			p.take(post(input(`"id":"x"`)), refused)
 		} else {
 			p.take(post(cheap), decided)
 		}
@@ -63,7 +63,7 @@ var concurrentRules = slices.Concat([]rule{
 		p.together(clients, func(int) {
 			ctx, leave := context.WithTimeout(p.ctx, pause)
 			defer leave()
-			_, _ = p.kit.exchange(ctx, post(edit(plain, `"id":1`, `"id":1,"num_outputs":4`)), p.rule.id) // it leaves
+			_, _ = p.kit.exchange(ctx, post(input(`"id":1,"num_outputs":4`)), p.rule.id) // it leaves
 		})
 		p.take(post(cheap), decided)
 	}),
@@ -199,7 +199,7 @@ func (k *kit) startLoad() {
 }
 
 // loads are what clients ask.
-var loads = []string{plain, greedy, cheap, edit(plain, `"id":1`, `"id":1,"num_outputs":3`)}
+var loads = []string{plain, greedy, cheap, input(`"id":1,"num_outputs":3`)}
 
 // ask sends one request and judges its answer. busy is true when the server refuses it for now.
 func (l *load) ask(ctx context.Context, k *kit, client string, round int) (busy bool) {

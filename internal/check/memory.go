@@ -91,34 +91,38 @@ func memoryRules() []rule {
 		return every(fmt.Sprintf("a history of %d turns", n), func(o output) bool { return len(o.history()) == n })
 	}
 	list := []rule{
-		remembered("memory/kept", Must, "the turns before stay", func(turns []turn, _ map[string]string) bool {
-			return turns[0].Author == "USER" && turns[0].Content == "a" && turns[1].Author == "MODEL"
-		}),
-		remembered("memory/appended", Must, "a completed candidate appends two turns", func(turns []turn, _ map[string]string) bool {
-			return len(turns) == 4
-		}),
-		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(turns []turn, _ map[string]string) bool {
-			return turns[len(turns)-2] == turn{"USER", "Open it.", ""}
-		}),
+		remembered("memory/kept", Must, "the turns before stay",
+			func(turns []turn, _ map[string]string) bool {
+				return turns[0].Author == "USER" && turns[0].Content == "a" && turns[1].Author == "MODEL"
+			}),
+		remembered("memory/appended", Must, "a completed candidate appends two turns",
+			func(turns []turn, _ map[string]string) bool { return len(turns) == 4 }),
+		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction",
+			func(turns []turn, _ map[string]string) bool {
+				return turns[len(turns)-2] == turn{"USER", "Open it.", ""}
+			}),
 		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(turns []turn, _ map[string]string) bool {
 			last := turns[len(turns)-1]
 			return last.Author == "MODEL" && same([]byte(last.Content), []byte(`{"say":"ok","action":{}}`))
 		}),
-		remembered("memory/other-keys", Must, "other keys keep their values", func(_ []turn, members map[string]string) bool {
-			return same([]byte(members["zebra"]), []byte("1.5")) && members["a"] == "null"
-		}),
-		remembered("memory/rules", Must, "memory_list stays", func(_ []turn, members map[string]string) bool {
-			return same([]byte(members["memory_list"]), []byte(`["Be kind."]`))
-		}),
-		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(turns []turn, _ map[string]string) bool {
-			return turns[0].Mood == "x"
-		}),
-		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(_ []turn, members map[string]string) bool {
-			return members["zebra"] == "1.50" && members["big"] == "12345678901234567890123" && strings.Contains(members["history"], `"\u0061"`)
-		}),
-		remembered("memory/key-order", Should, "keys keep their order", func(_ []turn, members map[string]string) bool {
-			return members[""] == "[zebra history big memory_list a]"
-		}),
+		remembered("memory/other-keys", Must, "other keys keep their values",
+			func(_ []turn, members map[string]string) bool {
+				return same([]byte(members["zebra"]), []byte("1.5")) && members["a"] == "null"
+			}),
+		remembered("memory/rules", Must, "memory_list stays",
+			func(_ []turn, members map[string]string) bool {
+				return same([]byte(members["memory_list"]), []byte(`["Be kind."]`))
+			}),
+		remembered("memory/turn-fields", Should, "other fields of a turn stay",
+			func(turns []turn, _ map[string]string) bool { return turns[0].Mood == "x" }),
+		remembered("memory/bytes", Should, "numbers and escapes stay as they were written",
+			func(_ []turn, members map[string]string) bool {
+				return members["zebra"] == "1.50" && members["big"] == "12345678901234567890123" && strings.Contains(members["history"], `"\u0061"`)
+			}),
+		remembered("memory/key-order", Should, "keys keep their order",
+			func(_ []turn, members map[string]string) bool {
+				return members[""] == "[zebra history big memory_list a]"
+			}),
 		one("memory/environment", Must, "5", post(edit(cheap, `"user"`, `"env"`)), every("a SYSTEM turn", func(o output) bool {
 			return len(o.history()) == 2 && o.history()[0].Author == "SYSTEM"
 		})),
@@ -127,7 +131,7 @@ func memoryRules() []rule {
 			_, names := o.members()
 			return len(names) == 1
 		})),
-		one("memory/failed", Should, "5", post(edit(plain, `"id":1`, unusable+`,"memory":`+given)),
+		one("memory/failed", Should, "5", post(input(unusable+`,"memory":`+given)),
 			failed(every("an error returns the memory as it came", func(o output) bool { return same(o.Memory, []byte(given)) }))),
 		many("memory/continued", Must, "5", "the returned memory is the next request's", func(p *probe) {
 			p.take(post(remembering(string(p.take(post(cheap), decided).outputs()[0].Memory))), grown(4))

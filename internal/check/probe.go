@@ -342,4 +342,6 @@ var (
 	conflict    = status(http.StatusConflict)
 	refused     = status(http.StatusUnprocessableEntity)
 	unavailable = status(http.StatusServiceUnavailable)
+	unsupported = status(http.StatusUnsupportedMediaType)
+	notAllowed  = status(http.StatusMethodNotAllowed)
 )

@@ -23,6 +23,9 @@ func edit(body, old, replacement string) string {
 	return strings.Replace(body, old, replacement, 1)
 }
 
+// input is plain with other members of its input in place of the id.
+func input(members string) string { return edit(plain, `"id":1`, members) }
+
 // badRequests are edits of plain that make it invalid.
 var badRequests = []struct{ id, level, old, replacement string }{
 	{"request/truncated", Must, `}]}`, ``},
@@ -91,7 +94,8 @@ var badRequests = []struct{ id, level, old, replacement string }{
 
 // goodRequests are edits of cheap that keep it valid.
 var goodRequests = []struct{ id, level, old, replacement string }{
-	{"input/all-fields", Must, `"id":1`, `"id":1,"tools":[{"name":"move","description":"Moves.","parameters":{"x":{"description":"Metres.","type":"int"}}}],` +
+	{"input/all-fields", Must, `"id":1`, `"id":1,"tools":[{"name":"move","description":"Moves.",` +
+		`"parameters":{"x":{"description":"Metres.","type":"int"}}}],` +
 		`"attributes":{"objects":["cup"],"known_robots":["arm"]},"memory":{},"num_outputs":1`},
 	{"input/environment", Must, `"user"`, `"env"`},
 	{"input/content-empty", Should, `"hi"`, `""`},
@@ -107,10 +111,10 @@ func requestRules() (list []rule) {
 		one("request/empty", Must, "1", post(""), refused),
 		one("request/type-absent", Should, "1", post(cheap, "Content-Type: "), ok),
 		one("request/type-parameters", Must, "1", post(cheap, "Content-Type: application/json; charset=utf-8"), ok),
-		one("request/type-text", Should, "1", post(cheap, "Content-Type: text/plain"), status(http.StatusUnsupportedMediaType)),
-		one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), status(http.StatusUnsupportedMediaType)),
+		one("request/type-text", Should, "1", post(cheap, "Content-Type: text/plain"), unsupported),
+		one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), unsupported),
 		one("request/gzip", May, "2", post(cheap, gzipped), ok),
-		one("request/encoding-unknown", May, "3", post(cheap, "Content-Encoding: br"), status(http.StatusUnsupportedMediaType)),
+		one("request/encoding-unknown", May, "3", post(cheap, "Content-Encoding: br"), unsupported),
 	}
 	for _, bad := range badRequests {
 		list = append(list, one(bad.id, bad.level, "1", post(edit(plain, bad.old, bad.replacement)), refused))
@@ -138,18 +142,21 @@ var boundRules = slices.Concat([]rule{
 	one("bound/request-id", Should, "4", long(`{"request_id":"`, "0123456789", 1000, edit(cheap, `{"request_id":"RULE`, ``)), ok),
 	one("bound/depth", Should, "8", long(beforeMemory+`{"d":`, "[", 60, strings.Repeat("]", 60)+`}}]}`), ok),
 	one("bound/depth-beyond", Should, "8", long(beforeMemory+`{"d":`, "[", 61, strings.Repeat("]", 61)+`}}]}`), refused),
-	one("bound/body", May, "8", long(`{"request_id":"`, strings.Repeat("x", 1024), 65536, edit(plain, `{"request_id":"RULE`, ``)), status(http.StatusRequestEntityTooLarge)),
+	one("bound/body", May, "8", long(`{"request_id":"`, strings.Repeat("x", 1024), 65536, edit(plain, `{"request_id":"RULE`, ``)),
+		status(http.StatusRequestEntityTooLarge)),
 	one("bound/inputs-beyond", May, "8", long(beforeInputs, `{"id":#`+rest+`,`, 1024, lastInput), problem("too_long", "body.inputs")),
-	one("bound/outputs-beyond", May, "8", post(edit(plain, `"id":1`, `"id":1,"num_outputs":257`)), problem("less_than_equal", "body.inputs[0].num_outputs")),
+	one("bound/outputs-beyond", May, "8", post(input(`"id":1,"num_outputs":257`)), problem("less_than_equal", "body.inputs[0].num_outputs")),
 	one("bound/candidates-beyond", May, "8", long(beforeInputs, `{"id":#,"num_outputs":256`+rest+`,`, 16, lastInput), refused),
-	one("bound/repeated-beyond", May, "8", long(edit(beforeMemory, `"id":1`, `"id":1,"num_outputs":256`)+`{"x":"`, strings.Repeat("x", 1024), 2048, `"}}]}`), refused),
+	one("bound/repeated-beyond", May, "8", long(edit(beforeMemory, `"id":1`, `"id":1,"num_outputs":256`)+`{"x":"`,
+		strings.Repeat("x", 1024), 2048, `"}}]}`), refused),
 	one("bound/elements-beyond", May, "8", long(edit(beforeMemory, `"memory":`, `"tools":[`), `{},`, 1<<20, `{}]}]}`), refused),
 	one("bound/members-beyond", May, "8", long(beforeMemory+`{`, `"m#":0,`, 1<<18, `"m":0}}]}`), refused),
 	one("bound/problems", May, "8", long(`{"request_id":"RULE",`, `"x#":0,`, 300, `"inputs":[]}`), problem("too_many_problems", "")),
 }, with(needResume,
 	one("bound/inputs", May, "8", long(beforeInputs, `{"id":#`+rest+`,`, 1023, lastInput), ok),
 	one("bound/outputs", May, "8", post(edit(cheap, `"id":1`, `"id":1,"num_outputs":256`)), ok),
-	one("bound/candidates", May, "8", long(beforeInputs, `{"id":#,"num_outputs":256`+rest+`,`, 15, edit(lastInput, `"id":0`, `"id":0,"num_outputs":256`)), ok),
+	one("bound/candidates", May, "8", long(beforeInputs, `{"id":#,"num_outputs":256`+rest+`,`, 15,
+		edit(lastInput, `"id":0`, `"id":0,"num_outputs":256`)), ok),
 ), with(needHistory,
 	one("bound/history-beyond", May, "8", long(beforeMemory+`{"history":[`, `{"content":""},`, 131072, `{"content":""}]}}]}`), refused),
 	one("bound/rules-beyond", May, "8", long(beforeMemory+`{"memory_list":[`, `"",`, 131072, `""]}}]}`), refused),
