@@ -260,7 +260,7 @@ func newKit(ctx context.Context, c Config) (*kit, error) {
 	k.transport.MaxIdleConnsPerHost = clients
 	err := k.declared(ctx)
 	if err == nil {
-		k.coach, err = newCoach()
+		k.coach, err = newCoach(ctx)
 	}
 	if err != nil {
 		k.transport.CloseIdleConnections()

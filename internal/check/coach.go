@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,8 +42,8 @@ type coach struct {
 	release map[string]chan struct{}
 }
 
-func newCoach() (*coach, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func newCoach(ctx context.Context) (*coach, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("the kit's coach cannot listen: %w", err)
 	}
