@@ -15,9 +15,6 @@ import (
 	"agentd/protocol"
 )
 
-// Revision is the version of the protocol that the rules judge.
-const Revision = protocol.Version
-
 // Levels of rules.
 const (
 	Must   = "must"   // the contract says so
@@ -162,17 +159,18 @@ func (r *rule) result() Result {
 }
 
 // List describes the rules that c asks for. Their verdicts are empty.
-func List(c Config) (results []Result, err error) {
+func List(c Config) (*Report, error) {
 	list, err := c.selected()
+	report := &Report{Revision: protocol.Version}
 	for _, r := range list {
-		results = append(results, r.result())
+		report.Results = append(report.Results, r.result())
 	}
-	return results, err
+	return report, err
 }
 
 // Run judges the server. The error is about the server as a whole, or ErrUnknownRule. Each result is
 // also given to each.
-func Run(ctx context.Context, c Config, each func(Result)) (*Report, error) {
+func Run(ctx context.Context, c Config, each func(Result)) (report *Report, err error) {
 	list, err := c.selected()
 	if err != nil {
 		return nil, err
@@ -182,19 +180,28 @@ func Run(ctx context.Context, c Config, each func(Result)) (*Report, error) {
 		return nil, err
 	}
 	defer k.close()
-	report := &Report{URL: c.URL, Revision: Revision}
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("a fault of the kit: %v", fault)
+		}
+	}()
+	report = &Report{URL: c.URL, Revision: protocol.Version}
 	for _, r := range list {
 		result := k.judge(ctx, &r)
-		result.Known = c.Expect[r.id]
+		if reason, known := c.Expect[r.id]; known {
+			result.Known = cmp.Or(reason, "no reason given")
+		}
 		result.Stale = result.Known != "" && (result.Verdict == Pass || result.Verdict == NotAsked)
 		report.Results = append(report.Results, result)
 		if each != nil {
 			each(result)
 		}
-		if _, err := k.exchange(ctx, get("/health?alive"), r.id); err != nil && k.silent {
-			return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
+		if k.silent {
+			if _, err := k.exchange(ctx, get("/health?alive"), r.id); err != nil {
+				return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
+			}
+			k.silent = false
 		}
-		k.silent = false
 	}
 	return report, nil
 }

@@ -85,7 +85,6 @@ var faults = map[string]fault{
 	"session/post-after-delete":        {status: http.StatusServiceUnavailable},
 	"session/others-stay":              {when: "PUT", from: 2, status: http.StatusNoContent},
 	"session/run-escaped":              {when: "DELETE /v1/coaching/sessions/session-run-escaped%2Fa%20b%252F%C3%A9%3F\n", status: http.StatusNotFound},
-	"session/run-exact":                {when: "sessions/session-run-exact-A\n", status: http.StatusConflict},
 	"session/conflict-changes-nothing": {when: "PUT", from: 3, status: http.StatusConflict},
 	"coaching/answer":                  {old: `"status":"corrected"`, new: `"status":"done"`},
 	"coaching/request-id":              {old: `"request_id":"é`, new: `"request_id":"e`},

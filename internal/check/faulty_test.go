@@ -218,6 +218,45 @@ func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string
 	return failed, results
 }
 
+// small is an agent of its own kind: it has no history, no corrections and no coaching.
+type small struct{}
+
+func (small) Decide(_ context.Context, req *protocol.AgentRequest) (outs []protocol.AgentOutput, err error) {
+	for _, in := range req.Inputs {
+		for i := range in.NumOutputs {
+			outs = append(outs, protocol.AgentOutput{
+				RequestID: req.RequestID, SourceID: in.ID, CandidateIndex: i, Status: protocol.StatusCompleted,
+				Memory: in.Memory, Output: &protocol.AgentDecision{Say: "I use no tools."},
+			})
+		}
+	}
+	return outs, nil
+}
+
+func TestInferenceAloneIsEnough(t *testing.T) {
+	s, err := server.New(server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
+		ProtocolVersion: protocol.Version, AgentID: "small", AgentVersion: "1", CoachingUnavailableReason: "it has none",
+		Capabilities: map[string]bool{"inference": true, "coaching": false},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Ready(small{})
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Fail }); n > 0 {
+		t.Errorf("%d rules fail: %s", n, report.Summary())
+	}
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 100 {
+		t.Errorf("%d rules pass: %s", n, report.Summary())
+	}
+}
+
 func TestRightServerPassesEveryRule(t *testing.T) {
 	passed := map[string]bool{}
 	for needs, only := range map[need][]string{0: nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}} {

@@ -45,9 +45,10 @@ func (k *kit) close() {
 
 // probe is a rule that is applied.
 type probe struct {
-	ctx  context.Context
-	kit  *kit
-	rule *rule
+	ctx   context.Context
+	kit   *kit
+	rule  *rule
+	crowd bool // requests are sent at once
 
 	mu       sync.Mutex
 	last     *exchange // what a report shows
@@ -245,7 +246,7 @@ func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, er
 	return x, err
 }
 
-// send sends a request. While there is load, it sends again what a busy server refuses.
+// send sends a request. In a crowd and under load, it sends again what a busy server refuses.
 func (p *probe) send(r request) *exchange {
 	if x := p.kit.cache[r.shared]; x != nil {
 		p.last = x
@@ -257,7 +258,7 @@ func (p *probe) send(r request) *exchange {
 		if err != nil {
 			p.fail("no answer: %v", err)
 		}
-		if p.kit.load == nil || !x.busy() || try == busyTries {
+		if p.kit.load == nil && !p.crowd || !x.busy() || try == busyTries {
 			return x
 		}
 		time.Sleep(pause)
@@ -295,6 +296,7 @@ func (p *probe) take(r request, right right) *exchange {
 
 // together takes steps n times at once and ends as the first that ended early.
 func (p *probe) together(n int, take func(i int)) {
+	p.crowd = true
 	early := make([]any, n)
 	var all sync.WaitGroup
 	for i := range n {

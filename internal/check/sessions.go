@@ -105,8 +105,6 @@ func sessionRules() []rule {
 			opened, step{put("RUNID-2", session), noContent}, step{del("RUNID-2"), noContent}, step{put(runName, other), conflict}),
 		chain("session/run-escaped", Should, "6", "a run_id is percent-encoded: slash, space, percent, é",
 			step{put(escaped, session), noContent}, step{del(escaped), noContent}),
-		chain("session/run-exact", Should, "6", "a run_id of other letter case is another run",
-			step{put("RUNID-a", session), noContent}, step{put("RUNID-A", other), noContent}),
 		one("session/run-long", May, "8", put(strings.Repeat("x", 1025), session), refused),
 		one("session/run-longest", May, "8", del(strings.Repeat("x", 1024)), status(http.StatusNoContent, http.StatusNotFound)),
 		one("session/backend-list", Should, "6", put(runName, `{"backends":[`+backend+`]}`), noContent),

@@ -118,11 +118,11 @@ func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
 		}
 	}
 	switch {
-	case c.List && len(rest) == 0:
-	case len(rest) != 1 || !strings.HasPrefix(rest[0], "http://") && !strings.HasPrefix(rest[0], "https://"):
-		return nil, errors.New("name the server by one http or https URL, such as http://127.0.0.1:8888")
-	case strings.Contains(rest[0], "@"):
-		return nil, errors.New("the URL has a user or password; use --token-file")
+	case c.List && (len(rest) > 0 || c.JUnit != ""):
+		return nil, errors.New("--list asks no server; leave out the URL and --junit")
+	case c.List:
+	case len(rest) != 1 || !strings.HasPrefix(rest[0], "http://") && !strings.HasPrefix(rest[0], "https://") || strings.Contains(rest[0], "@"):
+		return nil, errors.New("name the server by one http or https URL without a password, such as http://127.0.0.1:8888")
 	default:
 		c.Rules.URL = rest[0]
 	}
@@ -140,18 +140,18 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	line := func(r kit.Result) { fmt.Fprint(stdout, r.Line()) }
 	if c.List {
-		results, err := kit.List(c.Rules)
-		for _, r := range results {
-			line(r)
+		list, err := kit.List(c.Rules)
+		if err != nil {
+			return failed(err)
 		}
-		return failed(err)
+		return c.write(list, stdout)
 	}
-	if c.Format == "json" {
-		line = nil
-	}
-	report, err := kit.Run(ctx, c.Rules, line)
+	report, err := kit.Run(ctx, c.Rules, func(r kit.Result) {
+		if c.Format == "text" {
+			fmt.Fprint(stdout, r.Line())
+		}
+	})
 	if report != nil {
 		err = errors.Join(err, c.write(report, stdout))
 	}
@@ -166,10 +166,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // failed gives an error its exit status.
 func failed(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, kit.ErrUnknownRule):
+	if errors.Is(err, kit.ErrUnknownRule) {
 		return &exit{fmt.Errorf("%w; see agentd check --list", err), usage}
 	}
 	return &exit{err, fault}
@@ -178,10 +175,15 @@ func failed(err error) error {
 // write writes the report where it was asked for.
 func (c *Config) write(r *kit.Report, stdout io.Writer) error {
 	var err error
-	if c.Format == "json" {
+	switch {
+	case c.Format == "json":
 		err = r.WriteJSON(stdout)
-	} else {
-		_, err = fmt.Fprintln(stdout, r.Summary())
+	case c.List:
+		for _, x := range r.Results {
+			fmt.Fprint(stdout, x.Line())
+		}
+	default:
+		fmt.Fprintln(stdout, r.Summary())
 	}
 	if c.JUnit == "" {
 		return err
