@@ -149,26 +149,6 @@ func TestIdleConnectionIsClosedSilently(t *testing.T) {
 	}
 }
 
-func TestHEADIsAnsweredLikeGET(t *testing.T) {
-	ls := listen(t)
-	ls.Ready(inferenceFunc(echo))
-	conn := ls.dial(t)
-	from := bufio.NewReader(conn)
-	for _, path := range []string{"/health", "/v1/info", "/openapi.json", "/metrics"} {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\n\r\n", method, path)
-			res, body, _ := answer(t, from, method)
-			if res.StatusCode != http.StatusOK || (body == "") != (method == http.MethodHead) {
-				t.Errorf("%s %s: %s and %d bytes", method, path, res.Status, len(body))
-			}
-		}
-	}
-	io.WriteString(conn, "HEAD /v1/responses HTTP/1.1\r\nHost: x\r\n\r\n")
-	if res, _, _ := answer(t, from, http.MethodHead); res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "POST" {
-		t.Errorf("HEAD where there is no GET: %s, Allow %q", res.Status, res.Header.Get("Allow"))
-	}
-}
-
 // closeSending ends what the client sends, and nothing else.
 func closeSending(t *testing.T, conn net.Conn) {
 	t.Helper()

@@ -39,33 +39,6 @@ func TestMagmaInfoHasNoSessionVersion(t *testing.T) {
 	}
 }
 
-func TestBothBasePathsHaveTheSameRoutes(t *testing.T) {
-	for name, test := range map[string]struct {
-		r      request
-		status int
-		body   string
-	}{
-		"health":           {request{method: "GET", path: "/health"}, 200, `{"status":"ready"}`},
-		"decisions":        {request{method: "POST", path: "/v1/responses", body: validBody}, 200, `"status":"completed"`},
-		"a bad body":       {request{method: "POST", path: "/v1/responses", body: "{}"}, 422, `"loc":["body","inputs"]`},
-		"another type":     {request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Content-Type": "text/plain"}}, 415, "application/json"},
-		"a page's request": {request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://evil.example"}}, 403, "programs"},
-		"the document":     {request{method: "GET", path: "/openapi.json"}, 200, `"openapi"`},
-		"the metrics":      {request{method: "GET", path: "/metrics"}, 200, "agentd_build_info"},
-		"another method":   {request{method: "DELETE", path: "/v1/info"}, 405, "Allow"},
-		"another path":     {request{method: "GET", path: "/v1/other"}, 404, "/openapi.json"},
-		"no path":          {request{method: "GET", path: "/"}, 404, "/openapi.json"},
-	} {
-		atBoth(t, name, func(t *testing.T, base string) {
-			test.r.path = base + test.r.path
-			w := test.r.do(t, newTest(t, Ready, echo, coached(&fakeCoach{})))
-			if w.Code != test.status || !strings.Contains(w.Body.String(), test.body) {
-				t.Errorf("got %d %s, want %d with %s", w.Code, w.Body, test.status, test.body)
-			}
-		})
-	}
-}
-
 // TestOpenAPIDocumentHasBothBasePaths as its servers.
 func TestOpenAPIDocumentHasBothBasePaths(t *testing.T) {
 	var doc struct{ Servers []struct{ URL string } }

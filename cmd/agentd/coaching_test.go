@@ -182,8 +182,6 @@ func correctionOnAnotherServer(t *testing.T, base string) {
 	c := newCoaches(t, string(reply))
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3)).at(base)
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
-	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
-	r.expect(409, "another configuration", "PUT", session1, llmSession("openai", c.URL+"/v2"))
 	if n, want := c.tested(), map[string]int{"": 0, "/magma": 1}[base]; n != want {
 		t.Errorf("the coach was tested %d times, want %d", n, want)
 	}
@@ -213,14 +211,6 @@ func correctionOnAnotherServer(t *testing.T, base string) {
 		t.Errorf("its memory is %s", out.Memory)
 	}
 
-	r.expect(204, "", "DELETE", session1, "")
-	if base == "/magma" {
-		r.expect(204, "", "DELETE", session1, "")
-	} else {
-		r.expect(404, "no coaching session", "DELETE", session1, "")
-	}
-	r.expect(404, "no coaching session", "POST", "/v1/coaching", coachingRequest(t, "c2"))
-	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v2"))
 	r.stop() // with a session open
 	if err := r.end(); err != nil {
 		t.Error(err)
@@ -315,37 +305,6 @@ func coachesWhereAllowed(t *testing.T, r *running) {
 		}
 	}
 	r.expect(422, `"headers","Host"]`, "PUT", session1, strings.Replace(llmSession("openai", "http://127.0.0.1:9"), "Authorization", "Host", 1))
-}
-
-func TestInfoTellsWhetherThereIsCoaching(t *testing.T) {
-	for setting, want := range map[string]string{
-		"on":  `"capabilities":{"coaching":true,"inference":true},"specialized_coaching":["failure","suboptimal","format"],"coaching_resume":true,"coaching_session_version":"1"}`,
-		"off": `"capabilities":{"coaching":false,"inference":true},"specialized_coaching":[],"coaching_resume":true,"coaching_unavailable_reason":"` + coachingOff + `"}`,
-	} {
-		t.Run(setting, func(t *testing.T) {
-			r := startFake(t, ready(newFakeModel()), "--coaching", setting)
-			r.health("ready")
-			r.atBoth(t, func(t *testing.T, r *running) {
-				_, text, err := exchange("GET", r.url+"/v1/info", "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				info, err := protocol.DecodeAgentInfo([]byte(text))
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := want
-				if r.base == "/magma" {
-					want = strings.Replace(want, `,"coaching_session_version":"1"`, "", 1)
-				} else if err := info.Validate(); err != nil {
-					t.Errorf("%v in %s", err, text)
-				}
-				if !strings.HasSuffix(text, want) {
-					t.Errorf("got %s, want %s", text, want)
-				}
-			})
-		})
-	}
 }
 
 func TestCoachingOffIsRefusedWithReason(t *testing.T) { eachBase(t, coachingThatIsOff) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
@@ -30,7 +31,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"pull": pull.Command(), "export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"check": check.DefaultConfig().Command(), "pull": pull.Command(), "export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 

@@ -3,18 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"agentd/llama/synth"
@@ -32,162 +28,25 @@ func (r *running) idle() {
 	}
 }
 
-// TestManyClients lets 16 clients send mixed batches at once, to both base paths, and looks for ids
-// that crossed, in outputs and in the text of each candidate.
+// TestManyClients: agentd check finds no ids or texts of one client at another, while 16 clients send
+// mixed requests.
 func TestManyClients(t *testing.T) {
 	for _, contexts := range []string{"1", "3"} {
 		t.Run(contexts+" contexts", func(t *testing.T) {
-			r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12", "--contexts", contexts)
-			manyClients(t, r)
-			if contexts == "3" {
-				for _, context := range []string{"0", "1", "2"} {
-					labels := `{context="` + context + `",device="CPU"}`
-					if r.metric("agentd_context_up"+labels) != 1 || r.metric("agentd_context_generation_tokens_total"+labels) == 0 {
-						t.Errorf("context %s has done nothing", context)
+			serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12", "--contexts", contexts).atBoth(t, func(t *testing.T, r *running) {
+				r.passes("--load", "16", "--only", "order,cancel,load,concurrent/own-answers,concurrent/same-ids,concurrent/order,concurrent/refusals")
+				r.idle()
+				if contexts == "3" {
+					for _, context := range []string{"0", "1", "2"} {
+						labels := `{context="` + context + `",device="CPU"}`
+						if r.metric("agentd_context_up"+labels) != 1 || r.metric("agentd_context_generation_tokens_total"+labels) == 0 {
+							t.Errorf("context %s has done nothing", context)
+						}
 					}
 				}
-			}
+			})
 		})
 	}
-}
-
-func manyClients(t *testing.T, r *running) {
-	const clients, rounds = 16, 3
-	var wg sync.WaitGroup
-	for client := range clients {
-		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(client), 1))
-			for round := range rounds {
-				id := fmt.Sprintf("client-%d-round-%d", client, round)
-				var inputs []input
-				for i := range 1 + random.IntN(4) {
-					in := user(int64(client*1000+round*100+i), fmt.Sprintf("secret of %s input %d.", id, i)).outputs(1 + random.IntN(3))
-					switch random.IntN(5) {
-					case 0:
-						in = in.greedy()
-					case 1:
-						in = in.tools(moveTool)
-					case 2:
-						in = in.extra(fmt.Sprintf(`{"coaching": {"kind": "replace_say", "text": "secret of %s input %d."}}`, id, i))
-					case 3:
-						in = in.memory(fmt.Sprintf(`{"owner": %q}`, id))
-					}
-					inputs = append(inputs, in)
-				}
-				if err := belongs(r, id, inputs); err != nil {
-					t.Errorf("%s: %v", id, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	r.idle()
-}
-
-// belongs sends a request and checks that everything in the answer is its own.
-func belongs(r *running, id string, inputs []input) error {
-	raw, err := json.Marshal(map[string]any{"request_id": id, "inputs": inputs})
-	if err != nil {
-		return err
-	}
-	base := bases[len(inputs)%len(bases)]
-	status, answer, err := exchange("POST", r.at(base).url+"/v1/responses", string(raw))
-	if err != nil || status != http.StatusOK {
-		return fmt.Errorf("%d %.300s, %w", status, answer, err)
-	}
-	outs, err := checked(string(raw), answer)
-	if err != nil {
-		return err
-	}
-	next := 0
-	for _, in := range inputs {
-		for range max(in.NumOutputs, 1) {
-			o := outs[next]
-			next++
-			if len(o.InternalSteps) != 1 || !strings.Contains(string(o.InternalSteps[0]), in.Instruction["content"]) ||
-				strings.Count(string(o.InternalSteps[0]), "secret of ") != strings.Count(string(o.InternalSteps[0]), "secret of "+id+" ") {
-				return fmt.Errorf("candidate %d/%d holds another's step: %s", o.SourceID, o.CandidateIndex, o.InternalSteps)
-			}
-			if in.Memory != nil && !strings.Contains(string(o.Memory), `"owner":"`+id+`"`) {
-				return fmt.Errorf("candidate %d/%d has memory %s", o.SourceID, o.CandidateIndex, o.Memory)
-			}
-		}
-	}
-	return nil
-}
-
-// TestDamagedBodies sends 1,000 bodies with one thing wrong in each, to both base
-// paths by turns.
-func TestDamagedBodies(t *testing.T) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "4")
-	random := rand.New(rand.NewPCG(3, 1))
-	valid := body(t, "damaged", user(1, "a").outputs(2).tools(moveTool).memory(`{"history":[{"author":"USER","content":"x"}]}`), user(2, "b").greedy())
-	damage := []func() string{
-		func() string { return valid[:1+random.IntN(len(valid)-2)] },
-		func() string { return valid + string("]}x,0"[random.IntN(5)]) },
-		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":%d.0`, random.IntN(99)), 1) },
-		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":"%d"`, random.IntN(99)), 1) },
-		func() string { return strings.Replace(valid, `"id":1`, `"id":2`, 1) },
-		func() string {
-			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, -random.IntN(99)), 1)
-		},
-		func() string {
-			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, 257+random.IntN(1e6)), 1)
-		},
-		func() string { return strings.Replace(valid, `"type":"user"`, `"type":"User"`, 1) },
-		func() string { return strings.Replace(valid, `"content":"a"`, `"content":null`, 1) },
-		func() string { return strings.Replace(valid, `"content":"a"`, "\"content\":\"\xff\"", 1) },
-		func() string { return strings.Replace(valid, `"inputs"`, `"Inputs"`, 1) },
-		func() string {
-			return strings.Replace(valid, `"inputs"`, fmt.Sprintf(`"x%d":1,"inputs"`, random.IntN(1e6)), 1)
-		},
-		func() string { return strings.Replace(valid, `{"author"`, `{"author":"USER","author"`, 1) },
-		func() string { return strings.Replace(valid, `"USER"`, fmt.Sprintf(`"nobody %d"`, random.IntN(99)), 1) },
-		func() string {
-			deep := 65 + random.IntN(1000)
-			return strings.Replace(valid, `"parameters":{`, `"parameters":{"d":`+strings.Repeat("[", deep)+strings.Repeat("]", deep)+",", 1)
-		},
-		func() string { return strings.Replace(valid, `{"inference_mode":true}`, `{"inference_mode":1}`, 1) },
-		func() string {
-			return strings.Replace(valid, `"damaged"`, []string{`""`, "5", "NaN", "null"}[random.IntN(4)], 1)
-		},
-	}
-	// The first tokenization and the pools grow the heap once.
-	r.ask("warm", user(1, "a"))
-	before := heap()
-	for i := range 1000 {
-		text := damage[i%len(damage)]()
-		if text == valid {
-			t.Fatalf("damage %d changes nothing", i%len(damage))
-		}
-		base := bases[i/len(damage)%len(bases)]
-		status, answer, err := exchange("POST", r.at(base).url+"/v1/responses", text)
-		var shape struct {
-			Detail []struct {
-				Type, Msg string
-				Loc       []any
-			}
-		}
-		if err != nil || status != 422 || json.Unmarshal([]byte(answer), &shape) != nil || len(shape.Detail) == 0 ||
-			shape.Detail[0].Msg == "" || shape.Detail[0].Type == "" || len(shape.Detail[0].Loc) == 0 || shape.Detail[0].Loc[0] != "body" {
-			t.Fatalf("body %d got %d %.300s, %v\nfor %.500q", i, status, answer, err, text)
-		}
-	}
-	if grown := int64(heap()) - int64(before); grown > 8<<20 {
-		t.Errorf("the heap grew by %d bytes", grown)
-	}
-	if n := r.metric("agentd_candidates_admitted"); n != 0 {
-		t.Errorf("%v candidates are admitted", n)
-	}
-}
-
-// heap is the memory in use after a collection.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // pools give up what they hold in the second one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapInuse
 }
 
 func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { eachBase(t, limitsAreErrors) }

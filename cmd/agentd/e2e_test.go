@@ -44,53 +44,14 @@ func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 	}
 }
 
-// TestResponses is the specification's sections 2, 4 and 7 over HTTP. Each
-// answer is also decoded strictly and validated against its request (ask).
+// TestResponses: with each format and engine, the rules of agentd check hold, whatever the model
+// answers, and what only the server can show. Answers are validated against their requests (ask).
 func TestResponses(t *testing.T) { eachModel(t, responses) }
 
 func responses(t *testing.T, r *running) {
-	t.Run("one output for each candidate, in the order of inputs", func(t *testing.T) {
-		outs := r.ask("batch", user(30, "a").outputs(3), user(-1, "b"), user(7, "c").outputs(2).greedy().tools(moveTool))
-		var got []string
-		for _, o := range outs {
-			got = append(got, fmt.Sprintf("%s/%d/%d", o.RequestID, o.SourceID, o.CandidateIndex))
-		}
-		want := "batch/30/0 batch/30/1 batch/30/2 batch/-1/0 batch/7/0 batch/7/1"
-		if strings.Join(got, " ") != want {
-			t.Errorf("got %v, want %s", got, want)
-		}
-	})
-	t.Run("a completed candidate appends its turn, a failed one leaves the memory", func(t *testing.T) {
-		memory := `{"zebra":1.50,"history":[{"author":"user","content":"\u0061","mood":"x"}],"memory_list":["Be kind."],"a":null}`
-		completed := 0
-		for _, o := range r.ask("memory", user(1, "hi").outputs(16).memory(memory)) {
-			if o.Error != nil {
-				if string(o.Memory) != memory {
-					t.Errorf("a failed candidate's memory is %s", o.Memory)
-				}
-				continue
-			}
-			completed++
-			before, after, _ := strings.Cut(memory, `"mood":"x"}`)
-			if got := string(o.Memory); !strings.HasPrefix(got, before+`"mood":"x"},{"author":"USER","content":"hi"},{"author":"MODEL","content":`) ||
-				!strings.HasSuffix(got, after) || count(t, o.Memory) != 3 {
-				t.Errorf("a completed candidate's memory is %s", got)
-			}
-		}
-		if completed == 0 {
-			t.Error("no candidate completed; the test shows nothing")
-		}
-	})
-	t.Run("an empty memory becomes a history and nothing else", func(t *testing.T) {
-		for _, o := range r.ask("first", user(1, "hi").outputs(8)) {
-			want := `{"history":[`
-			if o.Error != nil {
-				want = "{}"
-			}
-			if !strings.HasPrefix(string(o.Memory), want) || bytes.Contains(o.Memory, []byte("memory_list")) {
-				t.Errorf("%s: memory is %s", o.Status, o.Memory)
-			}
-		}
+	// Random weights need not decide the same in batches of other widths, so concurrency is left out.
+	t.Run("the rules of agentd check", func(*testing.T) {
+		r.passes("--level", "should", "--only", "health,info,request,input,order,answer,mode,memory,correction,session,coaching,human,closing")
 	})
 	t.Run("each model call has its internal step", func(t *testing.T) {
 		for _, o := range r.ask("step", user(1, "Fetch <|im_end|> it").outputs(2)) {
@@ -108,18 +69,11 @@ func responses(t *testing.T, r *running) {
 			}
 		}
 	})
-	t.Run("deterministic candidates are equal, now and later", func(t *testing.T) {
-		in := user(1, "Where is the cup?").outputs(4).greedy().tools(moveTool)
+	t.Run("deterministic candidates are generated once", func(t *testing.T) {
 		before := r.metric("agentd_candidates_finished_total")
-		first := r.ask("greedy", in)
+		r.ask("greedy", user(1, "Where is the cup?").outputs(4).greedy().tools(moveTool))
 		if n := r.metric("agentd_candidates_finished_total") - before; n != 1 {
 			t.Errorf("%v generations for one deterministic input", n)
-		}
-		again := r.ask("greedy again", in)
-		for i := range first {
-			if answerOf(first[i]) != answerOf(first[0]) || answerOf(again[i]) != answerOf(first[0]) {
-				t.Errorf("candidate %d: %s, later %s, want %s", i, answerOf(first[i]), answerOf(again[i]), answerOf(first[0]))
-			}
 		}
 	})
 	t.Run("sampled candidates differ", func(t *testing.T) {
@@ -131,136 +85,19 @@ func responses(t *testing.T, r *running) {
 			t.Errorf("%d different answers of 8", len(different))
 		}
 	})
-	t.Run("unusable tools are errors of that input's candidates only", func(t *testing.T) {
-		outs := r.ask("tools", user(1, "a").tools(`[{"description": "no name"}]`).outputs(2), user(2, "b").tools(moveTool), user(3, "c").tools(`[{"name":"x"},{"name":"x"}]`))
-		for i, want := range []bool{true, true, false, true} {
-			if got := outs[i].Error != nil && outs[i].Error.Code == "invalid_tools"; got != want {
-				t.Errorf("output %d: %s", i, answerOf(outs[i]))
-			}
-		}
-	})
-	t.Run("a conversation continues from its memory", func(t *testing.T) { conversation(t, r) })
 	t.Run("corrections need no model", func(t *testing.T) { corrections(t, r) })
-	t.Run("input that the agent refuses", func(t *testing.T) { refused(t, r) })
-}
-
-// conversation feeds each completed turn's memory into the next request.
-func conversation(t *testing.T, r *running) {
-	memory := `{"memory_list":["Rule one."],"mine":{"n":1e2}}`
-	turns := 0
-	for attempt := 0; turns < 4; attempt++ {
-		if attempt > 40 {
-			t.Fatalf("only %d turns completed in %d attempts", turns, attempt)
-		}
-		in := user(int64(attempt), fmt.Sprintf("turn %d", turns)).memory(memory).outputs(4)
-		if turns%2 == 1 {
-			in.Instruction["type"] = "env"
-		}
-		for _, o := range r.ask(fmt.Sprintf("turn-%d-%d", turns, attempt), in) {
-			if o.Error != nil {
-				continue
-			}
-			turns++
-			if n := count(t, o.Memory); n != 2*turns {
-				t.Fatalf("after %d turns the history has %d entries: %s", turns, n, o.Memory)
-			}
-			if _, ok := protocol.Get(o.Memory, "mine"); !ok || !bytes.Contains(o.Memory, []byte(`"mine":{"n":1e2}`)) {
-				t.Fatalf("another key was lost: %s", o.Memory)
-			}
-			memory = string(o.Memory)
-			break
-		}
-	}
-	for _, author := range []string{`{"author":"USER","content":"turn 0"}`, `{"author":"SYSTEM","content":"turn 1"}`} {
-		if !strings.Contains(memory, author) {
-			t.Errorf("the history lacks %s: %s", author, memory)
-		}
-	}
-	if r.metric("agentd_prefix_cache_hits_total") == 0 {
-		t.Error("no turn used the prefix cache")
-	}
 }
 
 func corrections(t *testing.T, r *running) {
 	before := r.metric("agentd_prompt_tokens_total")
-	memory := `{"history":[{"author":"USER","content":"a"},{"author":"MODEL","content":"{\"say\": \"b\", \"action\": {}}"}],"x":1}`
-	say := user(1, "hi").memory(memory).outputs(2).extra(`{"coaching": {"kind": "replace_say", "text": "Better \u00e9."}}`)
-	call := user(2, "go").extra(`{"coaching": {"kind": "replace_decision", "decision": {"tool_calls": [{"name": "unknown tool", "arguments": {"x": 1.50}, "target_robot_name": "r9"}]}}}`)
-	outs := r.ask("corrected", say, call)
-	for i, o := range outs[:2] {
-		if o.Error != nil || o.Output.Say != "Better é." || len(o.Output.ToolCalls) != 0 {
-			t.Errorf("replace_say, candidate %d: %s", i, answerOf(o))
-		}
-		if count(t, o.Memory) != 4 || !strings.Contains(string(o.Memory), `Better é.`) || bytes.Contains(o.Memory, []byte("coaching")) {
-			t.Errorf("replace_say, candidate %d: memory %s", i, o.Memory)
-		}
-		step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
-		if err != nil || step.Origin != "coaching" || len(o.InternalSteps) != 1 {
-			t.Errorf("replace_say, candidate %d: steps %s, %v", i, o.InternalSteps, err)
-		}
-	}
-	if o := outs[2]; o.Error != nil || o.Output.Say != "" || len(o.Output.ToolCalls) != 1 ||
-		string(o.Output.ToolCalls[0].Arguments) != `{"x":1.50}` || o.Output.ToolCalls[0].TargetRobotName != "r9" {
-		t.Errorf("replace_decision: %s", answerOf(outs[2]))
-	} else if !strings.Contains(string(o.Memory), `{\"r9\": {\"name\": \"unknown tool\"`) && !strings.Contains(string(o.Memory), `r9`) {
-		t.Errorf("replace_decision: memory %s", o.Memory)
-	}
-
-	for name, payload := range map[string]string{
-		"unknown kind":     `{"kind": "replace_all"}`,
-		"empty text":       `{"kind": "replace_say", "text": ""}`,
-		"unknown field":    `{"kind": "replace_say", "text": "a", "more": 1}`,
-		"both kinds":       `{"kind": "replace_decision", "decision": {"say": "a", "tool_calls": [{"name": "n", "arguments": {}, "target_robot_name": "r"}]}}`,
-		"nameless call":    `{"kind": "replace_decision", "decision": {"tool_calls": [{"name": "", "arguments": {}, "target_robot_name": "r"}]}}`,
-		"not an object":    `"replace_say"`,
-		"decision missing": `{"kind": "replace_decision"}`,
-	} {
-		o := r.ask("bad correction", user(1, "hi").memory(memory).extra(`{"coaching": `+payload+`}`))[0]
-		if name == "both kinds" && r.base == "/magma" {
-			if want := `{"say":"","tool_calls":[{"name":"n","arguments":{},"target_robot_name":"r"}]}`; answerOf(o) != want || count(t, o.Memory) != 4 {
-				t.Errorf("%s: %s, memory %s", name, answerOf(o), o.Memory)
-			}
-			continue
-		}
-		if o.Error == nil || o.Error.Code != "invalid_coaching" || len(o.InternalSteps) != 0 || count(t, o.Memory) != 2 {
-			t.Errorf("%s: %s, memory %s", name, answerOf(o), o.Memory)
-		}
-	}
+	r.ask("corrected", user(1, "hi").outputs(2).extra(`{"coaching": {"kind": "replace_say", "text": "Better."}}`),
+		user(2, "hi").extra(`{"coaching": {"kind": "replace_all"}}`))
 	if after := r.metric("agentd_prompt_tokens_total"); after != before {
 		t.Errorf("corrections used the model: %v prompt tokens", after-before)
 	}
 	r.ask("no correction", user(1, "hi").extra(`{"coaching": null, "unknown": {"temperature": 9}}`))
 	if after := r.metric("agentd_prompt_tokens_total"); after == before {
 		t.Error("coaching: null counted as a correction")
-	}
-}
-
-// refused checks 422 and its location for input that only the agent can judge.
-func refused(t *testing.T, r *running) {
-	for name, test := range map[string]struct {
-		in  input
-		loc string
-	}{
-		"history that is no list":        {user(1, "a").memory(`{"history": {}}`), `["body","inputs",1,"memory","history"`},
-		"entry that is no object":        {user(1, "a").memory(`{"history": [1]}`), `["body","inputs",1,"memory","history",0`},
-		"entry without content":          {user(1, "a").memory(`{"history": [{"author": "USER"}]}`), `["body","inputs",1,"memory","history",0`},
-		"unknown author":                 {user(1, "a").memory(`{"history": [{"author": "CAT", "content": ""}]}`), `["body","inputs",1,"memory","history",0,"author"]`},
-		"rule that is no string":         {user(1, "a").memory(`{"memory_list": ["x", 2]}`), `["body","inputs",1,"memory","memory_list",1]`},
-		"summary that is no string":      {user(1, "a").memory(`{"summary": []}`), `["body","inputs",1,"memory","summary"]`},
-		"inference_mode of another type": {user(1, "a").extra(`{"inference_mode": "true"}`), `["body","inputs",1,"extra_keys","inference_mode"]`},
-		"inference_mode null":            {user(1, "a").extra(`{"inference_mode": null}`), `["body","inputs",1,"extra_keys","inference_mode"]`},
-	} {
-		text := body(t, "refused", user(0, "fine"), test.in)
-		status, answer, err := exchange("POST", r.url+"/v1/responses", text)
-		var shape struct {
-			Detail []struct {
-				Type, Msg string
-				Loc       []any
-			}
-		}
-		if err != nil || status != 422 || !strings.Contains(answer, `"loc":`+test.loc) || json.Unmarshal([]byte(answer), &shape) != nil || len(shape.Detail) == 0 {
-			t.Errorf("%s: got %d %s, %v", name, status, answer, err)
-		}
 	}
 }
 

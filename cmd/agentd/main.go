@@ -15,6 +15,6 @@ import (
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
-		os.Exit(1)
+		os.Exit(exitStatus(err))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
@@ -25,6 +26,7 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"pull":    pull.Run,
 	"console": console.Run,
 	"demo":    demo.Run,
+	"check":   check.Run,
 	"export":  export.Run,
 	"convert": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return convert.Run(args, stdout)
@@ -61,4 +63,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", command, err)
+}
+
+// exitStatus is the program's for an error.
+func exitStatus(err error) int {
+	var with interface{ ExitStatus() int }
+	if errors.As(err, &with) {
+		return with.ExitStatus()
+	}
+	return 1
 }

@@ -14,6 +14,7 @@ var Commands = []Command{
 	{"pull", "agentd pull OWNER/REPO[:FILE]", "get a model of a Hugging Face hub"},
 	{"console", "agentd console [options]", "start the web page on which people coach"},
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
+	{"check", "agentd check URL [options]", "judge an agent server of protocol 2.0"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
 	{"convert", "agentd convert [options] DIR FILE", "write a Hugging Face checkpoint as a GGUF file"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/convert"
 	"agentd/cmd/agentd/demo"
@@ -85,6 +86,7 @@ func write(w io.Writer) {
 	page.DataDir = "~/.local/share/agentd/console" // the machine's own depends on its user
 	section("`agentd console`", page.Command())
 	section("`agentd demo`", demo.DefaultConfig().Command())
+	section("`agentd check`", check.DefaultConfig().Command())
 	section("`agentd export`", export.DefaultConfig().Command())
 	section("`agentd convert`", convert.DefaultConfig().Command())
 	section("`agentd make-model`", makemodel.DefaultConfig().Command())

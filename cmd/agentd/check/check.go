@@ -1,0 +1,196 @@
+// Package check is the command that judges an agent server.
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"agentd/cmd/internal/cli"
+	kit "agentd/internal/check"
+	"agentd/internal/options"
+	"agentd/internal/version"
+
+	"github.com/goccy/go-yaml"
+)
+
+const (
+	// maxExpect bounds the file of known failures in bytes.
+	maxExpect = 1 << 20
+	// maxOnly bounds the list of rules.
+	maxOnly = 1000
+)
+
+// Config is all that the command can be told.
+type Config struct {
+	Rules     kit.Config
+	List      bool
+	Expect    string
+	TokenFile string
+	Format    string
+	JUnit     string
+}
+
+// DefaultConfig applies when a user sets nothing.
+func DefaultConfig() *Config {
+	return &Config{Rules: kit.Config{Level: kit.May, Coaching: "auto"}, Format: "text"}
+}
+
+const (
+	intro = `agentd check judges an agent server of protocol 2.0. It needs no good model.
+
+Usage
+  agentd check URL [options]
+
+Examples
+  agentd check http://127.0.0.1:8888
+  agentd check http://127.0.0.1:8888 --only memory,session/put-other
+  agentd check https://agents.example.org --token-file token --expect known.yaml --junit check.xml
+`
+	outro = `Exit status: 0; 1 when a MUST failed, or when a known failure did not fail; 2 for wrong usage; 3 when
+the server can't be reached, or for a fault of the kit. docs/check.md has more.
+`
+)
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	what, report := options.In("Rules"), options.In("Report")
+	return &options.Command{
+		Name: "agentd check", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
+		Options: []options.Option{
+			what("level", "LEVEL", "The last level to judge: must, should or may.", options.Choice(&c.Rules.Level, kit.Levels, nil)),
+			what("only", "LIST", "Ids of rules, or their areas, such as memory.", options.WordsOf(&c.Rules.Only, maxOnly, nil)),
+			what("coaching", "MODE", "Judge coaching: on, off, or auto for what the server declares.",
+				options.Choice(&c.Rules.Coaching, []string{"auto", "on", "off"}, nil)),
+			what("load", "N", "Clients that ask while the rules run.", options.Int(&c.Rules.Load, 0, kit.MaxLoad)),
+			what("token-file", "FILE", "File whose first token is sent to the server.", options.SecretFile(&c.TokenFile)),
+			what("expect", "FILE", "Known failures, in YAML: ids of rules with reasons. An entry that does not fail is a failure.", options.Text(&c.Expect)),
+			report("list", "", "List the rules instead.", options.Bool(&c.List)),
+			report("format", "FORMAT", "text or json.", options.Choice(&c.Format, []string{"text", "json"}, nil)),
+			report("junit", "FILE", "Also write a report for CI, in JUnit's format.", options.Text(&c.JUnit)),
+		},
+	}
+}
+
+// exit is an error with the program's exit status.
+type exit struct {
+	error
+	status int
+}
+
+// ExitStatus is the program's.
+func (e *exit) ExitStatus() int { return e.status }
+
+// Unwrap is the error.
+func (e *exit) Unwrap() error { return e.error }
+
+const (
+	usage = 2
+	fault = 3
+)
+
+// parse makes a Config from defaults and flags.
+func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
+	c := DefaultConfig()
+	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	if err != nil {
+		return nil, err
+	}
+	cli.WarnOfSecrets(stderr, c.Command())
+	if c.TokenFile != "" {
+		tokens, err := cli.ReadTokens(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		c.Rules.Token = tokens.List[0]
+	}
+	if c.Expect != "" {
+		text, err := options.ReadFile(c.Expect, maxExpect)
+		if err == nil {
+			err = yaml.Unmarshal(text, &c.Rules.Expect)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--expect: %w; want lines such as bound/depth: why it fails", err)
+		}
+	}
+	switch {
+	case c.List && (len(rest) > 0 || c.JUnit != ""):
+		return nil, errors.New("--list asks no server; leave out the URL and --junit")
+	case c.List:
+	case len(rest) != 1 || !strings.HasPrefix(rest[0], "http://") && !strings.HasPrefix(rest[0], "https://") || strings.Contains(rest[0], "@"):
+		return nil, errors.New("name the server by one http or https URL without a password, such as http://127.0.0.1:8888")
+	default:
+		c.Rules.URL = rest[0]
+	}
+	return c, nil
+}
+
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stdout, stderr)
+	if errors.Is(err, options.ErrDone) {
+		return err
+	}
+	if err != nil {
+		return &exit{err, usage}
+	}
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
+	if c.List {
+		list, err := kit.List(c.Rules)
+		if err != nil {
+			return failed(err)
+		}
+		return c.write(list, stdout)
+	}
+	report, err := kit.Run(ctx, c.Rules, func(r kit.Result) {
+		if c.Format == "text" {
+			fmt.Fprint(stdout, r.Line())
+		}
+	})
+	if report != nil {
+		err = errors.Join(err, c.write(report, stdout))
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if n := report.Count((*kit.Result).Breaks); n > 0 {
+		return &exit{fmt.Errorf("%d rules of level must failed, or did not fail as expected", n), 1}
+	}
+	return nil
+}
+
+// failed gives an error its exit status.
+func failed(err error) error {
+	if errors.Is(err, kit.ErrUnknownRule) {
+		return &exit{fmt.Errorf("%w; see agentd check --list", err), usage}
+	}
+	return &exit{err, fault}
+}
+
+// write writes the report where it was asked for.
+func (c *Config) write(r *kit.Report, stdout io.Writer) error {
+	var err error
+	switch {
+	case c.Format == "json":
+		err = r.WriteJSON(stdout)
+	case c.List:
+		for _, x := range r.Results {
+			fmt.Fprint(stdout, x.Line())
+		}
+	default:
+		fmt.Fprintln(stdout, r.Summary())
+	}
+	if c.JUnit == "" {
+		return err
+	}
+	f, created := os.Create(c.JUnit)
+	if created != nil {
+		return cmp.Or(err, fmt.Errorf("--junit: %w", created))
+	}
+	return errors.Join(err, r.WriteJUnit(f), f.Close())
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// passes runs agentd check against the server and wants no failure of any level.
+func (r *running) passes(args ...string) {
+	r.t.Helper()
+	var out bytes.Buffer
+	err := run(r.t.Context(), append([]string{"check", r.url}, args...), &out, &out)
+	if err != nil || strings.Contains("\n"+out.String(), "\nfail ") || strings.Count(out.String(), "\npass ") < 5 {
+		r.t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+func TestAgentdPassesItsOwnCheck(t *testing.T) {
+	t.Run("default model", func(t *testing.T) {
+		serveModel(t).atBoth(t, func(_ *testing.T, r *running) { r.passes() })
+	})
+	t.Run("under load", func(t *testing.T) { serveModel(t).passes("--load", "4") })
+	t.Run("shared store", func(t *testing.T) {
+		r := newCluster(t, 1, "--threads", "1", "--device", "cpu").replicas[0]
+		r.health("ready")
+		r.passes()
+	})
+	t.Run("without coaching", func(t *testing.T) {
+		serveModel(t, "--coaching", "off").passes("--only", "info,session,coaching,correction")
+	})
+	t.Run("tokens", func(t *testing.T) {
+		tokens := filepath.Join(t.TempDir(), "tokens")
+		writeFile(t, tokens, "0123456789abcdef\n")
+		serveModel(t, "--auth-token-file", tokens).passes("--token-file", tokens, "--only", "token,health,info,error")
+	})
+	t.Run("engine", func(t *testing.T) {
+		serveEngines(t, []string{serveModel(t, "--completions").url}).passes()
+	})
+}
+
+// TestCheckExitStatus: 1 for a rule that failed, 2 for wrong usage, 3 for no server.
+func TestCheckExitStatus(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+	r.health("ready")
+	known := filepath.Join(t.TempDir(), "known.yaml")
+	writeFile(t, known, "health/ready: it never is\n")
+	unknown := filepath.Join(t.TempDir(), "unknown.yaml")
+	writeFile(t, unknown, "health/nice: why\n")
+	for name, test := range map[string]struct {
+		args   []string
+		status int
+		out    string
+	}{
+		"a list":                {[]string{"--list", "--only", "health"}, 0, "health/ready"},
+		"a rule":                {[]string{r.url, "--only", "health/ready"}, 0, "1 pass"},
+		"coaching that is off":  {[]string{r.url, "--only", "coaching/unknown-run", "--coaching", "on"}, 1, "curl -sS -i -X POST"},
+		"a known failure":       {[]string{r.url, "--only", "health", "--expect", known}, 1, "stale"},
+		"no URL":                {nil, 2, ""},
+		"an unknown option":     {[]string{r.url, "--x"}, 2, ""},
+		"an unknown rule":       {[]string{r.url, "--only", "health/nice"}, 2, ""},
+		"an unknown known rule": {[]string{r.url, "--expect", unknown}, 2, ""},
+		"no server":             {[]string{"http://127.0.0.1:9"}, 3, ""},
+	} {
+		var out bytes.Buffer
+		err := run(t.Context(), append([]string{"check"}, test.args...), &out, &out)
+		if got := exitStatus(err); err != nil && got != test.status || err == nil && test.status != 0 || !strings.Contains(out.String(), test.out) {
+			t.Errorf("%s: status %d, %v\n%s", name, got, err, &out)
+		}
+	}
+}
+
+func TestCheckReports(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+	r.health("ready")
+	file := filepath.Join(t.TempDir(), "check.xml")
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"check", r.url, "--only", "health,token", "--format", "json", "--junit", file}, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	xml, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, parts := range map[string][]string{
+		out.String(): {`"id": "health/ready"`, `"verdict": "pass"`, `"revision": "2.0"`},
+		string(xml):  {`<testcase classname="must" name="health/ready"></testcase>`, `<skipped message="not applicable: no token was given"/>`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s is missing in\n%s", part, text)
+			}
+		}
+	}
+}

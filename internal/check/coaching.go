@@ -1,0 +1,170 @@
+package check
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"agentd/protocol"
+)
+
+// coachingBody asks for the repair of a step.
+const coachingBody = `{"run_id":"RUNID","request_id":"RULE","kind":"failure","stage":{"id":1,"goal":"The pantry is open."},` +
+	`"target_step_id":3,"trajectory":[{"id":3,"input":{"id":7,"instruction":{"type":"user","content":"Open the pantry."},` +
+	`"tools":[{"name":"open","description":"Opens a door.","parameters":{"door":{"description":"Which","type":"str"}}}],` +
+	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
+	`"reinjection_points":[{"id":"start","input_step_id":3}]}`
+
+const pathCoaching = "/v1/coaching"
+
+// postCoaching asks for a repair.
+func postCoaching(body string) request {
+	return request{method: http.MethodPost, path: pathCoaching, text: text{head: body}}
+}
+
+const (
+	points  = `[{"id":"start","input_step_id":3}]`
+	anInput = `"input":{"id":1,"instruction":{"type":"user","content":"x"}}`
+)
+
+// badCoaching are edits of coachingBody that make it invalid.
+var badCoaching = []struct{ id, level, old, replacement string }{
+	{"coaching/truncated", Must, points + `}`, points},
+	{"coaching/unknown-field", Must, `"kind"`, `"more":1,"kind"`},
+	{"coaching/run-missing", Must, `"run_id":"RUNID",`, ``},
+	{"coaching/run-empty", Must, `"run_id":"RUNID"`, `"run_id":""`},
+	{"coaching/id-missing", Must, `"request_id":"RULE",`, ``},
+	{"coaching/id-empty", Must, `"request_id":"RULE"`, `"request_id":""`},
+	{"coaching/kind-missing", Must, `"kind":"failure",`, ``},
+	{"coaching/kind-unknown", Must, `"failure"`, `"boredom"`},
+	{"coaching/stage-missing", Must, `"stage":{"id":1,"goal":"The pantry is open."},`, ``},
+	{"coaching/stage-number", Must, `{"id":1,"goal":"The pantry is open."}`, `1`},
+	{"coaching/target-missing", Must, `"target_step_id":3,`, ``},
+	{"coaching/target-text", Must, `"target_step_id":3`, `"target_step_id":"3"`},
+	{"coaching/target-absent", Must, `"target_step_id":3`, `"target_step_id":4`},
+	{"coaching/trajectory-object", Must, `"trajectory":[`, `"trajectory":{},"internal_steps":[`},
+	{"coaching/step-twice", Must, `"trajectory":[`, `"trajectory":[{"id":3,` + anInput + `},`},
+	{"coaching/step-without-id", Must, `"trajectory":[`, `"trajectory":[{` + anInput + `},`},
+	{"coaching/step-without-input", Must, `"trajectory":[`, `"trajectory":[{"id":4},`},
+	{"coaching/step-field", Must, `[{"id":3`, `[{"reward":1,"id":3`},
+	{"coaching/step-input-invalid", Must, `"type":"user"`, `"type":"bot"`},
+	{"coaching/step-decision-invalid", Should, `"output":{"say"`, `"output":{"tool_calls":[` + openCall + `],"say"`},
+	{"coaching/execution-list", Must, `[{"id":3`, `[{"execution":[],"id":3`},
+	{"coaching/points-missing", Must, `,"reinjection_points":` + points, ``},
+	{"coaching/points-null", Should, points, `null`},
+	{"coaching/point-twice", Must, points, `[{"id":"start","input_step_id":3},{"id":"start","input_step_id":3}]`},
+	{"coaching/point-without-place", Must, points, `[{"id":"start"}]`},
+	{"coaching/point-two-places", Must, `"input_step_id":3`, `"input_step_id":3,` + anInput},
+	{"coaching/point-step-absent", Must, `"input_step_id":3`, `"input_step_id":5`},
+	{"coaching/point-id-number", Must, `"id":"start"`, `"id":1`},
+	{"coaching/errors-object", Should, `"kind"`, `"active_errors":{},"kind"`},
+}
+
+// goodCoaching are edits of coachingBody that keep it valid.
+var goodCoaching = []struct{ id, level, old, replacement string }{
+	{"coaching/hint", Must, `"id":1,"goal"`, `"hint":null,"id":1,"goal"`},
+	{"coaching/stage-text", Should, `{"id":1,"goal":"The pantry is open."}`, `"The pantry is open."`},
+	{"coaching/errors", Must, `"kind"`, `"active_errors":[{"code":"c","description":"d","details":{}}],` +
+		`"diagnosis":{"explanation":"e","expected_decision":null},"additional_info":{"x":1},"kind"`},
+	{"coaching/context", Should, `"kind"`, `"context":{"additional_info":{"x":1}},"kind"`},
+	{"coaching/step-error", Must, `"output":{"say":"There is no pantry."}`, `"error":{"code":"c","message":"m"}`},
+	{"coaching/step-records", Must, `[{"id":3`, `[{"internal_steps":[{"id":"step-0"}],"execution":{"took":1.5},"id":3`},
+	{"coaching/point-input", Must, `"input_step_id":3`, anInput},
+}
+
+// repaired is an answer that is valid for its request and of which something else is right.
+func repaired(about string, judge func(r *protocol.SpecializedCoachingResponse, x *exchange) bool) right {
+	return both(ok, right{text: "a valid answer: " + about, judge: func(x *exchange) string {
+		response, err := protocol.DecodeSpecializedCoachingResponse(x.body)
+		request, bad := protocol.DecodeSpecializedCoachingRequest([]byte(x.request.text.head))
+		return when(err == nil && bad == nil && response.Validate(request) == nil && judge(response, x))
+	}})
+}
+
+// ends is a valid answer with one of some statuses.
+func ends(statuses ...string) right {
+	return repaired(strings.Join(statuses, " or "), func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
+		return slices.Contains(statuses, r.Status)
+	})
+}
+
+// asked is an answer that depends on the kit's coach.
+func asked(r right) right {
+	r.coached = true
+	return r
+}
+
+// valid is any valid answer.
+var valid = ends(protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed)
+
+// repairs is a rule about a coaching with a configuration.
+func repairs(id, level, config, body string, r right) rule {
+	return chain(id, level, "6", "PUT "+config+", POST "+body+" -> "+r.text,
+		step{put(runName, config), noContent}, step{postCoaching(body), r})
+}
+
+// coachingRules are about requests for a repair and their answers.
+func coachingRules() []rule {
+	const fixed, abandoned, failed = protocol.CoachingCorrected, protocol.CoachingAbandoned, protocol.CoachingFailed
+	format := edit(coachingBody, `"failure"`, `"format"`)
+	rules := []rule{
+		one("coaching/empty", Must, "6", postCoaching(""), refused),
+		one("coaching/unknown-run", Must, "6", postCoaching(coachingBody), notFound),
+		one("coaching/unknown-run-form", Should, "3", postCoaching(coachingBody), sentence),
+		one("coaching/body-first", Should, "6", postCoaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
+		one("coaching/type-text", Should, "1", request{
+			method: http.MethodPost, path: pathCoaching, header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
+		}, unsupported),
+		repairs("coaching/answer", Must, session, coachingBody, valid),
+		repairs("coaching/request-id", Must, session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
+		repairs("coaching/no-points", Should, session, edit(coachingBody, points, `[]`), ends(abandoned)),
+		repairs("coaching/babble", Must, coachedBy(coachBabbles), coachingBody, asked(ends(abandoned, failed))),
+		repairs("coaching/logs", Should, coachedBy(coachBabbles), format, repaired("one that was not corrected has a log",
+			func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
+				return r.Status == fixed || len(r.Logs) > 0
+			})),
+		repairs("coaching/logs-off", Should, edit(coachedBy(coachBabbles), `{"backends"`, `{"capture_logs":false,"backends"`), coachingBody,
+			repaired("no log", func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool { return len(r.Logs) == 0 })),
+		repairs("coaching/secrets", Must, session, coachingBody, repaired("no header of the session",
+			func(_ *protocol.SpecializedCoachingResponse, x *exchange) bool {
+				return !strings.Contains(string(x.body), coachKey)
+			})),
+		many("coaching/reinjection", Must, "6", "a proposal becomes the decision at its point", func(p *probe) {
+			p.take(put(runName, session), noContent)
+			r, _ := protocol.DecodeSpecializedCoachingResponse(p.take(postCoaching(coachingBody), valid).body) // which is valid
+			if r.Status != fixed {
+				p.end(Unexercised, "nothing was corrected: %s", r.Reason)
+			}
+			proposed := r.Proposals[0].ExtraKeys
+			correction, err := protocol.DecodeCorrection(proposed)
+			p.take(post(corrected(string(proposed))), every("the decision of "+string(proposed), func(o output) bool {
+				// A proposal may have a form that only the agent reads.
+				return o.Output != nil && (err != nil || o.Output.Say == correction.Corrected().Say)
+			}))
+		}),
+	}
+	for _, kind := range protocol.CoachingKinds() {
+		rules = append(rules, repairs("coaching/kind-"+kind, Must, session, edit(coachingBody, `"failure"`, `"`+kind+`"`), valid))
+	}
+	for _, bad := range badCoaching {
+		rules = append(rules, one(bad.id, bad.level, "6", postCoaching(edit(coachingBody, bad.old, bad.replacement)), refused))
+	}
+	for _, good := range goodCoaching {
+		rules = append(rules, repairs(good.id, good.level, session, edit(coachingBody, good.old, good.replacement), valid))
+	}
+	return slices.Concat(with(needCoaching, rules...), with(needCoaching|needSession1,
+		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
+		repairs("human/completed", Must, person, coachingBody, asked(ends(fixed))),
+		repairs("human/skipped", Must, edit(person, humanCorrects, humanSkips), coachingBody, asked(ends(abandoned))),
+		repairs("human/aborted", Must, edit(person, humanCorrects, humanAborts), coachingBody, asked(ends(failed))),
+		many("human/task", Must, "7", "a task has the fields of the protocol", func(p *probe) {
+			p.take(put(runName, person), noContent)
+			p.take(postCoaching(coachingBody), valid)
+			for _, task := range p.kit.coach.questions(p.rule.id) {
+				if _, err := protocol.DecodeHumanCoachingRequest([]byte(task)); err != nil {
+					p.fail("%v in %s", err, shown(task))
+				}
+			}
+		}),
+	))
+}

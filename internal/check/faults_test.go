@@ -1,0 +1,173 @@
+package check
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Answers that faulty servers give.
+const (
+	candidate = `[{"output":{"say":"x"},"memory":{}}]`
+	proposes  = `{"request_id":"ID","status":"corrected","proposals":[{"reinjection_point_id":"start","extra_keys":{}}]}`
+	abandons  = `{"request_id":"ID","status":"abandoned","reason":"no"}`
+)
+
+// faults break one rule each, by its id. Without when, a fault is about the requests whose body names
+// the rule. Rules about one answer, and tables of bodies, have faults of their own: see faultOf.
+var faults = map[string]fault{
+	"order/count":                      {when: "check-batch", old: `,\{"request_id":"check-batch","source_id":7,"candidate_index":1.*`, new: "]"},
+	"order/inputs":                     {when: "check-batch", old: `"source_id":-1`, new: `"source_id":-2`},
+	"order/index":                      {when: "check-batch", old: `"candidate_index":1`, new: `"candidate_index":2`},
+	"order/request-id":                 {when: "check-batch", old: `"request_id":"check-batch"`, new: `"request_id":"batch"`},
+	"order/id-negative":                {old: `"source_id":-5`, new: `"source_id":5`},
+	"order/id-largest":                 {old: `"source_id":\d+`, new: `"source_id":9223372036854775800`},
+	"order/id-smallest":                {old: `"source_id":-\d+`, new: `"source_id":0`},
+	"order/request-id-unicode":         {old: "é", new: "e"},
+	"order/large-batch":                {old: `"source_id":7,`, new: `"source_id":8,`},
+	"answer/fields":                    {when: "check-batch", old: `"status":"completed"`, new: `"status":"completed","extra":1`},
+	"answer/status":                    {when: "check-batch", old: `"status":"completed"`, new: `"status":"error"`},
+	"answer/memory":                    {when: "check-batch", old: `"memory":.*?,"internal_steps"`, new: `"memory":[],"internal_steps"`},
+	"answer/steps":                     {when: "check-batch", old: `"internal_steps":\[`, new: `"internal_steps":[5,`},
+	"answer/decision":                  {when: "check-batch", old: `"tool_calls":\[\]`, new: `"tool_calls":[{"name":"n","arguments":{},"target_robot_name":"r"}]`},
+	"answer/null":                      {when: "check-batch", old: `"status":"completed"`, new: `"status":"completed","error":null`},
+	"answer/error":                     {old: `"code":"invalid_tools"`, new: `"code":""`},
+	"answer/after-refusals":            {when: `"request_id":"answer/after-refusals"`, status: http.StatusInternalServerError},
+	"answer/unusable-tool":             {status: http.StatusUnprocessableEntity},
+	"answer/code":                      {old: "invalid_tools", new: "bad_tools"},
+	"answer/step-form":                 {when: "check-batch", old: `"component":"commander"`, new: `"component":"commander","took":1`},
+	"mode/deterministic":               {from: 2, old: `"output":\{"say":"`, new: `"output":{"say":"x`},
+	"memory/kept":                      {when: "check-memory", old: `"author":"USER"`, new: `"author":"SYSTEM"`},
+	"memory/appended":                  {when: "check-memory", old: `\{"author":"USER","content":"Open`, new: `{"author":"USER"},{"author":"USER","content":"Open`},
+	"memory/instruction":               {when: "check-memory", old: `"Open it."`, new: `"Open"`},
+	"memory/decision":                  {when: "check-memory", old: `\\"ok\\"`, new: `\"no\"`},
+	"memory/other-keys":                {when: "check-memory", old: `"a":null`, new: `"a":1`},
+	"memory/rules":                     {when: "check-memory", old: "kind", new: "rude"},
+	"memory/turn-fields":               {when: "check-memory", old: `"mood":"x"`, new: `"mood":"y"`},
+	"memory/bytes":                     {when: "check-memory", old: `1\.50`, new: `1.5`},
+	"memory/key-order":                 {when: "check-memory", old: `\{"zebra":1.50,(.*?"a":null)`, new: `{$1,"zebra":1.50`},
+	"memory/environment":               {old: `"author":"SYSTEM"`, new: `"author":"USER"`},
+	"memory/empty":                     {old: `"history":\[`, new: `"history":[{},`},
+	"memory/nothing-invented":          {old: `"memory":\{`, new: `"memory":{"memory_list":[],`},
+	"memory/failed":                    {old: `"memory":\{`, new: `"memory":{"x":1,`},
+	"memory/continued":                 {old: `"history":\[`, new: `"history":[{"content":"x"},`},
+	"memory/candidates":                {when: "check-batch", old: `\\"say\\": \\"I`, new: `\"say\": \"You`},
+	"correction/say":                   {old: `"say":"Better`, new: `"say":"Worse`},
+	"correction/candidates":            {old: `"say":"Better`, new: `"say":"Worse`},
+	"correction/own-input":             {old: `"output":\{"say":".*?"`, new: `"output":{"say":"` + better + `"`},
+	"correction/again":                 {from: 2, old: `"say":"again"`, new: `"say":"once"`},
+	"correction/no-trace":              {old: `"memory":\{`, new: `"memory":{"coaching":1,`},
+	"correction/not-stale":             {from: 2, old: `"output":\{"say":".*?"`, new: `"output":{"say":"` + better + `"`},
+	"correction/turn":                  {old: `\\"turn 93c1`, new: `\"turn`},
+	"correction/step":                  {old: `"origin":"coaching"`, new: `"origin":"model"`},
+	"correction/decision-say":          {old: `"say":"x"`, new: `"say":"y"`},
+	"correction/decision-calls":        {old: `"name":"open"`, new: `"name":"shut"`},
+	"correction/decision-empty":        {old: `"say":""`, new: `"say":"x"`},
+	"correction/argument-bytes":        {old: `"n":1\.50`, new: `"n":1.5`},
+	"correction/call-turn":             {old: `\\"r9\\"`, new: `\"r8\"`},
+	"correction/two-calls-turn":        {old: `\\"action\\": \[`, new: `\"action\": [{},`},
+	"correction/null":                  {body: `[{"error":{"code":"invalid_coaching"}}]`},
+	"correction/code":                  {old: "invalid_coaching", new: "bad_coaching"},
+	"correction/failed-memory":         {old: `"n":1`, new: `"n":2`},
+	"session/put":                      {when: "PUT", status: http.StatusOK},
+	"session/put-same":                 {when: "PUT", from: 2, status: http.StatusConflict},
+	"session/put-defaults":             {when: "PUT", from: 2, status: http.StatusConflict},
+	"session/put-other":                {when: "PUT", from: 2, status: http.StatusNoContent},
+	"session/put-logs-other":           {when: "PUT", from: 2, status: http.StatusNoContent},
+	"session/order-of-backends":        {when: "PUT", from: 2, status: http.StatusNoContent},
+	"session/conflict-form":            {when: "PUT", from: 2, status: http.StatusConflict, body: "no"},
+	"session/human-other":              {when: "PUT", from: 2, status: http.StatusNoContent},
+	"session/delete":                   {when: "DELETE", status: http.StatusOK},
+	"session/delete-frees":             {when: "PUT", from: 2, status: http.StatusConflict},
+	"session/delete-twice":             {when: "DELETE", from: 2, status: http.StatusNoContent},
+	"session/post-after-delete":        {status: http.StatusServiceUnavailable},
+	"session/others-stay":              {when: "PUT", from: 2, status: http.StatusNoContent},
+	"session/run-escaped":              {when: "DELETE /v1/coaching/sessions/session-run-escaped%2Fa%20b%252F%C3%A9%3F\n", status: http.StatusNotFound},
+	"session/conflict-changes-nothing": {when: "PUT", from: 3, status: http.StatusConflict},
+	"coaching/answer":                  {old: `"status":"corrected"`, new: `"status":"done"`},
+	"coaching/request-id":              {old: `"request_id":"é`, new: `"request_id":"e`},
+	"coaching/no-points":               {old: `"status":"abandoned"`, new: `"status":"error"`},
+	"coaching/babble":                  {body: proposes},
+	"coaching/fault":                   {body: proposes},
+	"coaching/logs":                    {old: `"logs":\[.*\]`, new: `"logs":[]`},
+	"coaching/logs-off":                {old: `"reason":`, new: `"logs":[{"coaching_type":"failure","content":"x"}],"reason":`},
+	"coaching/secrets":                 {old: `"content":"`, new: `"content":"` + coachKey},
+	"coaching/reinjection":             {when: `"request_id":"coaching/reinjection","inputs"`, old: `"say":"Which`, new: `"say":"What`},
+	"human/completed":                  {body: abandons},
+	"human/skipped":                    {body: proposes},
+	"human/aborted":                    {body: abandons},
+	"human/task":                       {when: "PUT", before: sendsBadTask},
+	"concurrent/own-answers":           {from: 3, old: `"owner":"`, new: `"owner":"z`},
+	"concurrent/same-ids":              {from: 4, status: http.StatusConflict},
+	"concurrent/order":                 {from: 2, old: `"source_id":-1,`, new: `"source_id":-3,`},
+	"concurrent/refusals":              {when: `"concurrent/refusals","inputs":[{"id":1,`, from: 2, status: http.StatusInternalServerError},
+	"concurrent/health":                {when: "GET /health?busy", from: 2, status: http.StatusServiceUnavailable},
+	"concurrent/deterministic":         {when: `"concurrent/deterministic","inputs"`, from: 3, old: `"output":\{"say":"`, new: `"output":{"say":"x`},
+	"concurrent/sessions":              {when: `"request_id":"concurrent-sessions-2"`, old: `sessions-2"`, new: `sessions-1"`},
+	"cancel/next":                      {when: `"cancel/next","inputs":[{"id":1,"instruction"`, status: http.StatusInternalServerError},
+	"closing/answer":                   {status: http.StatusInternalServerError},
+	"closing/post":                     {when: `"late closing/post"`, status: http.StatusOK},
+	"closing/put":                      {when: "PUT", from: 2, status: http.StatusTeapot},
+	"load/answers":                     {when: `"request_id":"load l`, from: 3, old: `"owner":"`, new: `"owner":"z`},
+}
+
+// sendsBadTask sends a task without fields to the endpoint of a session with a person.
+func sendsBadTask(body string) {
+	endpoint := regexp.MustCompile(`"endpoint":"(.*?)"`).FindStringSubmatch(body)[1]
+	resp, err := http.Post(endpoint+"/v1/coaching/requests", "application/json", strings.NewReader("{}"))
+	if err == nil {
+		resp.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// faultOf is the fault that breaks a rule.
+func faultOf(t *testing.T, r rule) *fault {
+	t.Helper()
+	f, there := faults[r.id]
+	body := strings.ReplaceAll(f.body, "ID", r.id)
+	switch area, _, _ := strings.Cut(r.id, "/"); {
+	case there:
+	case area == "correction": // an invalid one that is applied
+		body = candidate
+	case area == "coaching" && len(r.steps) > 1: // a valid body that is refused
+		f.status = http.StatusUnprocessableEntity
+	case len(r.steps) == 1:
+		return broken(t, r)
+	default:
+		t.Fatalf("%s has no fault", r.id)
+	}
+	f.body = body
+	switch f.when {
+	case "":
+		f.when = `"request_id":"` + r.id
+		if r.id == "order/request-id-unicode" || r.id == "coaching/request-id" {
+			f.when = r.id + `"`
+		}
+	case "PUT", "DELETE":
+		f.when += " " + sessionPath(runOf(r.id)) + "\n"
+	}
+	return &f
+}
+
+func TestEachFaultFailsExactlyItsRule(t *testing.T) {
+	for _, r := range rules() {
+		t.Run(r.id, func(t *testing.T) {
+			t.Parallel()
+			area, _, _ := strings.Cut(r.id, "/")
+			f, only := faultOf(t, r), []string{area}
+			switch {
+			case area == "bound":
+				only = []string{r.id} // no other rule sends such long bodies
+			case strings.HasPrefix(f.when, "check-"), area == "load": // an answer that rules share, or any rules
+				only = append(only, "order", "answer", "memory")
+			}
+			failed, results := judged(t, f, r.needs, only...)
+			if !slices.Equal(failed, []string{r.id}) {
+				t.Errorf("%q failed: %s", failed, results[r.id].Seen)
+			}
+		})
+	}
+}

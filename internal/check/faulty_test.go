@@ -1,0 +1,323 @@
+package check
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"agentd/agent"
+	"agentd/coaching"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+	"agentd/server"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// refuser is a model that answers everything with the same reply, and its own vocabulary.
+type refuser struct{}
+
+func (refuser) SpecialTokens() []string               { return []string{"<|im_start|>", "<|im_end|>", "<tool_call>"} }
+func (refuser) RenderTemplate([]byte) (string, error) { return "", nil }
+func (refuser) Tokenize(string, bool, bool) ([]generation.Token, error) {
+	return []generation.Token{1}, nil
+}
+func (refuser) Find(string) (generation.Token, bool) { return 2, true }
+func (refuser) AddBOS() bool                         { return false }
+func (refuser) BOS() generation.Token                { return -1 }
+func (refuser) LongestPiece() int                    { return 1 << 20 }
+func (refuser) Size() int                            { return 0 }
+
+func (refuser) Detokenize([]generation.Token, bool) string { return "" }
+func (refuser) Keep(int)                                   {}
+func (refuser) GenerateAll(_ context.Context, asked []generation.Request, done func(int, *generation.Result, error)) {
+	for i, g := range asked {
+		r := &generation.Result{PromptTokens: 1}
+		for range g.N {
+			r.Completions = append(r.Completions, generation.Completion{
+				Text: "I use no tools.", Stop: "<|im_end|>", Tokens: make([]generation.Token, 4), Finish: generation.FinishStop,
+			})
+		}
+		done(i, r, nil)
+	}
+}
+
+// decider is the agent of the right server.
+type decider struct{ *agent.Agent }
+
+func (d decider) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	plan, err := d.Prepare(req)
+	if err != nil {
+		return nil, err
+	}
+	return d.Run(ctx, plan, refuser{})
+}
+
+const token = "a-token-of-this-server"
+
+// rightServer answers as the protocol says. With off it has no coaching.
+func rightServer(t *testing.T, off bool, tokens ...string) http.Handler {
+	t.Helper()
+	info := protocol.AgentInfo{
+		ProtocolVersion: protocol.Version, AgentID: fullHistory, AgentVersion: "1", CoachingResume: true,
+		Capabilities: map[string]bool{"inference": true, "coaching": !off},
+	}
+	o := server.Options{Info: info, Log: zerolog.Nop(), Tokens: tokens}
+	if off {
+		o.Info.CoachingUnavailableReason = "coaching is switched off in this test"
+	} else {
+		o.Info.SpecializedCoaching, o.Info.CoachingSessionVersion = protocol.CoachingKinds(), protocol.CoachingSessionVersion
+		coach, err := coaching.New(coaching.Options{Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = coach.Close(context.Background()) })
+		o.Coach = coach
+	}
+	s, err := server.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ready(decider{a})
+	return s.Handler()
+}
+
+// fault changes the answers to some requests.
+type fault struct {
+	when    string // a part of the requests: method, URI, headers and body
+	from    int    // the first of them that it is about, counted from 1
+	status  int    // 0: the right one
+	body    string // "": the right one
+	old     string // a regular expression, whose first match in the answer is replaced
+	new     string
+	encoded bool              // the answer has a Content-Encoding
+	before  func(body string) // is called before the request is served
+}
+
+// serve answers with the fault.
+func (f *fault) serve(right http.Handler) http.Handler {
+	var count atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if f.when == "" || !strings.Contains(wire(r, body), f.when) || int(count.Add(1)) < f.from {
+			right.ServeHTTP(w, r)
+			return
+		}
+		if f.before != nil {
+			f.before(string(body))
+		}
+		answer := httptest.NewRecorder()
+		right.ServeHTTP(answer, r)
+		text := []byte(cmp.Or(f.body, answer.Body.String()))
+		if f.old != "" {
+			pattern := regexp.MustCompile(f.old)
+			if at := pattern.FindSubmatchIndex(text); at != nil {
+				changed := pattern.Expand(bytes.Clone(text[:at[0]]), []byte(f.new), text, at)
+				text = append(changed, text[at[1]:]...)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if f.body != "" {
+			w.Header().Set("Content-Type", "text/html")
+		}
+		if f.encoded {
+			w.Header().Set("Content-Encoding", "br")
+		}
+		w.WriteHeader(cmp.Or(f.status, answer.Code))
+		_, _ = w.Write(text)
+	})
+}
+
+// wire is a request as faults see it. It ends with a zero.
+func wire(r *http.Request, body []byte) string {
+	return fmt.Sprintf("%s %s\n%s %s %s %s %s %s\n%s\x00", r.Method, r.URL.RequestURI(), r.Header["Content-Type"], r.Header["Content-Encoding"],
+		r.Header["Accept-Encoding"], r.Header["Authorization"], r.Header["Origin"], r.Header["Expect"], body)
+}
+
+// broken is the fault for a rule about one answer: what it sends is answered wrongly.
+func broken(t *testing.T, r rule) *fault {
+	t.Helper()
+	f, sent := &fault{}, r.steps[0].sent
+	for _, wrong := range []*exchange{
+		{status: http.StatusOK, body: []byte("[]")}, {status: http.StatusTeapot, body: []byte("<p>no</p>")},
+		{status: http.StatusOK, header: http.Header{"Content-Encoding": {"br"}}},
+	} {
+		if r.steps[0].right.judge(wrong) == Pass {
+			continue
+		}
+		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
+		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
+			f.when = sent.method + " " + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
+			return f
+		}
+		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			f.when = wire(r, body)
+		}))
+		defer seen.Close()
+		k := kit{base: seen.URL, transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+		if r.needs&needToken != 0 {
+			k.config.Token = token
+		}
+		if _, err := k.exchange(t.Context(), sent, r.id); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	t.Fatalf("%s is right about everything", r.id)
+	return nil
+}
+
+// judged are the ids of the rules that fail on a server with a fault.
+func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string, results map[string]Result) {
+	t.Helper()
+	c := Config{Level: May, Only: only, Coaching: "auto"}
+	var tokens []string
+	if needs&needToken != 0 {
+		c.Token = token
+		tokens = []string{token}
+	}
+	if needs&needLoad != 0 {
+		c.Load = 2
+	}
+	s := httptest.NewServer(f.serve(rightServer(t, needs&needNoCoaching != 0, tokens...)))
+	defer s.Close()
+	c.URL = s.URL
+	report, err := Run(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results = map[string]Result{}
+	for _, r := range report.Results {
+		results[r.ID] = r
+		if r.Verdict == Fail {
+			failed = append(failed, r.ID)
+		}
+	}
+	return failed, results
+}
+
+// small is an agent of its own kind: it has no history, no corrections and no coaching.
+type small struct{}
+
+func (small) Decide(_ context.Context, req *protocol.AgentRequest) (outs []protocol.AgentOutput, err error) {
+	for _, in := range req.Inputs {
+		for i := range in.NumOutputs {
+			outs = append(outs, protocol.AgentOutput{
+				RequestID: req.RequestID, SourceID: in.ID, CandidateIndex: i, Status: protocol.StatusCompleted,
+				Memory: in.Memory, Output: &protocol.AgentDecision{Say: "I use no tools."},
+			})
+		}
+	}
+	return outs, nil
+}
+
+func TestInferenceAloneIsEnough(t *testing.T) {
+	s, err := server.New(server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
+		ProtocolVersion: protocol.Version, AgentID: "small", AgentVersion: "1", CoachingUnavailableReason: "it has none",
+		Capabilities: map[string]bool{"inference": true, "coaching": false},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Ready(small{})
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Fail }); n > 0 {
+		t.Errorf("%d rules fail: %s", n, report.Summary())
+	}
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 100 {
+		t.Errorf("%d rules pass: %s", n, report.Summary())
+	}
+}
+
+func TestRightServerPassesEveryRule(t *testing.T) {
+	passed := map[string]bool{}
+	for needs, only := range map[need][]string{0: nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}} {
+		failed, results := judged(t, &fault{}, needs, only...)
+		for _, id := range failed {
+			t.Errorf("%s: %s", id, results[id].Seen)
+		}
+		for id, r := range results {
+			passed[id] = passed[id] || r.Verdict == Pass
+		}
+	}
+	for id, yes := range passed {
+		if !yes {
+			t.Errorf("%s never passed", id)
+		}
+	}
+}
+
+// TestCurlLineRepeatsTheRequest: bytes, headers and long bodies arrive as the kit sent them.
+func TestCurlLineRepeatsTheRequest(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl")
+	}
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		delete(r.Header, "Accept-Encoding") // curl's own
+		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, _ = io.ReadAll(z)
+		}
+		got <- wire(r, body)
+	}))
+	defer s.Close()
+	k := kit{base: s.URL, transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, config: Config{Token: token}}
+	repeated := 0
+	for _, r := range rules() {
+		if !slices.Contains([]string{
+			"health/head", "token/wrong", "request/empty", "request/quotes", "request/utf-8", "request/byte-order-mark", "request/type-absent",
+			"request/gzip", "input/content-unicode", "bound/depth", "bound/inputs-beyond", "session/run-escaped", "session/delete-unknown",
+		}, r.id) {
+			continue
+		}
+		x, err := k.exchange(t.Context(), r.steps[0].sent, r.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := <-got
+		line := exec.CommandContext(t.Context(), "bash", "-c", x.request.curl(k.base, true))
+		line.Env = append(os.Environ(), "TOKEN="+token)
+		if out, err := line.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", r.id, err, out)
+		}
+		if again := <-got; again != want {
+			t.Errorf("%s: got %.500q, want %.500q\n%.500s", r.id, again, want, line.Args[2])
+		}
+		repeated++
+	}
+	if repeated != 13 {
+		t.Errorf("%d requests were repeated", repeated)
+	}
+}

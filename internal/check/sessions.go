@@ -1,0 +1,132 @@
+package check
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// session is a configuration with one backend, which corrects.
+	session = `{"backends":{"b":{"type":"ollama","endpoint":"COACH/correct/RULE/v1/chat/completions","default_model":"m",` +
+		`"max_retry":1,"headers":{"Authorization":"Bearer ` + coachKey + `"}}}}`
+	// person is one with a person.
+	person = `{"provider":"human","endpoint":"COACH/completed/RULE"}`
+
+	backend     = `{"type":"ollama","endpoint":"COACH/correct/RULE/v1/chat/completions","model":"m"}`
+	twoBackends = `{"backends":{"a":` + backend + `,"b":` + backend + `}}`
+	twoReversed = `{"backends":{"b":` + backend + `,"a":` + backend + `}}`
+)
+
+// coachedBy is a session's configuration whose coach does something else.
+func coachedBy(does string) string { return edit(session, coachCorrects, does) }
+
+// other is session with another model.
+var other = edit(session, `"m"`, `"n"`)
+
+func sessionPath(run string) string { return "/v1/coaching/sessions/" + url.PathEscape(run) }
+
+// put configures the session of a run.
+func put(run, config string) request {
+	return request{method: http.MethodPut, path: sessionPath(run), text: text{head: config}}
+}
+
+func del(run string) request { return request{method: http.MethodDelete, path: sessionPath(run)} }
+
+var (
+	// opened configures the session of a rule, and closed closes it.
+	opened = step{put(runName, session), noContent}
+	closed = step{del(runName), noContent}
+)
+
+// puts is a rule about a second PUT of the same run.
+func puts(id, level, about, before, after string, r right) rule {
+	return chain(id, level, "6", about, step{put(runName, before), noContent}, step{put(runName, after), r})
+}
+
+// badSessions are edits of session that make it invalid.
+var badSessions = []struct {
+	id, level        string
+	needs            need
+	old, replacement string
+}{
+	{"session/empty", Must, 0, session, `{}`},
+	{"session/list", Must, 0, session, `[]`},
+	{"session/truncated", Must, 0, `}}}}`, `}`},
+	{"session/no-backends", Must, 0, session, `{"backends":{}}`},
+	{"session/backends-text", Must, 0, session, `{"backends":"b"}`},
+	{"session/unknown-field", Must, 0, `{"backends"`, `{"coach":1,"backends"`},
+	{"session/backend-field", Must, 0, `"type"`, `"temperature":1,"type"`},
+	{"session/logs-text", Must, 0, `{"backends"`, `{"capture_logs":"no","backends"`},
+	{"session/type-unknown", Should, 0, `"ollama"`, `"telepathy"`},
+	{"session/type-missing", Must, 0, `"type":"ollama",`, ``},
+	{"session/endpoint-missing", Must, 0, `"endpoint":"COACH/correct/RULE/v1/chat/completions",`, ``},
+	{"session/endpoint-scheme", Should, 0, `COACH/correct/RULE`, `ftp://127.0.0.1/RULE`},
+	{"session/endpoint-text", Should, 0, `COACH/correct/RULE`, `RULE`},
+	{"session/model-missing", Must, 0, `"default_model":"m",`, ``},
+	{"session/model-twice", May, 0, `"max_retry"`, `"model":"m","max_retry"`},
+	{"session/headers-number", Must, 0, `"Bearer ` + coachKey + `"`, `1`},
+	{"session/header-lines", Should, 0, coachKey, `a\nX-B: b`},
+	{"session/header-host", May, 0, `"Authorization"`, `"Host"`},
+	{"session/timeout-zero", Should, 0, `"max_retry"`, `"timeout":0,"max_retry"`},
+	{"session/timeout-text", Must, 0, `"max_retry"`, `"timeout":"30","max_retry"`},
+	{"session/retry-negative", Should, 0, `"max_retry":1`, `"max_retry":-1`},
+	{"session/retry-fraction", Must, 0, `"max_retry":1`, `"max_retry":1.5`},
+	{"session/metadata-address", May, 0, `COACH/correct/RULE`, `http://169.254.169.254/RULE`},
+	{"session/provider-unknown", Must, needSession1, `{"backends"`, `{"provider":"oracle","backends"`},
+	{"session/human-without-endpoint", Must, needSession1, session, `{"provider":"human"}`},
+	{"session/connect-timeout-zero", Must, needSession1, `{"backends"`, `{"connect_timeout":0,"backends"`},
+	{"session/connect-timeout-text", Must, needSession1, `{"backends"`, `{"connect_timeout":"5","backends"`},
+}
+
+// sessionRules are about the life of coaching sessions and their configurations.
+func sessionRules() []rule {
+	escaped := runName + "/a b%2Fé?"
+	list := []rule{
+		chain("session/put", Must, "6", "a session is configured with 204", opened),
+		puts("session/put-same", Should, "the same configuration again is a 204", session, session, noContent),
+		puts("session/put-defaults", Should, "a configuration with the defaults written out is the same",
+			session, edit(edit(session, `{"backends"`, `{"capture_logs":true,"backends"`), `"max_retry":1`, `"timeout":30.0,"max_retry":1`),
+			noContent),
+		puts("session/put-other", Must, "another configuration is a 409", session, other, conflict),
+		puts("session/put-logs-other", Must, "other capture_logs are another configuration",
+			session, edit(session, `{"backends"`, `{"capture_logs":false,"backends"`), conflict),
+		puts("session/order-of-backends", May, "backends in another order are another configuration", twoBackends, twoReversed, conflict),
+		puts("session/conflict-form", Should, "a 409 has a sentence", session, other, sentence),
+		chain("session/conflict-changes-nothing", Must, "6", "after a 409 the first configuration holds",
+			opened, step{put(runName, other), conflict}, opened),
+		chain("session/delete", Must, "6", "a session is closed with 204", opened, closed),
+		chain("session/delete-frees", Must, "6", "after DELETE the run may have another configuration",
+			opened, closed, step{put(runName, other), noContent}),
+		chain("session/post-after-delete", Must, "6", "a request of a closed session is a 404",
+			opened, closed, step{postCoaching(coachingBody), notFound}),
+		chain("session/others-stay", Must, "6", "closing a session leaves others",
+			opened, step{put("RUNID-2", session), noContent}, step{del("RUNID-2"), noContent}, step{put(runName, other), conflict}),
+		chain("session/run-escaped", Should, "6", "a run_id is percent-encoded: slash, space, percent, é",
+			step{put(escaped, session), noContent}, step{del(escaped), noContent}),
+		one("session/run-long", May, "8", put(strings.Repeat("x", 1025), session), refused),
+		one("session/run-longest", May, "8", del(strings.Repeat("x", 1024)), status(http.StatusNoContent, http.StatusNotFound)),
+		one("session/backend-list", Should, "6", put(runName, `{"backends":[`+backend+`]}`), noContent),
+		one("session/content-type-header", Should, "6", put(runName, edit(session, `"Authorization"`,
+			`"Content-type":"application/json","Authorization"`)), noContent),
+		one("session/backends-beyond", May, "8", request{
+			method: http.MethodPut, path: sessionPath(runName), text: text{`{"backends":{`, `"b#":` + backend + `,`, 64, `"b":` + backend + `}}`},
+		}, refused),
+	}
+	for _, bad := range badSessions {
+		list = append(list, with(bad.needs, one(bad.id, bad.level, "6", put(runName, edit(session, bad.old, bad.replacement)), refused))...)
+	}
+	list = append(list, with(needSession1,
+		one("session/delete-unknown", Must, "6", del(runName), notFound),
+		one("session/delete-unknown-form", Should, "3", del(runName), sentence),
+		chain("session/delete-twice", Must, "6", "closing again is a 404", opened, closed, step{del(runName), notFound}),
+		one("session/human", Must, "6", put(runName, person), noContent),
+		puts("session/human-other", Must, "another provider is another configuration", person, session, conflict),
+	)...)
+	return slices.Concat(with(needCoaching, list...), with(needNoCoaching,
+		one("session/unavailable", Should, "6", put(runName, session), unavailable),
+		one("coaching/unavailable", Should, "6", postCoaching(coachingBody), unavailable),
+		one("coaching/unavailable-form", Should, "3", postCoaching(coachingBody), sentence),
+	))
+}
