@@ -297,7 +297,7 @@ func TestAgentdCountersAndFacts(t *testing.T) {
 // A renamed metric would only be unknown.
 func TestMetricNamesExistInAgentd(t *testing.T) {
 	var source string
-	for _, file := range []string{"../../scheduler/stats.go", "../../scheduler/core/stats.go", "../../inference/collector.go"} {
+	for _, file := range []string{"../../scheduler/stats.go", "../../scheduler/core/stats.go", "../../inference/live/collector.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
