@@ -255,17 +255,6 @@ func TestEqualCandidatesMakeTheNextPromptOnce(t *testing.T) {
 	}
 }
 
-// rest is the text of ids from an index on, without special tokens.
-func rest(ids []generation.Token, from int) string {
-	var b strings.Builder
-	for _, id := range ids[from:] {
-		if id < 256 {
-			b.WriteByte(byte(id))
-		}
-	}
-	return b.String()
-}
-
 func TestFailedVersionFailsOnlyWhoAsks(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "", errors.New("the file is gone") }}
 	outs := run(t, newAgent(t, cfg, nil), &script{answers: []string{"Hi"}}, request(t, `{"extra_keys":{"return":["token_ids"]}}`, `{}`))

@@ -49,8 +49,8 @@ func TestStatsSumContextsButNotUsage(t *testing.T) {
 	if sum := contexts[0].GeneratedTokens + contexts[1].GeneratedTokens; all.GeneratedTokens != sum || sum == 0 {
 		t.Errorf("%d generated tokens, by context %d", all.GeneratedTokens, sum)
 	}
-	if sum := contexts[0].Times.Decode + contexts[1].Times.Decode; all.Times.Decode != sum || sum == 0 {
-		t.Errorf("decode took %s, by context %s", all.Times.Decode, sum)
+	if sum := contexts[0].Decode + contexts[1].Decode; all.Decode != sum || sum == 0 {
+		t.Errorf("decode took %s, by context %s", all.Decode, sum)
 	}
 	if all.QueriedTokens != all.PromptTokens || all.KVCacheUsage != 0 || all.Cells != 2*contexts[0].Cells {
 		t.Errorf("idle: %+v", all)

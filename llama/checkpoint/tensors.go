@@ -32,8 +32,6 @@ type stored struct {
 	offset int64 // in file
 }
 
-func (s *stored) elements() int64 { return product(s.shape) }
-
 // rowSize is the bytes of one element of the outermost dimension.
 func (s *stored) rowSize() int64 { return product(s.shape[1:]) * dtypes[s.dtype] }
 

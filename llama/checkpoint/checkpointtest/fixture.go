@@ -30,6 +30,7 @@ type Fixture struct {
 	u8        []string           // endings of names whose tensors are bytes
 }
 
+// Sizes of all fixtures.
 const (
 	Vocab  = 264
 	width  = 64

@@ -59,12 +59,14 @@ func writeSchema(w io.Writer) {
 		names[name] = object{}
 	}
 	names["config"] = object{"type": "object", "additionalProperties": false, "properties": config}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(object{ // to a buffer
+	text, err := json.MarshalIndent(object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Values of the agentd chart",
 		"type": "object", "additionalProperties": false, "properties": names,
-	})
+	}, "", "  ")
+	if err != nil {
+		panic(err) // texts, maps and a bool can be encoded
+	}
+	fmt.Fprintf(w, "%s\n", text)
 }
 
 const intro = "# Options\n\n<!-- Written by `make generate` from the options of cmd/agentd. -->\n\n" +
