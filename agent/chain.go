@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash"
 
 	"agentd/agent/format"
@@ -29,8 +30,12 @@ type chain struct {
 // this history, these tools and this vocabulary.
 func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
 	var c chain
-	if in.memory.Tokens == nil || p.LastTurn == 0 || json.Unmarshal(in.memory.Tokens, &c) != nil ||
-		c.Vocabulary != a.tokenizer.VocabularyID() || c.Of != in.shown(in.memory.History) {
+	most := maxChain
+	if a.cfg.ContextLength > 0 {
+		most = min(most, a.cfg.ContextLength)
+	}
+	if in.memory.Tokens == nil || p.LastTurn == 0 || len(in.memory.Tokens) > bytesInChain*most+chainMembers ||
+		json.Unmarshal(in.memory.Tokens, &c) != nil || c.Vocabulary != a.tokenizer.VocabularyID() || c.Of != a.shown(in, in.memory.History) {
 		return p
 	}
 	raw, err := base64.StdEncoding.DecodeString(c.IDs)
@@ -65,7 +70,7 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 		}
 	}
 	text, err := json.Marshal(chain{
-		Vocabulary: a.tokenizer.VocabularyID(), Of: in.shown(history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
+		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
 	})
 	if err == nil { // texts and a bool can't fail
 		out.Memory = protocol.SetMember(out.Memory, memory.TokensKey, text)
@@ -79,9 +84,12 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 	}
 }
 
-// shown is a hash of what a prompt shows besides the newest instruction: tools, robots, rules, summary and history.
-func (in *inputRun) shown(history []memory.Entry) string {
+// shown is a hash of what a prompt shows besides the newest instruction: tools, robots, rules, summary and history,
+// in which format.
+func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	h := sha256.New()
+	o := a.cfg.Prompt
+	add(h, fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}))
 	add(h, string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes))))
 	for _, rule := range in.memory.Rules {
 		add(h, rule)

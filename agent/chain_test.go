@@ -282,19 +282,49 @@ func TestTokensOfAnotherConversationAreNotUsed(t *testing.T) {
 		memory, tools string
 		continues     bool
 	}{
-		"the same":               {memory, "", true},
-		"another tool":           {memory, `{"name":"move"}`, false},
-		"another rule":           {strings.Replace(memory, "{", `{"memory_list":["Be fast."],`, 1), "", false},
-		"another decision":       {strings.Replace(memory, `\"say\": \"Hello`, `\"say\": \"Bye`, 1), "", false},
-		"another vocabulary":     {strings.Replace(memory, `"vocabulary":"`, `"vocabulary":"0`, 1), "", false},
-		"ids that do not exist":  {strings.Replace(memory, `"ids":"`, `"ids":"/////w==`, 1), "", false},
-		"ids that are cut":       {strings.Replace(memory, `"ids":"`, `"ids":"A`, 1), "", false},
-		"no object":              {strings.Replace(memory, `"_tokens":{`, `"_tokens":5,"other":{`, 1), "", false},
-		"without the conversion": {`{}`, "", false},
+		"the same":                {memory, "", true},
+		"another tool":            {memory, `{"name":"move"}`, false},
+		"another rule":            {strings.Replace(memory, "{", `{"memory_list":["Be fast."],`, 1), "", false},
+		"another decision":        {strings.Replace(memory, `\"say\": \"Hello`, `\"say\": \"Bye`, 1), "", false},
+		"another vocabulary":      {strings.Replace(memory, `"vocabulary":"`, `"vocabulary":"0`, 1), "", false},
+		"ids that do not exist":   {strings.Replace(memory, `"ids":"`, `"ids":"/////w==`, 1), "", false},
+		"ids that are cut":        {strings.Replace(memory, `"ids":"`, `"ids":"A`, 1), "", false},
+		"more ids than a context": {strings.Replace(memory, `"ids":"`, `"ids":"`+strings.Repeat("AAAA", 1<<20), 1), "", false},
+		"no object":               {strings.Replace(memory, `"_tokens":{`, `"_tokens":5,"other":{`, 1), "", false},
+		"without the conversion":  {`{}`, "", false},
 	} {
 		out, step := ask(test.memory, test.tools)
 		if strings.Contains(step, `"prompt_from":"tokens"`) != test.continues || out.Error != nil {
 			t.Errorf("%s: %v %s", name, out.Error, step)
+		}
+	}
+}
+
+func TestClosedTurnIsNotClosedTwice(t *testing.T) {
+	special := func(text string) format.Segment { return format.Segment{Text: text, Special: true} }
+	for name, test := range map[string]struct {
+		segments []format.Segment
+		turn     int
+		ended    bool
+		want     string
+	}{
+		"at once":            {[]format.Segment{{Text: "ab"}, special("<e>"), {Text: "c"}}, 2, true, "Xc"},
+		"after a space":      {[]format.Segment{{Text: "ab "}, special("<e>"), {Text: "c"}}, 2, true, "Xc"},
+		"not ended":          {[]format.Segment{{Text: "ab "}, special("<e>"), {Text: "c"}}, 2, false, "X <e>c"},
+		"no token closes it": {[]format.Segment{{Text: "ab c"}, special("<e>")}, 2, true, "X c<e>"},
+		"two of them":        {[]format.Segment{{Text: "ab"}, special("<e>"), special("<s>")}, 2, true, "X<s>"},
+	} {
+		p := &format.Prompt{Segments: test.segments, LastTurn: test.turn}
+		for _, s := range test.segments {
+			p.Text += s.Text
+		}
+		next := p.After("X", []generation.Token{1}, test.ended)
+		text := ""
+		for _, s := range next.Segments {
+			text += s.Text
+		}
+		if next.Text != test.want || text != test.want {
+			t.Errorf("%s: %q of %q, want %q", name, next.Text, text, test.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func WorkBytes(req *protocol.AgentRequest) (n int64) {
 				n += textCopies*int64(len(v)) + entryBytes*int64(bytes.Count(v, openBrace))
 			case "memory_list":
 				n += textCopies*int64(len(v)) + ruleBytes*int64(bytes.Count(v, comma))
-			case "summary", memory.QwenKey, memory.GPTOSSKey:
+			case "summary", memory.QwenKey, memory.GPTOSSKey, memory.TokensKey:
 				n += textCopies * int64(len(v))
 			}
 		}

@@ -46,6 +46,8 @@ const (
 
 	// maxChain bounds the tokens that a memory holds, far beyond most contexts.
 	maxChain = 1 << 18
+	// chainMembers bounds the bytes of its other members.
+	chainMembers = 512
 
 	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets and schemas of answers:
 	// keys, and catalogCopies times their JSON for texts. Grammars are several times as large as

@@ -298,6 +298,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
 	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
 	p, err := a.format.Render(input)
+	in.continues = false
 	if err == nil && input.FindTurn && input.First == 0 {
 		p = a.continued(in, p)
 	}

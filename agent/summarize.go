@@ -75,6 +75,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 		return nil, &failure{CodeModelError, ComponentSummarizer, err}
 	}
 	// The seed follows those of the candidates, which are thus the full-history agent's.
+	in.continues = false // both prompts are text from here on
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
 		N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Sampling: h.sampling(in.greedy), Seeds: all[len(all)-1:],

@@ -114,23 +114,39 @@ type Prompt struct {
 // has these tokens. ended: they have the token that closes the turn, too.
 func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prompt {
 	next := &Prompt{Messages: p.Messages, Tools: p.Tools, Segments: []Segment{{Text: text, Tokens: &tokens}}}
-	at := 0
-	var b strings.Builder
-	b.WriteString(text)
-	for _, s := range p.Segments {
-		from := p.LastTurn - at
-		at += len(s.Text)
-		if from >= len(s.Text) {
-			continue
-		}
-		if s.Text = s.Text[max(from, 0):]; ended && from >= 0 && s.Special {
-			continue
-		}
-		b.WriteString(s.Text)
-		next.Segments = append(next.Segments, s)
+	from := p.LastTurn
+	if ended {
+		from = p.turnClosed()
 	}
-	next.Text = b.String()
+	at := 0
+	for _, s := range p.Segments {
+		begin := max(from-at, 0)
+		at += len(s.Text)
+		if begin < len(s.Text) {
+			s.Text = s.Text[begin:]
+			next.Segments = append(next.Segments, s)
+		}
+	}
+	next.Text = text + p.Text[from:]
 	return next
+}
+
+// turnClosed is the end of what closes the model's last turn: a special token, after spaces at most. Where the turn ends
+// otherwise, it is LastTurn.
+func (p *Prompt) turnClosed() int {
+	at := 0
+	for _, s := range p.Segments {
+		begin := max(p.LastTurn-at, 0)
+		at += len(s.Text)
+		switch {
+		case begin >= len(s.Text):
+		case s.Special && begin == 0:
+			return at
+		case trimSpace(s.Text[begin:]) != "":
+			return p.LastTurn
+		}
+	}
+	return p.LastTurn
 }
 
 // Decision is a parsed answer of a model.

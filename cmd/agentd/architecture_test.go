@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -156,5 +157,34 @@ func TestTopLevelIsDrawn(t *testing.T) {
 	}
 	if !slices.Equal(drawn, there) {
 		t.Errorf("ARCHITECTURE.md draws %q, and the folders are %q", drawn, there)
+	}
+}
+
+var stepFunction = regexp.MustCompile("`([a-z/]+)\\.(\\w+)`")
+
+// TestStepsNameExistingFunctions holds the names in "One request in ten steps" of ARCHITECTURE.md.
+func TestStepsNameExistingFunctions(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, steps, _ := strings.Cut(string(text), "\n## One request in ten steps\n")
+	steps, _, _ = strings.Cut(steps, "\n## ")
+	functions := map[string]bool{}
+	goFiles(t, func(name string, _ *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				functions[path.Dir(name)+"."+f.Name.Name] = true
+			}
+		}
+	})
+	named := stepFunction.FindAllStringSubmatch(steps, -1)
+	if len(named) < 30 {
+		t.Errorf("the steps name %d functions", len(named))
+	}
+	for _, m := range named {
+		if name := m[1] + "." + m[2]; !functions[name] {
+			t.Errorf("%s does not exist", name)
+		}
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"agentd/internal/hub/hubtest"
+	"agentd/llama/checkpoint/checkpointtest"
 	"agentd/llama/synth"
 )
 
@@ -83,14 +85,26 @@ func TestDownloadThatFailsEndsTheServer(t *testing.T) {
 	}
 }
 
-func TestSafetensorsAreRefusedBeforeTheDownload(t *testing.T) {
+func TestCheckpointOfHubIsServed(t *testing.T) {
 	server := startHub(t)
-	server.Files = map[string][]byte{"model.safetensors": make([]byte, 100), "config.json": []byte("{}")}
+	all := checkpointtest.All()
+	dir := all[slices.IndexFunc(all, func(f checkpointtest.Fixture) bool { return f.Name == "qwen2-bf16" })].Write(t, t.TempDir())
+	server.Files = map[string][]byte{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if server.Files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := start(t, func(ctx context.Context, stderr io.Writer) error {
-		return run(ctx, []string{"--hf", "owner/tiny", "--port", "0", "--log-format", "json"}, io.Discard, stderr)
+		return run(ctx, []string{"--hf", "owner/tiny", "--port", "0", "--log-format", "json", "--device", "cpu"}, io.Discard, stderr)
 	})
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "owner/tiny has no GGUF files") || server.Sent() > 0 {
-		t.Errorf("got %v after %d bytes", err, server.Sent())
+	r.health("ready")
+	if log := r.log.String(); !strings.Contains(log, `"name":"owner/tiny"`) {
+		t.Errorf("the model has no name of its repository:\n%s", log)
 	}
 	if got := pulled(t, "owner/tiny"); filepath.Base(got) != hubtest.Commit {
 		t.Errorf("pull gives %s", got)

@@ -29,7 +29,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	v, release := c.service.use()
 	defer release()
 	gauge(out, "model_info", "Always 1; the labels describe the model.",
-		label{"architecture": v.Info.Architecture, "format": v.Info.Format, "device": v.Info.Device}, 1)
+		label{"model": v.Name(), "architecture": v.Info.Architecture, "format": v.Info.Format, "device": v.Info.Device}, 1)
 	v.latency.collect(out)
 	if v.Remote != nil {
 		collectRemote(v.Remote, out)

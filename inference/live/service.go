@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -239,7 +240,7 @@ func (l *Service) lock(what string) (unlock func(), err error) {
 func (l *Service) apart(ctx context.Context, unlock func(), change func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		err := change()
+		err := l.guarded(change)
 		unlock()
 		done <- err
 	}()
@@ -249,6 +250,17 @@ func (l *Service) apart(ctx context.Context, unlock func(), change func() error)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// guarded makes a change. A panic is an error: a defect must not end the server.
+func (l *Service) guarded(change func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.cfg.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a change of weights panicked")
+			err = fmt.Errorf("the weights were not changed: %v", p)
+		}
+	}()
+	return change()
 }
 
 // found notes that the weights that are being loaded hang.

@@ -111,6 +111,9 @@ func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, 
 		host, need = len(need), append(need, llama.Placement{Device: hostPlace})
 	}
 	need[host].Memory += uint64(cacheRAM) * 1e6
+	if file != path && len(need) > 1 { // the checkpoint's file in memory, which a device copies
+		need[host].Memory += uint64(bytes)
+	}
 	return free.check(need, "free memory there, start the server with fewer contexts or a smaller context_length, or use a LoRA adapter")
 }
 

@@ -97,6 +97,8 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 	var missing error
 	if m.Weights, missing = openWeights(path, cfg.Log); missing != nil {
 		m.Weights = nil // the load says why
+	} else {
+		m.Weights.inMemory = path != cfg.Path
 	}
 	for i, group := range groups {
 		load := []llama.ModelOption{
@@ -131,7 +133,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 	}
 	m.Llama = m.copies[0]
 	m.Info = EngineInfo{ModelInfo: m.Llama.Info(), Path: cfg.Path, Default: cfg.Path == "", GPULayers: groups[0].layers}
-	return checkQuantization(cfg.Quantization, path, m.Info.ModelInfo)
+	return checkQuantization(cfg.Quantization, cmp.Or(cfg.Path, path), m.Info.ModelInfo)
 }
 
 // checkQuantization refuses a model with another quantization than Config.Quantization allows.

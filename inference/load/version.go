@@ -19,7 +19,9 @@ import (
 type Weights struct {
 	files []*os.File
 	infos []os.FileInfo // of the files before the model was loaded
-	log   zerolog.Logger
+	// inMemory: the file is closed after the hash, so that it takes no memory that nobody else uses.
+	inMemory bool
+	log      zerolog.Logger
 
 	mu      sync.Mutex
 	changed string // version of files that were overwritten; "" before
@@ -64,6 +66,11 @@ func (w *Weights) begin(pause, interval time.Duration) {
 		defer close(w.ended)
 		w.version, w.err = w.hash(pause)
 		close(w.done)
+		for _, f := range w.files {
+			if w.inMemory {
+				_ = f.Close() // it was only read
+			}
+		}
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
@@ -155,7 +162,9 @@ func (w *Weights) Close() error {
 	}
 	var errs []error
 	for _, f := range w.files {
-		errs = append(errs, f.Close())
+		if err := f.Close(); !w.inMemory || !errors.Is(err, os.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

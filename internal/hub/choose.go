@@ -19,7 +19,6 @@ const Safetensors = "safetensors"
 type Name struct {
 	Repo   string // OWNER/REPO
 	Choice string // a GGUF file, a quantization such as Q8_0, Safetensors, or "": see choose
-	GGUF   bool   // refuses safetensors
 }
 
 // quantizations are what is taken of several GGUF files, the best first.
@@ -59,7 +58,7 @@ func (n Name) choose(files []string) (chosen []string, target string, err error)
 		m := part.FindStringSubmatch(f)
 		return isGGUF(f) && !projector.MatchString(f) && (m == nil || m[2] == firstPart)
 	})
-	if n.Choice == Safetensors || n.Choice == "" && len(ggufs) == 0 && !n.GGUF {
+	if n.Choice == Safetensors || n.Choice == "" && len(ggufs) == 0 {
 		chosen = only(files, directory.MatchString)
 		if !slices.ContainsFunc(chosen, func(f string) bool { return path.Ext(f) == ".safetensors" }) {
 			return nil, "", fmt.Errorf("%s has no safetensors; its GGUF files: %q", n.Repo, ggufs)

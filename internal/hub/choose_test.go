@@ -13,35 +13,33 @@ func TestChoiceOfFiles(t *testing.T) {
 	weights := []string{"model.safetensors", "config.json", "x/config.json", "pytorch_model.bin"}
 	for name, test := range map[string]struct {
 		choice string
-		gguf   bool
 		files  []string
 		want   []string // none: an error with the words of refused
 		target string
 		words  string
 	}{
-		"the only one":              {"", false, []string{"a.json", "x/m-F16.GGUF", "x/mmproj-f16.gguf"}, []string{"x/m-F16.GGUF"}, "x/m-F16.GGUF", ""},
-		"Q4_K_M":                    {"", false, several, several[:1], several[0], ""},
-		"Q8_0 without Q4_K_M":       {"", false, several[1:], several[1:2], several[1], ""},
-		"neither":                   {"", false, several[2:], nil, "", "m-IQ4_K_M.gguf, m-Q4_K.gguf"},
-		"a quantization":            {"q4_k", false, several, several[3:4], several[3], ""},
-		"a file":                    {"m-Q4_K.gguf", false, several, several[3:4], several[3], ""},
-		"projector by name":         {"mmproj-m-Q4_K_M.gguf", false, several, nil, "", "0 files"},
-		"projector in a folder":     {"", false, []string{"mmproj/m.gguf", "b.gguf"}, []string{"b.gguf"}, "b.gguf", ""},
-		"several with it":           {"Q8_0", false, []string{"a-Q8_0.gguf", "b-Q8_0.gguf"}, nil, "", "2 files"},
-		"all parts":                 {"BF16", false, split, split[:2], split[0], ""},
-		"all parts by default":      {"", false, split, split[2:], split[2], ""},
-		"all parts by the last one": {split[1], false, split, split[:2], split[0], ""},
-		"a missing part":            {"", false, split[:3], nil, "", "m-q8_0-00002-of-00002.gguf is missing"},
-		"no first part":             {"", false, split[1:2], nil, "", ""},
-		"safetensors":               {"", false, weights, weights[:2], "", ""},
-		"safetensors asked for":     {Safetensors, false, append(several, weights...), weights[:2], "", ""},
-		"safetensors refused":       {"", true, weights, nil, "", "no GGUF files"},
-		"GGUF of safetensors":       {"Q8_0", false, weights, nil, "", "no GGUF files"},
-		"no safetensors":            {Safetensors, false, several, nil, "", "no safetensors"},
-		"missing safetensors":       {"", false, []string{"m-00002-of-00002.safetensors"}, nil, "", "m-00001-of-00002.safetensors is missing"},
-		"nothing":                   {"", false, nil, nil, "", "no safetensors"},
+		"the only one":              {"", []string{"a.json", "x/m-F16.GGUF", "x/mmproj-f16.gguf"}, []string{"x/m-F16.GGUF"}, "x/m-F16.GGUF", ""},
+		"Q4_K_M":                    {"", several, several[:1], several[0], ""},
+		"Q8_0 without Q4_K_M":       {"", several[1:], several[1:2], several[1], ""},
+		"neither":                   {"", several[2:], nil, "", "m-IQ4_K_M.gguf, m-Q4_K.gguf"},
+		"a quantization":            {"q4_k", several, several[3:4], several[3], ""},
+		"a file":                    {"m-Q4_K.gguf", several, several[3:4], several[3], ""},
+		"projector by name":         {"mmproj-m-Q4_K_M.gguf", several, nil, "", "0 files"},
+		"projector in a folder":     {"", []string{"mmproj/m.gguf", "b.gguf"}, []string{"b.gguf"}, "b.gguf", ""},
+		"several with it":           {"Q8_0", []string{"a-Q8_0.gguf", "b-Q8_0.gguf"}, nil, "", "2 files"},
+		"all parts":                 {"BF16", split, split[:2], split[0], ""},
+		"all parts by default":      {"", split, split[2:], split[2], ""},
+		"all parts by the last one": {split[1], split, split[:2], split[0], ""},
+		"a missing part":            {"", split[:3], nil, "", "m-q8_0-00002-of-00002.gguf is missing"},
+		"no first part":             {"", split[1:2], nil, "", ""},
+		"safetensors":               {"", weights, weights[:2], "", ""},
+		"safetensors asked for":     {Safetensors, append(several, weights...), weights[:2], "", ""},
+		"GGUF of safetensors":       {"Q8_0", weights, nil, "", "no GGUF files"},
+		"no safetensors":            {Safetensors, several, nil, "", "no safetensors"},
+		"missing safetensors":       {"", []string{"m-00002-of-00002.safetensors"}, nil, "", "m-00001-of-00002.safetensors is missing"},
+		"nothing":                   {"", nil, nil, "", "no safetensors"},
 	} {
-		got, target, err := Name{"o/r", test.choice, test.gguf}.choose(test.files)
+		got, target, err := Name{"o/r", test.choice}.choose(test.files)
 		if len(test.want) == 0 {
 			if err == nil || !strings.Contains(err.Error(), test.words) {
 				t.Errorf("%s: %q, %v", name, got, err)

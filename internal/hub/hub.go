@@ -168,6 +168,8 @@ func (p *pull) list(ctx context.Context) (files []string, err error) {
 		} `json:"siblings"`
 	}
 	err = p.try(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, listTime)
+		defer cancel()
 		res, err := p.ask(ctx, http.MethodGet, "/api/models/"+p.name.Repo+"/revision/"+revision, 0)
 		if err != nil {
 			return err

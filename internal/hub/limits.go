@@ -17,4 +17,6 @@ const (
 	lockPause = 200 * time.Millisecond
 	// listLimit bounds the list of a repository's files, in bytes.
 	listLimit = 32 << 20
+	// listTime bounds one try to get it.
+	listTime = 30 * time.Second
 )

@@ -200,7 +200,8 @@ func (e *movedError) Error() string { return e.text }
 
 // moved is the error of a former option. as is its name as the user wrote it.
 func (c *Command) moved(name, as, value string) error {
-	if now := c.Moved[name]; strings.Contains(now, "VALUE") {
+	// A URL may hold a password, which no error repeats.
+	if now := c.Moved[name]; strings.Contains(now, "VALUE") && !strings.Contains(value, "://") {
 		return &movedError{fmt.Sprintf("%s %s is %s now", as, value, strings.ReplaceAll(now, "VALUE", value))}
 	}
 	return &movedError{fmt.Sprintf("%s is %s now", as, c.Moved[name])}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ type hyperparameters struct {
 	LocalExperts int      `json:"num_local_experts"`
 	ExpertsUsed  int      `json:"num_experts_per_tok"`
 	Window       int      `json:"sliding_window"`
+	Tied         *bool    `json:"tie_word_embeddings"`
 	Epsilon      float64  `json:"rms_norm_eps"`
 	Theta        float64  `json:"rope_theta"`
 	Rope         *rope    `json:"rope_parameters"`
@@ -53,6 +55,9 @@ type rope struct {
 	Scale    float64 `json:"attention_factor"`
 }
 
+// maxSize bounds all sizes in config.json, far beyond those of models.
+const maxSize = 1 << 24
+
 // readConfig reads config.json, with one name for each value.
 func readConfig(dir string) (*config, error) {
 	var c config
@@ -63,6 +68,16 @@ func readConfig(dir string) (*config, error) {
 		c.hyperparameters = *c.Text
 	}
 	h := &c.hyperparameters
+	path := filepath.Join(dir, "config.json")
+	for _, n := range []int{h.VocabSize, h.Context, h.Width, h.Layers, h.Heads, h.KVHeads, h.HeadSize, h.FeedForward, h.ExpertWidth, h.Experts,
+		h.LocalExperts, h.ExpertsUsed, h.Window} {
+		if n < 0 || n > maxSize {
+			return nil, fmt.Errorf("%s: it has a size of %d", path, n)
+		}
+	}
+	if h.Partial != nil && *h.Partial != 1 {
+		return nil, fmt.Errorf("%s: partial_rotary_factor is not known; give a GGUF file of the model instead", path)
+	}
 	if h.Rope == nil {
 		h.Rope = h.RopeScaling
 	}

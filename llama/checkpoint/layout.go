@@ -47,6 +47,9 @@ func with(base, more map[string]string) map[string]string {
 }
 
 func (c *config) architecture() (*architecture, error) {
+	if c.Quantization != nil && c.Quantization.Method != "mxfp4" {
+		return nil, fmt.Errorf("quantization_config %q is not known; give a GGUF file of the model instead", c.Quantization.Method)
+	}
 	for _, class := range c.Architectures {
 		if a, ok := architectures[class]; ok {
 			return &a, nil
@@ -227,7 +230,11 @@ func (l *layout) complete(path string) error {
 			}
 		}
 	}
-	for _, name := range []string{"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"} {
+	needed := []string{"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"}
+	if tied := l.config.Tied; tied != nil && !*tied {
+		needed = append(needed, "output.weight")
+	}
+	for _, name := range needed {
 		if !have[name] {
 			return fmt.Errorf("%s: the checkpoint has no tensor for %s", filepath.Clean(path), name)
 		}

@@ -94,7 +94,7 @@ func openTensors(dir string) (*tensors, error) {
 }
 
 func (t *tensors) open(path string) error {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return err
 	}

@@ -123,15 +123,17 @@ func writeVocabulary(g *gguf, dir string, c *hyperparameters) error {
 
 // tokens lists texts and types by id; ids without a text are unused.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
+	size--
 	for _, id := range t.Model.Vocab {
-		size = max(size, id+1)
+		size = max(size, id)
 	}
 	for _, a := range t.Added {
-		size = max(size, a.ID+1)
+		size = max(size, a.ID)
 	}
-	if size > maxTokens {
-		return nil, nil, fmt.Errorf("%d tokens are more than %d", size, maxTokens)
+	if size < 0 || size >= maxTokens {
+		return nil, nil, fmt.Errorf("the last token is %d; there may be 1 to %d", size, maxTokens)
 	}
+	size++
 	tokens, types := make([]string, size), make([]int32, size)
 	for i := range tokens {
 		tokens[i], types[i] = fmt.Sprintf("[PAD%d]", i), typeUnused // as llama.cpp's converter names them
@@ -240,9 +242,11 @@ func endTokens(dir string) ([]int, error) {
 
 // chatTemplate is the model's template, "" without one.
 func chatTemplate(dir string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja"))
-	if err == nil {
+	switch text, err := readFile(dir, "chat_template.jinja"); {
+	case err == nil:
 		return string(text), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
 	}
 	var c struct {
 		Template json.RawMessage `json:"chat_template"`
@@ -267,23 +271,39 @@ func chatTemplate(dir string) (string, error) {
 }
 
 func readJSON(dir, name string, into any) error {
-	path := filepath.Join(dir, name)
-	f, err := os.Open(path)
+	text, err := readFile(dir, name)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	switch {
-	case err != nil:
-		return err
-	case len(text) > maxFile:
-		return fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 	}
 	return nil
+}
+
+func readFile(dir, name string) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return text, err
+}
+
+// openRegular opens a file, and no pipe or device, which may block.
+func openRegular(path string) (*os.File, error) {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	return os.Open(path)
 }
 
 const (

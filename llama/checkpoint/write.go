@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,9 +19,11 @@ func IsDirectory(path string) bool { return isFile(filepath.Join(path, "config.j
 // Files are the files of a checkpoint or an adapter that decide what is computed.
 func Files(dir string) []string {
 	var list []string
-	for _, pattern := range []string{"*.json", "*.jinja", "*.safetensors"} {
-		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
-		list = append(list, found...)
+	entries, _ := os.ReadDir(dir) // whoever reads the files gets the error
+	for _, e := range entries {
+		if slices.Contains([]string{".json", ".jinja", ".safetensors"}, filepath.Ext(e.Name())) {
+			list = append(list, filepath.Join(dir, e.Name()))
+		}
 	}
 	return list
 }
@@ -71,7 +75,7 @@ func describe(dir string) (g *gguf, list []output, done func(), err error) {
 	}
 	g = &gguf{}
 	g.text("general.architecture", a.name)
-	g.text("general.name", filepath.Base(filepath.Clean(dir)))
+	g.text("general.name", modelName(dir))
 	g.uint32("general.quantization_version", 2)
 	g.uint32("general.file_type", fileType(list))
 	if a.name == "gpt-oss" {
@@ -82,6 +86,18 @@ func describe(dir string) (g *gguf, list []output, done func(), err error) {
 		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
 	return g, list, t.close, writeVocabulary(g, dir, &c.hyperparameters)
+}
+
+// modelName is the name of a directory, or that of the repository where a hub's cache has it.
+func modelName(dir string) string {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		whole = filepath.Clean(dir)
+	}
+	if repository, ok := strings.CutPrefix(filepath.Base(filepath.Dir(filepath.Dir(whole))), "models--"); ok {
+		return strings.ReplaceAll(repository, "--", "/")
+	}
+	return filepath.Base(whole)
 }
 
 // fileType is llama.cpp's number (llama_ftype) for the type of most weights.

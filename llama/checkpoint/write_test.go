@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"agentd/llama"
@@ -150,6 +152,18 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 		}
 	}
 	const third = "model-00003-of-00003.safetensors"
+	huge := func(t *testing.T, dir string) {
+		t.Helper()
+		checkpointtest.Write(t, dir, map[string]any{"tokenizer.json": `{"model":{"type":"BPE","vocab":{"a":9223372036854775807},"merges":[]},` +
+			`"pre_tokenizer":{"type":"ByteLevel"}}`})
+	}
+	pipe := func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, third)
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, test := range map[string]struct {
 		damage func(*testing.T, string)
 		want   []string
@@ -163,6 +177,12 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 		"more layers":       {change("num_hidden_layers", 3), []string{"no tensor for blk.2."}},
 		"fewer layers":      {change("num_hidden_layers", 1), []string{"model.layers.1.", "1 layers"}},
 		"no heads":          {change("num_attention_heads", 0), []string{"0 heads"}},
+		"a token too many":  {huge, []string{"tokenizer.json", "9223372036854775807"}},
+		"a pipe":            {pipe, []string{third, "not a file"}},
+		"huge experts":      {change("num_experts", 1<<40), []string{"config.json", "size"}},
+		"a negative size":   {change("head_dim", -1), []string{"config.json", "size"}},
+		"quantized":         {change("quantization_config", checkpointtest.Object{"quant_method": "awq"}), []string{"config.json", "awq"}},
+		"partial rotation":  {change("partial_rotary_factor", 0.5), []string{"config.json", "partial_rotary_factor"}},
 		"unknown rope":      {change("rope_scaling", checkpointtest.Object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
 		"text instead of one": {func(t *testing.T, dir string) {
 			t.Helper()
@@ -231,4 +251,25 @@ func FuzzTensors(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestFilesOfOddDirectories(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model[1]")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	checkpointtest.Write(t, dir, map[string]any{"config.json": "{}", "model.safetensors": "", "README.md": ""})
+	if got := Files(dir); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestModelIsNamedByItsRepository(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/cache/hub/models--Qwen--Qwen3-8B/snapshots/0123": "Qwen/Qwen3-8B", "/out/checkpoint-200/": "checkpoint-200", "/out/snapshots/a": "a",
+	} {
+		if got := modelName(dir); got != want {
+			t.Errorf("%s: %s, want %s", dir, got, want)
+		}
+	}
 }

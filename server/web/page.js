@@ -40,8 +40,12 @@ function showStatus(state, facts = []) {
   $("status").replaceChildren(...rows.map(([name, value]) => h("div", "", h("dt", "", name), h("dd", "", value))));
 }
 
+let looking = false;
+
 // look shows the server's state, and what it serves as far as the token allows.
 async function look() {
+  if (looking) return; // the last look still waits
+  looking = true;
   try {
     const health = await (await ask("/health")).json();
     const state = health.status ?? health.error?.message ?? "failed";
@@ -49,11 +53,9 @@ async function look() {
     $("token-label").hidden = info.status !== 401 && !$("token").value;
     if (!info.ok) return showStatus(state);
     const text = await (await ask("/metrics")).text();
-    const weights = await ask("/v1/weights");
-    const path = weights.ok ? (await weights.json()).model.path : null;
     const { labels } = metric(text, "agentd_model_info");
     const facts = [
-      ["Model", path ? path.split("/").pop() : path === "" ? "the default model" : "of an engine"],
+      labels.model && ["Model", labels.model],
       labels.device && ["On", `${labels.device}, prompts as ${labels.format}`],
       ["Running", String(metric(text, "agentd_num_requests_running").sum ?? 0)],
       ["Waiting", String(metric(text, "agentd_num_requests_waiting").sum ?? 0)],
@@ -62,6 +64,8 @@ async function look() {
     showStatus(state, facts.filter((f) => f?.[1]));
   } catch {
     showStatus("not reachable");
+  } finally {
+    looking = false;
   }
 }
 

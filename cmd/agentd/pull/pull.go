@@ -22,11 +22,11 @@ Usage
 
 Without a file or quantization it takes the only GGUF file, else Q4_K_M, else Q8_0. It takes all
 parts of a split file. OWNER/REPO:safetensors, or a repository without GGUF files, gives the directory
-of safetensors with their configuration and vocabulary, which agentd itself can't serve.
+of safetensors with their configuration and vocabulary.
 
 Examples
   agentd --model "$(agentd pull OWNER/REPO:Q8_0)"    # as agentd --hf OWNER/REPO:Q8_0
-  agentd pull OWNER/REPO:safetensors                 # for vLLM
+  agentd pull OWNER/REPO:safetensors                 # a checkpoint
 `
 	outro = `Variables, as Python's huggingface_hub has them
   HF_TOKEN        token for private and gated repositories; else the file HF_HOME/token

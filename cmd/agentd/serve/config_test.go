@@ -257,7 +257,6 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"hub name for a model":           {args: []string{"--model", "owner/repo:Q8_0"}, want: []string{"--model: owner/repo:Q8_0 does not exist", "or use --hf owner/repo:Q8_0"}},
 		"hub name that is none":          {args: []string{"--hf", "repo"}, want: []string{`--hf: got "repo"`, "OWNER/REPO:Q8_0"}},
 		"two models":                     {file: `{"model": {"hf": "owner/repo"}}`, args: []string{"-m", "config_test.go"}, want: []string{"model.hf", "--model", "remove one"}},
-		"safetensors of a hub":           {args: []string{"--hf", "owner/repo:safetensors"}, want: []string{"--hf", "can't serve safetensors", "agentd pull"}},
 		"hub option of llama-server":     {args: []string{"--hf-repo", "owner/repo"}, want: []string{"--hf-repo", "use hf"}},
 		"its file in the file":           {file: `{"hf_file": "m.gguf"}`, want: []string{"hf_file", "OWNER/REPO:FILE"}},
 		"answer longer, of a hub":        {args: []string{"--hf", "owner/repo", "--context-length", "512"}, want: []string{"--max-new-tokens", "no space", "--context-length 512"}},

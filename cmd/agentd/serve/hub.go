@@ -9,18 +9,17 @@ import (
 	"agentd/cmd/internal/cli"
 	"agentd/internal/hub"
 	"agentd/internal/options"
+	"agentd/llama/checkpoint"
 )
 
 // checkHF checks the name of a model of a hub.
 func (c *Config) checkHF(p *options.Problems) {
-	name, err := hub.Parse(c.HF)
+	_, err := hub.Parse(c.HF)
 	switch {
 	case c.Inference.Path != "":
 		p.Add("hf", "names a model, and so does %s; remove one of the two", p.From.Name("model"))
 	case err != nil:
 		p.Add("hf", "%w", err)
-	case name.Choice == hub.Safetensors:
-		p.Add("hf", "agentd can't serve safetensors; name a repository with GGUF files, or get them for another engine with agentd pull")
 	}
 }
 
@@ -39,7 +38,6 @@ func (d *Daemon) download(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name.GGUF = true
 	return cli.Download(ctx, name, d.stderr, d.log)
 }
 
@@ -63,5 +61,5 @@ func spelled(args []string) []string {
 
 // IsModel reports whether an argument is the path of a model and no command or option.
 func IsModel(arg string) bool {
-	return !strings.HasPrefix(arg, "-") && strings.EqualFold(filepath.Ext(arg), ".gguf")
+	return !strings.HasPrefix(arg, "-") && (strings.EqualFold(filepath.Ext(arg), ".gguf") || checkpoint.IsDirectory(arg))
 }

@@ -34,8 +34,9 @@ namespace {
 constexpr struct {
     int          number;
     const char * name;
-} signals[] = { { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" },
-                { SIGABRT, "SIGABRT" } };
+} signals[] = {
+    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" }, { SIGABRT, "SIGABRT" }
+};
 
 constexpr unsigned report_seconds = 5; // until a report that hangs is given up
 
@@ -67,7 +68,7 @@ bool of_go() {
 }
 
 const char * cause_of(int sig, int code) {
-    return sig == SIGSEGV && code == SEGV_MAPERR  ? "nothing is mapped there"
+    return sig == SIGSEGV && code == SEGV_MAPERR   ? "nothing is mapped there"
            : sig == SIGSEGV && code == SEGV_ACCERR ? "access is not allowed there"
            : sig == SIGBUS && code == BUS_ADRERR   ? "beyond the end of a mapped file, as a model's that was cut short"
            : sig == SIGFPE && code == FPE_INTDIV   ? "integer division by zero"
@@ -99,7 +100,7 @@ void report(int sig, const siginfo_t * info, uintptr_t pc) {
     alarm(report_seconds);
 
     char         fault[160] = "abort() was called", thread[16] = "";
-    const char * why        = fault;
+    const char * why = fault;
     if (by_processor(info)) {
         std::snprintf(fault, sizeof(fault), "%s: address 0x%lx, code %d", cause_of(sig, info->si_code),
                       reinterpret_cast<uintptr_t>(info->si_addr), info->si_code);

@@ -93,9 +93,8 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     blocks.clear();
-    for_blocks(logits, [&](int32_t at, int32_t count, const run & r) {
-        blocks.push_back({ at, count, max_value(r.x, r.n) });
-    });
+    for_blocks(logits,
+               [&](int32_t at, int32_t count, const run & r) { blocks.push_back({ at, count, max_value(r.x, r.n) }); });
     collect_best(logits, k);
 }
 

@@ -158,15 +158,15 @@ struct chooser {
         int32_t light = 0; // refused tokens, whose weights restrict_to subtracts; below 0: it sums the block again
         double  until = 0; // weight of them and of all before them
     };
-    std::vector<token_block>      blocks;
-    float                         weight_factor = 0;
-    std::vector<uint64_t>         not_excluded; // bits of tokens
-    std::vector<float>            bests; // scratch
+    std::vector<token_block> blocks;
+    float                    weight_factor = 0;
+    std::vector<uint64_t>    not_excluded; // bits of tokens
+    std::vector<float>       bests; // scratch
 
-    void        sum_block(token_block & b, const run & r) const;
-    void        scale_blocks();
+    void sum_block(token_block & b, const run & r) const;
+    void scale_blocks();
     // Writes the tokens with at least this logit to ids, and what they weigh to weights. Returns their number.
-    size_t list_not_below(const float * logits, float least);
+    size_t      list_not_below(const float * logits, float least);
     void        add_up(std::vector<token_block>::iterator from);
     llama_token best_token(const float * logits) const;
     // The bits of only for 64 tokens.

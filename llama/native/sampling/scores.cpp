@@ -188,8 +188,8 @@ void agd_sampler::list_heaviest(const float * logits, double share) {
         rest = collect_heaviest(logits, share / (1 + share) * weight_of_all(), agd::minus_infinity);
     }
     const double sum = weight_of_all() - rest, log_sum = std::log(sum);
-    const double by  = 1 / double(opts.temperature);
-    children_rest    = rest > rounding * sum ? rest / sum : 0;
+    const double by = 1 / double(opts.temperature);
+    children_rest   = rest > rounding * sum ? rest / sum : 0;
     children.reserve(candidates.size());
     for (const llama_token_data & c : candidates) {
         if (c.p > 0) {
