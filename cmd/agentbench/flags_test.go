@@ -39,7 +39,7 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"run " + url + " --greedy=maybe", `--greedy: got "maybe", want true or false`},
 		{"run " + url + " --slo 5", `--slo: got "5", want a time span`},
 		{"run " + url + " --out " + there, "exists; remove it or name another file"},
-		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is no directory; create it"},
+		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is not a directory; create it"},
 		{"run " + url + " --token-file " + empty, "has no token"},
 		{"run " + url + " --trace " + filepath.Join(dir, "missing"), "--trace: open"},
 		{"run " + url + " --trace " + bad, "--trace: " + bad + ": line 1"},
