@@ -145,8 +145,8 @@ func TestHumanTasksSkipTheQueueButAreBounded(t *testing.T) {
 	}
 	leave()
 	waitFor(t, func() bool { return callers(s) == 0 })
-	// The tasks are still with the people, so there is no room for another one,
-	// but there is for who joins one of them.
+	// The tasks are still with the people, so another one does not fit,
+	// but a caller may join one of them.
 	if _, err := s.Coach(t.Context(), newRequest("r", "more")); !errors.As(err, &full) {
 		t.Errorf("a task too many gives %v, want a *FullError", err)
 	}

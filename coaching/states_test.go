@@ -10,7 +10,7 @@ import (
 )
 
 // TestStates walks through the states of a session. A step is an operation and
-// the error that it must give; "begin" operations stay in work until "answer",
+// the error that it must give; "begin" operations stay in progress until "answer",
 // and "end" waits for them.
 func TestStates(t *testing.T) {
 	type step struct {
