@@ -51,7 +51,7 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"trace", "--out: is missing"},
 		{"trace --out " + there, "exists; remove it or name another file"},
 		{"compare", "no result is named"},
-		{"compare " + there, there + " is no result"},
+		{"compare " + there, there + " is not a result"},
 		{"compare " + filepath.Join(dir, "missing.json"), "missing.json"},
 		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.1b, 0.6b, calls`},
 		{"suite --loads=", `there is no load ""; use all`},

@@ -188,7 +188,7 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 	}
 	close(answer)
 	if err := <-coached; err != nil {
-		t.Errorf("the request in work: %v", err)
+		t.Errorf("the request in progress: %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("DELETE: %v", err)
