@@ -15,7 +15,7 @@ type Adapter struct {
 	Version string // names the adapter's weights and changes with them; "": not known
 }
 
-// Adapters are those of an engine.
+// Adapters finds the adapters of an engine.
 type Adapters interface {
 	// Adapter returns the adapter of that name. It stays loaded until the request ends.
 	Adapter(name string) (Adapter, bool)

@@ -59,7 +59,7 @@ func TestAdapterOfInputReachesEngineAndStep(t *testing.T) {
 
 func TestSummaryIsOfTheAdapterOfItsInput(t *testing.T) {
 	a := summarizing(t, agent.Config{}, nil)
-	plan, err := a.PrepareWith(request(t, `{"memory":`+told(200)+`,"extra_keys":{"adapter":"quick"}}`), loaded{"quick": 7})
+	plan, err := a.PrepareWith(request(t, `{"memory":`+remembered(200)+`,"extra_keys":{"adapter":"quick"}}`), loaded{"quick": 7})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,12 +63,12 @@ type Config struct {
 	// ModelVersion returns what names the weights and changes with them. Inputs with
 	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
 	ModelVersion func(context.Context) (string, error)
-	// AlwaysVersion makes each model step tell the version, since the weights may change.
+	// AlwaysVersion adds the version to each model step, since the weights may change.
 	AlwaysVersion bool
-	// Return is what the steps of inputs without extra_keys.return tell, in the words of that key.
+	// Return is what the steps of inputs without extra_keys.return report, in the words of that key.
 	// It is for clients that can't send the key.
 	Return []string
-	// NoLogprobs is the reason why the engine can't tell logprobs, a clause for a message.
+	// NoLogprobs is the reason why the engine can't report logprobs, a clause for a message.
 	// "": it can.
 	NoLogprobs string
 	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a

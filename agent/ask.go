@@ -58,9 +58,9 @@ func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
 	return catalog.Grammar()
 }
 
-// Ask puts a question to the model and returns one deterministic answer. The errors are those of
-// a [Generator], a [*TruncatedError], or the reason why the output is no answer. Of a schema that
-// can't be made a grammar any object is an answer: whoever asks checks it.
+// Ask puts a question to the model and returns one deterministic answer. Errors are a Generator's,
+// a [*TruncatedError], or the reason why the output is not an answer. For a schema that
+// no grammar can express, any object is an answer: the caller checks it.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server

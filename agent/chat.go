@@ -60,7 +60,7 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 	switch f := &r.chat.Functions; {
 	case err != nil:
 	case f.MustCall && len(d.Calls) == 0:
-		err = errors.New("the answer is no tool call, and one is required")
+		err = errors.New("the answer has no tool call, and one is required")
 	case f.OneCall && len(d.Calls) > 1:
 		err = errors.New("the answer has several tool calls, and one is allowed")
 	}

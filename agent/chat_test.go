@@ -54,7 +54,7 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 		"two calls":                          {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + askRome, calls: 2},
 		"a reply beside tools":               {chat: chatWith(weather(false, true), ""), answer: "Hi", say: "Hi", sofar: "Hi"},
 		"a call that only the check refuses": {chat: chatWith(weather(true, true), ""), answer: askOslo, err: "the call of weather is invalid: argument city: 'not' failed"},
-		"a reply where a call is required":   {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "is no tool call", sofar: "Hi"},
+		"a reply where a call is required":   {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "has no tool call", sofar: "Hi"},
 		"two calls where one is allowed":     {chat: chatWith(weather(true, true), ""), answer: askRome + "\n" + askRome, err: "has several tool calls"},
 		"a call that was cut off":            {chat: chatWith(weather(false, false), ""), answer: askRome[:20], err: "the JSON ends too early"},
 		"the beginning of a call":            {chat: chatWith(weather(false, false), ""), answer: "<tool_ca", say: "<tool_ca"},
@@ -94,7 +94,7 @@ func TestChatsThatCannotBeConstrainedAreErrors(t *testing.T) {
 		"a tool without a value": {
 			chatWith(toolset.Functions{Raw: []protocol.Raw{protocol.Raw(`{"name":"odd","parameters":{"type":"object","properties":{"a":{"enum":[]}},"required":["a"]}}`)}}, ""), "odd",
 		},
-		"a response format":        {chatWith(toolset.Functions{}, unusable), "no usable JSON Schema: response_format.pattern"},
+		"a response format":        {chatWith(toolset.Functions{}, unusable), "not a usable JSON Schema: response_format.pattern"},
 		"a format without a value": {chatWith(toolset.Functions{}, `{"type":"string","enum":[5]}`), "no value fits response_format"},
 		"a format of many schemas": {chatWith(toolset.Functions{}, large), "schemas in it"},
 		"a reference to a neighbour": {

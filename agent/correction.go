@@ -16,7 +16,7 @@ func (a *Agent) correct(in *inputRun) {
 	if err != nil {
 		var problems protocol.Problems
 		if errors.As(err, &problems) {
-			err = errors.New("extra_keys.coaching is no correction: " + problems.All())
+			err = errors.New("extra_keys.coaching is not a correction: " + problems.All())
 		}
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, err})
 		return

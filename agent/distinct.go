@@ -60,7 +60,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 	case distinct && a.cfg.NoDistinct != "":
 		bad(a.cfg.NoDistinct+"; leave "+name+" out", name, candidatesDistinct)
 	case distinct && a.cfg.IgnoreEnd:
-		bad("answers of a fixed length are no decisions; leave "+name+" out", name, candidatesDistinct)
+		bad("answers of a fixed length are not decisions; leave "+name+" out", name, candidatesDistinct)
 	}
 	return distinct, problems
 }

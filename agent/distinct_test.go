@@ -32,7 +32,7 @@ func TestCandidatesOptionNamesWhatIsWrong(t *testing.T) {
 		where := ""
 		for _, p := range problems {
 			var parts []string
-			for _, l := range p.Loc[1:] { // behind "body"
+			for _, l := range p.Loc[1:] { // after "body"
 				parts = append(parts, l.(string))
 			}
 			where = strings.Join(parts, ".")

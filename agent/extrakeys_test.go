@@ -51,7 +51,7 @@ func TestExtraKeysAgreeWithDocument(t *testing.T) {
 		}
 	}
 	for name := range schema.Properties {
-		if refused, tried := read[name]; !tried || !refused && name != "coaching" { // candidates tell of a bad correction
+		if refused, tried := read[name]; !tried || !refused && name != "coaching" { // candidates report a bad correction
 			t.Errorf("no case refuses %s", name)
 		}
 	}

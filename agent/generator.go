@@ -34,13 +34,13 @@ var DefaultSampling = generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20
 
 // Codes of candidate errors.
 const (
-	CodeInvalidOutput   = "invalid_output"   // the model's output is no decision
+	CodeInvalidOutput   = "invalid_output"   // the model's output is not a decision
 	CodeTruncated       = "truncated"        // the output reached its token limit or repeated itself
 	CodeContextOverflow = "context_overflow" // the prompt does not fit
 	CodeModelError      = "model_error"      // the model, its template or the grammar failed
 	CodeTimeout         = "timeout"          // the request's time was up
 	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
-	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction, or corrections are not supported
+	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is not a correction, or corrections are not supported
 	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
 

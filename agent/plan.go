@@ -37,7 +37,7 @@ type inputRun struct {
 	request    generation.Request // its Prompt is set by generate
 	prompt     *format.Prompt     // nil if nothing is to be generated
 	shortening *shortening        // generated before the candidates, nil if nothing is
-	steps      []protocol.Raw     // those of shortening
+	steps      []protocol.Raw     // of shortening
 	counts     SummaryCounts      // of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends

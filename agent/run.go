@@ -16,7 +16,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Run makes the candidates of a plan, those of the first input first. Failures are candidates
+// Run makes the candidates of a plan, input by input. Failures are candidates
 // with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
 // all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The generator may be nil for a
 // plan without completions.

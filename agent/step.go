@@ -47,7 +47,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	return &stepMaker{prompt: prompt.Text, head: b}
 }
 
-// traced makes the steps tell of their tokens what the input asks for. prompt is that of the
+// traced adds to the steps what the input asks for of their tokens. prompt is the prompt of the
 // generation.
 func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt, from: "text"}

@@ -95,7 +95,7 @@ func (c *Config) fillKind() error {
 		bad("history_max_messages hides messages that a summary would have to hold; leave it out with the %s agent", HistorySummarized)
 	}
 	if c.IgnoreEnd {
-		bad("answers of a fixed length are no summaries; use the %s agent for benchmarks", FullHistory)
+		bad("answers of a fixed length are not summaries; use the %s agent for benchmarks", FullHistory)
 	}
 	return errors.Join(errs...)
 }

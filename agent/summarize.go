@@ -35,7 +35,7 @@ type Summary struct {
 // of it.
 type historySummarized struct {
 	*Agent
-	grammar string // of a summary; "" is no constraint
+	grammar string // of a summary; "": no constraint
 }
 
 func newHistorySummarized(a *Agent) (*historySummarized, error) {
@@ -74,8 +74,8 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	if err != nil {
 		return nil, &failure{CodeModelError, ComponentSummarizer, err}
 	}
-	// The seed follows those of the candidates, which are thus the full-history agent's.
 	in.continues = false // both prompts are text from here on
+	// The seed follows the candidates' seeds, which are thus the full-history agent's.
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
 		N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Sampling: h.sampling(in.greedy), Seeds: all[len(all)-1:],

@@ -33,13 +33,13 @@ func summarizing(t testing.TB, cfg agent.Config, w *words) *agent.Agent {
 	return agentWith(t, cfg, nil, w)
 }
 
-// told is a memory of n words, a call and a key that is not the agent's.
-func told(n int) string {
+// remembered is a memory of n words, a call and a key that is not the agent's.
+func remembered(n int) string {
 	return `{"x":1.0,"history":[{"author":"USER","content":"` + strings.TrimSpace(strings.Repeat("word ", n)) + `"},` +
 		`{"author":"MODEL","content":"{\"say\": \"Yes.\", \"action\": {}}"}],"\u0079":[]}`
 }
 
-// stages is a generator that tells summaries from decisions and answers each from
+// stages is a generator that distinguishes summaries from decisions and answers each from
 // its own list.
 type stages struct {
 	summary, decision script
@@ -102,8 +102,8 @@ func TestSummarizedAgentShortensMemory(t *testing.T) {
 		after        string
 		summaries    int
 	}{
-		{"within the budget the history grows", told(20), 0, strings.Replace(told(20), `"}],`, `"},`+turn+`],`, 1), 0},
-		{"beyond it the summary takes its place", told(200), 0, `{"x":1.0,"history":[` + turn + `],"\u0079":[],"summary":"All of it."}`, 1},
+		{"within the budget the history grows", remembered(20), 0, strings.Replace(remembered(20), `"}],`, `"},`+turn+`],`, 1), 0},
+		{"beyond it the summary takes its place", remembered(200), 0, `{"x":1.0,"history":[` + turn + `],"\u0079":[],"summary":"All of it."}`, 1},
 		{"an earlier summary is replaced", `{"summary":"Before.","history":[` + long + `],"memory_list":["Be kind."]}`, 0, `{"summary":"All of it.","history":[` + turn + `],"memory_list":["Be kind."]}`, 1},
 		{"the newest messages may stay", `{"history":[` + long + `,` + call + `,` + result + `]}`, 2, `{"history":[` + call + `,` + result + `,` + turn + `],"summary":"All of it."}`, 1},
 		{"a result does not stay without its call", `{"history":[` + long + `,` + call + `,` + result + `]}`, 1, `{"history":[` + turn + `],"summary":"All of it."}`, 1},
@@ -139,8 +139,8 @@ func TestSummarizedAgentShortensMemory(t *testing.T) {
 func TestSummaryIsSampledLikeItsCandidates(t *testing.T) {
 	g := newStages("S", "Done.")
 	a := summarizing(t, agent.Config{Summary: agent.Summary{MaxTokens: 77}, Seed: 5}, nil)
-	run(t, a, g, request(t, `{"num_outputs":3,"memory":`+told(200)+`}`))
-	run(t, a, g, request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true},"memory":`+told(200)+`}`))
+	run(t, a, g, request(t, `{"num_outputs":3,"memory":`+remembered(200)+`}`))
+	run(t, a, g, request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true},"memory":`+remembered(200)+`}`))
 	for i, greedy := range []bool{false, true} {
 		s, d := g.summary.asked[i], g.decision.asked[i]
 		sampling := agent.DefaultSampling
@@ -169,8 +169,8 @@ func TestSummaryIsSampledLikeItsCandidates(t *testing.T) {
 // TestSummariesAreGeneratedTogetherBeforeCandidates, and are admitted with them.
 func TestSummariesAreGeneratedTogetherBeforeCandidates(t *testing.T) {
 	a := summarizing(t, agent.Config{}, nil)
-	req := request(t, `{"memory":`+told(200)+`,"num_outputs":4}`, `{"memory":`+told(1)+`,"num_outputs":2}`, `{}`,
-		`{"memory":`+told(300)+`,"num_outputs":8,"extra_keys":{"inference_mode":true}}`, `{"memory":`+told(200)+`,"tools":[{}]}`, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{}}}`)
+	req := request(t, `{"memory":`+remembered(200)+`,"num_outputs":4}`, `{"memory":`+remembered(1)+`,"num_outputs":2}`, `{}`,
+		`{"memory":`+remembered(300)+`,"num_outputs":8,"extra_keys":{"inference_mode":true}}`, `{"memory":`+remembered(200)+`,"tools":[{}]}`, `{"memory":`+remembered(200)+`,"extra_keys":{"coaching":{}}}`)
 	plan, err := a.Prepare(req)
 	if err != nil {
 		t.Fatal(err)
@@ -212,14 +212,14 @@ func TestFailedSummaryKeepsMemory(t *testing.T) {
 	}{
 		{"over the budget without a history", `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[]}`, "", nil, nil, "context_budget", "context_budget", "without any history", "", false},
 		{"still over it with a summary", rules, "S", nil, nil, "context_budget", "context_budget", "its budget is 300", "step-0 summarizer", true},
-		{"a model that fails", told(200), "", nil, errors.New("gone"), "model_error", "summarizer", "gone", "", true},
-		{"a model that fails midway", told(200), "", broken(errors.New("gone"), 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
-		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},
+		{"a model that fails", remembered(200), "", nil, errors.New("gone"), "model_error", "summarizer", "gone", "", true},
+		{"a model that fails midway", remembered(200), "", broken(errors.New("gone"), 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
+		{"time that is up", remembered(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newStages(test.summary, "Done.")
 			g.summary.adjust, g.summary.err = test.adjust, test.err
-			other := `{"id":9,"memory":` + told(1) + `}`
+			other := `{"id":9,"memory":` + remembered(1) + `}`
 			outs := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"num_outputs":2,"memory":`+test.memory+`}`, other))
 			for _, out := range outs[:2] {
 				e := out.Error
@@ -335,8 +335,8 @@ func TestFailedCandidateKeepsSummaryStepAndMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newStages("S", test.answer)
 			g.decision.adjust = test.adjust
-			out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
-			if out.Error == nil || out.Error.Component == agent.ComponentSummarizer || string(out.Memory) != told(200) {
+			out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+remembered(200)+`}`))[0]
+			if out.Error == nil || out.Error.Component == agent.ComponentSummarizer || string(out.Memory) != remembered(200) {
 				t.Errorf("%+v, memory %s", out.Error, out.Memory)
 			}
 			if got := stepsOf(t, out); got != test.steps {
@@ -350,7 +350,7 @@ func TestTruncatedSummaryIsUsed(t *testing.T) {
 	for _, finish := range []generation.Finish{generation.FinishLength, generation.FinishRepeat} {
 		g := newStages("The cup is in the kit", "Done.")
 		g.summary.adjust = func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
-		out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
+		out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+remembered(200)+`}`))[0]
 		if out.Error != nil || !strings.Contains(string(out.Memory), `"summary":"The cup is in the kit"`) {
 			t.Errorf("%s: %+v, memory %s", finish, out.Error, out.Memory)
 		}
@@ -377,7 +377,7 @@ func TestErrorInSummaryEndsRequest(t *testing.T) {
 			g := newStages("S", "Done.")
 			g.summary.err = test.summary
 			a := summarizing(t, agent.Config{}, test.words)
-			plan, err := a.Prepare(request(t, `{"memory":`+told(200)+`}`))
+			plan, err := a.Prepare(request(t, `{"memory":`+remembered(200)+`}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,8 +393,8 @@ func TestErrorInSummaryEndsRequest(t *testing.T) {
 }
 
 func TestSummarizedAgentRefusesCorrections(t *testing.T) {
-	out := run(t, summarizing(t, agent.Config{}, nil), newStages("", ""), request(t, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}}`))[0]
-	if e := out.Error; e == nil || e.Code != agent.CodeInvalidCoaching || !strings.Contains(e.Message, "coaching_resume") || len(out.InternalSteps) > 0 || string(out.Memory) != told(200) {
+	out := run(t, summarizing(t, agent.Config{}, nil), newStages("", ""), request(t, `{"memory":`+remembered(200)+`,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}}`))[0]
+	if e := out.Error; e == nil || e.Code != agent.CodeInvalidCoaching || !strings.Contains(e.Message, "coaching_resume") || len(out.InternalSteps) > 0 || string(out.Memory) != remembered(200) {
 		t.Errorf("%+v", out)
 	}
 	if out := run(t, summarizing(t, agent.Config{}, nil), newStages("S", "Done."), request(t, `{"extra_keys":{"coaching":null}}`))[0]; out.Error != nil {
@@ -405,7 +405,7 @@ func TestSummarizedAgentRefusesCorrections(t *testing.T) {
 // TestAgentsShareMemories: each kind of agent continues memories of the other.
 func TestAgentsShareMemories(t *testing.T) {
 	full, short := newAgent(t, agent.Config{}, nil), summarizing(t, agent.Config{}, nil)
-	memory := told(10)
+	memory := remembered(10)
 	var histories []int
 	for turn, a := range []*agent.Agent{full, short, full, full, short, short, full} {
 		g := newStages(fmt.Sprintf("Summary %d.", turn), "Done.")
@@ -440,7 +440,7 @@ func TestSummarizedAgentRefusesInvalidConfig(t *testing.T) {
 		"a budget of another agent":   {agent.Config{Summary: agent.Summary{Budget: 5}}, "a summary is for the history-summarized agent"},
 		"a negative budget":           {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: -1}}, "none can be negative"},
 		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
-		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, IgnoreEnd: true}, "are no summaries"},
+		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, IgnoreEnd: true}, "are not summaries"},
 		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Prompt: format.Options{Architecture: "qwen2", EnableThinking: true}}, "no thinking"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -456,7 +456,7 @@ func TestSummarizedAgentRefusesInvalidConfig(t *testing.T) {
 
 func TestSummariesAreInThePromptLog(t *testing.T) {
 	dir := t.TempDir()
-	run(t, summarizing(t, agent.Config{PromptLogDir: dir}, nil), newStages("All of it.", "Done."), request(t, `{"memory":`+told(200)+`}`))
+	run(t, summarizing(t, agent.Config{PromptLogDir: dir}, nil), newStages("All of it.", "Done."), request(t, `{"memory":`+remembered(200)+`}`))
 	for component, want := range map[string]string{"summarizer": "All of it.", "commander": "Done."} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_"+component+"_*.log"))
 		if err != nil || len(files) != 1 {

@@ -24,14 +24,14 @@ type wanted struct {
 const (
 	returnTokenIDs = "token_ids"
 	returnLogprobs = "logprobs"
-	// removedForced was returnLogprobs with those of forced tokens.
+	// removedForced was returnLogprobs and the logprobs of forced tokens.
 	removedForced = "forced_logprobs"
 
 	returnNames = `"` + returnTokenIDs + `" or "` + returnLogprobs + `"`
 )
 
 // forcedRemoved says what to use instead of removedForced.
-const forcedRemoved = removedForced + ` was removed: a forced token is no draw, and its "masked" is 0; use "` + returnLogprobs +
+const forcedRemoved = removedForced + ` was removed: a forced token is not drawn, and its "masked" is 0; use "` + returnLogprobs +
 	`", and a forward pass over "` + returnTokenIDs + `" for the logprobs of forced tokens`
 
 // add asks for what a name in extra_keys.return means. It returns false for an unknown name.

@@ -63,8 +63,8 @@ type traced struct {
 	SumLogprob *float64           `json:"sum_logprob"`
 }
 
-// tell runs an input whose answer is given, and returns what its step tells. adjust may be nil.
-func tell(t *testing.T, cfg agent.Config, input, answer string, adjust func(*generation.Completion)) (*script, traced, protocol.AgentOutput) {
+// traceOf runs an input whose answer is given, and returns what its step reports. adjust may be nil.
+func traceOf(t *testing.T, cfg agent.Config, input, answer string, adjust func(*generation.Completion)) (*script, traced, protocol.AgentOutput) {
 	t.Helper()
 	g := &script{answers: []string{answer}, adjust: func(r *generation.Result) {
 		for i := range r.Completions {
@@ -91,7 +91,7 @@ func tell(t *testing.T, cfg agent.Config, input, answer string, adjust func(*gen
 func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "v1", nil }}
 	cfg.Prompt.Architecture = "qwen2"
-	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "Hi", func(c *generation.Completion) {
+	g, got, _ := traceOf(t, cfg, `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: -2, Drafted: true}, {Logprob: -0.25}}
 	})
 	if !g.asked[0].Scores {
@@ -123,7 +123,7 @@ func TestVersionIsThatOfTheEngineThatAnswered(t *testing.T) {
 }
 
 func TestForcedTokensHaveNoLogprob(t *testing.T) {
-	g, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
+	g, got, _ := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: true}, {Logprob: -0.25}}
 	})
 	if !g.asked[0].Scores {
@@ -139,7 +139,7 @@ func TestForcedTokensHaveNoLogprob(t *testing.T) {
 }
 
 func TestUnknownLogprobsAreNull(t *testing.T) {
-	_, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
+	_, got, _ := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		unknown := float32(math.NaN())
 		c.OnlyLogprobs, c.Scores = true, []generation.Score{{Logprob: -1, Masked: unknown}, {Logprob: unknown, Masked: unknown}, {Logprob: -1, Masked: unknown}}
 	})
@@ -151,7 +151,7 @@ func TestUnknownLogprobsAreNull(t *testing.T) {
 func TestWithoutReturnStepsTellNoTokens(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "", errors.New("was asked") }}
 	for _, input := range []string{`{}`, `{"extra_keys":{"return":[]}}`} {
-		g, got, _ := tell(t, cfg, input, "Hi", nil)
+		g, got, _ := traceOf(t, cfg, input, "Hi", nil)
 		if text, err := json.Marshal(got); err != nil || string(text) != `{"model_version":null,"prompt_token_ids":null,"token_ids":null,"next_prompt_differs_at":null,"logprobs":null,"masked":null,"forced":null,"drafted":null,"sum_logprob":null}` || g.asked[0].Scores {
 			t.Errorf("%s: got %s, %v", input, text, err)
 		}
@@ -164,7 +164,7 @@ func TestReturnProblemsNameTheField(t *testing.T) {
 		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
 		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
 		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
-		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: forced_logprobs was removed: a forced token is no draw, and its "masked" is 0; use "logprobs"`},
+		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: forced_logprobs was removed: a forced token is not drawn, and its "masked" is 0; use "logprobs"`},
 		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestNextPromptBeginsWithTheTokens(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var cfg agent.Config
 			cfg.Prompt.Architecture = test.arch
-			_, got, out := tell(t, cfg, test.input, test.answer, nil)
+			_, got, out := traceOf(t, cfg, test.input, test.answer, nil)
 			if out.Error != nil || got.Differs != nil {
 				t.Errorf("it differs at %v, %v", got.Differs, out.Error)
 			}
@@ -204,7 +204,7 @@ func TestNextPromptBeginsWithTheTokens(t *testing.T) {
 // Where the oldest messages are hidden, the next prompt is text, and the step says where it differs.
 func TestNextPromptDiffersWhereMessagesAreHidden(t *testing.T) {
 	cfg := agent.Config{HistoryMaxMessages: 1}
-	_, got, out := tell(t, cfg, `{"extra_keys":{"return":["token_ids"]}}`, "Hello", nil)
+	_, got, out := traceOf(t, cfg, `{"extra_keys":{"return":["token_ids"]}}`, "Hello", nil)
 	if out.Error != nil || got.Differs == nil {
 		t.Errorf("it differs at %v, %v; want where the history is cut", got.Differs, out.Error)
 	}

@@ -9,7 +9,7 @@ import (
 
 // answerCache keeps a session's answers by their request. An orchestrator that
 // posts a request again gets the same answer, and no coach is asked twice. Callers of a
-// request that is in work wait for its answer. The oldest answers are evicted.
+// request that is in progress wait for its answer. The oldest answers are evicted.
 type answerCache struct {
 	shared *byteBudget // for the answers of all sessions
 

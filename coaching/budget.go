@@ -27,11 +27,11 @@ func (b *byteBudget) release(n int64) { b.used.Add(-n) }
 // reserve takes n bytes of the session's budget and of that of all sessions.
 func (s *session) reserve(n int64) error {
 	if !s.budget.take(n) {
-		return &FullError{What: "the coaching session of this run has requests in work or waiting that are too long together", RetryAfter: maxRetryAfter}
+		return &FullError{What: "the coaching session of this run has requests in progress or waiting that are too long together", RetryAfter: maxRetryAfter}
 	}
 	if !s.service.requestBytes.take(n) {
 		s.budget.release(n)
-		return &FullError{What: "the coaching requests that are in work or waiting are too long together", RetryAfter: maxRetryAfter}
+		return &FullError{What: "the coaching requests that are in progress or waiting are too long together", RetryAfter: maxRetryAfter}
 	}
 	return nil
 }

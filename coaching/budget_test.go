@@ -41,7 +41,7 @@ func TestRequestsBeyondByteBudgetAreRejected(t *testing.T) {
 	for i := 1; i < 4; i++ {
 		admit(long(fmt.Sprint("r", i), "another session's", most*9/40))
 	}
-	refuse("requests that are in work", long("r4", "the last one's share is not there", most*9/40))
+	refuse("requests that are in progress", long("r4", "the last one's share is not there", most*9/40))
 	admit(newRequest("r4", "a short one"))
 	for range waiting {
 		answer <- struct{}{}

@@ -46,7 +46,7 @@ func (r reply) last() reply {
 	return r
 }
 
-// interrupted is the reply to a request whose context ended while it was in work.
+// interrupted is the reply to a request whose context ended while it was in progress.
 func interrupted(ctx context.Context) (reply, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrShutdown) {
 		return failed("the server shut down before a coach had answered; ask again when it is back").last(), nil

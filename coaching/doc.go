@@ -3,8 +3,8 @@
 // are models, tried in their order, or people, or both if the server's operator names
 // people.
 //
-// A [Service] holds the sessions. Every session has its own pool: slots for requests in
-// work, a bounded queue, and an HTTP client. So a coach that hangs affects one session
+// A [Service] holds the sessions. Every session has its own pool: slots for running
+// requests, a bounded queue, and an HTTP client. So a coach that hangs affects one session
 // only, and closing it leaves no goroutine, connection or descriptor. A [Store]
 // holds what a session is; what runs for it stays here.
 //

@@ -11,7 +11,7 @@ var (
 	ErrUnknown = errors.New("this run has no coaching session; configure one with PUT /v1/coaching/sessions/{run_id}")
 	// ErrConflict means that the run's session has another configuration. A session
 	// cannot be reconfigured.
-	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it anew")
+	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it again")
 	// ErrClosing means that the run's session is closing. It is an ErrConflict.
 	ErrClosing error = closingError{}
 	// ErrShutdown means that the service was closed.

@@ -136,7 +136,7 @@ func inWork(s *Service) (n int) {
 }
 
 // TestSessionsSideBySide runs many sessions with many requests each, whose coach
-// fails and is busy now and then, and closes each while others are in work.
+// fails and is busy now and then, and closes each while others run.
 func TestSessionsSideBySide(t *testing.T) {
 	const sessions, requests = 100, 10
 	check := nothingLeft(t)

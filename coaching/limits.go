@@ -4,7 +4,7 @@ import "time"
 
 // Defaults of [Options].
 const (
-	// DefaultWorkers is how many requests of one session are in work at once.
+	// DefaultWorkers is how many requests of one session run at once.
 	DefaultWorkers = 4
 	// DefaultQueue is how many requests of one session wait for a slot. All parallel
 	// branches of a run may wait.
@@ -15,7 +15,7 @@ const (
 	DefaultMaxSteps = 2000
 )
 
-// DefaultMaxBytes bounds the bytes of all requests in work or waiting, in all sessions.
+// DefaultMaxBytes bounds the bytes of all requests in progress or waiting, in all sessions.
 // They take about twice as much memory. Each session has a share, so that one cannot
 // block all others.
 const (
@@ -36,8 +36,8 @@ const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
 
-	// durationSmoothing is the weight of the latest request in the average time in
-	// work.
+	// durationSmoothing is the weight of the latest request in the average running
+	// time.
 	durationSmoothing = 0.2
 
 	// withdrawTimeout bounds the request that withdraws a task from a person. An

@@ -94,7 +94,7 @@ func TestRequestsInWorkNeverExceedSlots(t *testing.T) {
 	}
 	all.Wait()
 	if most > workers {
-		t.Errorf("%d requests were in work at once, want at most %d", most, workers)
+		t.Errorf("%d requests were in progress at once, want at most %d", most, workers)
 	}
 }
 
@@ -102,11 +102,11 @@ func TestCancelledCallerFreesItsPlace(t *testing.T) {
 	m, asked, answer := busyModel()
 	s := newService(t, Options{Workers: 1, Queue: 1, Local: m})
 	configure(t, s, "r", llmConfig(local()))
-	for _, where := range []string{"in work", "in the queue"} {
+	for _, where := range []string{"in progress", "in the queue"} {
 		ctx, leave := context.WithCancel(t.Context())
 		worked := ask(t.Context(), s, newRequest("r", "stays, the other "+where))
 		receive(t, asked, "the question")
-		if where == "in work" {
+		if where == "in progress" {
 			answer <- struct{}{}
 			receive(t, worked, "the answer")
 			worked = ask(ctx, s, newRequest("r", "leaves"))
@@ -145,8 +145,8 @@ func TestHumanTasksSkipTheQueueButAreBounded(t *testing.T) {
 	}
 	leave()
 	waitFor(t, func() bool { return callers(s) == 0 })
-	// The tasks are still with the people, so there is no room for another one,
-	// but there is for who joins one of them.
+	// The tasks are still with the people, so another one does not fit,
+	// but a caller may join one of them.
 	if _, err := s.Coach(t.Context(), newRequest("r", "more")); !errors.As(err, &full) {
 		t.Errorf("a task too many gives %v, want a *FullError", err)
 	}

@@ -80,7 +80,7 @@ func (l *logbook) answer(a backend.Answer, err error) {
 	l.line("\nThe answer:\n")
 	l.block("json", a.Text)
 	if err != nil {
-		l.line("It cannot be used. The coach is told why if it is asked again:\n")
+		l.line("It cannot be used. The coach gets the reason if it is asked again:\n")
 		l.block("text", err.Error())
 	}
 }

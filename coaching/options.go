@@ -20,11 +20,11 @@ type Options struct {
 	Policy      *egress.Policy // allowed endpoints; nil: the default policy
 	People      People         // who coach every session, beside its backends
 	Local       backend.Local  // this server's own model; see SetLocal if it loads later
-	Workers     int            // requests of one session in work at once; 0: DefaultWorkers
+	Workers     int            // requests of one session in progress at once; 0: DefaultWorkers
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
 	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
 	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
-	MaxBytes    int64          // of requests in work or waiting; 0: DefaultMaxBytes
+	MaxBytes    int64          // of requests in progress or waiting; 0: DefaultMaxBytes
 	Idle        time.Duration  // sessions idle for this long are closed; 0: never
 	Store       Store          // nil: a MemoryStore
 	Registerer  prometheus.Registerer

@@ -224,7 +224,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("that is in work", func(t *testing.T) {
+	t.Run("that is in progress", func(t *testing.T) {
 		m, asked, answer := busyModel()
 		s := newService(t, Options{Local: m})
 		configure(t, s, "r", llmConfig(local()))

@@ -31,7 +31,7 @@ type Service struct {
 
 	reaching atomic.Int64 // configurations whose backends are being called
 
-	// alive ends as soon as Close is called, base when Close aborts what is in work.
+	// alive ends as soon as Close is called, base when Close aborts what is in progress.
 	base, alive         context.Context
 	stopBase, stopAlive context.CancelFunc
 	background          sync.WaitGroup // closings and the sweeper
@@ -260,7 +260,7 @@ func (s *Service) begin() bool {
 }
 
 // Close closes all sessions and waits as CloseSession does. If ctx ends first, it aborts
-// requests in work and returns ctx's error. From its beginning on, other methods fail
+// requests in progress and returns ctx's error. From its beginning on, other methods fail
 // with ErrShutdown.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()

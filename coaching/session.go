@@ -34,7 +34,7 @@ type session struct {
 	answers answerCache
 
 	// open ends when the session is sealed, and with it all waits for people. hard
-	// ends when requests in work are aborted, too.
+	// ends when requests in progress are aborted, too.
 	open, hard       context.Context
 	stopOpen, cancel context.CancelFunc
 	outlived         atomic.Bool // its store keeps the session when this server ends
@@ -44,7 +44,7 @@ type session struct {
 	sealed  bool
 	callers int
 	running int           // tasks that are being asked
-	average time.Duration // of requests in work
+	average time.Duration // of requests in progress
 }
 
 // enter counts a caller in, whose request has this many bytes. leave must follow.
@@ -72,12 +72,12 @@ func (s *session) full() *FullError {
 	}
 	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
-		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, its maximum", s.bound),
+		What:       fmt.Sprintf("the coaching session of this run has %d requests in progress or waiting, its maximum", s.bound),
 		RetryAfter: wait,
 	}
 }
 
-// leave counts a caller out. took is its time in work, 0 if it never was.
+// leave counts a caller out. took is its running time, 0 if it never ran.
 func (s *session) leave(took time.Duration, bytes int64) {
 	s.unreserve(bytes)
 	s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *session) close() {
 	}
 }
 
-// within is the caller's context, which also ends when requests in work are aborted.
+// within is the caller's context, which also ends when requests in progress are aborted.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.hard, func() { cancel(ErrShutdown) })

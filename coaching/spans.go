@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Ask makes one try at the model, in a span of its own. The endpoint gets no trace context, since
+// Ask makes one try at the model, in its own span. The endpoint gets no trace context, since
 // a client of the server named it.
 func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
 	ctx, span := tracing.Start(ctx, "chat "+m.def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
@@ -80,7 +80,7 @@ func failSpan(span trace.Span, err error) {
 	}
 }
 
-// ask posts the request to the people and waits, in a span of its own.
+// ask posts the request to the people and waits, in its own span.
 func (p *people) ask(ctx context.Context, r *request) (reply, error) {
 	ctx, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStates walks through the states of a session. A step is an operation and
-// the error that it must give; "begin" operations stay in work until "answer",
+// the error that it must give; "begin" operations stay in progress until "answer",
 // and "end" waits for them.
 func TestStates(t *testing.T) {
 	type step struct {
@@ -26,7 +26,7 @@ func TestStates(t *testing.T) {
 		{"a closed run is unknown again", []step{{"put A", nil}, {"delete", nil}, {"post", ErrUnknown}, {"delete", ErrUnknown}}},
 		{"the same configuration may be put again", []step{{"put A", nil}, {"put A", nil}, {"post", nil}, {"put A", nil}}},
 		{"another configuration is a conflict and changes nothing", []step{{"put A", nil}, {"put B", ErrConflict}, {"post", nil}, {"put A", nil}}},
-		{"a closed run may be configured anew in another way", []step{{"put A", nil}, {"delete", nil}, {"put B", nil}, {"put A", ErrConflict}, {"post", nil}}},
+		{"a closed run may be configured again in another way", []step{{"put A", nil}, {"delete", nil}, {"put B", nil}, {"put A", ErrConflict}, {"post", nil}}},
 		{"a closing session takes nothing", []step{
 			{"put A", nil}, {"begin post", nil}, {"begin delete", nil},
 			{"post", ErrUnknown}, {"delete", ErrUnknown}, {"put A", ErrConflict}, {"put A", ErrClosing}, {"put B", ErrClosing},

@@ -29,7 +29,7 @@ type Record struct {
 	State  State
 }
 
-// Store holds the sessions by run, and a lease for each request in work. Its methods are
+// Store holds the sessions by run, and a lease for each request in progress. Its methods are
 // atomic and may be called from any goroutine. A *StoreError means that the store itself
 // failed. Records hold the headers of backends, which are often keys, so a store must not
 // print them.

@@ -54,7 +54,7 @@ var (
 	errLapsed     = fail(http.StatusConflict, "your claim on this task has lapsed; claim it again")
 	errDone       = fail(http.StatusConflict, "the task is already answered")
 	errWithdrawn  = fail(http.StatusConflict, "the agent withdrew the task")
-	errOther      = fail(http.StatusConflict, "another request with this request_id is known; give each request an id of its own")
+	errOther      = fail(http.StatusConflict, "another request with this request_id is known; give each request its own id")
 	errFull       = fail(http.StatusServiceUnavailable, "%d tasks are waiting for people, which is the most this console takes", maxOpen)
 	errStopping   = fail(http.StatusServiceUnavailable, "the console is stopping; post the same request again to go on waiting")
 	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")

@@ -48,7 +48,7 @@ func correctOne(t *testing.T, f *fixture) (id, run string) {
 	return first, request.RunID
 }
 
-// onlyCorrection checks what the export reads behind correctOne.
+// onlyCorrection checks what the export reads after correctOne.
 func onlyCorrection(t *testing.T, list []*Corrected, id, run string) {
 	t.Helper()
 	if len(list) != 1 || list[0].ID != id || list[0].Request.RunID != run || len(list[0].Proposals) != 1 ||

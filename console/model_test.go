@@ -137,7 +137,7 @@ func testStore(t *testing.T, sequences int, open func() []store) {
 	})
 }
 
-// compareStore compares all tasks with those of the model.
+// compareStore compares all tasks with the model's tasks.
 func compareStore(t *rapid.T, s store, model map[string]*stored) {
 	err := s.view(func(x txn) error {
 		n, last := 0, uint64(0)

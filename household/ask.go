@@ -15,7 +15,7 @@ type Server interface {
 // requestID is that of all requests. The memory identifies a conversation.
 const requestID = "household"
 
-// Ask asks a server for its decision. An output without a decision is no error of Ask.
+// Ask asks a server for its decision. An output without a decision is not an error of Ask.
 func (e *Episode) Ask(ctx context.Context, s Server) (*protocol.AgentOutput, error) {
 	return ask(ctx, s, e.Input())
 }

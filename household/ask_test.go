@@ -48,7 +48,7 @@ func TestInvalidAnswersAreErrors(t *testing.T) {
 	none := protocol.AgentOutput{Error: &protocol.AgentError{Code: "invalid_output", Message: "no decision"}}
 	for name, test := range map[string]struct {
 		server       answering
-		ask, correct string // "" is no error
+		ask, correct string // "": no error
 	}{
 		"a server that fails": {answering{err: broken}, "broken", "broken"},
 		"two answers":         {answering{outs: []protocol.AgentOutput{none, none}}, "2 answers", "2 answers"},

@@ -18,7 +18,7 @@ type Options struct {
 	Split     Split
 	ToolNames ToolNames
 	Plain     bool // as few made-up names as possible, for people to read
-	Lesson    bool // small houses and short tasks that are told in full: what a model learns from first
+	Lesson    bool // small houses and short tasks with all details: what a model learns from first
 	Busy      bool // several robots, and more tasks for all of them at once: what a model learns last
 	Statuses  bool // inputs as simulators of robots make them: with robot_statuses and a tool that cancels actions
 }
@@ -220,11 +220,11 @@ func (e *Episode) execute(calls []protocol.ToolCall) {
 		all.text += n.text
 		all.learn = append(all.learn, n.learn...)
 	}
-	e.tell(protocol.InstructionEnv, all)
+	e.instruct(protocol.InstructionEnv, all)
 }
 
-// tell makes a text the next instruction.
-func (e *Episode) tell(author string, n *news) {
+// instruct makes a text the next instruction.
+func (e *Episode) instruct(author string, n *news) {
 	e.known.learn(n)
 	e.instruction = protocol.AgentInstruction{Type: author, Content: n.text}
 }

@@ -76,7 +76,7 @@ const failed = "failed: "
 
 func (n *news) fail(why string, args ...any) { n.add(failed + fmt.Sprintf(why, args...) + ".") }
 
-// never is a permanent failure. The agent tells the person why.
+// never is a permanent failure. The agent explains it to the person.
 func (n *news) never(thing, why string) {
 	n.fail("%s", why)
 	n.learn = append(n.learn, func(k *knowledge) { k.cause[thing] = why })

@@ -21,7 +21,7 @@ func (e *Episode) tellThing() {
 	}
 	n := &news{learn: []func(*knowledge){toldOf(thing, p)}}
 	n.text = e.voice.say(toldOpenings, phrases[told], slots{"{thing}", the(thing), "{is}", is(thing), "{spot}", at(p)})
-	e.tell(protocol.InstructionUser, n)
+	e.instruct(protocol.InstructionUser, n)
 	e.goals = noted(e.known.whereIs(thing))
 }
 
@@ -37,7 +37,7 @@ func (e *Episode) event() {
 			n.add("Somebody turned the "+name+" in the "+room+" "+state+".", func(k *knowledge) {
 				k.roomOf[name], k.state[name] = room, state
 			})
-			e.tell(protocol.InstructionEnv, n)
+			e.instruct(protocol.InstructionEnv, n)
 			e.goals = noted(stateOf(name, state))
 			return
 		}
@@ -52,7 +52,7 @@ func (e *Episode) event() {
 	h.move(thing, to)
 	n := &news{}
 	n.add("Somebody put the "+thing+" "+at(to)+".", toldOf(thing, to))
-	e.tell(protocol.InstructionEnv, n)
+	e.instruct(protocol.InstructionEnv, n)
 	e.goals = noted(e.known.whereIs(thing))
 }
 
@@ -81,7 +81,7 @@ func (e *Episode) ask() {
 	fill := e.slots(n, g)
 	n.text = e.voice.say(questionOpenings, phrases[g.kind], fill)
 	e.goals = []*goal{g}
-	e.tell(protocol.InstructionUser, n)
+	e.instruct(protocol.InstructionUser, n)
 }
 
 // reply answers the agent's question.
@@ -96,7 +96,7 @@ func (e *Episode) reply() {
 				g.thing = thing
 			}
 		}
-		e.tell(protocol.InstructionUser, n)
+		e.instruct(protocol.InstructionUser, n)
 		return
 	}
 	fill := slots{"{thing}", the(about), "{place}", the(about), "{is}", is(about)}
@@ -118,5 +118,5 @@ func (e *Episode) reply() {
 		n.learn = append(n.learn, toldOf(about, p))
 		n.text = e.voice.say(answerOpenings, thingAnswers, append(fill, "{spot}", at(p)))
 	}
-	e.tell(protocol.InstructionUser, n)
+	e.instruct(protocol.InstructionUser, n)
 }

@@ -156,7 +156,7 @@ func TestUndoneWorkIsNotDone(t *testing.T) {
 	}
 }
 
-// TestImpossibleCallDoesNotEndTheTask: going to what is no room, and opening
+// TestImpossibleCallDoesNotEndTheTask: going to what is not a room, and opening
 // what can't be opened, fail without a word on what somebody wants.
 func TestImpossibleCallDoesNotEndTheTask(t *testing.T) {
 	for seed := range uint64(20) {

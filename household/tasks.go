@@ -38,7 +38,7 @@ func (e *Episode) start() {
 		e.known.learn(n)
 		e.memory = protocol.AppendMember(e.memory, "summary", protocol.String(n.text))
 	case briefStatus:
-		e.tell(protocol.InstructionEnv, e.planOf(true))
+		e.instruct(protocol.InstructionEnv, e.planOf(true))
 		e.goals = []*goal{{kind: told, result: "Noted."}}
 		e.plan()
 		return
@@ -122,7 +122,7 @@ func (e *Episode) one() {
 	fill := e.slots(n, g)
 	n.text = e.voice.instruct(g, fill, name)
 	e.goals = []*goal{g}
-	e.tell(protocol.InstructionUser, n)
+	e.instruct(protocol.InstructionUser, n)
 }
 
 // several are short tasks for different robots at once, or for one robot in sequence.
@@ -141,7 +141,7 @@ func (e *Episode) several(inTurn bool) {
 		fills = append(fills, e.slots(n, g))
 	}
 	n.text = e.voice.several(e.goals, fills)
-	e.tell(protocol.InstructionUser, n)
+	e.instruct(protocol.InstructionUser, n)
 }
 
 // unheard is a name that nothing in the house has.
@@ -207,7 +207,7 @@ func (e *Episode) someThing() string {
 	return oneOf(e.rand, e.group.plan.things)
 }
 
-// slots fills the slots of a goal's wording. It also returns what the sentence tells
+// slots fills the slots of a goal's wording. It also returns what the sentence says
 // about the places of things.
 func (e *Episode) slots(n *news, g *goal) slots {
 	h, k := e.house, e.known

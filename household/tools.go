@@ -135,7 +135,7 @@ func (m *maker) add(b *toolbox, kind int, o []op, on []bool, list ...role) {
 	b.tools = append(b.tools, t)
 }
 
-// parameter words a parameter with a name of its own.
+// parameter words a parameter with its own name.
 func (m *maker) parameter(others []parameter, r role) parameter {
 	w := parameterWords[r]
 	p := parameter{role: r, description: oneOf(m.rand, w.descriptions)}

@@ -9,7 +9,7 @@ import (
 // ToolNames selects the tool names of an episode.
 type ToolNames int
 
-// Kinds of tool names: those of training, and others that no training has.
+// Kinds of tool names: names of training, and names that no training has.
 const (
 	Known ToolNames = iota
 	Unseen
@@ -125,7 +125,7 @@ var distractors = []struct{ name, description, parameter string }{
 	{"send_mail", "Send a mail.", "text"}, {"wave", "Wave a hand.", ""}, {"weather", "Tell the weather.", "city"},
 }
 
-// cancelDescriptions are those of the tool of addCancel.
+// cancelDescriptions are for the tool of addCancel.
 var cancelDescriptions = []string{
 	"Cancel the current action running on the targeted robot.", "Stop what the robot is doing.", "Cancel the robot's action.",
 }

@@ -30,7 +30,7 @@ var (
 	addresses = []string{"{robot}, %s", "{robot}: %s", "hey {robot}, %s"}
 
 	// connectives stand between tasks of different robots, sequences between
-	// those of one.
+	// tasks of one.
 	connectives = []string{"; ", " and ", ", and ", " while "}
 	sequences   = []string{", then ", " and then ", ", after that "}
 

@@ -72,7 +72,7 @@ const (
 	invented  = 70
 	qualities = 50 // of the adjectives
 	compounds = 8  // two words with an underscore
-	numbered  = 10 // a digit behind
+	numbered  = 10 // a digit at the end
 	plurals   = 25 // of the things that have no adjective
 
 	shortest = 4 // letters of a made-up word

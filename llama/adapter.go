@@ -22,7 +22,7 @@ type Adapter struct {
 
 // NewAdapter loads the adapter at path beside the model's weights. Any goroutine may call it while
 // contexts decode. It waits for a context that is being made, or that decodes for the first time
-// with another adapter. ErrAdapter: the file is no plain LoRA of this model.
+// with another adapter. ErrAdapter: the file is not a plain LoRA of this model.
 func (m *Model) NewAdapter(path string) (*Adapter, error) {
 	if err := checkFile(path, "adapter"); err != nil {
 		return nil, err

@@ -164,7 +164,7 @@ func TestMasksReadOnlyBySharedAttentionAreLists(t *testing.T) {
 	}
 	patched := bytes.Contains(header, []byte("agentd-cells.h"))
 	defer SetSharedAttention(true)
-	for arch, masks := range map[string]uint64{synth.Qwen3: 1, synth.Qwen35: 1, synth.GPTOSS: 2} { // a sliding window has a mask of its own
+	for arch, masks := range map[string]uint64{synth.Qwen3: 1, synth.Qwen35: 1, synth.GPTOSS: 2} { // a sliding window has its own mask
 		for _, on := range []bool{true, false} {
 			SetSharedAttention(on)
 			want := uint64(0)
@@ -183,7 +183,7 @@ func TestMasksReadOnlyBySharedAttentionAreLists(t *testing.T) {
 	}
 }
 
-// TestAttentionRoundsOnlyForModelsThatRound compares logits with those of attention in F32.
+// TestAttentionRoundsOnlyForModelsThatRound compares logits with logits of attention in F32.
 func TestAttentionRoundsOnlyForModelsThatRound(t *testing.T) {
 	packed := SharedAttention() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ
 	defer SetF32Attention(false)

@@ -23,7 +23,7 @@ var _ [unsafe.Sizeof(Child{})]byte = [C.sizeof_struct_agd_child]byte{}
 // probabilities. It draws nothing and does not advance the grammar. Without top-k, top-p and
 // min-p only the most probable tokens are listed, in no order, until all others together have at most a
 // share of the probability; rest is theirs, at most. The sampler needs
-// SamplerConfig.Score and a temperature. The errors are those of Sample.
+// SamplerConfig.Score and a temperature. Errors are as for Sample.
 func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,7 +116,7 @@ func (o *contextOptions) validate() error {
 		}
 	}
 	if _, ok := kvTypes[o.kvType]; !ok {
-		return fmt.Errorf("llama: context: KV type %q is none of %s", o.kvType, strings.Join(KVTypes(), ", "))
+		return fmt.Errorf("llama: context: KV type %q is not one of %s", o.kvType, strings.Join(KVTypes(), ", "))
 	}
 	if o.flash != nil && !*o.flash && bool(C.ggml_is_quantized(kvTypes[o.kvType])) {
 		return fmt.Errorf("llama: context: KV type %s needs flash attention", o.kvType)

@@ -163,7 +163,7 @@ func TestLogitsOfOutputsOnly(t *testing.T) {
 			t.Errorf("Logits(%d): %v", i, err)
 		}
 	}
-	// the rows equal those of a decode without the other outputs
+	// the rows equal the rows of a decode without the other outputs
 	row, _ := c.Logits(3)
 	fresh := newContext(t, m)
 	want := feed(t, fresh, 0, []Token{65, 66, 67, 68})

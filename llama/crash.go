@@ -35,7 +35,7 @@ func reportCrashes() {
 	cstring(recordedBuild(), func(p *C.char) { C.agd_crash_build(p) })
 }
 
-// goCode finds the range of addresses that holds Go's code. The runtime can tell whether
+// goCode finds the range of addresses that holds Go's code. The runtime knows whether
 // an address belongs to it, but exports no bounds.
 func goCode() (start, end uintptr) {
 	here := reflect.ValueOf(goCode).Pointer()

@@ -19,7 +19,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// crashVariable tells a process of this test binary how to crash. crashFile names a file
+// crashVariable says how a process of this test binary crashes. crashFile names a file
 // that it may change.
 const (
 	crashVariable = "AGENTD_TEST_CRASH"

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Errors that callers tell apart. They are wrapped with the details.
+// Errors that callers distinguish. They are wrapped with the details.
 var (
 	ErrClosed = errors.New("llama: use after close")
 	// ErrInUse: contexts, samplers, templates or adapters of the model are still open.
 	ErrInUse = errors.New("llama: still in use")
 
-	// ErrNoKVSlot: the memory has no room for the batch (llama_decode 1).
+	// ErrNoKVSlot: the batch does not fit in the memory (llama_decode 1).
 	// Nothing has changed: free sequences or make the batch smaller.
 	ErrNoKVSlot = errors.New("llama: no room in the KV cache")
 	// ErrAborted: Context.Abort was called (llama_decode 2). A part of the batch
@@ -59,7 +59,7 @@ var (
 	ErrIsVision  = errors.New("it is the vision part of a model (mmproj), not a language model")
 	ErrIsAdapter = errors.New("it is a LoRA adapter, not a model")
 
-	// ErrAdapter: the file is no LoRA adapter that fits the model.
+	// ErrAdapter: the file is not a LoRA adapter that fits the model.
 	ErrAdapter = errors.New("llama: unusable LoRA adapter")
 
 	// ErrTemplate: the chat template can't be parsed or rendered.

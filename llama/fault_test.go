@@ -88,7 +88,7 @@ func TestVulkanExceptionLosesContext(t *testing.T) {
 	}
 }
 
-// TestLostVulkanDeviceIsNotTouchedAgain, in a process of its own, since the loss is for good.
+// TestLostVulkanDeviceIsNotTouchedAgain, in its own process, since the loss is for good.
 func TestLostVulkanDeviceIsNotTouchedAgain(t *testing.T) {
 	const inChild = "AGENTD_TEST_LOST"
 	if os.Getenv(inChild) == "" {

@@ -109,7 +109,7 @@ func pieces(m *Model, tokens []Token) (list []string) {
 	return list
 }
 
-// Forced tokens must be those of the tokenizer.
+// Forced tokens must equal the tokenizer's tokens.
 func TestForcedTokensMatchTheTokenizer(t *testing.T) {
 	for name, m := range forceModels(t) {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,7 @@ const (
 
 	// MaxVariableNesting bounds the JSON given to a template, which is
 	// converted by recursion. A history in agent form needs about ten levels
-	// plus those of its raw values.
+	// plus the levels of its raw values.
 	MaxVariableNesting = 200
 
 	// maxPlaces bounds the devices that Context.Placement names.

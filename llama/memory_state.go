@@ -30,7 +30,7 @@ func (s *State) Free() {
 }
 
 // CanSave reports whether Save and Load work. They don't for recurrent and hybrid
-// models, whose state is not in cells, nor for sliding-window models, since cells behind
+// models, whose state is not in cells, nor for sliding-window models, since cells before
 // the window are not saved.
 func (m *Memory) CanSave() bool { return !m.c.wholeOnly() && m.c.model.info.SlidingWindow == 0 }
 

@@ -15,7 +15,7 @@ import (
 // divisors are integers of the metadata by which llama.cpp divides while it loads a model or
 // builds its graph. It does not check them, and a division by zero ends the process.
 var divisors = []struct {
-	key    string   // behind the name of the architecture
+	key    string   // after the name of the architecture
 	only   []string // architectures that divide by it; nil: all
 	except []string // architectures for which zero means that there is none
 }{

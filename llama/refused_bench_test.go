@@ -23,7 +23,7 @@ integer ::= "-"? ([0] | [1-9] [0-9]{0,31})
 number ::= integer ("." [0-9]{1,32})? ([eE] [-+]? [0-9] [0-9]?)?
 `
 
-// toolGrammars are those of arguments, in the form that agent/internal/schema gives them.
+// toolGrammars are grammars of arguments, in the form that agent/internal/schema gives them.
 var toolGrammars = map[string]string{
 	"strings, bounds and an enumeration": jsonChar + `
 r2 ::= "\"" char{0,30} "\""
@@ -64,7 +64,7 @@ func threadTime() time.Duration {
 }
 
 // BenchmarkRefusedChoice measures tokens whose free choice the grammar refuses, in random walks through the
-// arguments of tools, with Qwen's vocabulary of 151,936 tokens. The times are those of the thread, in
+// arguments of tools, with Qwen's vocabulary of 151,936 tokens. The times are the thread's, in
 // microseconds: of the token, and what the grammar adds to the same token without one.
 func BenchmarkRefusedChoice(b *testing.B) {
 	m := shared(b, synth.Qwen3)
@@ -161,7 +161,7 @@ func timedToken(s *Sampler, row []float32, children bool) (time.Duration, Token,
 }
 
 // refusedRows are rows of logits whose best tokens no grammar of a tool admits. Some of them close
-// strings and go on behind them.
+// strings and go on after them.
 func refusedRows(tb testing.TB, m *Model) [][]float32 {
 	var rows [][]float32
 	for i := range uint64(12) {

@@ -28,7 +28,7 @@ type batchSampling struct {
 }
 
 // SampleBatch calls Sample for each sampler with its row, on SamplerThreads threads, and
-// writes the results to out, which is as long. OpenMP's threads spin for a while behind each
+// writes the results to out, which is as long. OpenMP's threads spin for a while after each
 // Decode, and goroutines would compete with them for the CPUs. Only the goroutine that calls
 // Decode may call SampleBatch. No sampler may occur twice.
 func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampled) {
@@ -66,7 +66,7 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 		if token := t.tokens[at]; token >= 0 {
 			out[i].Token = Token(token)
 		} else {
-			out[i].Err = s.failure(C.int(token)) //nolint:unconvert // cgo gives llama_token a type of its own
+			out[i].Err = s.failure(C.int(token)) //nolint:unconvert // cgo gives llama_token its own type
 		}
 		at++
 	}

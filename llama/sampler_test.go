@@ -376,7 +376,7 @@ func TestSuppression(t *testing.T) {
 	}
 }
 
-// TestNoTokenIsLeft: what a request suppresses is no failed computation.
+// TestNoTokenIsLeft: what a request suppresses is not a failed computation.
 func TestNoTokenIsLeft(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	row := randomRow(m, 9)

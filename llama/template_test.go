@@ -159,7 +159,7 @@ func TestRenderInParallel(t *testing.T) {
 	wg.Wait()
 }
 
-// The templates of published models lie in llama.cpp's source tree.
+// The templates of published models are in llama.cpp's source tree.
 func TestPublishedTemplatesRender(t *testing.T) {
 	dir := filepath.Join("..", "third_party", "llama.cpp", "models", "templates")
 	for file, want := range map[string]string{

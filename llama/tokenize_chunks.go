@@ -63,9 +63,9 @@ func recurses(metadata map[string]string, vocab *C.struct_llama_vocab) (bool, er
 }
 
 // firstChunk returns how many bytes of a text to tokenize separately. A short text stays whole. A longer one is cut at
-// the last place in a chunk where every pre-tokenizer starts a new word: behind a line break, or before a single space.
-// Without such a place it is cut before a character that is no part of a word, or between any two. Only there may the
-// tokens differ from those of the whole text.
+// the last place in a chunk where every pre-tokenizer starts a new word: after a line break, or before a single space.
+// Without such a place it is cut before a character that is not part of a word, or between any two. Only there may the
+// tokens differ from the whole text's.
 func firstChunk(text string) int {
 	if len(text) <= chunkBytes {
 		return len(text)

@@ -33,7 +33,7 @@ func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Tex
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
 // DecodeCorrection decodes a correction of either kind. An unknown or missing
-// kind is a problem of its own.
+// kind is a separate problem.
 func DecodeCorrection(raw Raw) (Correction, error) {
 	return decode(raw, func(d *decoder) Correction {
 		if d.kind() != '{' {

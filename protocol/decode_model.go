@@ -24,7 +24,7 @@ type extended interface {
 	readOther(d *decoder, name string)
 }
 
-// reader is a value with a form of its own.
+// reader is a value with its own form.
 type reader interface{ read(d *decoder) }
 
 // model reads an object into a pointer to a model. Other fields than the model's are problems.

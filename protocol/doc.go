@@ -10,7 +10,7 @@
 //   - Located errors. A body is refused with all of its problems, each with its path and what to
 //     write instead. Libraries that decode into structs stop at the first problem.
 //   - Byte fidelity. JSON that belongs to an agent returns byte for byte: 1.0 stays 1.0, and keys
-//     keep their order and escapes. Libraries parse such values and write them anew. Histories
+//     keep their order and escapes. Libraries parse such values and write them again. Histories
 //     have megabytes, and every candidate repeats them, so a copy of the bytes is also faster.
 //
 // A new field appears in its struct and in openapi.json. Tests compare the two.

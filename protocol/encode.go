@@ -110,7 +110,7 @@ func (r *rule) isDefault(v, initial reflect.Value) bool {
 	return v.IsZero() || v.Comparable() && v.Equal(initial)
 }
 
-// writer is a value with a form of its own.
+// writer is a value with its own form.
 type writer interface{ write(s *sink) }
 
 // value takes the value that a pointer points to.

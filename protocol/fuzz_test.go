@@ -30,7 +30,7 @@ func codecOf[T appender](name string, decode func([]byte) (T, error), check func
 	}}
 }
 
-// outputs makes the list of outputs a model of its own, for codecOf.
+// outputs makes the list of outputs a model, for codecOf.
 type outputs []AgentOutput
 
 func (o outputs) AppendJSON(dst []byte) []byte { return append(dst, EncodeResponse(o)...) }

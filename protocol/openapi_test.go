@@ -110,7 +110,7 @@ func TestOpenAPISchemasHaveTheFieldsOfTheModels(t *testing.T) {
 			}
 		})
 	}
-	// Other packages test those of the agent and of the weights.
+	// Other packages test the schemas of the agent and of the weights.
 	others := []string{"Problem", "ValidationError", "Error", "ExtraKeys", "AdapterName", "WeightsChange", "WeightsInfo", "WeightsFile"}
 	for name := range schemas {
 		if _, known := modelFields[name]; !known && !slices.Contains(others, name) {

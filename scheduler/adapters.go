@@ -56,7 +56,7 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	return e.lastAdapter, nil
 }
 
-// tryAdapter computes with an adapter in a small engine of its own, beside the worker.
+// tryAdapter computes with an adapter in its own small engine, beside the worker.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
 	options := append(slices.Clone(w.Options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
 		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))

@@ -147,7 +147,7 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 	all.Wait()
 }
 
-// public turns errors of package llama into those of package generation, which callers without cgo
+// public turns errors of package llama into errors of package generation, which callers without cgo
 // can recognize.
 func public(err error) error {
 	switch {

@@ -143,7 +143,7 @@ func TestNonFiniteCellsAreNotCached(t *testing.T) {
 	}
 }
 
-// nanAfterFirst makes the logits behind the first row of a step NaN while enabled.
+// nanAfterFirst makes the logits after the first row of a step NaN while enabled.
 type nanAfterFirst struct {
 	nanLogits
 }

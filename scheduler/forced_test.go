@@ -177,7 +177,7 @@ func TestForcedEndTakesNoStep(t *testing.T) {
 	}
 }
 
-// The logits after forced tokens equal those of the tokens computed alone.
+// The logits after forced tokens equal the logits of the tokens computed alone.
 func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

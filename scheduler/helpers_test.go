@@ -289,8 +289,8 @@ func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Res
 	return r
 }
 
-// naive is the plain reference of the engine: one candidate with one sequence in a context
-// of its own, the prompt in one batch.
+// naive is the plain reference of the engine: one candidate with one sequence in its own
+// context, the prompt in one batch.
 func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generation.Completion {
 	t.Helper()
 	return naiveWith(t, m, nil, g, cand)

@@ -33,7 +33,7 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 }
 
 // Agents take turns, and their histories do not fit the KV cache together. The answers equal
-// those of a larger cache, and hardly any token is computed twice.
+// the answers of a larger cache, and hardly any token is computed twice.
 func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	tokens := count(6, 3)

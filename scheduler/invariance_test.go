@@ -20,7 +20,7 @@ type readings struct {
 	mu    sync.Mutex
 	rows  map[string]reading
 	again int // rows that were read before
-	other int // those of them that had other bits
+	other int // of these rows, the ones with other bits
 }
 
 // block is what was saved: tokens at positions from from on.

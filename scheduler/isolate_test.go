@@ -81,7 +81,7 @@ func TestIsolatedStepsDoNotDependOnLoad(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	for i, result := range want { // and so those of got
+	for i, result := range want { // and so got's completions
 		for k := range result.Completions {
 			if diff := cmp.Diff(naive(t, m, request(i), k), result.Completions[k]); diff != "" {
 				t.Errorf("generation %d, candidate %d: %s", i, k, diff)

@@ -18,7 +18,7 @@ func TestCoreHasTheSequenceLimitOfLlama(t *testing.T) {
 	}
 }
 
-// A feature of its own is a type of its own, which the worker's loop calls.
+// A separate feature is a separate type, which the worker's loop calls.
 func TestWorkerStaysSmall(t *testing.T) {
 	if n := reflect.TypeFor[worker]().NumField(); n > 25 {
 		t.Errorf("worker has %d fields", n)

@@ -58,7 +58,7 @@ func (r *recorder) Logits(i int) ([]float32, error) {
 	return logits, err
 }
 
-// The logits of a row equal those of its tokens computed alone and in one piece, whatever was
+// The logits of a row equal the logits of its tokens computed alone and in one piece, whatever was
 // forked, reused, evicted, shared or chunked.
 func TestLogitsDependOnlyOnTokens(t *testing.T) {
 	for _, arch := range architectures {

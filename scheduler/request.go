@@ -122,7 +122,7 @@ type request struct {
 }
 
 // candidate is a completion so far, without the texts. Its StopToken is -1 if no token ended it. Scores
-// has those of dropped tokens too.
+// has the scores of dropped tokens too.
 type candidate struct {
 	generation.Completion
 	calls *callReader // nil: repeated calls are not checked

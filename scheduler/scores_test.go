@@ -16,7 +16,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// forward is a plain forward pass over tokens: the logits behind each of them.
+// forward is a plain forward pass over tokens: the logits after each of them.
 func forward(t testing.TB, m *llama.Model, tokens []llama.Token) [][]float32 {
 	t.Helper()
 	c, err := m.NewContext(
@@ -75,7 +75,7 @@ func scoredTokens(t *testing.T) int {
 const guessable = `root ::= call ("\n" call){5,9}
 call ::= "<tool_call>{\"name\": \"" ("go_to" | "report") "\"}</tool_call>"`
 
-// The logprobs of sampled tokens equal those of a plain forward pass of the same tokens.
+// The logprobs of sampled tokens equal the logprobs of a plain forward pass of the same tokens.
 func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 	drafts := Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}}
 	for _, test := range []struct {

@@ -70,7 +70,7 @@ func TestDraftsStopAtEndTokens(t *testing.T) {
 	}
 }
 
-// The logits after accepted, rejected and forced tokens equal those of the completion
+// The logits after accepted, rejected and forced tokens equal the logits of the completion
 // computed alone.
 func TestLogitsAfterDrafts(t *testing.T) {
 	m := testModel(t, synth.Qwen3)

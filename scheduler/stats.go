@@ -112,7 +112,7 @@ func (s *Stats) setUsage() {
 	}
 }
 
-// addNumbers adds the numbers of one struct to those of another one of the same type.
+// addNumbers adds the numbers of one struct to the numbers of another one of the same type.
 func addNumbers(to, from reflect.Value) {
 	for i := range to.NumField() {
 		switch f := to.Field(i); f.Kind() {

@@ -19,7 +19,7 @@ import (
 )
 
 // Coach holds coaching sessions and answers their requests. *coaching.Service is one. Its errors
-// are those of package coaching.
+// are defined by package coaching.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	// ConfigureReachable is Configure, after every backend has answered a test call.

@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// fakeCoach answers as it is told and remembers the runs it was asked about.
+// fakeCoach answers as it is set up and remembers the runs it was asked about.
 type fakeCoach struct {
 	err   error // of every call
 	coach func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)

@@ -34,7 +34,7 @@ func (ls *listening) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// answer reads one answer behind any number of interim ones, which it counts.
+// answer reads one answer after any number of interim ones, which it counts.
 func answer(t *testing.T, from *bufio.Reader, method string) (res *http.Response, body string, interim int) {
 	t.Helper()
 	for ; ; interim++ {

@@ -31,7 +31,7 @@ func (s State) String() string {
 //
 // Decide returns protocol.Problems for input that only the agent can validate, a
 // *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when
-// ctx ended. It may return an *Error with a code of its own. Anything else is an internal error.
+// ctx ended. It may return an *Error with its own code. Anything else is an internal error.
 type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }

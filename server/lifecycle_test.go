@@ -26,7 +26,7 @@ import (
 // patience is how long a test waits for what must happen; only failures take it.
 const patience = 30 * time.Second
 
-// slow is a fake Inference that announces each call and waits to be told.
+// slow is a fake Inference that announces each call and waits for a signal.
 type slow struct {
 	started chan struct{}
 	release chan struct{}
@@ -49,7 +49,7 @@ func (d *slow) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protoc
 	}
 }
 
-// listening is a server on a free port with a client of its own.
+// listening is a server on a free port with its own client.
 type listening struct {
 	*Server
 	url    string
@@ -206,7 +206,7 @@ func TestLeavingClientCancelsItsWork(t *testing.T) {
 	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the work ended with %v", err)
 	}
-	if err := ls.Shutdown(context.Background()); err != nil { // waits for the counters behind the handler, as Drain does not
+	if err := ls.Shutdown(context.Background()); err != nil { // waits for the counters after the handler, as Drain does not
 		t.Fatal(err)
 	}
 	page := request{method: "GET", path: "/metrics"}.do(t, ls.Server).Body.String()
@@ -240,7 +240,7 @@ func TestRequestTimeoutReachesInference(t *testing.T) {
 	}
 }
 
-// listenTLS is listen with a certificate of its own.
+// listenTLS is listen with its own certificate.
 func listenTLS(t *testing.T) *listening {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

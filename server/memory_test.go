@@ -118,7 +118,7 @@ func TestCoachingRequestIsHeldWhileTheCoachWorks(t *testing.T) {
 	}
 }
 
-// lending is an Inference with a Model for OpenAI's API, and tells when it is taken.
+// lending is an Inference with a Model for OpenAI's API, and reports when it is taken.
 type lending struct {
 	inferenceFunc
 	taken func()

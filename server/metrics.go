@@ -67,7 +67,7 @@ func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget
 		help string
 		of   func() int64
 	}{
-		"agentd_request_memory_bytes":       {"Memory that the requests in work hold: bodies, prompts and answers.", memory.Used},
+		"agentd_request_memory_bytes":       {"Memory that the requests in progress hold: bodies, prompts and answers.", memory.Used},
 		"agentd_request_memory_limit_bytes": {"Memory that requests may hold. It follows what the process may use and what the model takes.", memory.Limit},
 	} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: gauge.help}, func() float64 { return float64(gauge.of()) }))

@@ -48,7 +48,7 @@ func (s *Server) routePage(r *gin.Engine) error {
 func isPage(path string) bool { return path == pathPage || strings.HasPrefix(path, pathAssets) }
 
 // fromPage reports whether our own page sent a request, on this machine. The host name is checked,
-// since a site can make a name of its own resolve to 127.0.0.1.
+// since a site can make its own name resolve to 127.0.0.1.
 func fromPage(r *http.Request) bool {
 	return r.URL.Path == pathResponses && r.Header.Get("Sec-Fetch-Site") == "same-origin" &&
 		connection.IsLoopback(r.Host) &&

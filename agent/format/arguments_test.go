@@ -13,7 +13,7 @@ import (
 const ofLibrary = `{"$ref":"#/definitions/Go","definitions":{"Go":{"type":"object","properties":{"to":{"type":"string"},"fast":{"type":"boolean"}},"required":["to"],"additionalProperties":false}},"$schema":"http://json-schema.org/draft-07/schema#"}`
 
 // TestArgumentsThatGrammarsAdmit states what of a schema's arguments a call may have,
-// and what only the check knows. The arguments are those of a call in JSON.
+// and what only the check knows. The arguments belong to a call in JSON.
 func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 	const robot = `"target_robot": "a"`
 	for _, test := range []struct{ name, parameters, yes, no, checked string }{ // arguments one a line

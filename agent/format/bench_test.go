@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkDecision is the sampling of a whole decision, a call for each robot, whose
-// every token is the model's favourite, with what the grammar forces behind each.
+// every token is the model's favourite, followed by what the grammar forces.
 func BenchmarkDecision(b *testing.B) {
 	f, k := setups[0].open(b)
 	var raw []protocol.Raw

@@ -5,7 +5,7 @@ import (
 	"agentd/protocol"
 )
 
-// Chat is a conversation that is no input of the agent: that of a client of OpenAI's API, or a
+// Chat is a conversation that is not an input of the agent: a chat of a client of OpenAI's API, or a
 // question to the model as a coach.
 type Chat struct {
 	System string
@@ -32,7 +32,7 @@ type Reader interface {
 type ChatMessage struct {
 	Model bool // the model wrote it
 	Text  string
-	// Calls of the model. The messages behind it are their results, in their order.
+	// Calls of the model. The messages after it are their results, in the same order.
 	Calls []tools.Call
 	Of    string // name of the function whose result Text is; "": none
 }
@@ -43,7 +43,7 @@ type UnusableError struct{ Err error }
 func (e *UnusableError) Error() string { return e.Err.Error() }
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// messages are those of a prompt.
+// messages are the messages of the prompt.
 func (c *Chat) messages() []message {
 	list := make([]message, 0, len(c.Messages)+1)
 	list = append(list, message{role: roleSystem, content: c.System})

@@ -63,7 +63,7 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 	}
 }
 
-// TestChatsOfTemplates: a template of its own gets the messages, one that was
+// TestChatsOfTemplates: a model's own template gets the messages, one that was
 // made for this agent no system message, which would be the environment's.
 func TestChatsOfTemplates(t *testing.T) {
 	for name, test := range map[string]struct{ template, want string }{

@@ -50,7 +50,7 @@ type message struct {
 	// attributes end the message of the current input, which they follow so
 	// that the next turn, where they are gone, shares the prefix before them.
 	attributes protocol.Raw
-	// aside marks a message that is no part of the conversation: what stands before
+	// aside marks a message that is not part of the conversation: what stands before
 	// it is rendered as if it were not there.
 	aside bool
 }
@@ -163,7 +163,7 @@ func withoutPreviousCall(content string) string {
 	return string(protocol.DeleteMember(raw, key))
 }
 
-// fullContent is the content with the attributes behind it.
+// fullContent is the content followed by the attributes.
 func (m *message) fullContent() string {
 	if m.attributes == nil {
 		return m.content

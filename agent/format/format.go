@@ -43,7 +43,7 @@ const (
 type Segment struct {
 	Text    string
 	Special bool
-	// Tokens stand in place of those of Text; nil: there are none. Segments are compared, slices can't be.
+	// Tokens replace the tokens of Text; nil: there are none. Segments are compared, slices can't be.
 	Tokens *[]generation.Token
 }
 
@@ -106,7 +106,7 @@ type Prompt struct {
 	Messages protocol.Raw
 	Tools    protocol.Raw
 	// LastTurn is the number of bytes of Text up to the end of the last turn of the model, before
-	// what closes it. 0: there is none, or it can't be told.
+	// what closes it. 0: there is none, or it is not known.
 	LastTurn int
 }
 

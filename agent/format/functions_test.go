@@ -208,7 +208,7 @@ func TestUnusableFunctionsAreNamed(t *testing.T) {
 	}{
 		"a name twice": {[]string{`{"name":"a"}`, `{"name":"a"}`}, `tools[1]: the name "a" is already that of tools[0]`},
 		"a reference that leads nowhere": {
-			[]string{`{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/X"}}}}`}, "tools[0]: a: its parameters are no usable JSON Schema",
+			[]string{`{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/X"}}}}`}, "tools[0]: a: its parameters are not a usable JSON Schema",
 		},
 	} {
 		chosen := tools.Functions{}

@@ -75,7 +75,7 @@ const parallelDescription = "Make two or more independent calls of the other fun
 var parallelPrompted = protocol.Raw(`{"type":"object","properties":{"calls":{"type":"array","description":"The calls to make.",` +
 	`"items":{}}},"required":["calls"]}`)
 
-// freeName is name, or with a number behind it when a tool has that name.
+// freeName is name, or followed by a number when a tool has that name.
 func freeName(set *tools.Set, name string) string {
 	free := name
 	for i := 2; ; i++ {
@@ -98,7 +98,7 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 	return f.render(conversation(in), in.Catalog), nil
 }
 
-// RenderChat puts each result behind its call: a message of this form has one call.
+// RenderChat puts each result after its call: a message of this form has one call.
 func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
 	list := c.messages()
 	var turns []message
@@ -128,7 +128,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	}
 	b.block("<|end|><|start|>developer<|message|># Instructions\n\n", messages[0].content+"\n\n"+c.text, "<|end|>")
 
-	// Thoughts behind calls are shown until a later reply has used them up.
+	// Thoughts after calls are shown until a later reply has used them up.
 	lastReply := 0
 	for i := range messages {
 		if m := &messages[i]; m.role == roleAssistant && (len(m.calls) == 0 || m.content != "") {

@@ -16,11 +16,11 @@ var harmonyMarks = []string{"<|start|>", "<|channel|>", "<|message|>", "<|constr
 
 const functionsPrefix = "functions."
 
-// grammar admits, behind the prompt's "<|start|>assistant":
+// grammar admits, after the prompt's "<|start|>assistant":
 //
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
-// A call's recipient may stand before the channel, as in prompts, or behind it,
+// A call's recipient may stand before the channel, as in prompts, or after it,
 // as the models write it. Prompts show calls with json.dumps' spacing, the models'
 // own examples are compact: white space is free.
 func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
@@ -129,7 +129,7 @@ func trimHarmony(text string) string {
 // harmonyMessage is one message of an answer.
 type harmonyMessage struct{ channel, recipient, content string }
 
-// Parse reads the messages behind "<|start|>assistant".
+// Parse reads the messages after "<|start|>assistant".
 func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	var reasoning, say, comments []string
 	var calls []tools.Call
@@ -168,7 +168,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
 }
 
-// nextMessage cuts a message off the text behind "<|start|>assistant". A call's
+// nextMessage cuts a message off the text after "<|start|>assistant". A call's
 // content ends with its JSON value, whatever its strings contain.
 func nextMessage(text string) (m harmonyMessage, rest string, more bool, err error) {
 	header, body, ok := strings.Cut(text, "<|message|>")
@@ -231,7 +231,7 @@ func readHeader(header string) (channel, recipient string, err error) {
 func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	name, ok := strings.CutPrefix(m.recipient, functionsPrefix)
 	if !ok {
-		return nil, fmt.Errorf("the output calls %s, which is no function of the tools", quoteStart(m.recipient))
+		return nil, fmt.Errorf("the output calls %s, which is not a function of the tools", quoteStart(m.recipient))
 	}
 	arguments := protocol.Raw(m.content)
 	if name != c.parallel || len(c.Set.Robots) < 2 {

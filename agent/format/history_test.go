@@ -76,7 +76,7 @@ func TestEveryCallHasAResult(t *testing.T) {
 			}
 			want := "system " + test.want
 			if setup == "llama" {
-				want = "system user " + test.want // the tools have a message of their own
+				want = "system user " + test.want // the tools have a separate message
 			}
 			if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 				t.Errorf("%s, %s: %s", setup, test.next, diff)

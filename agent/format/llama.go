@@ -167,7 +167,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 }
 
 // renderAssistant renders a decision. The templates show one call, and nothing
-// beside it; what is more stands before and behind the tag, as the models write it.
+// else; the rest is before and after the tag, as the models write it.
 func (f *llama) renderAssistant(b *builder, m *message) {
 	b.markup(llamaModel)
 	b.plain(trimSpace(m.content))

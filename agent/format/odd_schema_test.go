@@ -51,7 +51,7 @@ func TestOddSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasThatRepeatThemselves: what would be written out without end is shared or widened,
+// TestSchemasThatRepeatThemselves: what would be written out endlessly is shared or widened,
 // and stays small enough for llama.cpp.
 func TestSchemasThatRepeatThemselves(t *testing.T) {
 	k := newKit(t, synth.Qwen3, "")

@@ -26,7 +26,7 @@ type qwen struct {
 type qwenVariant struct {
 	xml   bool // calls with tagged parameters
 	coder bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
-	// thinks: the template knows thinking. Its assistant turns behind the last
+	// thinks: the template knows thinking. Its assistant turns after the last
 	// user message show their reasoning, with xml even when there is none.
 	thinks bool
 	// emptyThink: thinking is switched off by an empty block in the prompt.
@@ -169,8 +169,8 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// lastQueryIndex is the index of the last user message that is no tool result
-// in disguise: reasoning before it is not shown any more.
+// lastQueryIndex is the index of the last user message that is not a tool result
+// in disguise: reasoning before it is no longer shown.
 func lastQueryIndex(messages []message) int {
 	for i := len(messages) - 1; i > 0; i-- {
 		if messages[i].role != roleUser || messages[i].aside {

@@ -37,7 +37,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
 // thinkRule adds the block of thoughts before an answer, if there is one; open
-// tells that the prompt has opened it.
+// reports that the prompt has opened it.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	if !think {
 		return ""
@@ -78,7 +78,7 @@ func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule
 	return nil
 }
 
-// addFunction adds a tool's rule for calls in JSON: its name, what stands behind
+// addFunction adds a tool's rule for calls in JSON: its name, what follows
 // it, and the arguments.
 func (r rules) addFunction(g *gbnf.Grammar, set *tools.Set, rule string, tool *tools.Tool, behind string) error {
 	args, err := addArguments(g, tool, r.addRobot(g, set, jsonString))

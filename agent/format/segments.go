@@ -78,7 +78,7 @@ type builder struct {
 	turn    int      // end of the model's last turn
 }
 
-// newBuilder returns a builder with room for the text of a catalog and of messages.
+// newBuilder returns a builder with capacity for the text of a catalog and of messages.
 func newBuilder(split *splitter, c *Catalog, messages []message) *builder {
 	size := len(c.text) + 4096
 	for i := range messages {

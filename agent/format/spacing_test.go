@@ -347,7 +347,7 @@ func TestSpacingOfFormats(t *testing.T) {
 	}
 }
 
-// strs are the strings of a JSON text; other escapes are no other spacing.
+// strs are the strings of a JSON text; other escapes are not other spacing.
 var strs = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // TestConstrainedNoiseHasTheSpacing: whatever the grammar lets a model write at

@@ -116,7 +116,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 		return d, fmt.Errorf("the output is %w: %s", err, quoteStart(rest))
 	}
 	if after = strings.TrimSpace(after); after != "" {
-		return d, fmt.Errorf("the output goes on behind its JSON object: %s", quoteStart(after))
+		return d, fmt.Errorf("the output goes on after its JSON object: %s", quoteStart(after))
 	}
 	if value.Kind() != '{' {
 		return d, fmt.Errorf("the output must be an object with say or action, not %s", quoteStart(string(value)))

@@ -116,7 +116,7 @@ func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
 }
 
 // AppendAction appends the action of calls: one object, or a list of objects with one robot each.
-// A call without a robot is an object of its own.
+// A call without a robot gets its own object.
 func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 	open, closed, separator := "{", "}", ", "
 	if list {

@@ -94,7 +94,7 @@ func TestProblems(t *testing.T) {
 		{"a state that is a list", model + `[]}`, "body._qwen: it must be an object with version 1"},
 		{"turns that are a list", model + `{"version":1,"turns":[]}}`, "body._qwen.turns: turns must be an object"},
 		{"a turn without a number", model + `{"version":1,"turns":{"x":{}}}}`, "body._qwen.turns.x: a turn's name must be a decimal index"},
-		{"a turn outside of the history", model + `{"version":1,"turns":{"2":{}}}}`, "body._qwen.turns.2: the index lies outside of history, which has 2 entries"},
+		{"a turn outside of the history", model + `{"version":1,"turns":{"2":{}}}}`, "body._qwen.turns.2: the index is outside of history, which has 2 entries"},
 		{"a turn of a user", model + `{"version":1,"turns":{"1":{}}}}`, "body._qwen.turns.1: the index names an entry that is not MODEL's"},
 		{"a turn of an unknown kind", model + `{"version":1,"turns":{"0":{"kind":"x","reasoning":""}}}}`, "must be tool_call or clarification"},
 		{"reasoning that is a list", model + `{"version":1,"turns":{"0":{"kind":"tool_call","reasoning":[]}}}}`, "reasoning must be a string"},

@@ -78,7 +78,7 @@ func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Probl
 		case err != nil:
 			bad(protocol.TypeValue, "a turn's name must be a decimal index into history", "turns", name)
 		case int(index) >= len(history):
-			bad(protocol.TypeValue, fmt.Sprintf("the index lies outside of history, which has %d entries", len(history)), "turns", name)
+			bad(protocol.TypeValue, fmt.Sprintf("the index is outside of history, which has %d entries", len(history)), "turns", name)
 		case history[index].Author != Model:
 			bad(protocol.TypeValue, "the index names an entry that is not MODEL's", "turns", name)
 		default:

@@ -1,4 +1,4 @@
-// Package tokens makes tokens of prompts, and caches those of long texts.
+// Package tokens makes tokens of prompts, and caches the tokens of long texts.
 package tokens
 
 import (
@@ -34,7 +34,7 @@ type Vocabulary interface {
 	Detokenize(tokens []generation.Token, special bool) string
 }
 
-// Tokenizer makes tokens of a prompt's segments: those of llama.cpp for the whole text, with
+// Tokenizer makes tokens of a prompt's segments, as llama.cpp does for the whole text, with
 // special tokens only where a segment is one. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary

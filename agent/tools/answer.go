@@ -19,12 +19,12 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 		err = document.Usable()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it is no usable JSON Schema: %w", err)
+		return nil, fmt.Errorf("it is not a usable JSON Schema: %w", err)
 	}
 	return &Set{Answer: document}, nil
 }
 
-// CheckAnswer is the first reason why a JSON text is no Answer, or nil.
+// CheckAnswer is the first reason why a JSON text is not an Answer, or nil.
 func (s *Set) CheckAnswer(text string) error {
 	_, err := s.Answer.Validate(protocol.Raw(text))
 	return reason(err, "member")

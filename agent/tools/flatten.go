@@ -155,7 +155,7 @@ func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
 	if ref != nil {
 		target, err := f.document.Target(pointer)
 		if err != nil {
-			return fmt.Errorf("its parameters are no usable JSON Schema: %w", err)
+			return fmt.Errorf("its parameters are not a usable JSON Schema: %w", err)
 		}
 		if part, ok := schema.ValueAt(f.root, target); ok && !f.followed[target] {
 			f.followed[target] = true
@@ -256,7 +256,7 @@ func (f *flattener) result(others protocol.Raw) protocol.Raw {
 	return out
 }
 
-// objectType refuses types that arguments can't have. A name that is no type says nothing.
+// objectType refuses types that arguments can't have. A name that is not a type says nothing.
 func objectType(value protocol.Raw, where string) error {
 	name, isName := protocol.Text(value)
 	name, _, _ = strings.Cut(name, "[") // list[T] is a list

@@ -66,7 +66,7 @@ func subschemas(v protocol.Raw) int {
 	return n
 }
 
-// isSchema tells a JSON Schema from a map of parameters, by keywords whose values have the
+// isSchema distinguishes a JSON Schema from a map of parameters, by keywords whose values have the
 // keyword's form. Parameters of a map may have the names of keywords. So what a map may hold
 // counts only where every other member is a keyword, too.
 func isSchema(parameters protocol.Raw) bool {
@@ -272,7 +272,7 @@ func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protoco
 		return dst // null counts as absent
 	}
 	if name, ok := protocol.Text(value); ok && keyword == "type" {
-		// A list's own items, given beside the type, win over those of list[T].
+		// A list's own items, given beside the type, win over the items of list[T].
 		if hasAny(whole, "items") {
 			name, _, _ = strings.Cut(name, "[")
 		}

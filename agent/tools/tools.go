@@ -43,7 +43,7 @@ type Tool struct {
 	Schema protocol.Raw
 	// Prompted is Schema with the robot parameter, as the model is shown it.
 	Prompted protocol.Raw
-	// Properties are those of Prompted, the robot parameter last.
+	// Properties are Prompted's, the robot parameter last.
 	Properties []Property
 	// RobotParam is the name under which the robot parameter was added, "" in a chat.
 	RobotParam string
@@ -63,7 +63,7 @@ type Set struct {
 	// Chat marks the functions of a chat. No robot executes them: RobotParam and Call.Robot
 	// are "".
 	Chat bool
-	// MustCall and OneCall are those of Functions.
+	// MustCall and OneCall are taken from Functions.
 	MustCall, OneCall bool
 
 	// Answer is the schema of answers where there are no tools, nil for any text.
@@ -243,7 +243,7 @@ func normaliseTool(raw protocol.Raw) (Tool, error) {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if t.document, err = schema.Parse(whole); err != nil {
-		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
+		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
 	if t.Schema, err = flatten(whole, t.document); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
@@ -252,7 +252,7 @@ func normaliseTool(raw protocol.Raw) (Tool, error) {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if err = t.document.Usable(); err != nil {
-		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
+		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
 	return t, nil
 }
@@ -284,7 +284,7 @@ func FreeRobotParameter(taken func(name string) bool) string {
 // grammars are made of.
 func (t *Tool) Document() *schema.Document { return t.document }
 
-// addRobot adds the robot parameter, required, behind the tool's own.
+// addRobot adds the robot parameter, required, after the tool's own.
 func (t *Tool) addRobot(robots []string) {
 	t.RobotParam = FreeRobotParameter(func(name string) bool {
 		return slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == name })

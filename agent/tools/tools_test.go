@@ -142,7 +142,7 @@ func TestUnusableTools(t *testing.T) {
 		{"parameters that are a list", `{"name":"a","parameters":[]}`, "parameters must be an object, not a list"},
 		{"a parameter that is a number", `{"name":"a","parameters":{"x":5}}`, `parameter "x": it must be an object`},
 		{"optional that is a string", `{"name":"a","parameters":{"x":{}},"optional":"x"}`, "optional must be a list"},
-		{"a schema that is none", `{"name":"a","parameters":{"type":"object","properties":{"x":{"type":["strng"]}}}}`, "no usable JSON Schema"},
+		{"a schema that is none", `{"name":"a","parameters":{"type":"object","properties":{"x":{"type":["strng"]}}}}`, "not a usable JSON Schema"},
 		{"a bound beyond all numbers", `{"name":"a","parameters":{"x":{"type":"float","minimum":1e99999999999}}}`, "exponent beyond 400"},
 		{"a reference to a file", `{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"file:///etc/passwd"}}}}`, "are not followed"},
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},

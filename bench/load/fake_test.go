@@ -24,8 +24,8 @@ type fake struct {
 	takes  func(t *workload.Turn) time.Duration     // nil: 10 ms
 	answer func(t *workload.Turn, a *target.Answer) // changes the usual answer
 	fails  func(t *workload.Turn) error             // in place of an answer
-	counts func(n int) (target.Counters, error)     // the n-th reading; nil: none are told
-	asked  func(t *workload.Turn, o target.Options) // told of each turn
+	counts func(n int) (target.Counters, error)     // the n-th reading; nil: none are reported
+	asked  func(t *workload.Turn, o target.Options) // called for each turn
 
 	mu                sync.Mutex
 	order             []string // of the turns as they came
@@ -108,7 +108,7 @@ func must(t *testing.T, f *fake, trace *workload.Trace, o Options) *result.Run {
 	return r
 }
 
-// inBubble runs a subtest with a clock of its own.
+// inBubble runs a subtest with its own clock.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })

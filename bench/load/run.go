@@ -30,7 +30,7 @@ type Options struct {
 	Rate float64
 	// SampleEvery is how often the server's counters are read; 0 is at both ends only.
 	SampleEvery time.Duration
-	// Bound is the bound of goodput on E2EL; 0 is none.
+	// Bound is the bound of goodput on E2EL; 0: none.
 	Bound time.Duration
 }
 
@@ -54,7 +54,7 @@ type run struct {
 
 // Run sends a trace and returns after the last answer. The run has no name, host and
 // options yet. An error that occurs during the run comes with what was measured before;
-// the end of ctx is no error.
+// the end of ctx is not an error.
 func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options) (*result.Run, error) {
 	if len(trace.Turns) == 0 {
 		return nil, errors.New("the trace has no turns")

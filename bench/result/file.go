@@ -116,7 +116,7 @@ func Read(path string) (*Run, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(body, &about); err != nil || about.Version != Version {
-		return nil, fmt.Errorf("%s is no result of this agentbench: version %d instead of %d", path, about.Version, Version)
+		return nil, fmt.Errorf("%s is not a result of this agentbench: version %d instead of %d", path, about.Version, Version)
 	}
 	r := new(Run)
 	if err := json.Unmarshal(body, r, json.RejectUnknownMembers(true)); err != nil {

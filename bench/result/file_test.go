@@ -48,7 +48,7 @@ func TestReadRefusesOtherFiles(t *testing.T) {
 		"an unknown member":   {`"version": 3`, `"version": 3, "more": 1`, "more"},
 		"no name":             {`"name": "agentd"`, `"name": ""`, "name or trace is missing"},
 		"a number in quotes":  {`"span_s": 2`, `"span_s": "2"`, "want a number or null"},
-		"something behind it": {"\n}\n", "\n}\n{}", "is no result"},
+		"something behind it": {"\n}\n", "\n}\n{}", "is not a result"},
 	} {
 		changed := strings.Replace(string(body), c.from, c.to, 1)
 		if changed == string(body) {

@@ -47,7 +47,7 @@ type Summary struct {
 }
 
 // Summarize sums up a run. unique is the number of unique prompt tokens of answered
-// requests. bound is the bound of goodput in milliseconds; 0 is none.
+// requests. bound is the bound of goodput in milliseconds; 0: none.
 func Summarize(records []Record, samples []Sample, unique Value, bound float64) Summary {
 	s := Summary{Failures: map[string]int{}, CandidateFailures: map[string]int{}, Phases: map[string]float64{}, PromptUnique: unique}
 	var t tally

@@ -176,7 +176,7 @@ func (b *batched) run(ctx context.Context) ([]speed, error) {
 	log := new(tail)
 	cmd.Stdout, cmd.Stderr = &out, log
 	cmd.WaitDelay = 5 * time.Second
-	// In a process group of its own, Ctrl-C ends the program through ctx only.
+	// In its own process group, Ctrl-C ends the program through ctx only.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {

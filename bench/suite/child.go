@@ -20,7 +20,7 @@ const (
 	stopLimit  = 10 * time.Second
 )
 
-// child is a server process in a process group of its own, so that Ctrl-C reaches it
+// child is a server process in its own process group, so that Ctrl-C reaches it
 // through the suite only. The kernel kills it when the suite is killed.
 type child struct {
 	name     string

@@ -27,7 +27,7 @@ func TestServerIsHealthyAfterStartAndGoneAfterStop(t *testing.T) {
 
 func TestFailedStartTellsTheServersLastLines(t *testing.T) {
 	_, err := start(t.Context(), "fake", self(t, "broken"), nil)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3): reading the model | it is no model") {
+	if err == nil || !strings.Contains(err.Error(), "exit status 3): reading the model | it is not a model") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func fakeMain(how string, args []string) {
 	switch how {
 	case "broken":
 		fmt.Println("reading the model")
-		fmt.Println("it is no model")
+		fmt.Println("it is not a model")
 		os.Exit(3)
 	case "deaf": // to SIGTERM
 		signal.Ignore(syscall.SIGTERM)

@@ -91,7 +91,7 @@ func meanTokens(turns []workload.Turn) int {
 	return workload.Count(turns, nil).PromptTokens / len(turns)
 }
 
-// Seeds of prompts, other than those of the traces.
+// Seeds of prompts, other than the traces' seeds.
 const (
 	seedFresh = warmSeed + 1 + iota
 	seedShort
@@ -203,7 +203,7 @@ func (p *prober) lockstep(ctx context.Context) error {
 	var rates, reference []float64
 	steps, parts := 0.0, map[string]float64{}
 	for range p.passes {
-		// Prefill comes first, so that the counted steps are those of all candidates.
+		// Prefill comes first, so that the counted steps have all candidates.
 		turn := p.take(few)
 		if _, err := p.send(ctx, 0, 0, turn); err != nil {
 			return err

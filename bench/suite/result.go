@@ -143,7 +143,7 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// details writes the figures behind the ratios.
+// details writes the figures of the ratios.
 func (r *Result) details(line func(string, ...any)) {
 	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique | Reference estimate, decisions/s |\n|---|---|---|---|")
 	for _, m := range r.Loads {

@@ -46,7 +46,7 @@ type Setting struct {
 // String is the setting on a command line.
 func (s Setting) String() string { return fmt.Sprintf("-np %d %s", s.Slots, s.Cache) }
 
-// serverArgs are llama-server's arguments. Every slot has room for the longest sequence
+// serverArgs are llama-server's arguments. Every slot holds the longest sequence
 // of the trace. A unified cache gets as much memory.
 func (w *Load) serverArgs(o *Options, s Setting) []string {
 	threads := strconv.Itoa(o.Threads)

@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil { //nolint:gosec // figures are no secret
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil { //nolint:gosec // figures are not secret
 		return nil, err
 	}
 	began := time.Now()

@@ -91,7 +91,7 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 		extra = protocol.Raw("{}")
 	}
 	if extra.Kind() != '{' {
-		return nil, nil, turnError(t, "has extra_keys that are no object")
+		return nil, nil, turnError(t, "has extra_keys that are not an object")
 	}
 	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
 	extra = protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy))
@@ -138,7 +138,7 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 }
 
 // readCandidate reads the last internal step of a candidate. The first candidate with
-// prompt and token counts sets those of the answer.
+// prompt and token counts sets the answer's counts.
 func readCandidate(out *protocol.AgentOutput, answer *Answer) Candidate {
 	c := Candidate{Tokens: -1}
 	if out.Error != nil {

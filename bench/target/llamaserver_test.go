@@ -184,7 +184,7 @@ func TestLlamaServerCountersAndFacts(t *testing.T) {
 	}
 }
 
-// The sources are those of the llama.cpp that agentd links.
+// The sources belong to the llama.cpp that agentd links.
 func TestFieldNamesExistInLlamaServer(t *testing.T) {
 	const dir = "../../third_party/llama.cpp/tools/server/"
 	read := func(name string) string {

@@ -163,7 +163,7 @@ func TestLengthsAreThoseOfTheOptions(t *testing.T) {
 	}
 }
 
-// wordsOf a decision are those of its reply or of its arguments' values.
+// wordsOf a decision are the words of its reply or of its arguments' values.
 func wordsOf(t *testing.T, e memory.Entry) int {
 	t.Helper()
 	n := len(strings.Fields(e.Say))
@@ -179,7 +179,7 @@ func wordsOf(t *testing.T, e memory.Entry) int {
 	return n
 }
 
-// TestAgentsOfAGroupShareRulesAndTools, and those of different groups have not one
+// TestAgentsOfAGroupShareRulesAndTools, and agents of different groups have not one
 // tool or rule in common.
 func TestAgentsOfAGroupShareRulesAndTools(t *testing.T) {
 	o := small(Synthetic)
@@ -234,7 +234,7 @@ func TestHouseholdFollowsThePlanner(t *testing.T) {
 	if begun <= o.Agents {
 		t.Errorf("%d conversations of %d agents: none came to an end in %d turns", begun, o.Agents, o.Turns)
 	}
-	// The first decision of the first agent, told to the house, brings the second turn.
+	// The first decision of the first agent, reported to the house, brings the second turn.
 	trace := generate(t, o)
 	first, second := decoded(t, &trace.Turns[0]), decoded(t, &trace.Turns[o.Agents])
 	house := newHousehold(&o, 0)(0).(*housemate).episode

@@ -156,7 +156,7 @@ func TestRenderedTokensSpellThePrompt(t *testing.T) {
 	}
 }
 
-// A first run without options has room for the longest answer.
+// A first run without options holds the longest answer.
 func TestDefaultWorkloadsFitTheDefaultModel(t *testing.T) {
 	file, _, err := Model("")
 	if err != nil {

@@ -61,7 +61,7 @@ type Turn struct {
 	Prompt string `json:"prompt,omitempty"`
 	// Tokens of the prompt.
 	Tokens []int32 `json:"tokens,omitempty"`
-	// Grammar constrains the answer, in llama.cpp's GBNF; "" is no constraint.
+	// Grammar constrains the answer, in llama.cpp's GBNF; "": no constraint.
 	Grammar string `json:"grammar,omitempty"`
 }
 
@@ -159,7 +159,7 @@ var strict = json.RejectUnknownMembers(true)
 func (h *Header) read(line []byte) error {
 	err := json.Unmarshal(line, h, strict)
 	if err != nil || h.Version != Version || h.Options == nil {
-		return fmt.Errorf("is no header of a trace of version %d; generate the trace again", Version)
+		return fmt.Errorf("is not a header of a trace of version %d; generate the trace again", Version)
 	}
 	return h.Options.Validate()
 }

@@ -61,7 +61,7 @@ Examples
   agentbench suite --quick --loads household
       about 2 minutes
 `,
-		Outro: `Files, in a directory of their own for each comparison
+		Outro: `Files, in a directory for each comparison
   suite.md and suite.json    the tables, and all figures
   LOAD.svg                   plots of all repeats of a load
   LOAD-SERVER-N.json         each repeat, for agentbench compare

@@ -69,7 +69,7 @@ func absent(flag, path string) error {
 	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: %s is no directory; create it or name another file", flag, dir)
+		return fmt.Errorf("%s: %s is not a directory; create it or name another file", flag, dir)
 	}
 	return nil
 }

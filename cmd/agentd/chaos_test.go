@@ -113,7 +113,7 @@ func TestKillingEveryPartInTurnLosesNothing(t *testing.T) {
 	}
 	c.closeRun("kept")
 	c.closeRun("held")
-	c.sessionsBecome(0) // also those of servers that crashed
+	c.sessionsBecome(0) // also sessions of servers that crashed
 	c.tasksMatchAnswers()
 	for kind, n := range c.ended {
 		t.Logf("%s: %d", kind, n.Load())

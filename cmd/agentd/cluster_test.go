@@ -25,7 +25,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// startProcess runs the program as a process of its own. stop kills it.
+// startProcess runs the program as a separate process. stop kills it.
 func startProcess(t *testing.T, args ...string) *running {
 	t.Helper()
 	return startProcessAt(t, "0", args...)
@@ -116,7 +116,7 @@ func (c *cluster) replace(i int) {
 }
 
 // send sends a request to replicas drawn by chance until one answers it. Before that, a
-// request may only fail in ways that a client can try again. failed tells that some did.
+// request may only fail in ways that a client can try again. failed reports that some did.
 func (c *cluster) send(method, path, body string) (status int, answer string, failed bool) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		r := c.replica(rand.N(len(c.replicas)))

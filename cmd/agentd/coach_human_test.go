@@ -21,7 +21,7 @@ func openTask(t *testing.T, console *running) string {
 	return list.Tasks[0].ID
 }
 
-// answerTask does what a person's page does; members are those of the answer.
+// answerTask does what a person's page does; members are the answer's.
 func answerTask(t *testing.T, console *running, id, members string) {
 	t.Helper()
 	var claim struct{ Claim string }

@@ -27,7 +27,7 @@ type coaches struct {
 	mu       sync.Mutex
 	reply    string // of the model
 	requests []string
-	tests    int // calls that only test the connection, which are no requests
+	tests    int // calls that only test the connection, which are not requests
 	arrived  chan string
 }
 
@@ -284,7 +284,7 @@ func coachesWhereAllowed(t *testing.T, r *running) {
 		"http://127.0.0.1:9/v1":             204,
 		"https://coach.example.org":         204,
 		"http://10.1.2.3:8080":              204,
-		"https://other.example.org":         204, // may be in 10.0.0.0/8; dialing tells
+		"https://other.example.org":         204, // may be in 10.0.0.0/8; dialing decides
 		"http://169.254.169.254/latest":     422,
 		"http://[::ffff:169.254.169.254]/x": 422,
 		"http://93.184.215.14/":             422,

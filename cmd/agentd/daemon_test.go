@@ -90,7 +90,7 @@ func ready(m *fakeModel) func(context.Context) (serve.Model, error) {
 
 const oneInput = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
 
-// exchange sends a request on a connection of its own and returns status and body.
+// exchange sends a request on its own connection and returns status and body.
 func exchange(method, url, body string) (status int, answer string, err error) {
 	status, _, answer, err = exchangeHeader(method, url, body, nil)
 	return status, answer, err

@@ -188,7 +188,7 @@ func checkRecord(t *testing.T, wheel string) {
 	}
 }
 
-// cLibrary tells the libraries that a release takes from the system.
+// cLibrary reports whether a release takes a library from the system.
 func cLibrary(path string) bool {
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	switch name {

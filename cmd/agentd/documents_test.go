@@ -27,7 +27,7 @@ import (
 // repository is its root.
 var repository = filepath.Join("..", "..")
 
-// commands are those of agentd, by name.
+// commands are agentd's commands, by name.
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),

@@ -162,7 +162,7 @@ func TestRolloutsHaveTheNumbersOfTheResponse(t *testing.T) {
 	}
 }
 
-// TestExportReadsStandardInput, whose rows are those of the file.
+// TestExportReadsStandardInput, whose rows equal the file's.
 func TestExportReadsStandardInput(t *testing.T) {
 	path := filepath.Join("testdata", "magma", "gen-2.0.0.jsonl")
 	_, want := exported(t, path)

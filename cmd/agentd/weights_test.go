@@ -54,7 +54,7 @@ func (r *running) putWeights(body string) string {
 	return answer
 }
 
-// decided is the greedy answer to a request, and the versions that its step tells.
+// decided is the greedy answer to a request, and the versions that its step reports.
 func (r *running) decided(adapter string) (versions, output string, err error) {
 	in := user(1, "Go on").extra(`{"inference_mode": true, "adapter": ` + adapter + `}`)
 	text := body(r.t, "r", in)

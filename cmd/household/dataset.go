@@ -25,7 +25,7 @@ func writeDataset(ctx context.Context, args []string, stdout io.Writer) error {
 	seed := flags.Uint64("seed", 1, "the data set is a function of it")
 	out := flags.String("out", "", "the file to write")
 	eval := flags.Bool("eval", false, "houses, words and wordings that no training has")
-	lesson := flags.Bool("lesson", false, "small houses and short tasks that are told in full: what a model learns from first")
+	lesson := flags.Bool("lesson", false, "small houses and short tasks with all details: what a model learns from first")
 	unseen := flags.Bool("unseen-tools", false, "tool names that no training has")
 	if err := flags.Parse(args); err != nil {
 		return err

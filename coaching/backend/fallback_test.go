@@ -15,7 +15,7 @@ import (
 	"agentd/protocol"
 )
 
-// modeOf tells from a request how it asks for JSON.
+// modeOf finds how a request asks for JSON.
 func modeOf(body string) string {
 	switch {
 	case strings.Contains(body, `"response_format"`), strings.Contains(body, `"format"`):

@@ -30,7 +30,7 @@ var apis = map[string]api{
 	"anthropic":    {protocol.BackendAnthropic, "", claudeBody(claudeTool, "tool_use")},
 }
 
-// eachAPI runs a test with every API, since each has a client of its own.
+// eachAPI runs a test with every API, since each has its own client.
 func eachAPI(t *testing.T, test func(t *testing.T, a api)) {
 	t.Helper()
 	for name, a := range apis {
@@ -347,7 +347,7 @@ func TestEmptyTextIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestContentPartsAndThoughtsAreRead: parts of a content are read, and thoughts alone are told apart from
+// TestContentPartsAndThoughtsAreRead: parts of a content are read, and thoughts alone are distinguished from
 // an answer.
 func TestContentPartsAndThoughtsAreRead(t *testing.T) {
 	for name, c := range map[string]struct{ message, want string }{

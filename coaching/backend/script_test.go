@@ -87,7 +87,7 @@ func impatient(limit int64, waits *[]time.Duration) Retry {
 	return Retry{Max: limit, Sleep: sleepNever(waits), Rand: func() float64 { return 0 }, Now: time.Now, OnAttempt: func(Attempt) {}}
 }
 
-// mustFail asks and wants an error of a kind that tells nothing it should not.
+// mustFail asks and wants an error of a kind that reveals nothing it should not.
 func mustFail(t *testing.T, kind Kind, err error) *Error {
 	t.Helper()
 	e, ok := err.(*Error) //nolint:errorlint // Ask promises this very type

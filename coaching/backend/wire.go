@@ -40,7 +40,7 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	if o.Client == nil {
 		return nil, errors.New("no client to send requests with")
 	}
-	// Keys are in headers or in the query. Those of this backend are redacted even if the caller's redactor does not
+	// Keys are in headers or in the query. This backend's keys are redacted even if the caller's redactor does not
 	// know them.
 	own := egress.NewRedactor(def.Headers, egress.QueryKeys(def.Endpoint))
 	return &wire{

@@ -15,7 +15,7 @@ const (
 	public                // likewise
 )
 
-// special is a range of addresses with a class of its own.
+// special is a range of addresses with its own class.
 type special struct {
 	prefix netip.Prefix
 	class  class

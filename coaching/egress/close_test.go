@@ -133,7 +133,7 @@ func TestCloseEndsIdleConnections(t *testing.T) {
 	})
 }
 
-// silent accepts connections and never says anything; accepted tells of each.
+// silent accepts connections and never says anything; accepted reports each.
 func silent(t *testing.T) (address string, accepted <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

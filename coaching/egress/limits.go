@@ -42,7 +42,7 @@ const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 
-	// MaxHeaders bounds the bytes of all headers of a session, and maxHeaderValue those
+	// MaxHeaders bounds the bytes of all headers of a session, and maxHeaderValue the bytes
 	// of one value. Servers reject more, and the search for a key in texts takes time
 	// quadratic in its length.
 	MaxHeaders     = 64 << 10

@@ -274,7 +274,7 @@ func FuzzRangeIsForbiddenIffAllAddressesAre(f *testing.F) {
 			t.Fatal(err)
 		}
 		_, all := neverWithin(r)
-		// One address of the range: its first bits, and then those of host.
+		// One address of the range: its first bits, and then the bits of host.
 		b := r.Addr().AsSlice()
 		for i := r.Bits(); i < r.Addr().BitLen() && i/8 < len(host); i++ {
 			b[i/8] |= host[i/8] & (0x80 >> (i % 8))

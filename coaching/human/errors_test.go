@@ -66,7 +66,7 @@ func TestQueryKeysAreNotInErrors(t *testing.T) {
 	}
 }
 
-// TestQueryKeysAreNotInFailures of answers that are no HTTP, which errors of
+// TestQueryKeysAreNotInFailures of answers that are not HTTP, which errors of
 // the transport repeat.
 func TestQueryKeysAreNotInFailures(t *testing.T) {
 	e := scriptedtest.New(t, func(w http.ResponseWriter, _ *http.Request) {

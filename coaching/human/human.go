@@ -2,7 +2,7 @@
 // console, and waits for the answer without a time limit.
 //
 // A wait of hours outlives connections, proxies and the endpoint's process. After a
-// failure the task is posted again with the same id and joins the one in work.
+// failure the task is posted again with the same id and joins the one in progress.
 package human
 
 import (

@@ -32,7 +32,7 @@ type Session struct {
 	ID     uuid.UUID
 	RunID  string
 	State  coaching.State
-	Config []byte // JSON; nil: the store did not tell
+	Config []byte // JSON; nil: the store did not report it
 }
 
 // Result is what an operation returned.

@@ -41,7 +41,7 @@ func (m *model) Ask(ctx context.Context, _ backend.Question) (backend.Answer, er
 
 func (*model) Window() int { return 32768 }
 
-// replica is a service on a store of its own, as in a process of its own.
+// replica is a service with its own store, as in a separate process.
 func replica(t *testing.T, url string, keys *Keys, o coaching.Options) *coaching.Service {
 	t.Helper()
 	store := open(t, url, keys)
@@ -188,7 +188,7 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 	}
 	close(answer)
 	if err := <-coached; err != nil {
-		t.Errorf("the request in work: %v", err)
+		t.Errorf("the request in progress: %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("DELETE: %v", err)

@@ -9,7 +9,7 @@ import (
 )
 
 // Case is one coaching request. It never changes and may be used by any number of
-// goroutines. Its points and checks are those of [check.Case].
+// goroutines. Its points and checks are [check.Case]'s.
 type Case struct{ *check.Case }
 
 // Point is a reinjection point of a case.

@@ -60,7 +60,7 @@ func TestKeysAreRedactedBeforeClipping(t *testing.T) {
 					if err == nil && v.Corrected {
 						t.Fatalf("read as %s", proposed(v))
 					}
-					said += strings.ReplaceAll(fmt.Sprint(err, v), key, "") // places are told whole
+					said += strings.ReplaceAll(fmt.Sprint(err, v), key, "") // places are shown whole
 				}
 				for _, half := range []string{key[:6], key[len(key)-6:]} {
 					if strings.Contains(said, half) {

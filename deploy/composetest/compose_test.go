@@ -1,5 +1,5 @@
 // Package composetest checks deploy/compose*.yaml by the library that compose itself is
-// made of. It is a module of its own, so that agentd does not depend on that library.
+// made of. It is a separate module, so that agentd does not depend on that library.
 package composetest
 
 import (

@@ -89,7 +89,7 @@ class Orchestrator:
         """Goes step by step until the agent ends it by a reply."""
         print(f"Task:  {DESCRIPTION['task']}\nHouse: {self.house}")
         print(
-            "\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"
+            "\nOnly the coach gets the code of the cupboard's lock, so at least one step has to fail,\n"
             "however good the model. With random weights nearly every step does."
         )
         instruction = {"type": "user", "content": DESCRIPTION["task"]}
@@ -152,7 +152,7 @@ class Orchestrator:
         """Carries a decision out. A reply ends the task, when the cup is on the table by then."""
         if output["status"] == "error":
             error = output["error"]
-            return "", failure("format", error["code"], "The agent's output is no decision: " + error["message"])
+            return "", failure("format", error["code"], "The agent's output is not a decision: " + error["message"])
         decision = output["output"]
         if decision["say"] and self.house.done():
             return "The task is done.", None

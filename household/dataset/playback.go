@@ -52,7 +52,7 @@ func (p *Playback) recall(prompt string) string {
 // PlannerAnswer is the planner's decision as the model writes it.
 func PlannerAnswer(e *household.Episode) (string, error) { return Notation(e.Expected()) }
 
-// Teach runs an episode to its end, or to an answer that is no decision. The model
+// Teach runs an episode to its end, or to an answer that is not a decision. The model
 // will repeat these answers; a later lesson replaces an earlier one for a prompt.
 func (p *Playback) Teach(ctx context.Context, e *household.Episode, answer func(*household.Episode) (string, error)) error {
 	for !e.Done() {

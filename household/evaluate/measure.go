@@ -39,11 +39,11 @@ type Options struct {
 	Houses    string             // Plain, also when it is empty, Statuses, Busy or Mixed
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
-	Progress  func(episodes int) // told how many have ended, one call at a time; nil: nobody is
+	Progress  func(episodes int) // gets how many have ended, one call at a time; may be nil
 
-	// Decided is told about each decision on the planner's path, one call at a time, in order
+	// Decided gets each decision on the planner's path, one call at a time, in order
 	// within a conversation, whose index it gets. These decisions are the same for all servers.
-	// nil: nobody is.
+	// It may be nil.
 	Decided func(episode int, kind household.Kind, right bool)
 }
 
@@ -97,7 +97,7 @@ type Result struct {
 	Right    Share          `json:"right"`    // decisions as the planner takes them
 	Kinds    ByKind         `json:"kinds"`    // Right, in parts
 	Tasks    Share          `json:"tasks"`    // finished; see Measure
-	Errors   map[string]int `json:"errors"`   // outputs that are no decisions, by the code of their error
+	Errors   map[string]int `json:"errors"`   // outputs that are not decisions, by the code of their error
 }
 
 // measurement is a running measurement.
@@ -150,8 +150,8 @@ func (o *Options) Episode(i int) *household.Episode {
 	return household.NewGroup(o.house(i), h).Episode(i % perHouse)
 }
 
-// streamHouses separates these houses from those of data sets, whose stream is the number
-// of the group. The held-out ones there were used to tune the training.
+// streamHouses separates these houses from the houses of data sets, whose stream is the number
+// of the group. The held-out houses there were used to tune the training.
 const streamHouses = 1 << 63
 
 // house is the seed of the house of the i-th conversation.

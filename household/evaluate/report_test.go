@@ -34,7 +34,7 @@ func runOf(names, constraints string, valid, right, tasks int) Run {
 	return r
 }
 
-// TestGoalsApplyToEachRun: those of the whole model where tasks were
+// TestGoalsApplyToEachRun: the whole model's goals where tasks were
 // measured, and only how far outputs are valid where not.
 func TestGoalsApplyToEachRun(t *testing.T) {
 	for name, test := range map[string]struct {

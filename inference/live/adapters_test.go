@@ -59,7 +59,7 @@ func closing(t *testing.T, s interface{ Close() error }) {
 	})
 }
 
-// told is what a step says of the weights, and its output.
+// toldWeights is what a step says of the weights, and its output.
 type toldWeights struct {
 	Elements struct {
 		Generation struct {

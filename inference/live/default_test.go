@@ -141,7 +141,7 @@ func inTurn(t *testing.T, s *modelVersion, inputs []protocol.AgentInput) []proto
 	return outs
 }
 
-// together asks for all decisions at the same time, each in a request of its own.
+// together asks for all decisions at the same time, each in its own request.
 func together(t *testing.T, s *modelVersion, inputs []protocol.AgentInput) []protocol.AgentOutput {
 	t.Helper()
 	outs := make([]protocol.AgentOutput, len(inputs))

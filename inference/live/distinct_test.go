@@ -15,7 +15,7 @@ import (
 	"agentd/scheduler"
 )
 
-// told as a candidate of a search.
+// branchTold is what a step reports of a candidate of a search.
 type branchTold struct {
 	Elements struct {
 		Generation struct {
@@ -91,7 +91,7 @@ func TestDistinctCandidatesAreRefusedWhereTheyCannotBe(t *testing.T) {
 	}
 }
 
-// The cost of a search is counted in steps and rows, since a time is no property of the code. Plain
+// The cost of a search is counted in steps and rows, since a time is not a property of the code. Plain
 // samples of the same inputs are the measure: docs/decisions/distinct-candidates.md.
 func TestSearchNeedsAsManyRowsAsPlainSamples(t *testing.T) {
 	s := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})

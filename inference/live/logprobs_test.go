@@ -18,8 +18,8 @@ import (
 	"agentd/scheduler"
 )
 
-// told is what extra_keys.return adds to a step.
-type told struct {
+// reported is what extra_keys.return adds to a step.
+type reported struct {
 	Version    string        `json:"model_version"`
 	Prompt     []llama.Token `json:"prompt_token_ids"`
 	Tokens     []llama.Token `json:"token_ids"`
@@ -31,14 +31,14 @@ type told struct {
 	SumLogprob float64       `json:"sum_logprob"`
 }
 
-func toldBy(t *testing.T, out protocol.AgentOutput) told {
+func reportedBy(t *testing.T, out protocol.AgentOutput) reported {
 	t.Helper()
 	if len(out.InternalSteps) == 0 {
 		t.Fatalf("no step: %+v", out.Error)
 	}
 	var step struct {
 		Elements struct {
-			Generation told `json:"generation"`
+			Generation reported `json:"generation"`
 		} `json:"input_elements"`
 	}
 	if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
@@ -53,9 +53,9 @@ func asks(in protocol.AgentInput) protocol.AgentInput {
 	return in
 }
 
-// plain returns the logarithms of the probabilities of tokens behind a prompt, from a forward
-// pass in a context of its own. A batch has the given number of rows at most, and 0 means all.
-// With steps, the tokens behind the prompt are computed one at a time.
+// plain returns the logarithms of the probabilities of tokens after a prompt, from a forward
+// pass in its own context. A batch has the given number of rows at most, and 0 means all.
+// With steps, the tokens after the prompt are computed one at a time.
 func plain(t *testing.T, m *llama.Model, prompt, tokens []llama.Token, rows int, steps bool, opts ...llama.ContextOption) (list []float64) {
 	t.Helper()
 	all := slices.Concat(prompt, tokens)
@@ -139,8 +139,8 @@ func widened(t *testing.T) string {
 	return path
 }
 
-// Through the whole service, with the default model: the numbers of a step are those of a plain
-// forward pass over its tokens, without flash attention.
+// Through the whole service, with the default model: the numbers of a step equal a plain
+// forward pass's over its tokens, without flash attention.
 func TestStepsTellTheLogprobsOfAForwardPass(t *testing.T) {
 	path := widened(t)
 	drafts := scheduler.Config{Policy: scheduler.Policy{DraftRows: 24, MaxRunning: width}}
@@ -176,7 +176,7 @@ func TestStepsTellTheLogprobsOfAForwardPass(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, out := range outs {
-					got := toldBy(t, out)
+					got := reportedBy(t, out)
 					key := fmt.Sprint(got.Prompt, got.Tokens)
 					want, known := seen[key]
 					if !known {
@@ -233,7 +233,7 @@ func TestIsolatedStepsEqualAPassInTheSameBatches(t *testing.T) {
 	for _, in := range conversations(t, s)[:2] {
 		in = asks(in)
 		in.NumOutputs = 1
-		got := toldBy(t, decide(t, s, in))
+		got := reportedBy(t, decide(t, s, in))
 		for i, x := range plain(t, s.Llama, got.Prompt, got.Tokens, batch, true) {
 			same.add(got.Logprobs[i], x)
 		}
@@ -278,13 +278,13 @@ func TestNextTurnBeginsWithTheTokensOfTheLast(t *testing.T) {
 	const conversation = 4 // turns
 	compared, whole := 0, 0
 	for _, in := range conversations(t, s)[:8] {
-		var before told
+		var before reported
 		for turn := range conversation {
 			out := decide(t, s, asks(in))
 			if out.Error != nil {
 				break
 			}
-			got := toldBy(t, out)
+			got := reportedBy(t, out)
 			if turn > 0 {
 				all := slices.Concat(before.Prompt, before.Tokens)
 				n := 0

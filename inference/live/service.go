@@ -174,7 +174,7 @@ func (v *modelVersion) sameFormat(other *modelVersion) error {
 }
 
 // SetAdapter loads the file at path as the adapter of that name. It replaces one that has the name already.
-// Errors are those of SetModel.
+// Errors are as for SetModel.
 func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
 	path, unlock, err := l.begin(path, "adapter.path")
 	if err != nil {
@@ -235,7 +235,7 @@ func (l *Service) lock(what string) (unlock func(), err error) {
 	return nil, &Error{Busy, l.loading + " is being loaded; try again when it serves"}
 }
 
-// apart makes a change on a goroutine of its own, so that one that hangs holds up nobody. It returns when
+// apart makes a change on its own goroutine, so that one that hangs holds up nobody. It returns when
 // the change has ended, or when ctx has: the change then ends later.
 func (l *Service) apart(ctx context.Context, unlock func(), change func() error) error {
 	done := make(chan error, 1)

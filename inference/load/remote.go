@@ -67,7 +67,7 @@ var embeddedFields = []string{
 }
 
 // CheckRemote checks the settings of remote engines. It refuses settings of the embedded engine,
-// which would be ignored. "" is no setting.
+// which would be ignored. "": no setting.
 func (c *Config) CheckRemote() error {
 	if err := c.Remote.Validate(); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (m *Model) summary(cfg Config) (agent.Summary, error) {
 	}
 	switch tokens := c.Budget / unit; {
 	case tokens < 1 || c.MaxTokens < 1:
-		return c, fmt.Errorf("Config.Agent.Kind %s has no room for prompts and summaries in a context of %d tokens with Config.Agent.MaxNewTokens %d; raise Config.ContextLength, or lower Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens",
+		return c, fmt.Errorf("Config.Agent.Kind %s can't fit prompts and summaries in a context of %d tokens with Config.Agent.MaxNewTokens %d; raise Config.ContextLength, or lower Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens",
 			agent.HistorySummarized, window, cfg.Agent.MaxNewTokens)
 	case !c.Characters && window > 0 && c.Budget+max(cfg.Agent.MaxNewTokens, c.MaxTokens) > window:
 		return c, fmt.Errorf("Config.Agent.Summary.Budget %d and the %d tokens of an answer or a summary do not fit the %d tokens of the context; lower Config.Agent.Summary.Budget, Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens, or raise Config.ContextLength",

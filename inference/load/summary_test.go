@@ -29,8 +29,8 @@ func TestSummaryBudgetFitsTheContext(t *testing.T) {
 		"a summary beyond it":                {Config{Agent: agent.Config{MaxNewTokens: 16, Summary: agent.Summary{Budget: 2000, MaxTokens: 100}}}, 2048, 0, 0, 0, "the 100 tokens of an answer or a summary do not fit"},
 		"a summary that fills the budget":    {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 1000, MaxTokens: 1000}}}, 8192, 0, 0, 0, "Config.Agent.Summary.MaxTokens 1000 leaves nothing"},
 		"one that fills few characters":      {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 4000, MaxTokens: 1000, Characters: true}}}, 8192, 0, 0, 0, "Config.Agent.Summary.MaxTokens 1000 leaves nothing"},
-		"no room at all":                     {Config{Agent: agent.Config{MaxNewTokens: 252}}, 256, 0, 0, 0, "has no room"},
-		"a budget too small for any summary": {Config{Agent: agent.Config{MaxNewTokens: 252, Summary: agent.Summary{Budget: 2}}}, 8192, 0, 0, 0, "has no room"},
+		"no room at all":                     {Config{Agent: agent.Config{MaxNewTokens: 252}}, 256, 0, 0, 0, "can't fit"},
+		"a budget too small for any summary": {Config{Agent: agent.Config{MaxNewTokens: 252, Summary: agent.Summary{Budget: 2}}}, 8192, 0, 0, 0, "can't fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Model{Info: EngineInfo{ContextLength: test.context, ModelInfo: llama.ModelInfo{ContextTrain: test.trained}}}

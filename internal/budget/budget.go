@@ -1,4 +1,4 @@
-// Package budget bounds the memory that all requests hold together, by the memory that the process
+// Package budget bounds the memory of all requests, by the memory that the process
 // may use.
 package budget
 
@@ -10,9 +10,9 @@ import (
 )
 
 // ErrFull refuses bytes that other requests hold now. They may be free later.
-var ErrFull = errors.New("the requests in work hold all memory that the server has for them")
+var ErrFull = errors.New("the requests in progress hold all memory that the server has for them")
 
-// TooLargeError refuses a request that needs more than all requests may hold together.
+// TooLargeError refuses a request that needs more than the limit of all requests.
 type TooLargeError struct {
 	Need, Limit int64 // bytes
 }

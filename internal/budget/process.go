@@ -44,7 +44,7 @@ func groups(system fs.FS) (groups []group) {
 		if !ok {
 			continue
 		}
-		// In a container without a namespace of its own, the path is that of the host.
+		// In a container without its own namespace, the path is the host's.
 		below, inside := strings.CutPrefix(at, strings.TrimSuffix(m.root, "/"))
 		if !inside {
 			below = ""

@@ -33,7 +33,7 @@ type call struct {
 	Robot     string          `json:"target_robot_name"`
 }
 
-// outputs are the candidates of an answer, none if it is no list of objects.
+// outputs are the candidates of an answer, none if it is not a list of objects.
 func (x *exchange) outputs() (outs []output) {
 	if x.status != http.StatusOK || x.decode(&outs) != nil {
 		return nil

@@ -88,7 +88,7 @@ const (
 
 var needNames = []string{
 	"it declares no coaching", "it declares coaching", "it declares no coaching_session_version 1",
-	"it declares no coaching_resume", "it is no full-history-agent", "no token was given", "a token was given",
+	"it declares no coaching_resume", "it is not a full-history-agent", "no token was given", "a token was given",
 	"no load was asked for",
 }
 

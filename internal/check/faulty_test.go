@@ -221,7 +221,7 @@ func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string
 	return failed, results
 }
 
-// small is an agent of its own kind: it has no history, no corrections and no coaching.
+// small is a custom agent: it has no history, no corrections and no coaching.
 type small struct{}
 
 func (small) Decide(_ context.Context, req *protocol.AgentRequest) (outs []protocol.AgentOutput, err error) {

@@ -280,7 +280,7 @@ func (p *probe) note(x *exchange, err error) {
 }
 
 // take sends a request and judges the answer. What goes wrong because the server does not reach the
-// kit's coach is no failure of the server.
+// kit's coach is not a failure of the server.
 func (p *probe) take(r request, right right) *exchange {
 	x := p.send(r)
 	verdict := right.judge(x)

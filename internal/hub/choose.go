@@ -26,7 +26,7 @@ var quantizations = []string{"Q4_K_M", "Q8_0"}
 
 var (
 	repository = regexp.MustCompile(`^\w[\w.-]*/\w[\w.-]*$`)
-	// projector is a file for images, which belongs to a model and is none.
+	// projector is a file for images, which belongs to a model and is not one.
 	projector = regexp.MustCompile(`(?i)mmproj`)
 	// part is one of several files of a model: its stem, number, count and type.
 	part = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.\w+)$`)

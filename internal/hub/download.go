@@ -90,7 +90,7 @@ func (d *download) head(ctx context.Context) error {
 
 // run makes the blob. It continues what an earlier run began.
 func (d *download) run(ctx context.Context, blob string) (err error) {
-	if d.part, err = os.OpenFile(blob+".incomplete", os.O_RDWR|os.O_CREATE, 0o644); err != nil { //nolint:gosec // models are no secret
+	if d.part, err = os.OpenFile(blob+".incomplete", os.O_RDWR|os.O_CREATE, 0o644); err != nil { //nolint:gosec // models are not secret
 		return err
 	}
 	defer d.part.Close()
@@ -179,14 +179,14 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// room checks that the disk has room for the rest.
+// room checks that the rest fits on the disk.
 func (d *download) room() error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(d.cache, &disk); err != nil {
 		return err
 	}
 	if free, need := int64(disk.Bavail)*disk.Bsize, d.size-d.have; free < need {
-		return fmt.Errorf("%s has room for %.2f GB and needs %.2f GB more; free some, or set HF_HOME to a directory on another disk", d.cache, float64(free)/1e9, float64(need)/1e9)
+		return fmt.Errorf("%s has %.2f GB free, and the file needs %.2f GB more; free some, or set HF_HOME to a directory on another disk", d.cache, float64(free)/1e9, float64(need)/1e9)
 	}
 	return nil
 }
@@ -222,4 +222,4 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func makeDir(path string) error { return os.MkdirAll(path, 0o755) } //nolint:gosec // models are no secret
+func makeDir(path string) error { return os.MkdirAll(path, 0o755) } //nolint:gosec // models are not secret

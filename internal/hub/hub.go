@@ -154,7 +154,7 @@ func (p *pull) online(ctx context.Context) (string, error) {
 	}
 	// Only now: who reads the cache offline must not find a part of the files.
 	if before, _ := os.ReadFile(p.ref()); string(before) != p.commit { // the cache may be read-only
-		err = errors.Join(makeDir(filepath.Dir(p.ref())), os.WriteFile(p.ref(), []byte(p.commit), 0o644)) //nolint:gosec // models are no secret
+		err = errors.Join(makeDir(filepath.Dir(p.ref())), os.WriteFile(p.ref(), []byte(p.commit), 0o644)) //nolint:gosec // models are not secret
 	}
 	return p.snapshot(target), err
 }
@@ -310,7 +310,7 @@ func (h *Hub) redirect(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// refusal is the error of an answer that is no success, with what to do.
+// refusal is the error of an answer that is not a success, with what to do.
 func (p *pull) refusal(res *http.Response) error {
 	from, status := res.Request.URL, res.StatusCode
 	page := p.endpoint.JoinPath(p.name.Repo).Redacted()

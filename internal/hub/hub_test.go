@@ -34,7 +34,7 @@ func content(size int) []byte {
 
 const repo = "owner/some.repo"
 
-// files are those of a usual repository.
+// files are the files of a usual repository.
 func files() map[string][]byte {
 	return map[string][]byte{"m-Q4_K_M.gguf": content(300_000), "m-Q8_0.gguf": content(400_000), "config.json": []byte(`{"a": 1}`), "mmproj-F16.gguf": content(10)}
 }

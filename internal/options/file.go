@@ -71,7 +71,7 @@ func (c *Command) applyFile(path string, from Origins) error {
 		from[o.Name] = as
 		return nil
 	}
-	// unknown refuses a key that is none of the options'.
+	// unknown refuses a key that does not name an option.
 	unknown := func(as, key string, v jsontext.Value, known []string) error {
 		if name := strings.ReplaceAll(key, "_", "-"); c.Moved[name] != "" {
 			return c.moved(name, where+": "+as, strings.Trim(string(v), `"`))

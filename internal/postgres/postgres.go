@@ -45,7 +45,7 @@ type DB struct {
 const (
 	// limit bounds one transaction. A database that hangs must not hold up its caller.
 	limit = 10 * time.Second
-	// migrationLimit bounds the migrations, which may wait for those of another process.
+	// migrationLimit bounds the migrations, which may wait for another process.
 	migrationLimit = 5 * time.Minute
 	// minBackoff and maxBackoff bound the pause before the listener connects again.
 	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Second
@@ -220,7 +220,7 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (rows int64, err
 // pooler delivers none, it receives about every second instead.
 func (d *DB) Changes() <-chan struct{} { return d.changes }
 
-// Notify tells all processes of a change once the transaction is committed.
+// Notify reports a change to all processes once the transaction is committed.
 func (d *DB) Notify(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, d.channel())
 	return err

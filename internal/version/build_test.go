@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// script runs a script of third_party below root, with variables before those of the tests, and returns what it prints.
+// script runs a script of third_party below root, with variables before the tests' own, and returns what it prints.
 func script(t *testing.T, root string, variables []string, command ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "third_party", command[0]), command[1:]...)

@@ -55,7 +55,7 @@ type rope struct {
 	Scale    float64 `json:"attention_factor"`
 }
 
-// maxSize bounds all sizes in config.json, far beyond those of models.
+// maxSize bounds all sizes in config.json, far beyond what models have.
 const maxSize = 1 << 24
 
 // readConfig reads config.json, with one name for each value.

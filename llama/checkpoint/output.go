@@ -53,7 +53,7 @@ func keepsType(name string, shape []int64) bool {
 }
 
 // rearrange makes a tensor of the file from parts of several stored ones that have one shape and type. change
-// turns the bytes of one element of the outermost dimension into those of the result.
+// turns the bytes of one element of the outermost dimension into bytes of the result.
 func rearrange(name string, shape []int64, parts []*stored, change func(row []byte) []byte) (output, error) {
 	s := parts[0]
 	kind, known := ggmlTypes[s.dtype]
@@ -137,7 +137,7 @@ func stacked(name string, parts []*stored) (output, error) {
 }
 
 // permuted has the rows of each head in pairs, one of each half, where rotary positions of llama.cpp
-// turn neighbours and those of transformers turn the halves.
+// turn neighbours and transformers' turn the halves.
 func permuted(name string, s *stored, heads int) (output, error) {
 	if heads <= 0 || s.shape[0]%int64(2*heads) != 0 {
 		return output{}, fmt.Errorf("%d rows can't be halves of %d heads", s.shape[0], heads)
@@ -223,7 +223,7 @@ func constant(name string, values []float32) output {
 func mxfp4(name string, blocks, scales *stored, take choice) (output, error) {
 	if scales == nil || blocks.dtype != "U8" || scales.dtype != "U8" || len(blocks.shape) != 4 || blocks.shape[3] != mxfp4Bytes ||
 		!slices.Equal(scales.shape, blocks.shape[:3]) {
-		return output{}, errors.New("its blocks and scales are not those of MXFP4")
+		return output{}, errors.New("its blocks and scales are not MXFP4's")
 	}
 	rows, perRow := int(blocks.shape[1]), int(blocks.shape[2])
 	first, step, count := take(rows)

@@ -139,7 +139,7 @@ func (t *tensors) open(path string) error {
 }
 
 // check compares the bytes of a tensor with its type and shape, and with the size of its file.
-// Tensors of other types than those of weights are left unread.
+// Tensors of types that weights don't have are left unread.
 func (s *stored) check(bytes, fileSize int64) error {
 	elements := int64(1)
 	for _, n := range s.shape {

@@ -4,7 +4,7 @@
 //
 // The input is described by the libraries tokenizers (tokenizer.json), transformers (config.json,
 // generation_config.json, tokenizer_config.json, chat_template.jinja) and safetensors, the output by
-// llama.cpp's gguf specification, version 3. Names and orders of tensors are those of llama.cpp's converter.
+// llama.cpp's gguf specification, version 3. Names and orders of tensors are as llama.cpp's converter writes them.
 package checkpoint
 
 import (
@@ -43,7 +43,7 @@ type tokenizer struct {
 	} `json:"model"`
 }
 
-// patterns tell pre-tokenizers apart by a part of their regular expression that no other
+// patterns distinguish pre-tokenizers by a part of their regular expression that no other
 // one has; the first match counts.
 var patterns = []struct{ part, pre string }{
 	{`\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*`, "gpt-4o"},

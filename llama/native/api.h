@@ -42,7 +42,7 @@ char * agd_lib_dir(void);
 bool agd_backend_load(const char * path, char ** err);
 
 // dlopen's score function of a CPU variant: 0 means that this CPU can't run it,
-// -1 that the library can't be opened or is no variant.
+// -1 that the library can't be opened or is not a variant.
 int agd_backend_score(const char * path, char ** err);
 
 // Switches shared attention and deferred logits on or off for the contexts to come. Returns whether they have

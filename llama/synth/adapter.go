@@ -66,7 +66,7 @@ func (a *Adapter) validate() error {
 	return nil
 }
 
-// merge makes the tensors those of a model with the adapter's changes.
+// merge applies the adapter's changes to the tensors of a model.
 func (a *Adapter) merge(list []tensor) error {
 	if err := a.validate(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func Keep(dir, name string, whole func(path string) bool, write func(path string
 // WriteFile makes a file of what fill writes, and its directory if that is missing. The file appears at path
 // only when it is complete.
 func WriteFile(path string, fill func(*os.File) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // models are no secret
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // models are not secret
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
@@ -51,7 +51,7 @@ func WriteFile(path string, fill func(*os.File) error) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil { //nolint:gosec // models are no secret
+	if err := os.Chmod(f.Name(), 0o644); err != nil { //nolint:gosec // models are not secret
 		return err
 	}
 	return os.Rename(f.Name(), path)

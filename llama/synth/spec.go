@@ -64,10 +64,10 @@ const blockSize = 32
 
 func (s *Spec) validate() error {
 	if known := []string{Qwen2, Qwen3, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
-		return fmt.Errorf("synth: architecture %q is none of %s", s.Arch, strings.Join(known, ", "))
+		return fmt.Errorf("synth: architecture %q is not one of %s", s.Arch, strings.Join(known, ", "))
 	}
 	if _, ok := matrixTypes[s.Type]; !ok {
-		return fmt.Errorf("synth: type %q is none of f32, f16, bf16, q8_0, mxfp4", s.Type)
+		return fmt.Errorf("synth: type %q is not one of f32, f16, bf16, q8_0, mxfp4", s.Type)
 	}
 	type dim struct {
 		name  string

@@ -171,7 +171,7 @@ func readStrings(g *C.struct_gguf_context, key string) ([]string, error) {
 	return list, nil
 }
 
-// writeFile writes the metadata with ggml's functions and the tensors behind it, one on each
+// writeFile writes the metadata with ggml's functions and then the tensors, one on each
 // processor and in pieces, so that memory stays small whatever the model's size.
 func writeFile(f *os.File, describe func(*metadata), types [2]C.enum_ggml_type, list []tensor, seed uint64) error {
 	g := C.gguf_init_empty()

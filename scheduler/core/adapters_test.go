@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAdapterWaitsAtMostOneTurnOfEachOther while requests of all adapters arrive without end.
+// TestAdapterWaitsAtMostOneTurnOfEachOther while requests of all adapters arrive endlessly.
 func TestAdapterWaitsAtMostOneTurnOfEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		adapters := rapid.IntRange(2, 4).Draw(t, "adapters")

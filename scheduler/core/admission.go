@@ -1,6 +1,6 @@
 package core
 
-// admit starts what there is room for, in order. A large request is not passed over: it gets
+// admit starts what fits, in order. A large request is not passed over: it gets
 // its room as running sequences end.
 func (c *Core) admit() {
 	c.chooseAdapter()

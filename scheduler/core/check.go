@@ -84,7 +84,7 @@ func (c *Core) verifySequence(s *sequence) error {
 	return c.verifyContent(s)
 }
 
-// verifyContent compares the tokens of a running sequence with those of its candidate.
+// verifyContent compares the tokens of a running sequence with its candidate's.
 func (c *Core) verifyContent(s *sequence) error {
 	want := s.group.Prompt
 	if s.cand != promptOnly {
@@ -92,7 +92,7 @@ func (c *Core) verifyContent(s *sequence) error {
 	}
 	for n := s.leaf; n.parent != nil; n = n.parent {
 		if n.end() > len(want) || !slices.Equal(n.tokens, want[n.start:n.end()]) {
-			return fmt.Errorf("tokens differ from those of its candidate at position %d", n.start)
+			return fmt.Errorf("tokens differ from its candidate's at position %d", n.start)
 		}
 	}
 	if got := s.base + len(s.target); got != len(want) {

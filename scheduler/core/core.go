@@ -81,7 +81,7 @@ type group struct {
 }
 
 // candidate is one completion. The last pending tokens of a live candidate are not yet
-// decoded: those of its last choice, without accepted speculative tokens.
+// decoded: the tokens of its last choice, without accepted speculative tokens.
 type candidate struct {
 	tokens  []Token
 	pending int

@@ -118,7 +118,7 @@ func (c *Core) addSamples(s *sequence) int {
 }
 
 // chunkSize returns how many tokens of s one step can decode. The last prompt token may need a
-// step of its own. Without PartialCopy a chunk ends where followers copy the sequence and
+// separate step. Without PartialCopy a chunk ends where followers copy the sequence and
 // where a snapshot is taken.
 func (c *Core) chunkSize(s *sequence) int {
 	n := s.numRemaining()

@@ -9,7 +9,7 @@ import "time"
 // another count of threads, in turns with blocks of the present one. The faster count
 // stays.
 //
-// It has no clock: what a step took is told to Observe. The zero value is not
+// It has no clock: Observe gets what a step took. The zero value is not
 // usable; see [NewThreads].
 type Threads struct {
 	most  int  // threads on free processors

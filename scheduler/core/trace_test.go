@@ -179,7 +179,7 @@ func (w *world) takePlan() {
 	w.conserved()
 }
 
-// conserved compares the cells that the core counts with those of the oracle.
+// conserved compares the cells that the core counts with the oracle's.
 func (w *world) conserved() {
 	if got, want := w.core.Stats().UsedCells, w.kv.used(); got != want {
 		w.t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
@@ -211,7 +211,7 @@ func (w *world) commit(result StepStatus) {
 	}
 }
 
-// choose samples from the row of s, and from those of accepted drafts.
+// choose samples from the row of s, and from the rows of accepted drafts.
 func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	j := w.requests[s.Request]
 	if j == nil {

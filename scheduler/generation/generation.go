@@ -22,7 +22,7 @@ type Request struct {
 	Prompt []Token
 	Params
 	// Context has values that belong to this request alone, such as the span of its trace; nil:
-	// those of the call's context hold. Its end does not end the request.
+	// the values of the call's context hold. Its end does not end the request.
 	Context context.Context
 }
 
@@ -92,7 +92,7 @@ type CallForm struct {
 // refuses it.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.
-	// ok is false for a text that is none of the wanted. It must be safe for concurrent use.
+	// ok is false for a text that is not wanted. It must be safe for concurrent use.
 	Key func(text string) (key string, ok bool)
 }
 
@@ -103,7 +103,7 @@ type Result struct {
 	CachedTokens int
 	// Completions are in the order of Seeds.
 	Completions []Completion
-	// Version names the weights where the engine that answered has a name of its own for them; "":
+	// Version names the weights where the engine that answered has its own name for them; "":
 	// it has not.
 	Version string
 	Times   Times

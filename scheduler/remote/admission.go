@@ -127,7 +127,7 @@ func (e *Engine) guarded(ctx context.Context, r *generation.Request) (result gen
 	return e.traced(ctx, r)
 }
 
-// traced is Generate in a span of its own, which the engine continues.
+// traced is Generate in its own span, which the engine continues.
 func (e *Engine) traced(ctx context.Context, r *generation.Request) (generation.Result, error) {
 	served := e.Served()
 	ctx, span := tracing.Start(tracing.Under(ctx, r.Context), "text_completion "+served, trace.WithSpanKind(trace.SpanKindClient))

@@ -65,7 +65,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if !slices.Contains(APIs, c.API) {
-		return fmt.Errorf("Config.API: %q is none of %s", c.API, strings.Join(APIs, ", "))
+		return fmt.Errorf("Config.API: %q is not one of %s", c.API, strings.Join(APIs, ", "))
 	}
 	if c.Retries < 0 || c.Retries > MaxRetries {
 		return fmt.Errorf("Config.Retries: %d is not in 0 to %d", c.Retries, MaxRetries)

@@ -16,6 +16,6 @@
 // answer gets no work, and its requests are asked elsewhere. It is compared again before it gets
 // work, and so is one whose connection was replaced: another process may answer there.
 //
-// The wire formats are those of vLLM 0.32 (OpenAI completions with extra fields), SGLang
+// The wire formats follow vLLM 0.32 (OpenAI completions with extra fields), SGLang
 // 0.5 (/generate) and llama.cpp's server (/completion).
 package remote

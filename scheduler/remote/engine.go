@@ -313,7 +313,7 @@ func (a *answer) check(c *call, m Model) error {
 		}
 		for _, id := range one.ids {
 			if id < 0 || int(id) >= m.Size() {
-				return fmt.Errorf("completion %d has the token %d, which is none of the %d in the vocabulary", i, id, m.Size())
+				return fmt.Errorf("completion %d has the token %d, which is not one of the %d in the vocabulary", i, id, m.Size())
 			}
 		}
 		if c.Scores && len(one.logprobs) != len(one.ids) {

@@ -187,8 +187,8 @@ func TestEngineErrors(t *testing.T) {
 		"more completions":              {answer(200, `{"choices": [`+strings.Repeat(`{"index": 0, "token_ids": [1], "finish_reason": "stop"},`, 9)+`{}]}`), "more than the 1 completions", 0},
 		"more tokens than asked for":    {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 200_000)+`], "finish_reason": "stop"}]}`), "has 200001 tokens where at most 32", 0},
 		"one token more":                {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 32)+`], "finish_reason": "length"}]}`), "has 33 tokens where at most 32", 0},
-		"a negative token":              {answer(200, `{"choices": [{"index": 0, "token_ids": [1, -1], "finish_reason": "stop"}]}`), "the token -1, which is none of the 258", 0},
-		"a token beyond the vocabulary": {answer(200, `{"choices": [{"index": 0, "token_ids": [258], "finish_reason": "stop"}]}`), "the token 258, which is none of the 258", 0},
+		"a negative token":              {answer(200, `{"choices": [{"index": 0, "token_ids": [1, -1], "finish_reason": "stop"}]}`), "the token -1, which is not one of the 258", 0},
+		"a token beyond the vocabulary": {answer(200, `{"choices": [{"index": 0, "token_ids": [258], "finish_reason": "stop"}]}`), "the token 258, which is not one of the 258", 0},
 		"a token of 64 bits":            {answer(200, `{"choices": [{"index": 0, "token_ids": [1099511627776], "finish_reason": "stop"}]}`), "cannot unmarshal number", 0},
 		"an index of none":              {answer(200, `{"choices": [{"index": -1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion -1 of 1", 0},
 		"an answer larger than allowed": {answer(200, strings.Repeat(" ", 2<<20)), "more than", 0},
@@ -428,15 +428,15 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 
 func TestConfigProblems(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"name at least one": {API: APIAuto},
-		"is not a URL":      {API: APIAuto, URLs: []string{"localhost:8000"}},
-		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
-		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
-		"number 1 is not":   {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
-		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
-		"not a URL such as": {API: APIAuto, URLs: []string{"http://:8000"}},
-		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
-		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
+		"name at least one":  {API: APIAuto},
+		"is not a URL":       {API: APIAuto, URLs: []string{"localhost:8000"}},
+		"give the key":       {API: APIAuto, URLs: []string{"http://u:p@h"}},
+		"no user":            {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
+		"number 1 is not":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
+		"named twice":        {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
+		"not a URL such as":  {API: APIAuto, URLs: []string{"http://:8000"}},
+		"is not one of auto": {API: "tgi", URLs: []string{"http://h"}},
+		"is not in 0 to 16":  {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

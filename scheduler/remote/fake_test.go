@@ -81,12 +81,12 @@ type fakeEngine struct {
 	// before may answer a call instead.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	tokens func(text string) []int
-	// model is its name, "m" by default, and window its context, 0: not told.
+	// model is its name, "m" by default, and window its context, 0: not reported.
 	model  string
 	window int
 	// unseeded is SGLang without --enable-deterministic-inference.
 	unseeded bool
-	// logprob of each token of a text; nil: those of the tests of logprobs.
+	// logprob of each token of a text; nil: as in the tests of logprobs.
 	logprob func(text string) float32
 	// noLogprobs ignores that a call asks for logprobs.
 	noLogprobs bool

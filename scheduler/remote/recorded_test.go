@@ -34,7 +34,7 @@ func recordedCalls() map[string]*call {
 }
 
 // TestRecordedAnswersOfVLLM replays what vLLM 0.32 answered to the calls of agentd. With
-// AGENTD_TEST_VLLM, the URL of one that serves the default model, it records them anew.
+// AGENTD_TEST_VLLM, the URL of one that serves the default model, it records them again.
 func TestRecordedAnswersOfVLLM(t *testing.T) {
 	file := filepath.Join("testdata", "vllm-0.32.json")
 	recorded := map[string]exchanged{}

@@ -11,7 +11,7 @@ import (
 // sglang is SGLang's POST /generate.
 type sglang struct {
 	// seeded engines draw by the seed alone (--enable-deterministic-inference). They would
-	// give all completions of one request the same seed, so each gets a request of its own in
+	// give all completions of one request the same seed, so each gets its own request in
 	// the same call. Other engines take no notice of seeds.
 	seeded bool
 }

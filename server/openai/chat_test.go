@@ -253,7 +253,7 @@ func TestAnswersThatDoNotFitAreErrors(t *testing.T) {
 	}
 }
 
-// mixed has an answer of its own for each completion.
+// mixed has a separate answer for each completion.
 type mixed struct {
 	scripted
 	texts []string

@@ -60,8 +60,8 @@ func refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// AppendError writes the body of an error answer. Status 422 is an answer of the model that is no
-// valid one, and no fault of the request.
+// AppendError writes the body of an error answer. Status 422 means that the model's answer is not
+// valid, which is not a fault of the request.
 func AppendError(status int, message, param string) []byte {
 	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
 	if status < 500 && status != http.StatusUnprocessableEntity {

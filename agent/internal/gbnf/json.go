@@ -11,7 +11,7 @@ type Spacing int
 const (
 	// AnySpacing leaves one space or none at almost all places.
 	AnySpacing Spacing = iota
-	// DumpsSpacing is that of Python's json.dumps: one space behind each colon
+	// DumpsSpacing is that of Python's json.dumps: one space after each colon
 	// and comma, and no other.
 	DumpsSpacing
 )
@@ -104,7 +104,7 @@ func (g *Grammar) Fresh() string {
 	return fmt.Sprintf("r%d", g.fresh)
 }
 
-// Seq is the parts of a rule's body, one behind the other. Texts beside each other become one
+// Seq is the parts of a rule's body, one after the other. Texts beside each other become one
 // literal.
 type Seq struct {
 	g       *Grammar

@@ -8,7 +8,7 @@ import (
 )
 
 // Marks are our own addition to the notation. A mark matches no text, and a text
-// passes each of them at most once: behind it the same mark matches nothing. They
+// passes each of them at most once: after it the same mark matches nothing. They
 // are written as numbers of tokens that no vocabulary has; the matcher in package
 // llama knows them (llama/native/grammar/matcher.h has the same numbers).
 const (
@@ -31,7 +31,7 @@ func WithoutMarks(text string) string {
 }
 
 // notation finds literals, tokens and character classes: what stands in a literal or
-// a class is no mark.
+// a class is not a mark.
 var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\\.)*\]`)
 
 func isMark(part string) bool {

@@ -15,7 +15,7 @@ type Text struct {
 	// Until, when not "", ends the text and is part of the match. Where it
 	// matches together with a forbidden string, it wins.
 	Until string
-	// NonBlank asks for a first character that is no white space, as unicode.IsSpace and
+	// NonBlank asks for a first character that is not white space, as unicode.IsSpace and
 	// strings.TrimSpace have it.
 	NonBlank bool
 	// NotFirst are more characters, ASCII, that it does not begin with, where
@@ -120,7 +120,7 @@ func (t Text) automaton() (states []state, alphabet []byte) {
 	}
 	slices.Sort(alphabet)
 
-	// Breadth first: a state's failure is known before those of its children.
+	// Breadth first: a state's failure is known before its children's failures.
 	queue := []int{0}
 	for len(queue) > 0 {
 		at := queue[0]

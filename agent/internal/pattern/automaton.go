@@ -49,14 +49,14 @@ type machine struct {
 type place struct {
 	seeds [][]uint32 // of each machine, sorted; nil when it has matched whatever follows
 	begin bool
-	count int // no more than tell apart
+	count int // no more than are distinguished
 }
 
 type builder struct {
 	Language
 	machines []machine
 	most     int  // larger counts are equivalent
-	apart    bool // each seed gets a place of its own
+	apart    bool // each seed gets its own place
 }
 
 var errLarge = errors.New("it takes too many states")
@@ -155,7 +155,7 @@ func (b *builder) run(limit int) (Automaton, error) {
 	return states.pruned(), nil
 }
 
-// key tells places apart.
+// key distinguishes places.
 func (p *place) key() string {
 	var k []byte
 	for _, seeds := range p.seeds { // none, or one at least

@@ -22,7 +22,7 @@ import (
 const maxBytes, maxRanges = 4096, 20000
 
 // Compile makes a regular expression of ECMA-262 one of package regexp. \d, \w and \s are the
-// ASCII ones, and a dot is no end of a line. What is not regular (look-around, references to
+// ASCII ones, and a dot is not an end of a line. What is not regular (look-around, references to
 // groups) is an error.
 func Compile(pattern string) (*regexp.Regexp, error) {
 	text, err := Translate(pattern)
@@ -123,7 +123,7 @@ func Translate(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// codePoint reads what follows \u: the character, and how many bytes tell it, or 0.
+// codePoint reads what follows \u: the character, and how many bytes encode it, or 0.
 func codePoint(s string) (r rune, n int) {
 	if digits, rest, ok := strings.Cut(s, "}"); ok && strings.HasPrefix(digits, "{") {
 		x, err := strconv.ParseUint(digits[1:], 16, 32)
@@ -162,7 +162,7 @@ func code(r rune) string {
 	return fmt.Sprintf(`\u%04X`, r)
 }
 
-// Surrogates are no characters.
+// Surrogates are not characters.
 const surrogates, afterSurrogates = 0xd800, 0xe000
 
 // rooms are the characters that stand in JSON strings as they are, as ranges.

@@ -25,7 +25,7 @@ const (
 	maxOnly = 1000
 )
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	Rules     kit.Config
 	List      bool

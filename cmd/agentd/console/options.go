@@ -163,7 +163,7 @@ Examples
 `
 	outro = `Signals
   SIGTERM, SIGINT or SIGHUP stops the console and exits with 0. Nothing is lost: agents that
-  wait are told to post again, and find their tasks when the console is back. A second signal
+  wait are asked to post again, and find their tasks when the console is back. A second signal
   cuts answers that are on their way.
 `
 )

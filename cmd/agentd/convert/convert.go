@@ -33,7 +33,7 @@ const (
 	typeQ8     = "q8_0"
 )
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct{ Type string }
 
 // DefaultConfig applies when a user sets nothing.

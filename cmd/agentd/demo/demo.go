@@ -125,7 +125,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	ready := false
 	for lines := bufio.NewScanner(log); !ready && lines.Scan(); {
 		var line struct{ Message, URL string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // a line of llama.cpp may be none of the log's
+		_ = json.Unmarshal(lines.Bytes(), &line) // lines of llama.cpp may not belong to the log
 		if line.Message == "listening" {
 			url = line.URL
 		}

@@ -57,7 +57,7 @@ func (d *Daemon) startCoaching(ctx context.Context) error {
 }
 
 // stopCoaching closes all sessions, or leaves them to other servers if there is a store for
-// that. It waits for the requests in work until ctx ends,
+// that. It waits for the requests in progress until ctx ends,
 // then aborts them.
 func (d *Daemon) stopCoaching(ctx context.Context) error {
 	var err error

@@ -50,7 +50,7 @@ func TestLaterLayersWin(t *testing.T) {
 		{"queue-limit", c.Inference.Scheduler.QueueLimit, 12, "AGENTD_QUEUE_LIMIT"},
 		{"drain-timeout", c.DrainTimeout, 70 * time.Second, "--drain-timeout"},
 		{"parallel", c.Inference.Scheduler.MaxRunning, 0, "--parallel"},
-		{"seed", c.Inference.Agent.Seed, uint64(0), ""}, // an empty variable is no value
+		{"seed", c.Inference.Agent.Seed, uint64(0), ""}, // an empty variable is not a value
 	} {
 		if check.got != check.want {
 			t.Errorf("%s = %v, want %v", check.option, check.got, check.want)

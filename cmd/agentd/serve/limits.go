@@ -14,7 +14,7 @@ const (
 	maxDraftRows = 64
 	// maxContext bounds the KV cache in tokens; positions are 32-bit in llama.cpp.
 	maxContext = 1 << 27
-	// minContext has room for a short prompt and an answer.
+	// minContext holds a short prompt and an answer.
 	minContext = 256
 	// minBatch and maxBatch bound the tokens of one model step.
 	minBatch, maxBatch = 16, 1 << 16
@@ -22,7 +22,7 @@ const (
 	maxThreads = 512
 	// maxLayers is more than any model has.
 	maxLayers = 10_000
-	// maxHistory is more messages than any context has room for.
+	// maxHistory is more messages than any context holds.
 	maxHistory = 1 << 20
 	// maxCacheRAM is more host memory than machines have, in MB.
 	maxCacheRAM = 1 << 26
@@ -47,7 +47,7 @@ const (
 	defaultDrainTimeout = 2 * time.Minute
 
 	// maxCoaching bounds the numbers of workers, waiting requests and sessions,
-	// maxCoachingSteps those of a trajectory: 64 MiB hold no more steps.
+	// maxCoachingSteps the steps of a trajectory: 64 MiB hold no more steps.
 	maxCoaching, maxCoachingSteps = 1 << 16, 1 << 20
 	// maxCoachingAllow bounds the list of hosts and networks.
 	maxCoachingAllow = 1024

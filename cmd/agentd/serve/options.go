@@ -181,7 +181,7 @@ func (c *Config) summary() options.Value {
 func (c *Config) coachingLimits() options.Value {
 	option, s := options.In(""), &c.Coaching
 	return options.Settings(
-		option("workers", "N", "requests of one session in work at the same time.", options.Int(&s.Workers, 1, maxCoaching)),
+		option("workers", "N", "requests of one session in progress at the same time.", options.Int(&s.Workers, 1, maxCoaching)),
 		option("queue", "N", "requests of one session that wait for a worker. The next one is answered 503 with Retry-After.", options.Int(&s.Queue, 0, maxCoaching)),
 		option("sessions", "N", "sessions at a time. The next one is answered 503 with Retry-After.", options.Int(&s.MaxSessions, 1, maxCoaching)),
 		option("idle", "TIME", "closes sessions that were unused for this time. 0s: never.", options.Duration(&s.Idle, 0, maxDuration)),

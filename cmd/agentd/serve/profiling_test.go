@@ -65,7 +65,7 @@ func TestProfilesAreRefusedUnderAnotherName(t *testing.T) {
 	}
 }
 
-// get asks on a connection of its own.
+// get asks on its own connection.
 func get(url string) (status int, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)

@@ -165,7 +165,7 @@ func (c *Config) ask(ctx context.Context, server household.Server, names string,
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish(),
 		)
-		// A bar that cannot be drawn is no reason to stop.
+		// A bar that cannot be drawn is not a reason to stop.
 		o.Progress = func(n int) { _ = bar.Set(n) }
 		defer func() { _ = bar.Finish() }()
 	}

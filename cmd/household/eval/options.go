@@ -18,7 +18,7 @@ import (
 	"agentd/protocol/client"
 )
 
-// Config is all that the command can be told.
+// Config is all settings of the command.
 type Config struct {
 	Server serve.Config // of the server that it starts
 	Remote cli.Remote   // instead of that, when its URL is not ""
@@ -62,11 +62,11 @@ func DefaultConfig() *Config {
 	return c
 }
 
-// serverGroups are the server's options that a measurement has too: those of the model.
+// serverGroups are the server's options that a measurement has too: the model's options.
 // The measurement asks with inference_mode, so sampling has no part in it.
 var serverGroups = []string{serve.GroupModel, serve.GroupFormat, serve.GroupPlace}
 
-// serverOptions are those of the server that the command starts.
+// serverOptions are the options of the server that the command starts.
 func (c *Config) serverOptions() []options.Option {
 	opts := slices.DeleteFunc(c.Server.Command().Options, func(o options.Option) bool {
 		return !slices.Contains(serverGroups, o.Group) && o.Name != "log-level" && o.Name != "log-format"
@@ -79,7 +79,7 @@ func (c *Config) serverOptions() []options.Option {
 	return opts
 }
 
-// constraints are those of the servers that are measured.
+// constraints are the constraints of the servers that are measured.
 func (c *Config) constraints() []string {
 	switch {
 	case c.Remote.URL != "":
@@ -104,7 +104,7 @@ func (c *Config) ownOptions() []options.Option {
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
-		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are those of plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
+		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are set for plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
 		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),

@@ -68,7 +68,7 @@ func (b *downloadBar) progress(file string, done, size int64) {
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
+	_ = b.bar.Set64(done) // a bar that cannot be drawn is not a reason to stop
 }
 
 func (b *downloadBar) clear() {

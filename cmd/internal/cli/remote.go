@@ -81,7 +81,7 @@ func WarnOfSecrets(stderr io.Writer, c *options.Command) {
 	}
 }
 
-// NewTransport is a transport of its own, whose connections can be closed, for so many
+// NewTransport makes a separate transport, whose connections can be closed, for so many
 // requests at a time.
 func NewTransport(requests int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()

@@ -21,7 +21,7 @@ const (
 // Tokens are the bearer tokens of a file.
 type Tokens struct {
 	List []string
-	// Names are those of the clients that have a name, by token.
+	// Names are the names of clients that have one, by token.
 	Names map[string]string
 	// Weights are those with the right to change the weights.
 	Weights map[string]bool

@@ -39,7 +39,7 @@ func Question(c *check.Case, budget int) backend.Question {
 		MaxTokens:  maxTokens,
 	}
 	if v, ok := protocol.Get(t.Step().Input.ExtraKeys, keyAdapter); ok {
-		q.Adapter, _ = protocol.Text(v) // null is none
+		q.Adapter, _ = protocol.Text(v) // null: none
 	}
 	left := budget - retryBytes(budget) - len(q.System) - len(q.Schema)
 	q.Messages = []backend.Message{{Role: backend.RoleUser, Text: t.describe(points, max(left, 0))}}

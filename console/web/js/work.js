@@ -7,7 +7,7 @@ import { clone, isObject, parse, pretty } from "./json.js";
 export const version = 1;
 
 // modes lists the ways to answer a task. An agent of this server's protocol
-// takes decisions; another one may want a text in a form of its own.
+// takes decisions; another one may want a text in its own form.
 export function modes(detail) {
   if (detail.points.length === 0) return ["raw"];
   return detail.coaching === null ? ["reply", "tools", "json", "raw"] : ["reply", "tools", "json"];

@@ -31,13 +31,13 @@ type request struct {
 	} `json:"tools"`
 }
 
-// Handler serves POST /v1/chat/completions. It tells said about each answer.
+// Handler serves POST /v1/chat/completions. It calls said for each answer.
 func Handler(said func(Answer)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var req request
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&req); err != nil {
-			refuse(w, "the body is no chat completion request: "+err.Error())
+			refuse(w, "the body is not a chat completion request: "+err.Error())
 			return
 		}
 		question, err := req.question()

@@ -1,5 +1,5 @@
 // Package coach is a scripted coach: an endpoint of OpenAI's chat completions
-// behind which there is no model, only a plan for the house of package
+// without a model, with a plan for the house of package
 // household. It reads the question as a model would, finds in it how things
 // stand, and answers with the right next decision in the form that it was asked
 // for. The same question always gets the same answer.
@@ -32,7 +32,7 @@ type Call struct {
 // What the coach looks for in a question. It reads the description of the house
 // (household.House.String) under the name that the orchestrators give it. It also reads the
 // code, and the point where a correction can be put in. All three are in plain
-// words, since the question is written by the agent server in a form of its own.
+// words, since the question is written by the agent server in its own form.
 var (
 	house = regexp.MustCompile(`(?s)house_now.{0,40}?The rover is in the (hall|kitchen|living room) and holds (nothing|the cup|the plate)\. ` +
 		`The cupboard is (locked|shut|open)\. The cup is (in the cupboard|on the table|with the rover)\.`)

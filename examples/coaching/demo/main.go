@@ -86,8 +86,8 @@ func run(ctx context.Context, args []string) error {
 	return orchestrator.Run()
 }
 
-// command is a program that is interrupted when ctx ends. It gets a process
-// group of its own, so that Ctrl-C reaches it once and through us: the server
+// command is a program that is interrupted when ctx ends. It gets its own process
+// group, so that Ctrl-C reaches it once and through us: the server
 // must outlive the orchestrator, which deletes its session at the end.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // running the user's program is the purpose

@@ -26,7 +26,7 @@ type failure struct {
 // task goes step by step until the agent ends it by a reply.
 func (o *orchestrator) task(ctx context.Context) error {
 	fmt.Fprintf(o.out, "Task:  %s\nHouse: %s\n", o.about.Task, o.house.String())
-	fmt.Fprintln(o.out, "\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"+
+	fmt.Fprintln(o.out, "\nOnly the coach gets the code of the cupboard's lock, so at least one step has to fail,\n"+
 		"however good the model. With random weights nearly every step does.")
 
 	instruction := protocol.AgentInstruction{Type: protocol.InstructionUser, Content: o.about.Task}
@@ -51,7 +51,7 @@ func (o *orchestrator) task(ctx context.Context) error {
 }
 
 // step gets one decision and carries it out, with as many repairs as it takes.
-// The agent is told the report next.
+// The agent gets the report next.
 func (o *orchestrator) step(ctx context.Context, id int64, instruction protocol.AgentInstruction) (report string, repairs int, err error) {
 	before := o.house
 	input := protocol.AgentInput{ID: 1, Instruction: instruction, Tools: o.about.Tools, Attributes: o.about.Attributes,
@@ -105,7 +105,7 @@ func (o *orchestrator) decide(ctx context.Context, id int64, input protocol.Agen
 func (o *orchestrator) perform(output *protocol.AgentOutput) (report string, failed *failure) {
 	switch {
 	case output.Error != nil:
-		return "", &failure{protocol.CoachingFormat, output.Error.Code, "The agent's output is no decision: " + output.Error.Message}
+		return "", &failure{protocol.CoachingFormat, output.Error.Code, "The agent's output is not a decision: " + output.Error.Message}
 	case output.Output.Say != "" && o.house.Done():
 		return "The task is done.", nil
 	case len(output.Output.ToolCalls) == 0:

@@ -54,7 +54,7 @@ func TestOnlyEqualTokensAndCloseLogitsPass(t *testing.T) {
 		{"a large one does not", "more than", func(s *sample) { s.Logits[1][7] += 0.5 }},
 		{"another token is told", "token 1 differs", func(s *sample) { s.IDs[1]++ }},
 		{"a missing token is told", "differs", func(s *sample) { s.IDs = s.IDs[:len(s.IDs)-1] }},
-		{"an unknown special token is told", "is no token", func(s *sample) { s.Texts[0][0][1] = "<|no|>" }},
+		{"an unknown special token is reported", "is not a token", func(s *sample) { s.Texts[0][0][1] = "<|no|>" }},
 		{"rows without logits are told", "2 rows and 1 lists", func(s *sample) { s.Logits = s.Logits[:1] }},
 		{"another vocabulary is told", "logits, expected", func(s *sample) { s.Logits[0] = s.Logits[0][1:] }},
 		{"nothing compared is no success", "0 rows", func(s *sample) { s.Rows, s.Logits = nil, nil }},

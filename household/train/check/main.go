@@ -52,7 +52,7 @@ func run(args []string, out io.Writer) error {
 		rows += len(samples[i].Rows)
 	}
 	fmt.Fprintf(out, "%d samples, %d rows of logits: tokens are equal, logits differ by at most %.5f\n", len(samples), rows, worst)
-	if rows == 0 || !(worst <= *tolerance) { // NaN is no success
+	if rows == 0 || !(worst <= *tolerance) { // NaN is not a success
 		return fmt.Errorf("the logits of %d rows differ by %g, more than %g", rows, worst, *tolerance)
 	}
 	return nil

@@ -13,7 +13,7 @@ type sample struct {
 	// Texts are cut where the model begins and ends to write.
 	Texts  [][]piece     `json:"texts"`
 	IDs    []llama.Token `json:"ids"`
-	Rows   []int         `json:"rows"` // tokens behind which Logits are
+	Rows   []int         `json:"rows"` // tokens after which Logits are
 	Logits [][]float32   `json:"logits"`
 }
 
@@ -66,7 +66,7 @@ func (s *sample) tokenize(v *llama.Vocab) ([]llama.Token, error) {
 			if p[0] == "s" {
 				id, ok := v.Find(p[1])
 				if !ok {
-					return nil, fmt.Errorf("%q is no token", p[1])
+					return nil, fmt.Errorf("%q is not a token", p[1])
 				}
 				ids = append(ids, id)
 				continue
@@ -81,7 +81,7 @@ func (s *sample) tokenize(v *llama.Vocab) ([]llama.Token, error) {
 	return ids, nil
 }
 
-// decode gives llama.cpp's logits behind the tokens at Rows.
+// decode gives llama.cpp's logits after the tokens at Rows.
 func (s *sample) decode(m *llama.Model) ([][]float32, error) {
 	c, err := m.NewContext(llama.SetContext(len(s.IDs)), llama.SetBatch(len(s.IDs)), llama.SetMaxOutputs(max(len(s.Rows), 1)),
 		llama.SetKVType("f32"), llama.SetFlashAttention(false))

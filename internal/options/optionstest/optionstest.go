@@ -88,7 +88,7 @@ func code(text string) (list []string) {
 	return list
 }
 
-// arguments are those of a command if it runs the program.
+// arguments are a command's arguments if it runs the program.
 func arguments(command, program string) ([]string, bool) {
 	words := strings.Fields(command)
 	for len(words) > 0 && assignment.MatchString(words[0]) {

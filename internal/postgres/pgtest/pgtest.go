@@ -146,7 +146,7 @@ func (s *Server) Restart(t testing.TB) {
 		s.process, s.ended = cmd.Process, ended
 		go func() {
 			defer close(ended)
-			_ = cmd.Wait() // its output tells why
+			_ = cmd.Wait() // its output says why
 		}()
 		if s.answers(deadline) {
 			return

@@ -42,7 +42,7 @@ default_pool_size = %[3]d
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // its output tells why
+		_ = cmd.Wait() // its output says why
 	}()
 	stop := func() {
 		_ = cmd.Process.Kill() // it may have ended already

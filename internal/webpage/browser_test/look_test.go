@@ -134,7 +134,7 @@ func TestLongTrajectoryStaysUsable(t *testing.T) {
 	h.coachRequest(req)
 	g := newPerson(t).open(h.url, 390, 844)
 	g.claim("Ann")
-	if steps := eval[int](g, `all(".steps > li").length`); steps != 305 { // with the point that is an input of its own
+	if steps := eval[int](g, `all(".steps > li").length`); steps != 305 { // with the point that is its own input
 		t.Errorf("%d steps", steps)
 	}
 	g.keys(key.Escape)

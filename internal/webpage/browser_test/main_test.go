@@ -18,8 +18,8 @@ import (
 // it.
 const patience = time.Minute
 
-// browser is the one Chromium of all tests. Each person in a test has a
-// browser context of their own, with its own storage.
+// browser is the one Chromium of all tests. Each person in a test has their
+// own browser context, with its own storage.
 var browser context.Context
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// person is somebody with a browser of their own.
+// person is somebody with their own browser.
 type person struct {
 	t   *testing.T
 	ctx context.Context
@@ -60,7 +60,7 @@ func (p *person) open(url string, width, height int64) *page {
 }
 
 // watch fails the test for anything that the page's code does wrong. Refused
-// calls are logged by browsers as well; they are no mistakes.
+// calls are logged by browsers as well; they are not mistakes.
 func (g *page) watch() <-chan struct{} {
 	messages := chromedp.Console(g.ctx)
 	done := make(chan struct{})

@@ -102,7 +102,7 @@ func class(name string, more Object) Object {
 	}, more)
 }
 
-// layers repeats the matrices of a layer, and adds the vectors of all layers and what lies outside.
+// layers repeats the matrices of a layer, and adds the vectors of all layers and the other tensors.
 func layers(matrices map[string][]int64, chosen []string, vectors map[string][]int64) map[string][]int64 {
 	all := map[string][]int64{
 		"model.embed_tokens.weight": {Vocab, width}, "model.norm.weight": {width}, "lm_head.weight": {Vocab, width},

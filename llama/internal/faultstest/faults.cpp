@@ -22,7 +22,7 @@ struct order {
 
 volatile int sink;
 
-// Maps the file and reads behind its end, which is where it was until it is cut to one byte.
+// Maps the file and reads after its end, which is where it was until it is cut to one byte.
 void read_behind_end(const char * file) {
     const int   fd = open(file, O_RDWR | O_CLOEXEC);
     struct stat now;

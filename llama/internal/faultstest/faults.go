@@ -1,5 +1,5 @@
 // Package faultstest brings the process down in native code, on every kind of thread. Tests do
-// so in a process of their own, to see what it leaves behind.
+// so in separate processes, to see what they leave.
 package faultstest
 
 /*

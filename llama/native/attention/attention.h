@@ -59,7 +59,7 @@ void plan(const mask_view & mask, int groups, int threads, std::vector<group> & 
 // The masks of a graph that are lists. A tensor keeps a pointer to each.
 using mask_lists = std::vector<std::unique_ptr<agentd::row_lists>>;
 
-// Decides which masks of a graph llama.cpp writes as lists. lists_of returns those of the backend that computes a
+// Decides which masks of a graph llama.cpp writes as lists. lists_of returns the lists of the backend that computes a
 // node, or null if the backend is not ours.
 void use_lists(ggml_backend_sched_t sched, ggml_cgraph * graph,
                mask_lists * (*lists_of)(ggml_backend_sched_t, ggml_tensor *) );

@@ -1,5 +1,5 @@
 // Compares the attention kernels and the planner with plain loops: every kernel that this CPU can run, every type
-// of keys and values that has a reader of its own and one that has none, masks as values and as lists.
+// of keys and values that has its own reader and one that has none, masks as values and as lists.
 #include "attention/attention.h"
 #include "testing/check.h"
 

@@ -19,7 +19,7 @@ struct state { // of one row and head
 };
 
 // What a kernel knows of a group and some heads of k and v. Its other memory belongs to the kernel. The rows of the
-// group have an index for each head of q: those of one head of k and v lie side by side.
+// group have an index for each head of q: rows of one head of k and v are side by side.
 struct task {
     const operands & o;
     const group &    g;

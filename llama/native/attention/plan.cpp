@@ -1,7 +1,7 @@
 // Finds which rows see which cells, tile by tile in the order of positions. A tile always has the same positions, so
 // a row's sums have the same order whatever is computed beside it and wherever its cells lie. Candidates of one
 // prompt share the tiles of the prompt; agents with the same rules and tools share those. Where sequences part, each
-// has a tile of its own.
+// has its own tile.
 #include "attention/attention.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class planner {
     cell                 nobody_[tile];
     std::vector<variant> variants_; // of one tile; the others keep their memory
     size_t               used_ = 0;
-    // Blocks have the order of these places, and of positions where they are the same. Those of rows that have parted
+    // Blocks have the order of these places, and of positions where they are the same. Blocks of rows that have parted
     // from others are then side by side, so that their queries and outputs stay in the processor's cache.
     std::vector<uint32_t> places_;
     uint32_t              place_of_[max_group] = {}; // the last block of each row
@@ -125,7 +125,7 @@ class planner {
         g_.blocks.swap(blocks);
     }
 
-    // The variant that has the cells that a row sees, or room for them. Else a new one.
+    // The variant that has the cells that a row sees, or space for them. Else a new one.
     variant & find(const cell * cells, uint32_t seen) {
         for (size_t n = 0; n < used_; n++) {
             variant &      v    = variants_[n];

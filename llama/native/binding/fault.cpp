@@ -39,7 +39,7 @@ void on_abort(const char * message) {
 }
 
 // vulkan.hpp throws a std::system_error of this category, whose codes are VkResults. Its types are not used here, since
-// the Vulkan headers are no part of the build.
+// the Vulkan headers are not part of the build.
 constexpr const char * vulkan_category = "vk::Result";
 constexpr int          lost_result     = -4; // VK_ERROR_DEVICE_LOST
 

@@ -29,7 +29,7 @@ bool computes(ggml_type type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || ggml_is_quantized(type);
 }
 
-// The first tensor of the file that is no part of a pair, which llama.cpp leaves out without a word. "": none.
+// The first tensor of the file that is not part of a pair, which llama.cpp leaves out without a word. "": none.
 std::string unpaired(const char * path) {
     std::string    found;
     gguf_context * file = gguf_init_from_file(path, { true, nullptr });
@@ -54,10 +54,10 @@ std::string unsupported(const llama_model * model, const llama_adapter_lora & ad
     for (const auto & [name, pair] : adapter.ab_map) {
         const ggml_tensor *weights = find_tensor(model, name), *a = pair.a, *b = pair.b;
         if (weights == nullptr || ggml_n_dims(weights) < 2 || ends_with(name, "conv1d.weight")) {
-            return "it changes " + name + ", which is no matrix that LoRA applies to";
+            return "it changes " + name + ", which is not a matrix that LoRA applies to";
         }
         if (!computes(a->type) || !computes(b->type)) {
-            return "the type of its tensors for " + name + " is none of f32, f16, bf16 and quantized types";
+            return "the type of its tensors for " + name + " is not one of f32, f16, bf16 and quantized types";
         }
         const bool embedding = ends_with(name, "token_embd.weight");
         if (embedding && find_tensor(model, "output.weight") == nullptr) {

@@ -29,7 +29,7 @@ constexpr size_t max_terminals = 64;
 
 // --- usual steps -----------------------------------------------------------------
 
-// The characters that a terminal takes, without surrogates, which are none.
+// The characters that a terminal takes, without surrogates.
 char_class matcher::characters(uint32_t element) const {
     if (type(element) == LLAMA_GRETYPE_CHAR_ANY) {
         return complement({ surrogates });
@@ -65,7 +65,7 @@ uint32_t matcher::intern_class(char_class chars) {
     return it->second;
 }
 
-// The class of characters that all lead from s to the same set: those of the heaviest terminal, where the other
+// The class of characters that all lead from s to the same set: characters of the heaviest terminal, where the other
 // terminals take all of them or none.
 uint32_t matcher::common_class(const state & s) {
     std::vector<uint32_t> key; // classes, then characters
@@ -115,7 +115,7 @@ matcher::usual_step matcher::usual(set s) {
         if (found.chars != no_class) {
             found.next = step(s, classes[found.chars].front().first);
         }
-        if (found.next == no_set) { // behind it are only marks that have been passed
+        if (found.next == no_set) { // after it are only marks that have been passed
             found.chars = no_class;
         }
         states[s]->usual = found;
@@ -320,7 +320,7 @@ void matcher::admitted_rests(class_walk & w, const class_table::group & group) {
     const auto rest = [&](const class_table::split & s) { return vocab->piece(vocab->order[s.index]).substr(s.bytes); };
     const auto byte = static_cast<uint8_t>(rest(w.table.splits[group.first])[0]);
     for (auto from = group.chars.begin(); from != group.chars.end() && *from <= w.most;) {
-        // Numbers of characters behind which the byte leads to the same place.
+        // Numbers of characters after which the byte leads to the same place.
         const position start = feed({ w.after(*from) }, byte);
         auto           to    = from + 1;
         while (to != group.chars.end() && *to <= w.most &&
@@ -352,7 +352,7 @@ void matcher::admitted_rests(class_walk & w, const class_table::group & group) {
     }
 }
 
-// Corrects those of order[first,end) that go on with no complete character of the class after so many bytes, which
+// Corrects the tokens of order[first,end) that go on with no complete character of the class after so many bytes, which
 // they share and which lead to at.
 void matcher::correct_rests(class_walk & w, size_t first, size_t end, size_t bytes, set at) {
     w.table.within(first, end, [&](const class_table::split & s) {

@@ -140,7 +140,7 @@ std::pair<uint32_t, uint32_t> completions(uint32_t value, uint32_t remain, uint3
     const uint32_t shift = 6 * remain;
     const uint32_t low   = std::max<uint32_t>(value << shift, length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80);
     const uint32_t high  = std::min<uint32_t>((value << shift) | ((1u << shift) - 1), last_char);
-    return { low, low < 0xE000 && high >= 0xD800 ? 0xD7FF : high }; // surrogates are no characters
+    return { low, low < 0xE000 && high >= 0xD800 ? 0xD7FF : high }; // surrogates are not characters
 }
 
 size_t weight(const char_class & c, const vocab_index & vocab) {

@@ -32,7 +32,7 @@ bool       contains(const char_class & c, uint32_t character);
 std::pair<uint32_t, size_t> first_character(std::string_view text);
 std::string                 utf8(uint32_t character);
 // The first and the last character that begins with a part of one: its value, and of how many bytes remain are
-// missing. The first is behind the last if there is none.
+// missing. The first is after the last if there is none.
 std::pair<uint32_t, uint32_t> completions(uint32_t value, uint32_t remain, uint32_t length);
 
 // How many tokens of a vocabulary begin with a byte that begins a character of the class.
@@ -52,7 +52,7 @@ class token_set {
     std::vector<uint64_t> words;
 };
 
-// The tokens of a vocabulary by the characters of one class that they begin with. Indices are those of
+// The tokens of a vocabulary by the characters of one class that they begin with. Indices are as in
 // vocab_index::order. A token is one of
 //  - whole: all of it is characters of the class; the last one may lack bytes, if it is in the class whatever they are,
 //  - split: some characters of the class, then a rest that begins with no such character, or with a part of one,

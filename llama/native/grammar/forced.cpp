@@ -6,10 +6,10 @@
 //  1. The last sampled tokens and the forced text are tokenized together. If the result does not begin with
 //     those tokens, the model splits this text in another way, and nothing is forced.
 //  2. The tokens are cut at the last boundary that no continuation can move. No token of the vocabulary spans it,
-//     whatever the grammar admits behind it, so a tokenizer splits both sides as if each were alone. Special
+//     whatever the grammar admits after it, so a tokenizer splits both sides as if each were alone. Special
 //     tokens, such as <tool_call>, are boundaries by themselves: only another special token could span their ends.
 //  3. BPE tokenizers first split a text into words, by regular expressions that look ahead for the end of white
-//     space. So a boundary behind white space does not count.
+//     space. So a boundary after white space does not count.
 //
 // The model samples the rest.
 #include "grammar/matcher.h"
@@ -24,7 +24,7 @@ constexpr size_t max_forced_bytes = 256;
 // Tokens looked at for one boundary; most are only passed over.
 constexpr size_t max_boundary_work = 1u << 16;
 
-// Whether a tokenizer looks ahead behind this byte to see where the word ends. Bytes beyond ASCII may be white
+// Whether a tokenizer looks ahead after this byte to see where the word ends. Bytes beyond ASCII may be white
 // space too; a table of it is not worth these boundaries.
 bool looks_ahead(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || static_cast<uint8_t>(c) >= 0x80;
@@ -57,7 +57,7 @@ matcher::forced matcher::must_follow(size_t max) {
             p = feed(p, static_cast<uint8_t>(f.text[i]));
             f.path.push_back(p);
         }
-        if (p.at == no_set) { // only marks that have all been passed are behind it
+        if (p.at == no_set) { // only marks that have all been passed are after it
             f.text.resize(begin);
             f.path.resize(begin + 1);
             return f;
@@ -69,7 +69,7 @@ bool matcher::spanned(std::string_view left, const position & at, bool special_o
     work                       = 0;
     size_t                seen = 0;
     const size_t          most = std::min(left.size(), vocab->longest - 1);
-    std::vector<position> path; // after each byte behind the boundary
+    std::vector<position> path; // after each byte that follows the boundary
     for (size_t n = 1; n <= most; n++) {
         path             = { at };
         const bool found = vocab->any_longer(left.substr(left.size() - n), [&](size_t i) {

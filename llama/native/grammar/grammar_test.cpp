@@ -84,7 +84,7 @@ class recognizer {
     uint32_t type(uint32_t e) const { return g.elements[e].type; }
     bool     at_end(uint32_t e) const { return type(e) == LLAMA_GRETYPE_END || type(e) == LLAMA_GRETYPE_ALT; }
 
-    // Whether the terminal at e takes c; e moves behind it.
+    // Whether the terminal at e takes c; e moves after it.
     bool takes(uint32_t & e, char32_t c) const {
         if (type(e) == LLAMA_GRETYPE_CHAR_ANY) {
             e++;

@@ -22,7 +22,7 @@
 
 namespace agd {
 
-// A mark, <[first_mark + i]> with i below max_marks, matches no text and may be passed once: behind it the same
+// A mark, <[first_mark + i]> with i below max_marks, matches no text and may be passed once: after it the same
 // mark matches nothing. So a few rules express what would take a rule for each subset of the marks. llama.cpp's
 // notation has only token numbers to write marks with, and no vocabulary is that large.
 constexpr uint32_t first_mark = 0x7FFF0000;
@@ -102,7 +102,7 @@ class matcher {
     };
     // At most max bytes of that text.
     forced must_follow(size_t max);
-    // Whether a token could begin within left and end behind it, in what the grammar admits from at on.
+    // Whether a token could begin within left and end after it, in what the grammar admits from at on.
     // special_only considers special tokens only. Also true if the answer would take too long.
     bool                spanned(std::string_view left, const position & at, bool special_only);
     const vocab_index & tokens() const { return *vocab; }

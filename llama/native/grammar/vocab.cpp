@@ -108,7 +108,7 @@ std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const 
                            static_cast<int32_t>(out.size()),
                            /*add_special=*/false, /*parse_special=*/true);
     } catch (const std::exception &) {
-        // Some bytes that are no characters; llama.cpp passes over others.
+        // Some bytes that are not characters; llama.cpp passes over others.
     }
     out.resize(static_cast<size_t>(std::max(n, 0)));
     const std::lock_guard<std::mutex> lock(mutex);

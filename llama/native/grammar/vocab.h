@@ -56,7 +56,7 @@ struct vocab_index {
     // true. Returns whether it did.
     template <typename F> bool any_longer(std::string_view text, F f) const;
 
-    // The first index behind the texts that share their first n > 0 bytes with order[i].
+    // The first index after the texts that share their first n > 0 bytes with order[i].
     size_t behind(size_t i, size_t n) const;
 
     std::vector<uint32_t> pairs;       // for each two bytes, where the texts from these on begin in order

@@ -56,7 +56,7 @@ struct chooser {
         }
     }
 
-    // The same, in blocks: calls f(first, length, logits), where logits is those of tokens with a bit in only. Blocks
+    // The same, in blocks: calls f(first, length, logits), where logits are of tokens with a bit in only. Blocks
     // without a set bit are left out.
     template <typename F> void for_blocks(const float * logits, F f) const {
         float kept[block];
@@ -81,7 +81,7 @@ struct chooser {
         }
         return { kept, any_of(at, count) ? keep(logits + at, count, only, static_cast<size_t>(at), kept) : 0 };
     }
-    // Whether a bit of only is set near those of a block.
+    // Whether a bit of only is set near a block's bits.
     bool any_of(int32_t at, int32_t count) const {
         return only == nullptr ||
                std::any_of(only + at / 64, only + (at + count - 1) / 64 + 1, [](uint64_t w) { return w != 0; });

@@ -1,4 +1,4 @@
-// Passes over a run of logits. A file includes this once for each instruction set, in a namespace of its own. It
+// Passes over a run of logits. A file includes this once for each instruction set, in its own namespace. It
 // defines AGD_TARGET (the attribute), vec and veci (W floats or unsigned ints) and not_below before. W is the width of the
 // registers: GCC 12 takes wider vectors apart into single numbers. Sums have the same 16 lanes for every W.
 

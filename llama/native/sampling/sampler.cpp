@@ -158,7 +158,7 @@ llama_token agd_sampler::pick_free(const float * logits) {
     return pick(opts.top_k > 0);
 }
 
-// Chooses among the tokens that grammar_first listed. A row without a finite number is told from one without an
+// Chooses among the tokens that grammar_first listed. A row without a finite number differs from one without an
 // admitted token.
 llama_token agd_sampler::pick_admitted_only(const float * logits) {
     if (!candidates.empty()) {

@@ -77,7 +77,7 @@ void keeping_is_exact() {
                 }
                 const int32_t length = kernels.list[version].keep(x.data(), n, bits.data(), first, kept.data());
                 CHECK(std::equal(want.begin(), want.end(), kept.begin(), kept.begin() + length),
-                      "version %d, %d logits from %zu: others than those of the set", version, n, first);
+                      "version %d, %d logits from %zu: other logits than the set's", version, n, first);
             }
         }
     }

@@ -77,7 +77,7 @@ void agd_sampler::weigh_choices(const float * logits) {
     }
 }
 
-// The odds of a token under the grammar: those of the free choice, and those of the second choice if the grammar
+// The odds of a token under the grammar: the free choice's, and the second choice's if the grammar
 // rejects the free one.
 double agd_sampler::grammar_odds(const float * logits, llama_token token) {
     if (temperature_only()) {

@@ -43,7 +43,7 @@ size_t count_bits(uint64_t word) {
     return ((word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56;
 }
 
-// Writes the number of each bit of word, plus first, to out, which has room for four more. Returns how many there are.
+// Writes the number of each bit of word, plus first, to out, which has space for four more. Returns how many there are.
 // Mostly there are no more than four. A loop of that length is predicted, one of another length is not.
 size_t list_bits(uint64_t word, int32_t first, int32_t * out) {
     size_t n = 0;

@@ -9,7 +9,7 @@ import (
 
 // Corrections are the situations of a coaching request in which proposals correct a step, one for
 // each proposal. What a proposal replaced is the step that its point names, or the steps with the
-// point's own input. There may be none.
+// point's own input. It may be missing.
 func Corrections(source string, req *protocol.SpecializedCoachingRequest, proposals []protocol.CoachingProposal) ([]*Situation, error) {
 	points := map[string]*protocol.ReinjectionPoint{}
 	for i := range req.ReinjectionPoints {

@@ -50,7 +50,7 @@ func TestCutLinesAreSkippedAndCounted(t *testing.T) {
 	}
 }
 
-// TestLineCutAnywhereLosesNothingElse: whole lines before and behind each cut are read.
+// TestLineCutAnywhereLosesNothingElse: whole lines before and after each cut are read.
 func TestLineCutAnywhereLosesNothingElse(t *testing.T) {
 	text := strings.TrimSuffix(line("cut", `{"a": "é\u00e9", "n": [null, -1.5e3, true]}`, "{}", `, "outcomes": [null]`, candidate{output: call("hall"), origin: "model"}), "\n")
 	good := line("good", "{}", "{}", "", candidate{output: call("hall"), origin: "model"})

@@ -124,7 +124,7 @@ func (g *graph) file(n int64) string {
 func (g *graph) load(at ref) (s *Situation, err error) {
 	err = values(g.file(at.offset), g.file(at.offset), 0, 1, func(raw protocol.Raw, _ int, _ int64) error {
 		if s != nil {
-			return errors.New("a situation has a file of its own")
+			return errors.New("a situation needs its own file")
 		}
 		s, err = g.read(raw, at)
 		return err
@@ -140,7 +140,7 @@ func (g *graph) read(raw protocol.Raw, at ref) (*Situation, error) {
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return nil, fmt.Errorf("no situation of a graph: %w", err)
 	}
-	// A request of its own makes the same checks of the input.
+	// A separate request makes the same checks of the input.
 	request, err := protocol.DecodeAgentRequest(slices.Concat([]byte(`{"request_id":"graph","inputs":[`), x.Input, []byte("]}")))
 	if err != nil {
 		return nil, fmt.Errorf("the input is invalid: %w", err)

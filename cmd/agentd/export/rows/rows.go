@@ -100,7 +100,7 @@ const (
 	byOutcome    = "outcome"
 )
 
-// Reasons why a correction gives no pair. Those of chosenPrompt and the rejected answers come beside
+// Reasons why a correction gives no pair. The reasons of chosenPrompt and the rejected answers come beside
 // them.
 const (
 	noDecision  = "the correction has no decision"

@@ -114,7 +114,7 @@ func (c *Candidate) steps() (list []step) {
 	return list
 }
 
-// member is a text of an object, "" if it is none.
+// member is a text of an object, "" if it is not a text.
 func member(raw protocol.Raw, name string) string {
 	v, _ := protocol.Get(raw, name)
 	text, _ := protocol.Text(v)

@@ -200,7 +200,7 @@ func TestCorrectionsOfPeopleGiveChatRowsAndNoRollouts(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	// The tokens of the step are those of the wrong answer.
+	// The tokens of the step belong to the wrong answer.
 	if rows, s := corrected[rolloutRow](t, Rollouts, tasks); len(rows) > 0 {
 		t.Errorf("%s: %+v", s, rows)
 	}
