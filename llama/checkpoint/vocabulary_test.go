@@ -129,7 +129,7 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		"eos_token_id is [-1]":       func(f map[string]any) { f["config.json"].(object)["eos_token_id"] = []int{-1} },
 		"merge 0 is neither":         func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["merges"] = []int{1} },
 		"has id -1":                  func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": -1} },
-		"it has a size of":              func(f map[string]any) { f["config.json"].(object)["vocab_size"] = 1 << 30 },
+		"it has a size of":           func(f map[string]any) { f["config.json"].(object)["vocab_size"] = 1 << 30 },
 		"invalid character":          func(f map[string]any) { f["config.json"] = "nonsense" },
 	} {
 		t.Run(want, func(t *testing.T) {
