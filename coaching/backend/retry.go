@@ -10,12 +10,11 @@ import (
 
 // Attempt is one try of Retry.Ask, as reported to OnAttempt.
 type Attempt struct {
-	Backend string        // its name
-	Try     int           // from 1
-	Waited  time.Duration // before this try
-	Took    time.Duration
-	Answer  Answer
-	Err     error // nil, a *Error, or the context's error
+	Try    int           // from 1
+	Waited time.Duration // before this try
+	Took   time.Duration
+	Answer Answer
+	Err    error // nil, a *Error, or the context's error
 }
 
 // Retry is a policy for repeated tries.
@@ -38,7 +37,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		}
 		began := r.Now()
 		answer, err := r.once(ctx, b, q)
-		r.OnAttempt(Attempt{Backend: b.Name(), Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
+		r.OnAttempt(Attempt{Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
 		var e *Error
 		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
