@@ -99,7 +99,6 @@ type Question struct {
 type Answer struct {
 	Text         string
 	PromptTokens int
-	CachedTokens int
 	Tokens       int      // generated, including reasoning
 	Latency      *Latency // nil: the answer did not end by itself
 }
@@ -174,7 +173,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 		return answer, err
 	}
 	c := &result.Completions[0]
-	answer = Answer{PromptTokens: result.PromptTokens, CachedTokens: result.CachedTokens, Tokens: len(c.Tokens)}
+	answer = Answer{PromptTokens: result.PromptTokens, Tokens: len(c.Tokens)}
 	if ctx.Err() == nil {
 		l := latencyOf(result)
 		answer.Latency = &l

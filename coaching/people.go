@@ -60,9 +60,12 @@ type people struct {
 
 // newPeople makes the coach of an endpoint.
 func (s *session) newPeople(endpoint string, client *egress.Client, o Options) *people {
+	retrying := func(f human.Failure) {
+		o.Log.Debug().Err(f.Err).Str("run_id", shorten(s.record.RunID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
+	}
 	return &people{
 		session: s, endpoint: endpoint, tasks: make(map[string]*personTask),
-		human: human.New(endpoint, client, human.Options{Sleep: o.Sleep, Rand: o.Rand, Now: o.Now, Log: s.humanRetry}),
+		human: human.New(endpoint, client, human.Options{Sleep: o.Sleep, Rand: o.Rand, Now: o.Now, Log: retrying}),
 	}
 }
 
@@ -74,7 +77,8 @@ func (p *people) wait(ctx context.Context, r *request) (reply, error) {
 	ctx, cancel := p.session.within(ctx)
 	defer cancel()
 	if err := p.breaker.check(); err != nil && !p.has(r.id) {
-		r.log.peopleSkipped(p.endpoint, err)
+		r.log.line("## People at %s\n", r.log.code(egress.SafeURL(p.endpoint)))
+		r.log.line("Not asked: %s\n", r.log.code(err.Error()))
 		return failed("no person was asked: %v", err), nil
 	}
 	ask := r.repair().HumanRequest(r.id)
@@ -105,7 +109,7 @@ func (p *people) wait(ctx context.Context, r *request) (reply, error) {
 // read is the reply of a task that is done.
 func (p *people) read(r *request, t *personTask) reply {
 	if t.err != nil {
-		r.log.taskFailed(t.err)
+		r.log.line("No answer: %s\n", r.log.code(t.err.Error()))
 		if errors.Is(t.err, ErrShutdown) {
 			return failed("the server shut down before a person had answered; ask again, and the task goes on").last()
 		}
@@ -167,7 +171,7 @@ func (p *people) join(ask *protocol.HumanCoachingRequest, held *lease) (t *perso
 	t = &personTask{id: ask.RequestID, posted: s.service.opts.Now(), done: make(chan struct{})}
 	p.tasks[t.id] = t
 	s.running++
-	held.hold()
+	held.holders.Add(1) // beside the request
 	go p.await(t, ask, bytes, held)
 	return t, false, nil
 }
@@ -230,11 +234,6 @@ func (p *people) take(t *personTask) {
 	if i := slices.Index(p.undelivered, t.id); i >= 0 {
 		p.undelivered = slices.Delete(p.undelivered, i, i+1)
 	}
-}
-
-// humanRetry logs that a task is posted again.
-func (s *session) humanRetry(f human.Failure) {
-	s.service.opts.Log.Debug().Err(f.Err).Str("run_id", shorten(s.record.RunID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
 }
 
 // breaker remembers that the operator's people are unreachable. Sessions then skip them

@@ -136,13 +136,6 @@ func (s *Service) session(rec Record) (*session, error) {
 	return sess, err
 }
 
-// forget removes what ran for a session.
-func (s *Service) forget(id uuid.UUID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, id)
-}
-
 // confirm seals the session unless the store still has it as configured. It may have begun to
 // close after the lookup, perhaps before sess was made. Then nobody else would release it.
 func (s *Service) confirm(ctx context.Context, sess *session) error {

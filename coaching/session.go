@@ -116,7 +116,9 @@ func (s *session) releaseIfDone() {
 	s.cancel()
 	s.close()
 	s.answers.clear()
-	s.service.forget(s.record.ID)
+	s.service.mu.Lock()
+	delete(s.service.sessions, s.record.ID)
+	s.service.mu.Unlock()
 	close(s.released)
 }
 

@@ -7,12 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
+	"agentd/internal/clip"
 	"agentd/protocol"
 )
 
@@ -101,11 +101,7 @@ func readJSON(text string) (value protocol.Raw, rest string, err error) {
 // quoteStart is the beginning of what a model wrote, quoted, for messages.
 func quoteStart(text string) string {
 	if len(text) > maxQuoted {
-		cut := maxQuoted
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
+		text = clip.Head(text, maxQuoted) + "..."
 	}
 	return fmt.Sprintf("%q", text)
 }

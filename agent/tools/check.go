@@ -25,12 +25,6 @@ func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 	return t.document.Validate(arguments)
 }
 
-// validate is the first reason why arguments break the schema, or nil.
-func (t *Tool) validate(arguments protocol.Raw) error {
-	_, err := t.Validate(arguments)
-	return reason(err, "argument")
-}
-
 // reason is the first reason of an error of a check. what names what the location in it is of.
 func reason(err error, what string) error {
 	var invalid *jsonschema.ValidationError
@@ -47,10 +41,8 @@ func reason(err error, what string) error {
 	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
 		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
 	}
-	return errors.New(where + oneLine(invalid.ErrorKind.LocalizedString(printer)))
+	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Lift makes a call from the model's arguments for a tool. It takes the robot parameter out
 // of the arguments and checks the rest against the tool's schema. The error says what is
@@ -104,8 +96,8 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 	case Depth(arguments) > MaxDepth:
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
-	if err := tool.validate(arguments); err != nil {
-		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, err)
+	if _, err := tool.Validate(arguments); err != nil {
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, reason(err, "argument"))
 	}
 	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
 }

@@ -21,7 +21,10 @@ func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 	r := &remote{name: def.Name, typ: def.Type, model: def.DefaultModel}
 	switch def.Type {
 	case protocol.BackendLocal:
-		return newLocal(def, o)
+		if o.Local == nil {
+			return nil, fmt.Errorf("backend %q: type %q is this server's own model, and none is loaded", def.Name, def.Type)
+		}
+		return &local{model: o.Local, name: def.Name, shown: def.DefaultModel, keys: o.Redactor}, nil
 	case protocol.BackendOpenAI, protocol.BackendOllama:
 		r.try, r.modes.modes = r.tryChat, []string{ModeSchema, ModeTool, ModeText}
 	case protocol.BackendAnthropic:
@@ -34,8 +37,8 @@ func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 	if r.wire, err = newWire(def, o); err != nil {
 		return nil, fmt.Errorf("backend %q: %w", def.Name, err)
 	}
-	if def.Type == protocol.BackendOllama && speaksOllama(r.endpoint) {
-		// Its tools are only ever offered, never required.
+	if def.Type == protocol.BackendOllama && strings.HasSuffix(strings.TrimRight(r.endpoint.Path, "/"), ollamaChat) {
+		// It takes Ollama's own bodies rather than chat completions. Its tools are only ever offered, never required.
 		r.try, r.modes.modes = r.tryOllama, []string{ModeSchema, ModeText}
 	}
 	return r, nil
@@ -105,11 +108,6 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 		u.Path = "/" // JoinPath would make a path without its slash, which prints well and is a bad request
 	}
 	return u.JoinPath(rest), nil
-}
-
-// speaksOllama reports whether an endpoint takes Ollama's own bodies rather than chat completions.
-func speaksOllama(u *url.URL) bool {
-	return strings.HasSuffix(strings.TrimRight(u.Path, "/"), ollamaChat)
 }
 
 // modeFallback holds the output modes of a backend, the strictest first. What an endpoint supports shows only when it

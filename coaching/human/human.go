@@ -93,7 +93,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 			failures = 0
 		}
 		// A proxy that answers at once has no endpoint.
-		everSent = everSent || held || sent && !isBusy(err)
+		everSent = everSent || held || sent && !errors.As(err, new(*busyError))
 		failures++
 		if !everSent && failures >= MaxFirstFailures || failures >= MaxFailures {
 			return nil, c.unreachable(err)
@@ -292,11 +292,6 @@ type busyError struct {
 
 func (e *busyError) Error() string {
 	return fmt.Sprintf("it answered %d %s", e.status, http.StatusText(e.status))
-}
-
-func isBusy(err error) bool {
-	var busy *busyError
-	return errors.As(err, &busy)
 }
 
 // wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.

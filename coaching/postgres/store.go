@@ -2,6 +2,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -45,9 +46,7 @@ var _ coaching.Shared = (*Store)(nil)
 
 // Open connects to the database and prepares its tables.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
 	db, err := postgres.Open(ctx, o.URL, postgres.Schema{Name: "coaching", Migrations: migrations}, o.Log)
 	if err != nil {
 		return nil, err

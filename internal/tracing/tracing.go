@@ -109,7 +109,8 @@ func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
 	}
-	e := newExporter(to, log)
+	e := &exporter{to: to, log: log}
+	e.base, e.end = context.WithCancel(context.Background())
 	return &Tracer{
 		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
 		exporter: e,
@@ -207,12 +208,6 @@ type exporter struct {
 	// base ends with the exporter, whatever the SDK's own goroutine still tries.
 	base context.Context
 	end  context.CancelFunc
-}
-
-func newExporter(to sdk.SpanExporter, log zerolog.Logger) *exporter {
-	e := &exporter{to: to, log: log}
-	e.base, e.end = context.WithCancel(context.Background())
-	return e
 }
 
 // ExportSpans implements sdk.SpanExporter. The SDK calls it from one goroutine at a time.

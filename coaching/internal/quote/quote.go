@@ -22,9 +22,6 @@ func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	return clip.Head(s, limit), whole && len(s) <= limit
 }
 
-// Clip is [Clip] of a text without keys.
-func (q Quoter) Clip(s string, n int) string { return Clip(q.Keys.Text(s), n) }
-
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
 	head, whole := q.Head(s, MaxQuoted)

@@ -63,7 +63,8 @@ func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	case !utf8.ValidString(d.Say):
 		found.add(protocol.TypeString, "the text is not valid UTF-8", "say")
 	}
-	found.addAll(wellFormed(d))
+	list := wellFormed(d)
+	found.list = append(found.list, list[:min(len(list), maxProblems-len(found.list))]...)
 	if len(found.list) > 0 || len(d.ToolCalls) == 0 {
 		return found.list
 	}
@@ -133,10 +134,6 @@ func (p *problems) add(typ, msg string, loc ...any) {
 	if len(p.list) < maxProblems {
 		p.list = append(p.list, protocol.Problem{Type: typ, Loc: loc, Msg: msg})
 	}
-}
-
-func (p *problems) addAll(list protocol.Problems) {
-	p.list = append(p.list, list[:min(len(list), maxProblems-len(p.list))]...)
 }
 
 // closest is the only known name that equals name after fold.

@@ -143,7 +143,7 @@ func (r *reader) readAnswer(v protocol.Raw) (*Answer, error) {
 	}
 	if why, ok := member(v, whyNames); ok {
 		text, _ := protocol.Text(why)
-		a.Why = r.Clip(strings.TrimSpace(text), MaxWhy)
+		a.Why = quote.Clip(r.Keys.Text(strings.TrimSpace(text)), MaxWhy)
 	}
 	if a.Abandoned {
 		return a, nil
@@ -232,19 +232,14 @@ func afterThoughts(text string) string {
 			depth = max(depth-1, 0)
 		}
 	}
-	if start == 0 && !looksJSON(text) {
+	trimmed := strings.TrimSpace(text)
+	if start == 0 && !startsJSON(trimmed) && !strings.HasPrefix(trimmed, "```") {
 		// A quotation mark in the thoughts that was never closed hides their end.
 		if i := strings.LastIndex(text, thoughtsEnd); i >= 0 {
 			return text[i+len(thoughtsEnd):]
 		}
 	}
 	return text[start:]
-}
-
-// looksJSON reports whether a text begins as an answer without thoughts.
-func looksJSON(text string) bool {
-	text = strings.TrimSpace(text)
-	return startsJSON(text) || strings.HasPrefix(text, "```")
 }
 
 // isWhole reports whether a text is JSON and nothing else, except for a fence. The

@@ -136,7 +136,7 @@ func (r *trajectory) step(i int, d detail, limit int) string {
 		r.changes(&b, i, limit)
 	}
 	if step.Output != nil {
-		labelled(&b, "Decision", outputText(step.Output, limit), limit+inlineText)
+		labelled(&b, "Decision", decisionText(step.Output.Say, calls(step.Output), limit), limit+inlineText)
 	}
 	if step.Error != nil {
 		labelled(&b, "Error of the agent", agentErrorText(step.Error), limit)
@@ -319,10 +319,6 @@ func decisionText(say string, calls []tools.Call, limit int) string {
 		return "(nothing)"
 	}
 	return "says " + string(protocol.String(quote.Clip(say, limit)))
-}
-
-func outputText(d *protocol.AgentDecision, limit int) string {
-	return decisionText(d.Say, calls(d), limit)
 }
 
 // calls are a decision's calls as the agent's memory stores them.
