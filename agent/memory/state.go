@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"agentd/agent/internal/rawjson"
@@ -161,18 +162,8 @@ var stateKeys = []string{QwenKey, GPTOSSKey, "_llama"}
 // position.
 func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	gone := len(m.History) - keep
-	history := protocol.Raw{'['}
-	at := 0
-	for e := range protocol.Elements(m.history) {
-		if at >= gone {
-			if len(history) > 1 {
-				history = append(history, ',')
-			}
-			history = append(history, e...)
-		}
-		at++
-	}
-	out := protocol.SetMember(m.raw, "history", append(history, ']'))
+	kept := slices.Collect(protocol.Elements(m.history))[gone:]
+	out := protocol.SetMember(m.raw, "history", protocol.AppendElements(nil, kept...))
 	out = protocol.SetMember(out, "summary", rawjson.AppendString(nil, summary))
 	if m.Tokens != nil {
 		out = protocol.DeleteMember(out, TokensKey)
