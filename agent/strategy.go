@@ -4,8 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
 
 	"agentd/agent/format"
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -98,4 +105,205 @@ func (c *Config) fillKind() error {
 		bad("answers of a fixed length are not summaries; use the %s agent for benchmarks", FullHistory)
 	}
 	return errors.Join(errs...)
+}
+
+// Summary configures the history-summarized agent.
+type Summary struct {
+	// Budget bounds a prompt. The history of a longer prompt is summarized first.
+	// DefaultSummaryBudget when 0.
+	Budget int
+	// Characters: the budget counts Unicode code points and not tokens.
+	Characters bool
+	// MaxTokens is the token limit of a summary; DefaultSummaryMaxTokens when 0.
+	MaxTokens int
+	// Keep is how many of the newest history entries stay after the summary, within the
+	// budget.
+	Keep int
+}
+
+// historySummarized replaces the history by a summary when a prompt exceeds its budget. The model
+// writes the summary. Its prompt begins like that of the candidates, so the prefix cache has most
+// of it.
+type historySummarized struct {
+	*Agent
+	grammar string // of a summary; "": no constraint
+}
+
+func newHistorySummarized(a *Agent) (*historySummarized, error) {
+	h := &historySummarized{Agent: a}
+	if a.cfg.Constrain == ConstrainOn {
+		var err error
+		if h.grammar, err = format.AnswerCatalog(a.format, &tools.Set{}).Grammar(); err != nil {
+			return nil, fmt.Errorf("the grammar of summaries: %w", err)
+		}
+	}
+	return h, nil
+}
+
+func (h *historySummarized) corrects() bool { return false }
+
+// completions counts a summary for each input with a history. An admission must not wait for the
+// prompt, whose size is only known when it is rendered.
+func (h *historySummarized) completions(in *inputRun) int { return min(1, len(in.memory.History)) }
+
+// shortening requests a summary of a history whose prompt exceeds the budget. All candidates of
+// the input share it. It is sampled as they are.
+func (h *historySummarized) shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure) {
+	size, err := h.measure(ctx, in.prompt)
+	if err != nil {
+		return nil, failed(err)
+	}
+	switch budget := h.cfg.Summary.Budget; {
+	case size <= budget:
+		return nil, nil
+	case len(in.memory.History) == 0:
+		return nil, h.overBudget("the prompt has %s without any history that could be summarized", size)
+	}
+	input := in.formatInput(0, h.format.ShowsResults())
+	input.Summarize = true
+	prompt, err := h.format.Render(input)
+	if err != nil {
+		return nil, &failure{CodeModelError, ComponentSummarizer, err}
+	}
+	in.continues = false // both prompts are text from here on
+	// The seed follows the candidates' seeds, which are thus the full-history agent's.
+	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
+	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
+		N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Sampling: h.sampling(in.greedy), Seeds: all[len(all)-1:],
+		Scores: in.returns.logprobs, Adapter: in.adapter.ID,
+		Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
+	}}}, nil
+}
+
+// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the
+// newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
+// are left out instead: the same history would give the same summary in each turn.
+func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
+	long, s := in.memory, in.shortening
+	summary, failed := h.read(in, result, err)
+	if failed == nil {
+		in.counts.Whole = 1
+		if result.Completions[0].Finish != generation.FinishStop {
+			in.counts.Whole, in.counts.Truncated = 0, 1
+		}
+		if fits, failed := h.fit(ctx, in, long, summary, min(h.cfg.Summary.Keep, len(long.History))); fits || failed != nil {
+			return failed
+		}
+	} else {
+		in.counts.Failed = 1
+		if !slices.Contains([]string{CodeTruncated, CodeInvalidOutput, CodeContextOverflow}, failed.code) {
+			return failed // another try may succeed
+		}
+	}
+	note := strings.TrimSpace(strings.TrimSpace(strings.TrimSuffix(long.Summary, cutNote)) + "\n\n" + cutNote)
+	for _, summary := range []string{note, cutNote} {
+		if fits, failed := h.fit(ctx, in, long, summary, len(long.History)-1); failed != nil {
+			return failed
+		} else if fits {
+			in.counts.Cut, s.cut = 1, len(long.History)-len(in.memory.History)
+			return nil
+		}
+	}
+	return h.overBudget("the prompt has %s with a summary in place of the history", s.size)
+}
+
+// cutNote stands in the summary for messages that were left out.
+const cutNote = "Earlier messages are missing here. They were too long, and no summary of them could be used."
+
+// fit replaces a memory by a summary and as many of its newest messages as the budget allows, at most so
+// many. It reports whether the prompt is within the budget.
+func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
+	// Fewer messages make a shorter prompt, so a binary search finds the most that fit.
+	gone := sort.Search(most, func(gone int) bool {
+		if failed == nil {
+			fits, failed = h.replace(ctx, in, long, summary, most-gone)
+		}
+		return failed != nil || fits
+	})
+	if failed == nil {
+		fits, failed = h.replace(ctx, in, long, summary, most-gone)
+	}
+	return fits, failed
+}
+
+// replace puts a summary in place of all but at most the last keep entries of a memory, and
+// renders the prompt again. It reports whether the prompt is within the budget.
+func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
+	for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
+		keep--
+	}
+	short, problems := memory.Parse(long.Summarized(summary, keep), h.format.StateKey())
+	if len(problems) > 0 {
+		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
+	}
+	in.memory = short
+	prompt, err := h.format.Render(in.formatInput(0, h.format.ShowsResults()))
+	if err != nil {
+		return false, &failure{CodeModelError, ComponentCommander, err}
+	}
+	size, err := h.measure(ctx, prompt)
+	if err != nil {
+		return false, failed(err)
+	}
+	in.prompt = prompt
+	in.shortening.size = size
+	return size <= h.cfg.Summary.Budget, nil
+}
+
+// read returns the generated summary. Its internal step is kept also when it fails.
+func (h *historySummarized) read(in *inputRun, result *generation.Result, err error) (string, *failure) {
+	fail := func(code string, err error) (string, *failure) {
+		return "", &failure{code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", err)}
+	}
+	s := in.shortening
+	if err == nil {
+		err = complete(result, 1)
+	}
+	if err != nil {
+		f := failed(err)
+		return fail(f.code, f.err)
+	}
+	c := &result.Completions[0]
+	summary, invalid := "", c.Err
+	if c.Err == nil {
+		summary, invalid = format.ReadSummary(h.format, c.Text)
+	}
+	if c.Err == nil || len(c.Tokens) > 0 { // else there is no output
+		step := newStep(in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel).traced(in, s.request.Prompt)
+		in.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
+		h.log.write(ComponentSummarizer, s.prompt.Text, c.Text+c.Stop, invalid)
+	}
+	switch {
+	case c.Err != nil:
+		f := failed(c.Err)
+		return fail(f.code, f.err)
+	// A truncated summary is used. Without it the next turn would ask for the same summary again.
+	case (c.Finish == generation.FinishLength || c.Finish == generation.FinishRepeat) && invalid == nil:
+	case c.Finish == generation.FinishRepeat:
+		return fail(CodeTruncated, repeatedError(c.Repeated))
+	case c.Finish != generation.FinishStop:
+		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before it had usable text; raise max-tokens of summary on the server", len(c.Tokens), c.Finish))
+	case invalid != nil:
+		return fail(CodeInvalidOutput, invalid)
+	}
+	return summary, nil
+}
+
+// measure returns the size of a prompt in the budget's unit.
+func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) (int, error) {
+	if h.cfg.Summary.Characters {
+		return utf8.RuneCountInString(prompt.Text), nil
+	}
+	return h.tokenizer.Count(ctx, prompt.Segments, h.cfg.Summary.Budget)
+}
+
+// overBudget is the failure of a prompt that no summary brings within the budget.
+func (h *historySummarized) overBudget(what string, size int) *failure {
+	unit := "tokens"
+	if h.cfg.Summary.Characters {
+		unit = "characters"
+	}
+	what = fmt.Sprintf(what, fmt.Sprintf("%d %s", size, unit))
+	return &failure{CodeContextBudget, ComponentContextBudget, errors.New(what + fmt.Sprintf(
+		", and its budget is %d: raise budget of summary on the server, or send a shorter instruction, fewer tools, rules or attributes", h.cfg.Summary.Budget))}
 }

@@ -38,9 +38,6 @@ func (s *Service) lease(ctx context.Context, sess *session) (*lease, error) {
 	return l, err
 }
 
-// hold adds a holder. There must be one already.
-func (l *lease) hold() { l.holders.Add(1) }
-
 // drop removes a holder. The last one ends the lease.
 func (l *lease) drop() {
 	if l.holders.Add(-1) > 0 {

@@ -96,17 +96,6 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// peopleSkipped writes why the people at an endpoint were not asked.
-func (l *logbook) peopleSkipped(endpoint string, err error) {
-	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
-	l.line("Not asked: %s\n", l.code(err.Error()))
-}
-
-// taskFailed writes why no person answered.
-func (l *logbook) taskFailed(err error) {
-	l.line("No answer: %s\n", l.code(err.Error()))
-}
-
 // person writes a person's answer.
 func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 	l.line("The person's answer is %s.\n", a.Status)

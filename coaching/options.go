@@ -9,6 +9,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/internal/retry"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +61,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Store = &MemoryStore{Now: o.Now}
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = retry.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -69,18 +70,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.NewID = uuid.New
 	}
 	return o, nil
-}
-
-// sleep waits for d, or for the end of ctx, whose cause is then the error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // lateLocal is the server's own model. Sessions may be configured before it has loaded.

@@ -136,13 +136,6 @@ func (s *Service) session(rec Record) (*session, error) {
 	return sess, err
 }
 
-// forget removes what ran for a session.
-func (s *Service) forget(id uuid.UUID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, id)
-}
-
 // confirm seals the session unless the store still has it as configured. It may have begun to
 // close after the lookup, perhaps before sess was made. Then nobody else would release it.
 func (s *Service) confirm(ctx context.Context, sess *session) error {
@@ -309,5 +302,27 @@ func TooManySessions(limit int) *FullError {
 	return &FullError{
 		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
 		RetryAfter: maxRetryAfter,
+	}
+}
+
+// sweepLoop closes idle sessions until the service is closed.
+func (s *Service) sweepLoop() {
+	pause := min(max(s.opts.Idle/4, minSweep), maxSweep)
+	for s.opts.Sleep(s.alive, pause) == nil {
+		s.sweep()
+	}
+}
+
+// sweep closes idle sessions as DELETE does, also those that no server has in use.
+func (s *Service) sweep() {
+	err := s.closeMarked(s.alive, func(ctx context.Context) ([]Record, error) {
+		idle, err := s.opts.Store.MarkIdle(ctx, s.opts.Idle)
+		for _, rec := range idle {
+			s.opts.Log.Info().Str("run_id", shorten(rec.RunID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
+		}
+		return idle, err
+	})
+	if err != nil && s.alive.Err() == nil {
+		s.opts.Log.Warn().Err(err).Msg("closing idle coaching sessions failed")
 	}
 }

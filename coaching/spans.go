@@ -23,7 +23,11 @@ func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, er
 		return m.Backend.Ask(ctx, q)
 	}
 	defer span.End()
-	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider(m.Type())),
+	provider := m.Type() // openai, ollama and anthropic are names of the conventions or like them
+	if provider == protocol.BackendLocal {
+		provider = "agentd"
+	}
+	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
 		semconv.GenAIRequestModel(m.def.DefaultModel), attribute.String("agentd.coach", m.Name()))
 	span.SetAttributes(server(m.def.Endpoint)...)
 	if tracing.Content(ctx) {
@@ -44,14 +48,6 @@ func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, er
 		tracing.SetMessages(span, semconv.GenAIOutputMessagesKey, tracing.Message{Role: "assistant", Text: answer.Text, Finish: "stop"})
 	}
 	return answer, nil
-}
-
-// provider is gen_ai.provider.name of a type of backend.
-func provider(typ string) string {
-	if typ == protocol.BackendLocal {
-		return "agentd"
-	}
-	return typ // openai, ollama and anthropic are names of the conventions or like them
 }
 
 // server has the host and port of an endpoint. The rest of the URL may hold a key.

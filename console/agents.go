@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
 	"agentd/internal/connection"
 	"agentd/protocol"
+	"agentd/protocol/client"
 
 	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
 )
 
 func (c *Console) getHealth(*gin.Context) (any, error) {
@@ -54,4 +57,100 @@ func (c *Console) deleteRequest(g *gin.Context) (any, error) {
 		return nil, errNoTask
 	}
 	return nil, c.tasks.withdraw(id)
+}
+
+type candidateList struct {
+	Candidates []candidate `json:"candidates"`
+}
+
+// candidate is a decision of the agent server. Valid: it could be sent as it is.
+type candidate struct {
+	Status   string       `json:"status"`
+	Decision protocol.Raw `json:"decision"`
+	Error    *string      `json:"error"`
+	Valid    bool         `json:"valid"`
+	Problems []finding    `json:"problems"`
+}
+
+// postCandidates asks the agent server for decisions at a point.
+func (c *Console) postCandidates(g *gin.Context, _ *task, s *taskView, body *candidatesBody) (any, error) {
+	point := s.point(body.Point)
+	switch {
+	case c.opts.Agent == nil:
+		return nil, fail(http.StatusConflict, "this console is configured without an agent server")
+	case point == nil:
+		return nil, problem(protocol.TypeValue, "the task has no such point", "point")
+	case point.Input == nil:
+		return nil, problem(protocol.TypeValue, "the task came without the input at this point, so nobody can be asked about it", "point")
+	}
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	default:
+		return nil, fail(http.StatusServiceUnavailable, "others are asking for candidates; try again in a moment")
+	}
+	outs, err := c.ask(g.Request.Context(), *point.Input, body.N)
+	if err != nil {
+		return nil, err
+	}
+	list := candidateList{Candidates: make([]candidate, len(outs))}
+	for i := range outs {
+		list.Candidates[i] = s.candidate(body.Point, &outs[i])
+	}
+	return list, nil
+}
+
+// ask gets n candidates for an input. It removes corrections from the input.
+func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]protocol.AgentOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.ended, cancel)()
+	outs, err := c.opts.Agent.Responses(ctx, &protocol.AgentRequest{
+		RequestID: uuid.NewString(),
+		Inputs:    questions(input, n),
+	})
+	var refused *client.Error
+	switch {
+	case err == nil:
+		return outs, nil
+	case c.ended.Err() != nil:
+		return nil, errStopping
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fail(http.StatusGatewayTimeout, "the agent server did not answer within %s", askTimeout)
+	case errors.Is(err, context.Canceled):
+		return nil, errClientGone
+	case errors.As(err, &refused):
+		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip(refused.Error(), maxReason))
+	}
+	c.log.Warn().Err(err).Msg("request for candidates failed")
+	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
+}
+
+// questions makes the inputs for n candidates. A deterministic input gives the same candidate
+// each time, so it is asked once. The other candidates are sampled, because a person wants a
+// choice.
+func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
+	input.NumOutputs = n
+	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
+	if mode, _ := protocol.Get(input.ExtraKeys, "inference_mode"); mode.Kind() != 't' || n == 1 {
+		return []protocol.AgentInput{input}
+	}
+	drawn := input
+	drawn.ID = input.ID ^ 1 // any other id
+	drawn.ExtraKeys = protocol.SetMember(input.ExtraKeys, "inference_mode", protocol.Raw("false"))
+	input.NumOutputs, drawn.NumOutputs = 1, n-1
+	return []protocol.AgentInput{input, drawn}
+}
+
+func (s *taskView) candidate(pointID string, out *protocol.AgentOutput) candidate {
+	found := candidate{Status: out.Status, Problems: []finding{}}
+	if out.Output == nil {
+		text := out.Error.Message
+		found.Error = &text
+		return found
+	}
+	found.Decision = out.Output.AppendJSON(nil)
+	found.Problems = findings(s.check(pointID, out.Output))
+	found.Valid = len(found.Problems) == 0
+	return found
 }

@@ -3,6 +3,9 @@ package console
 import (
 	"errors"
 	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"agentd/internal/budget"
 	"agentd/internal/transfer"
@@ -150,4 +153,170 @@ func (c *Console) fail(g *gin.Context, err error) {
 		c.log.Error().Err(f.err).Int("status", f.Status).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
 	}
 	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
+}
+
+// loginBody is the body of POST /api/login.
+type loginBody struct {
+	Token string `json:"token"`
+}
+
+// claimBody claims a task for a person. With Claim it renews that claim.
+type claimBody struct {
+	Person string `json:"person"`
+	Claim  string `json:"claim"`
+}
+
+func (b *claimBody) check() error {
+	b.Person = strings.TrimSpace(b.Person)
+	switch {
+	case !strings.ContainsFunc(b.Person, visible):
+		return problem(protocol.TypeStringTooShort, "say who you are", "person")
+	case utf8.RuneCountInString(b.Person) > maxPerson:
+		return problem(protocol.TypeTooLong, "the name is too long", "person")
+	case strings.ContainsFunc(b.Person, unfit):
+		return problem(protocol.TypeStringPattern, "a name is one line, without control characters and changes of the writing direction", "person")
+	}
+	return nil
+}
+
+// visible reports whether a character can be seen by itself.
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsMark(r) && !unicode.In(r, unicode.C)
+}
+
+// unfit reports whether a character must not be in a name. Joiners and all spaces may be: names
+// in many scripts need them. Line breaks and embedded directions would change the text around.
+func unfit(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
+		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
+
+// releaseBody ends a claim.
+type releaseBody struct {
+	Claim string `json:"claim"`
+}
+
+// draftBody saves an unfinished answer. The page owns the format of Draft.
+type draftBody struct {
+	Claim string       `json:"claim"`
+	Draft protocol.Raw `json:"draft"`
+}
+
+func (b *draftBody) check() error {
+	if b.Draft.Kind() != '{' {
+		return problem(protocol.TypeDict, "must be an object", "draft")
+	}
+	return nil
+}
+
+// correction is a person's answer: a decision at a point, or the text of an output.
+type correction struct {
+	Point    string       `json:"point"`
+	Decision protocol.Raw `json:"decision"`
+	Output   *string      `json:"output"`
+
+	decision *protocol.AgentDecision
+}
+
+func (b *correction) check() error {
+	hasDecision := b.Decision != nil && b.Decision.Kind() != 'n'
+	switch {
+	case hasDecision == (b.Output != nil):
+		return problem(protocol.TypeValue, "send either a decision, with its point, or an output")
+	case b.Output != nil && b.Point != "":
+		return problem(protocol.TypeValue, "an output names its point itself, as reinjection_point_id", "point")
+	case b.Output != nil:
+		return nil
+	}
+	var err error
+	b.decision, err = protocol.DecodeAgentDecision(b.Decision)
+	return err // protocol.Problems, located from the decision
+}
+
+// judge returns the output that would be sent, and the problems of the body.
+func (b *correction) judge(s *taskView) (output string, problems protocol.Problems) {
+	switch {
+	case b.Output != nil:
+		return *b.Output, s.checkOutput(*b.Output).At("output")
+	case s.point(b.Point) == nil && len(s.points) == 0:
+		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no points to put a decision in; send an output instead", "point")}
+	case s.point(b.Point) == nil:
+		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
+	}
+	output, problems = s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
+	if len(problems) == 0 { // the size limits of the server that asked hold too
+		problems = s.checkOutput(output).At("decision")
+	}
+	return output, problems
+}
+
+// checkBody asks whether a correction could be sent. A malformed decision is a result of the
+// check and no error of the request.
+type checkBody struct {
+	correction
+	malformed protocol.Problems // located from the decision
+}
+
+func (b *checkBody) check() error {
+	err := b.correction.check()
+	if errors.As(err, &b.malformed) {
+		return nil
+	}
+	return err
+}
+
+// answerBody ends a task.
+type answerBody struct {
+	Claim  string `json:"claim"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+	Force  bool   `json:"force_save_example"`
+	correction
+}
+
+func (b *answerBody) check() error {
+	b.Reason = strings.TrimSpace(b.Reason)
+	switch b.Status {
+	case protocol.HumanCompleted:
+		if b.Reason != "" {
+			return problem(protocol.TypeValue, "a completed task needs no reason; leave it out", "reason")
+		}
+		err := b.correction.check()
+		var problems protocol.Problems
+		if errors.As(err, &problems) {
+			return problems.At("decision")
+		}
+		return err
+	case protocol.HumanSkipped, protocol.HumanAborted:
+	default:
+		return problem(protocol.TypeLiteral, `must be "completed", "skipped" or "aborted"`, "status")
+	}
+	switch {
+	case b.Decision != nil || b.Output != nil || b.Point != "":
+		return problem(protocol.TypeValue, "only a completed task has a correction; leave out point, decision and output", "status")
+	case b.Force:
+		return problem(protocol.TypeValue, "only a completed task can be saved as an example", "force_save_example")
+	case b.Reason == "":
+		return problem(protocol.TypeStringTooShort, "say why", "reason")
+	case utf8.RuneCountInString(b.Reason) > maxReason:
+		return problem(protocol.TypeTooLong, "the reason is too long", "reason")
+	}
+	return nil
+}
+
+// candidatesBody asks an agent server for decisions at a point.
+type candidatesBody struct {
+	Point string `json:"point"`
+	N     int    `json:"n"`
+}
+
+func (b *candidatesBody) check() error {
+	if b.N < 1 || b.N > maxCandidates {
+		return problem(protocol.TypeValue, "must be from 1 to 8", "n")
+	}
+	return nil
+}
+
+func problem(typ, msg string, loc ...any) error {
+	return invalid(protocol.NewProblem(typ, msg, loc...))
 }

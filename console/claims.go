@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/subtle"
 	"net/http"
+	"reflect"
 	"time"
 )
 
@@ -79,7 +80,7 @@ func (s *taskService) saveDraft(seq uint64, secret string, draft []byte) error {
 func (s *taskService) answer(seq uint64, secret string, a answer) (*task, error) {
 	repeated := false
 	t, err := s.changeAny(seq, func(x txn, t *task, now time.Time) error {
-		if t.Answer != nil && t.Claim != nil && same(t.Claim.Secret, secret) && t.Answer.equal(a) {
+		if t.Answer != nil && t.Claim != nil && same(t.Claim.Secret, secret) && reflect.DeepEqual(t.Answer, &a) {
 			repeated = true
 			return nil
 		}
@@ -145,11 +146,6 @@ func holds(t *task, secret string, now time.Time) bool {
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-func (a *answer) equal(b answer) bool {
-	return a.Status == b.Status && a.Error == b.Error && a.Force == b.Force &&
-		(a.Output == nil) == (b.Output == nil) && (a.Output == nil || *a.Output == *b.Output)
-}
 
 // draft returns the saved draft of a task, nil if there is none.
 func (s *taskService) draft(seq uint64) (draft []byte, err error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -76,12 +77,7 @@ var builtIn embed.FS
 
 // Open opens the store and makes a Console on it.
 func Open(o Options) (*Console, error) {
-	if o.Claim == 0 {
-		o.Claim = DefaultClaim
-	}
-	if o.Keep == 0 {
-		o.Keep = DefaultKeep
-	}
+	o.Claim, o.Keep = cmp.Or(o.Claim, DefaultClaim), cmp.Or(o.Keep, DefaultKeep)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

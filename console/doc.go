@@ -6,7 +6,7 @@
 // claims a task before they work on it. A claim that is not renewed lapses.
 //
 // There are three layers, and each calls only the one below. Handlers (agents.go, people.go,
-// candidates.go, events.go) speak HTTP. The task service (service.go, claims.go) has the rules
-// and the waiting agents. The store (store.go) is one bbolt file. A task view (view.go) reads a
-// task's points and tools, and checks answers with package coaching/repair.
+// events.go) speak HTTP. The task service (service.go, claims.go) has the rules and the waiting
+// agents. The store (task.go) is a bbolt file (file.go) or a database (database.go). A task view
+// (view.go) reads a task's points and tools, and checks answers with package coaching/repair.
 package console

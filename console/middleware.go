@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -45,10 +46,7 @@ func (c *Console) identify(g *gin.Context) {
 func (c *Console) observe(g *gin.Context) {
 	start := time.Now()
 	defer func() {
-		route := g.FullPath()
-		if route == "" {
-			route = "unmatched"
-		}
+		route := cmp.Or(g.FullPath(), "unmatched")
 		level := zerolog.InfoLevel
 		if g.Request.Method == http.MethodGet || strings.HasSuffix(route, "/check") || strings.HasSuffix(route, "/draft") {
 			level = zerolog.DebugLevel // pages send these all the time

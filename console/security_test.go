@@ -169,7 +169,7 @@ func TestPageIsServedFromItsFiles(t *testing.T) {
 	if large.header.Get("Content-Encoding") != "gzip" || unzip(t, large.body) != string(fakePage["css/large.css"].Data) {
 		t.Errorf("the style sheet has %v", large.header)
 	}
-	for _, path := range []string{"/assets/js/notes.txt", "/assets/js/", "/assets/", "/assets/../store.go", "/assets/%2e%2e/store.go", "/index.html"} {
+	for _, path := range []string{"/assets/js/notes.txt", "/assets/js/", "/assets/", "/assets/../task.go", "/assets/%2e%2e/task.go", "/index.html"} {
 		if r := f.call(http.MethodGet, path, nil); r.status != http.StatusNotFound {
 			t.Errorf("%s: %d", path, r.status)
 		}

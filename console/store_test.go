@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,12 +111,20 @@ func TestViewCacheStaysWithinItsBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.byTask) != maxViews || len(c.order) != maxViews || c.byTask[1] == nil || c.byTask[2] != nil || c.byTask[tasks] == nil {
-		t.Errorf("%d are kept, the order is %v", len(c.byTask), c.order)
+	kept := func() (seqs []uint64) {
+		for seq := uint64(1); seq <= tasks; seq++ {
+			if _, ok := c.views.Get(taskID(seq)); ok {
+				seqs = append(seqs, seq)
+			}
+		}
+		return seqs
 	}
-	c.bytes += maxViewBytes // as if they were large
-	if _, err := c.get(2); err != nil || len(c.byTask) != 1 || c.byTask[2] == nil {
-		t.Errorf("of large ones %d are kept (%v)", len(c.byTask), err)
+	if got := kept(); len(got) != maxViews || got[0] != 1 || got[1] != tasks-maxViews+2 {
+		t.Errorf("%d are kept: %v", len(got), got)
+	}
+	c.views.Grow(taskID(tasks), maxViewBytes) // as if it were large; it was used last
+	if _, err := c.get(2); err != nil || !slices.Equal(kept(), []uint64{2}) {
+		t.Errorf("beside a large one %v are kept (%v)", kept(), err)
 	}
 	if _, err := c.get(tasks + 1); err == nil {
 		t.Error("a task that does not exist was found")

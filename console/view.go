@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/repair"
+	"agentd/internal/lru"
 	"agentd/protocol"
 )
 
@@ -39,7 +39,6 @@ const freePoint = ""
 
 // taskView is an agent's request and what was parsed from it. It is immutable.
 type taskView struct {
-	size     int // of the request, in bytes
 	request  *protocol.HumanCoachingRequest
 	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
 	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
@@ -203,24 +202,16 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 // viewCache holds the views of the tasks that were used last.
 type viewCache struct {
 	store store
-
-	mu     sync.Mutex
-	byTask map[uint64]*taskView
-	order  []uint64 // least recently used first
-	bytes  int      // of their requests
+	views *lru.Cache[*taskView] // by taskID
 }
 
-func newViewCache(s store) *viewCache { return &viewCache{store: s, byTask: map[uint64]*taskView{}} }
+func newViewCache(s store) *viewCache {
+	return &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)}
+}
 
 // get returns the view of a task.
 func (c *viewCache) get(seq uint64) (*taskView, error) {
-	c.mu.Lock()
-	s := c.byTask[seq]
-	if s != nil {
-		c.touch(seq)
-	}
-	c.mu.Unlock()
-	if s != nil {
+	if s, ok := c.views.Get(taskID(seq)); ok {
 		return s, nil
 	}
 	var body []byte
@@ -240,25 +231,5 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 		damaged.err = err
 		return nil, damaged
 	}
-	s = newTaskView(req)
-	s.size = len(body)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if other := c.byTask[seq]; other != nil { // another request parsed it meanwhile
-		return other, nil
-	}
-	c.byTask[seq] = s
-	c.bytes += s.size
-	c.touch(seq)
-	for len(c.order) > 1 && (len(c.order) > maxViews || c.bytes > maxViewBytes) {
-		c.bytes -= c.byTask[c.order[0]].size
-		delete(c.byTask, c.order[0])
-		c.order = c.order[1:]
-	}
-	return s, nil
-}
-
-// touch marks a task as most recently used.
-func (c *viewCache) touch(seq uint64) {
-	c.order = append(slices.DeleteFunc(c.order, func(other uint64) bool { return other == seq }), seq)
+	return c.views.Add(taskID(seq), newTaskView(req), len(body)), nil // another request may have parsed it meanwhile
 }

@@ -112,18 +112,14 @@ func (f *gptoss) ParseChat(text string) (string, error) {
 		case recipient != "":
 			return "", errors.New("the output calls a function, and there are none")
 		case whole && channel == "final":
-			return trimSpace(trimHarmony(trimSpace(body))), nil
+			// Some generators leave end tokens at the end.
+			return trimSpace(strings.TrimSuffix(strings.TrimSuffix(trimSpace(body), "<|return|>"), "<|end|>")), nil
 		}
 		if _, rest, more, err = nextMessage(rest); err != nil {
 			return "", errors.New("the output is cut off, or goes on with something else than a message")
 		}
 	}
 	return "", errors.New("the output has no message on the final channel")
-}
-
-// trimHarmony drops end tokens that a generator left at the end of an answer.
-func trimHarmony(text string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(text, "<|return|>"), "<|end|>")
 }
 
 // harmonyMessage is one message of an answer.

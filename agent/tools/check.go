@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/message"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
@@ -22,12 +23,6 @@ var printer = message.NewPrinter(language.English)
 // The error is a *jsonschema.ValidationError when they break it.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 	return t.document.Validate(arguments)
-}
-
-// validate is the first reason why arguments break the schema, or nil.
-func (t *Tool) validate(arguments protocol.Raw) error {
-	_, err := t.Validate(arguments)
-	return reason(err, "argument")
 }
 
 // reason is the first reason of an error of a check. what names what the location in it is of.
@@ -46,10 +41,8 @@ func reason(err error, what string) error {
 	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
 		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
 	}
-	return errors.New(where + oneLine(invalid.ErrorKind.LocalizedString(printer)))
+	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Lift makes a call from the model's arguments for a tool. It takes the robot parameter out
 // of the arguments and checks the rest against the tool's schema. The error says what is
@@ -103,8 +96,8 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 	case Depth(arguments) > MaxDepth:
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
-	if err := tool.validate(arguments); err != nil {
-		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, err)
+	if _, err := tool.Validate(arguments); err != nil {
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, reason(err, "argument"))
 	}
 	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
 }
@@ -139,4 +132,27 @@ func unquoted(v protocol.Raw) iter.Seq[byte] {
 			}
 		}
 	}
+}
+
+// NormaliseAnswer makes a set without tools, for answers that are JSON values of a schema. Type
+// names count in it as in tools. The error says why it can't be used.
+func NormaliseAnswer(source protocol.Raw) (*Set, error) {
+	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
+		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
+	}
+	document, err := schema.Parse(appendSchema(nil, source))
+	if err == nil {
+		document.Root = "response_format"
+		err = document.Usable()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is not a usable JSON Schema: %w", err)
+	}
+	return &Set{Answer: document}, nil
+}
+
+// CheckAnswer is the first reason why a JSON text is not an Answer, or nil.
+func (s *Set) CheckAnswer(text string) error {
+	_, err := s.Answer.Validate(protocol.Raw(text))
+	return reason(err, "member")
 }

@@ -6,11 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"agentd/bench/workload"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // maxAnswer bounds an answer in bytes: each candidate of agentd has a whole memory.
@@ -115,4 +122,88 @@ func contract(format string, args ...any) error {
 func missing(err error) bool {
 	var f *Failure
 	return errors.As(err, &f) && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
+}
+
+// headerTiming of agentd's answers: queue;dur=1.2, ttft;dur=34.5
+const headerTiming = "Server-Timing"
+
+// maxMillis bounds a duration, at about 31 years.
+const maxMillis = 1e12
+
+// parseTTFT reads TTFT from the headers as agentd writes them; -1 if it is missing.
+func parseTTFT(values []string) (time.Duration, error) {
+	for metric := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		dur, found := strings.CutPrefix(strings.TrimSpace(metric), "ttft;dur=")
+		if !found {
+			continue
+		}
+		ms, err := strconv.ParseFloat(dur, 64)
+		if err != nil || bad(ms) {
+			return -1, fmt.Errorf("%s: dur of ttft is %.40q, want milliseconds", headerTiming, dur)
+		}
+		return millis(ms), nil
+	}
+	return -1, nil
+}
+
+func bad(ms float64) bool { return !(ms >= 0 && ms <= maxMillis) }
+
+// millis is a duration of at most maxMillis.
+func millis(ms float64) time.Duration {
+	return time.Duration(math.Round(ms * float64(time.Millisecond)))
+}
+
+// metrics is a server's /metrics by name.
+type metrics map[string]*dto.MetricFamily
+
+// readMetrics reads Prometheus' text format.
+func readMetrics(text []byte) (metrics, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, contract("/metrics: %w", err)
+	}
+	return families, nil
+}
+
+// metrics reads /metrics, or returns ErrNoCounters.
+func (r *remote) metrics(ctx context.Context) (metrics, error) {
+	body, err := r.get(ctx, "/metrics")
+	if missing(err) {
+		return nil, errors.Join(ErrNoCounters, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readMetrics(body)
+}
+
+// number is a metric's sum over its labels; -1 if it is missing.
+func (m metrics) number(name string) float64 {
+	sum := 0.0
+	for _, x := range m.by(name, "") {
+		sum += x
+	}
+	if m[name] == nil || !(sum >= 0) {
+		return -1
+	}
+	return sum
+}
+
+// by is a metric's values by one of its labels.
+func (m metrics) by(name, label string) map[string]float64 {
+	values := map[string]float64{}
+	for _, x := range m[name].GetMetric() {
+		values[labels(x)[label]] += x.GetCounter().GetValue() + x.GetGauge().GetValue() + x.GetUntyped().GetValue()
+	}
+	return values
+}
+
+// labels of a series.
+func labels(metric *dto.Metric) map[string]string {
+	pairs := map[string]string{}
+	for _, l := range metric.GetLabel() {
+		pairs[l.GetName()] = l.GetValue()
+	}
+	return pairs
 }

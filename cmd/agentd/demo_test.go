@@ -10,7 +10,7 @@ import (
 
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/serve"
-	"agentd/household/dataset"
+	"agentd/household/dataset/playbacktest"
 	householddemo "agentd/household/demo"
 	"agentd/protocol"
 	"agentd/server"
@@ -24,12 +24,12 @@ const demoToken = "0123456789abcdef"
 // servePlanner is the URL of a server that decides as the planner does in the first houses of a demo.
 func servePlanner(t *testing.T, tokens ...string) string {
 	t.Helper()
-	m, err := dataset.NewPlayback()
+	m, err := playbacktest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seed := range uint64(3) {
-		if err := m.Teach(t.Context(), householddemo.Episode(seed), dataset.PlannerAnswer); err != nil {
+		if err := m.Teach(t.Context(), householddemo.Episode(seed), playbacktest.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
 	"agentd/household"
-	"agentd/household/dataset"
+	"agentd/household/dataset/playbacktest"
 	"agentd/household/evaluate"
 	"agentd/llama/synth"
 	"agentd/protocol"
@@ -49,9 +49,9 @@ func writeFile(t *testing.T, path, text string) {
 const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement.
-func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
+func plannerModel(t *testing.T, o evaluate.Options) *playbacktest.Playback {
 	t.Helper()
-	m, err := dataset.NewPlayback()
+	m, err := playbacktest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 		}
 	}
 	for _, e := range episodes {
-		if err := m.Teach(t.Context(), e, dataset.PlannerAnswer); err != nil {
+		if err := m.Teach(t.Context(), e, playbacktest.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}

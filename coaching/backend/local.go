@@ -18,13 +18,6 @@ type local struct {
 	keys  *egress.Redactor
 }
 
-func newLocal(def protocol.CoachingBackend, o Options) (Backend, error) {
-	if o.Local == nil {
-		return nil, fmt.Errorf("backend %q: type %q is this server's own model, and none is loaded", def.Name, def.Type)
-	}
-	return &local{model: o.Local, name: def.Name, shown: def.DefaultModel, keys: o.Redactor}, nil
-}
-
 func (l *local) Name() string { return l.name }
 func (l *local) Type() string { return protocol.BackendLocal }
 

@@ -3,19 +3,20 @@ package backend
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"agentd/internal/retry"
+	"agentd/protocol"
 )
 
 // Attempt is one try of Retry.Ask, as reported to OnAttempt.
 type Attempt struct {
-	Backend string        // its name
-	Try     int           // from 1
-	Waited  time.Duration // before this try
-	Took    time.Duration
-	Answer  Answer
-	Err     error // nil, a *Error, or the context's error
+	Try    int           // from 1
+	Waited time.Duration // before this try
+	Took   time.Duration
+	Answer Answer
+	Err    error // nil, a *Error, or the context's error
 }
 
 // Retry is a policy for repeated tries.
@@ -38,7 +39,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		}
 		began := r.Now()
 		answer, err := r.once(ctx, b, q)
-		r.OnAttempt(Attempt{Backend: b.Name(), Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
+		r.OnAttempt(Attempt{Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
 		var e *Error
 		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
@@ -69,4 +70,48 @@ func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) 
 	default:
 		return Answer{}, err
 	}
+}
+
+// reachQuestion is short, and so is its answer.
+var reachQuestion = Question{
+	System:    "This is a test of the connection.",
+	Messages:  []Message{{RoleUser, "Answer with an empty JSON object."}},
+	Schema:    protocol.Raw(`{"type":"object"}`),
+	MaxTokens: 32,
+}
+
+// Reach makes one short call to a backend in the plainest mode and returns why it cannot be used. Any answer of the
+// model counts, also a truncated or declined one, and so does a busy backend. This server's own model gets no call. The
+// error is a *Error, or the context's if that ended.
+func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
+	r, ok := b.(*remote)
+	if !ok {
+		return nil
+	}
+	_, err := Retry{Timeout: timeout}.once(ctx, plain{r}, reachQuestion)
+	var e *Error
+	if errors.As(err, &e) && e.usable() {
+		return nil
+	}
+	return err
+}
+
+// usable reports whether a failed call shows that the model is there.
+func (e *Error) usable() bool {
+	switch e.Kind {
+	case KindTruncated, KindDeclined, KindBusy:
+		return true
+	case KindRefused:
+		// The request was understood. Some models reject such a short limit, for instance.
+		return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
+	default:
+		return false
+	}
+}
+
+// plain asks a remote backend in its last mode only, with one call.
+type plain struct{ *remote }
+
+func (p plain) Ask(ctx context.Context, q Question) (Answer, error) {
+	return p.try(ctx, q, ModeText)
 }

@@ -10,10 +10,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -91,7 +93,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 			failures = 0
 		}
 		// A proxy that answers at once has no endpoint.
-		everSent = everSent || held || sent && !isBusy(err)
+		everSent = everSent || held || sent && !errors.As(err, new(*busyError))
 		failures++
 		if !everSent && failures >= MaxFirstFailures || failures >= MaxFailures {
 			return nil, c.unreachable(err)
@@ -223,4 +225,81 @@ func (c *Coach) said(res *http.Response) string {
 // clean is an endpoint's text on one line, clipped and without keys.
 func (c *Coach) clean(s string) string {
 	return quote.Line(c.keys.Text(strings.ToValidUTF8(s, "?")), maxDetail)
+}
+
+// Kind is the kind of an Error.
+type Kind string
+
+// The kinds of errors.
+const (
+	Unreachable Kind = "unreachable" // no connection, or it was lost for good
+	Forbidden   Kind = "forbidden"   // the policy does not allow the endpoint
+	Broken      Kind = "broken"      // the endpoint violates the protocol
+)
+
+// Error is why no person answered.
+type Error struct {
+	Kind   Kind
+	Status int    // of the answer, 0 without one
+	Detail string // a sentence for a person, without keys
+	Err    error  // nil if the answer itself is wrong
+}
+
+// Error is the sentence.
+func (e *Error) Error() string { return e.Detail }
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// broken is an error about an answer of the endpoint.
+func (c *Coach) broken(status int, cause error, format string, args ...any) *Error {
+	return &Error{Broken, status, "the coaching endpoint " + c.shown + " " + fmt.Sprintf(format, args...), cause}
+}
+
+// final is the error of a failed exchange that a retry would not change, else nil.
+func (c *Coach) final(err error) *Error {
+	var refused *Error
+	var forbidden *egress.ForbiddenError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &forbidden):
+		return &Error{Forbidden, 0, "the coaching endpoint is not allowed: " + forbidden.Error(), err}
+	case errors.Is(err, egress.ErrRedirect), errors.Is(err, egress.ErrTooLarge), errors.Is(err, egress.ErrEncoded):
+		return c.broken(0, err, "cannot be used: %v", err)
+	case errors.Is(err, egress.ErrClosed), egress.Untrusted(err):
+		return c.unreachable(err)
+	}
+	return nil
+}
+
+func (c *Coach) unreachable(err error) *Error {
+	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
+}
+
+// temporary reports whether a status comes from a proxy or a busy endpoint, not from the
+// protocol.
+func temporary(status int) bool {
+	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status)
+}
+
+// busyError is a temporary status.
+type busyError struct {
+	status int
+	after  time.Duration // of Retry-After, 0 if absent
+}
+
+func (e *busyError) Error() string {
+	return fmt.Sprintf("it answered %d %s", e.status, http.StatusText(e.status))
+}
+
+// wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.
+func (c *Coach) wait(failures int, err error) time.Duration {
+	wait := retry.Backoff(failures, c.opts.Backoff, c.opts.MaxBackoff, 1-c.opts.Rand())
+	var busy *busyError
+	if errors.As(err, &busy) {
+		wait = max(wait, min(busy.after, c.opts.MaxBackoff))
+	}
+	return wait
 }

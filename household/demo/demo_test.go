@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/household"
-	"agentd/household/dataset"
+	"agentd/household/dataset/playbacktest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -22,14 +22,14 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // taught is a model that decides as the planner does in these houses.
-func taught(t *testing.T, seeds ...uint64) *dataset.Playback {
+func taught(t *testing.T, seeds ...uint64) *playbacktest.Playback {
 	t.Helper()
-	m, err := dataset.NewPlayback()
+	m, err := playbacktest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, seed := range seeds {
-		if err := m.Teach(t.Context(), Episode(seed), dataset.PlannerAnswer); err != nil {
+		if err := m.Teach(t.Context(), Episode(seed), playbacktest.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,12 +86,12 @@ func TestTranscriptsOfFailures(t *testing.T) {
 		if e.Score().Tasks == 0 {
 			return "I'd rather not.\x1b[2J", nil
 		}
-		return dataset.PlannerAnswer(e)
+		return playbacktest.PlannerAnswer(e)
 	})
 	teach(2, func(e *household.Episode) (string, error) { return "<tool_call>", nil })
 	again := ""
 	teach(3, func(e *household.Episode) (string, error) {
-		text, err := dataset.PlannerAnswer(e)
+		text, err := playbacktest.PlannerAnswer(e)
 		if again == "" && len(e.Expected().ToolCalls) > 0 {
 			again = text
 		}

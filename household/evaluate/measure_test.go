@@ -12,6 +12,7 @@ import (
 
 	"agentd/household"
 	"agentd/household/dataset"
+	"agentd/household/dataset/playbacktest"
 	"agentd/protocol"
 )
 
@@ -30,14 +31,14 @@ func options() []Options {
 }
 
 // taught is a model that decides as the planner does.
-func taught(t *testing.T, o Options) *dataset.Playback {
+func taught(t *testing.T, o Options) *playbacktest.Playback {
 	t.Helper()
-	m, err := dataset.NewPlayback()
+	m, err := playbacktest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range o.Episodes {
-		if err := m.Teach(t.Context(), o.Episode(i), dataset.PlannerAnswer); err != nil {
+		if err := m.Teach(t.Context(), o.Episode(i), playbacktest.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +145,7 @@ func TestEndedTaskIsNotRepaired(t *testing.T) {
 				step := 0
 				err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
 					if step++; step != 2 {
-						return dataset.PlannerAnswer(e)
+						return playbacktest.PlannerAnswer(e)
 					}
 					want.Kinds[e.Kind()].Count--
 					return test.answer, nil

@@ -10,7 +10,7 @@ import lookup
 import reading
 from model import Qwen3, Shape
 from packing import Node, pack
-from testcase import Case
+from test_case import Case
 
 
 class Copying(Case):

@@ -11,7 +11,7 @@ import export
 import restore
 import tokenizer as tok
 from model import Qwen3, Shape
-from testcase import SMALL, Case
+from test_case import SMALL, Case
 
 
 class Export(Case):

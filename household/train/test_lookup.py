@@ -11,7 +11,7 @@ import torch
 import lookup
 import reading
 import train
-from testcase import Case
+from test_case import Case
 
 
 class Lookup(Case):

@@ -9,7 +9,7 @@ import tokenizer as tok
 import train
 from model import Qwen3
 from packing import Data, Node, pack
-from testcase import Case, flat
+from test_case import Case, flat
 
 
 class Packing(Case):

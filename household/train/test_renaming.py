@@ -8,7 +8,7 @@ import torch
 
 import train
 from renaming import Renamer
-from testcase import Case
+from test_case import Case
 
 
 class Renaming(Case):

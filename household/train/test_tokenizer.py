@@ -2,7 +2,7 @@
 
 import tokenizer as tok
 from packing import encode_segments
-from testcase import Case, flat
+from test_case import Case, flat
 
 
 class Tokenizer(Case):

@@ -10,7 +10,7 @@ import torch
 
 import export
 import train
-from testcase import Case
+from test_case import Case
 
 
 class Train(Case):

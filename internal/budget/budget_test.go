@@ -141,7 +141,7 @@ func TestMemoryFollowsTheTightestCgroup(t *testing.T) {
 			t.Errorf("%s: %d and %d MiB, want %d and %d", name, total>>20, free>>20, test.total, test.free)
 		}
 	}
-	if total(fstest.MapFS{})+Free(fstest.MapFS{})+meminfo(files(nil), "Odd:") != 0 {
+	if total(fstest.MapFS{})+Free(fstest.MapFS{})+kibibytes(files(nil), "proc/meminfo", "Odd:") != 0 {
 		t.Error("memory out of nothing")
 	}
 }

@@ -1,10 +1,9 @@
 package budget
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path"
@@ -31,7 +30,7 @@ type group struct {
 func groups(system fs.FS) (groups []group) {
 	mounts := mountsOf(system)
 	for line := range lines(system, "proc/self/cgroup") {
-		id, rest, _ := strings.Cut(line, ":")
+		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
 		kind := kinds[0]
 		switch {
@@ -93,7 +92,7 @@ func mountsOf(system fs.FS) map[string]mount {
 // total returns the memory in bytes that the process may use: that of the machine, or less by a
 // cgroup. 0: unknown.
 func total(system fs.FS) uint64 {
-	total := meminfo(system, "MemTotal:")
+	total := kibibytes(system, "proc/meminfo", "MemTotal:")
 	for _, g := range groups(system) {
 		if total == 0 || g.Limit < total {
 			total = g.Limit
@@ -105,16 +104,14 @@ func total(system fs.FS) uint64 {
 // Free returns the memory in bytes that is available: that of the machine, or the rest of a cgroup's
 // limit. 0: unknown.
 func Free(system fs.FS) uint64 {
-	free := meminfo(system, "MemAvailable:")
+	free := kibibytes(system, "proc/meminfo", "MemAvailable:")
 	for _, g := range groups(system) {
 		free = min(free, max(g.Limit-min(g.Used, g.Limit), 1))
 	}
 	return free
 }
 
-// meminfo returns a number of /proc/meminfo in bytes, 0 if there is none.
-func meminfo(system fs.FS, key string) uint64 { return kibibytes(system, "proc/meminfo", key) }
-
+// kibibytes returns a number of a file that counts in KiB, in bytes; 0 if there is none.
 func kibibytes(system fs.FS, name, key string) uint64 { return field(system, name, key) << 10 }
 
 // field returns the number after a key in a file of keys and numbers, 0 if there is none.
@@ -139,16 +136,10 @@ func number(system fs.FS, name string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
 }
 
-// lines iterates over the lines of a file, none if it can't be read.
-func lines(system fs.FS, name string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		raw, err := fs.ReadFile(system, name)
-		if err != nil {
-			return
-		}
-		for s := bufio.NewScanner(bytes.NewReader(raw)); s.Scan() && yield(s.Text()); {
-		}
-	}
+// lines iterates over the lines of a file with their ends, none if it can't be read.
+func lines(system fs.FS, name string) iter.Seq[string] {
+	raw, _ := fs.ReadFile(system, name)
+	return strings.Lines(string(raw))
 }
 
 // process is the memory of the process in bytes.

@@ -20,10 +20,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"agentd/internal/retry"
 	"agentd/internal/version"
 
 	"github.com/rs/zerolog"
@@ -70,7 +70,7 @@ func New(env func(string) string) (*Hub, error) {
 		cache:     cmp.Or(env("HF_HUB_CACHE"), filepath.Join(home, "hub")),
 		offline:   slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(env("HF_HUB_OFFLINE"))),
 		stall:     stallTimeout,
-		sleep:     sleep,
+		sleep:     retry.Sleep,
 	}
 	if h.token == "" {
 		raw, err := os.ReadFile(h.tokenFile)
@@ -87,15 +87,6 @@ func New(env func(string) string) (*Hub, error) {
 
 // Close closes idle connections.
 func (h *Hub) Close() { h.client.CloseIdleConnections() }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // revision is the branch that is asked for. A pulled path names its commit.
 const revision = "main"
@@ -254,8 +245,7 @@ func (h *Hub) try(ctx context.Context, f func() error) error {
 		if failures == maxTries || failure.after > longestWait {
 			return err
 		}
-		wait := firstWait << (failures - 1)
-		wait = max(wait-rand.N(wait/2), failure.after)
+		wait := max(retry.Backoff(failures, firstWait, longestWait, rand.Float64()), failure.after)
 		h.Log.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("the hub failed; trying again after a pause")
 		if err := h.sleep(ctx, wait); err != nil {
 			return err
@@ -316,8 +306,7 @@ func (p *pull) refusal(res *http.Response) error {
 	page := p.endpoint.JoinPath(p.name.Repo).Redacted()
 	switch code := res.Header.Get("X-Error-Code"); {
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
-		seconds, _ := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16) // 0: it names none
-		return &temporaryError{err: fmt.Errorf("%s answered %s", from.Host, res.Status), after: time.Duration(seconds) * time.Second}
+		return &temporaryError{err: fmt.Errorf("%s answered %s", from.Host, res.Status), after: retry.After(res.Header, time.Now())}
 	case from.Host != p.endpoint.Host:
 		return fmt.Errorf("%s, where the hub keeps the file, answered %s", from.Host, res.Status)
 	case code == "GatedRepo", status == http.StatusForbidden:

@@ -149,15 +149,15 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 		version = fs.Bool("version", false, "")
 	}
 	for _, o := range c.Options {
-		flag := fs.VarPF(&recorder{given, o}, o.Name, "", "")
-		if o.Value.isBool() {
-			flag.NoOptDefVal = "true"
+		fs.Func(o.Name, "", func(s string) error { return o.record(given, s) })
+		if o.Value.form == asBool {
+			fs.Lookup(o.Name).NoOptDefVal = "true"
 		}
 	}
 	for name := range c.Moved {
-		flag := fs.VarPF(&former{c, name}, name, "", "")
+		fs.Func(name, "", func(s string) error { return c.moved(name, "--"+name, s) })
 		if !strings.Contains(c.Moved[name], "VALUE") {
-			flag.NoOptDefVal = "true"
+			fs.Lookup(name).NoOptDefVal = "true"
 		}
 	}
 	if err := fs.Parse(args); err != nil {
@@ -207,29 +207,10 @@ func (c *Command) moved(name, as, value string) error {
 	return &movedError{fmt.Sprintf("%s is %s now", as, c.Moved[name])}
 }
 
-// former is a pflag.Value that refuses a former option.
-type former struct {
-	command *Command
-	name    string
-}
-
-func (f *former) String() string     { return "" }
-func (f *former) Type() string       { return "" }
-func (f *former) Set(s string) error { return f.command.moved(f.name, "--"+f.name, s) }
-
-// recorder is a pflag.Value that keeps the text of a flag for later.
-type recorder struct {
-	given  map[string]string
-	option Option
-}
-
-func (r *recorder) String() string { return "" }
-func (r *recorder) Type() string   { return r.option.Arg }
-
-// Set keeps the last text given, or all of a list.
-func (r *recorder) Set(s string) error {
-	before, again := r.given[r.option.Name]
-	if r.option.Value.isList() {
+// record keeps the last text of a flag, or all of a list.
+func (o Option) record(given map[string]string, s string) error {
+	before, again := given[o.Name]
+	if o.Value.form == asRepeatable || o.Value.form == asSettings {
 		if s == "" {
 			return errors.New("got an empty list")
 		}
@@ -237,7 +218,7 @@ func (r *recorder) Set(s string) error {
 			s = before + "," + s
 		}
 	}
-	r.given[r.option.Name] = s
+	given[o.Name] = s
 	return nil
 }
 

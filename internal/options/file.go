@@ -100,36 +100,25 @@ func (c *Command) applyFile(path string, from Origins) error {
 // data and anything but an object are errors.
 func eachMember(raw []byte, where string, f func(key string, v jsontext.Value) error) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
-	if dec.PeekKind() != '{' {
-		if _, err := dec.ReadValue(); err != nil {
-			return fmt.Errorf("%s: %w", where, err)
-		}
+	object, err := dec.ReadValue()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", where, err)
+	case object.Kind() != '{':
 		return fmt.Errorf("%s: want one JSON object", where)
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return fmt.Errorf("%s: %w", where, err)
-		}
-		key := name.String() // before the next read, which reuses the buffer
-		v, err := dec.ReadValue()
-		if err != nil {
-			return fmt.Errorf("%s: %w", where, err)
-		}
-		if err := f(key, v.Clone()); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
+	members := jsontext.NewDecoder(bytes.NewReader(object.Clone()))
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: there is more after the closing brace", where)
 	}
-	return nil
+	_, err = members.ReadToken()
+	for err == nil && members.PeekKind() != '}' {
+		name, _ := members.ReadToken()
+		key := name.String() // before the next read, which reuses the buffer
+		value, _ := members.ReadValue()
+		err = f(key, value.Clone())
+	}
+	return err
 }
 
 // ReadFile reads a file of at most limit bytes.

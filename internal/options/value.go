@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -44,12 +45,6 @@ func (v Value) String() string { return v.show() }
 
 // Set fills the field from text.
 func (v Value) Set(text string) error { return v.parse(text) }
-
-// isBool reports whether the flag may stand without a value.
-func (v Value) isBool() bool { return v.form == asBool }
-
-// isList reports whether a flag that is given again adds to the value.
-func (v Value) isList() bool { return v.form == asRepeatable || v.form == asSettings }
 
 // Text is any string.
 func Text(p *string) Value {
@@ -317,21 +312,16 @@ func (v Value) setList(raw jsontext.Value) error {
 	if raw.Kind() != '[' {
 		return fmt.Errorf("got %s, want a list", raw)
 	}
-	dec := jsontext.NewDecoder(strings.NewReader(string(raw)))
-	if _, err := dec.ReadToken(); err != nil {
+	var items []jsontext.Value
+	if err := json.Unmarshal(raw, &items); err != nil {
 		return err
 	}
-	var words []string
-	for dec.PeekKind() != ']' {
-		item, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		word, err := unquote(item)
-		if err != nil {
+	words := make([]string, len(items))
+	for i, item := range items {
+		var err error
+		if words[i], err = unquote(item); err != nil {
 			return fmt.Errorf("got %s in the list, want strings", item)
 		}
-		words = append(words, word)
 	}
 	return v.parse(strings.Join(words, ","))
 }

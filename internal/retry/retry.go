@@ -2,6 +2,7 @@
 package retry
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,6 +20,18 @@ func Backoff(failures int, first, most time.Duration, random float64) time.Durat
 		wait = first << shift
 	}
 	return wait - time.Duration(random*float64(wait/2))
+}
+
+// Sleep waits, or returns the cause of the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // After reads the header Retry-After: the wait that an answer asks for, 0 without one. A date counts from the

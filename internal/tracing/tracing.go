@@ -6,13 +6,16 @@ package tracing
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,6 +28,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"agentd/internal/clip"
 )
 
 // scope is the name of the instrumentation in spans.
@@ -104,7 +109,8 @@ func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
 	}
-	e := newExporter(to, log)
+	e := &exporter{to: to, log: log}
+	e.base, e.end = context.WithCancel(context.Background())
 	return &Tracer{
 		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
 		exporter: e,
@@ -190,4 +196,103 @@ func Extract(ctx context.Context, h http.Header) context.Context {
 // caller's where nothing is traced.
 func Inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}
+
+// exporter logs once that the collector fails, and once that it works again. Its spans are lost.
+type exporter struct {
+	to      sdk.SpanExporter
+	log     zerolog.Logger
+	failing atomic.Bool
+	lost    atomic.Int64 // spans since it fails
+
+	// base ends with the exporter, whatever the SDK's own goroutine still tries.
+	base context.Context
+	end  context.CancelFunc
+}
+
+// ExportSpans implements sdk.SpanExporter. The SDK calls it from one goroutine at a time.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(e.base, cancel)()
+	defer cancel()
+	err := e.to.ExportSpans(ctx, spans)
+	switch {
+	case err != nil:
+		e.lost.Add(int64(len(spans)))
+		if !e.failing.Swap(true) {
+			e.log.Warn().Err(err).Msg("traces are not delivered and get lost until the collector takes them")
+		}
+	case e.failing.Swap(false):
+		e.log.Info().Int64("lost_spans", e.lost.Swap(0)).Msg("traces are delivered again")
+	}
+	return nil // the SDK would print it
+}
+
+// Shutdown implements sdk.SpanExporter.
+func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ctx) }
+
+// headerName is a name as HTTP allows it.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// checkSecrets finds what OpenTelemetry's exporter would print because it cannot read it: a URL with
+// a password, or a header without a value. The error does not repeat it.
+func checkSecrets() error {
+	const advice = "has a user or password, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS"
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if strings.Contains(os.Getenv(name), "@") {
+			return errors.New(name + " " + advice)
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
+		for i, header := range strings.Split(os.Getenv(name), ",") {
+			if strings.TrimSpace(header) == "" {
+				continue
+			}
+			key, text, assigned := strings.Cut(header, "=")
+			_, err := url.PathUnescape(text)
+			if !assigned || !headerName.MatchString(strings.TrimSpace(key)) || err != nil {
+				return fmt.Errorf("%s: header %d is not NAME=VALUE; in a value write a comma as %%2C and %% as %%25", name, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// maxContent bounds the bytes of all texts in one attribute, since thousands of spans may wait
+// for the collector, and collectors refuse bodies of more than some megabytes.
+const maxContent = 16 << 10
+
+// Message is one text of a prompt or an answer.
+type Message struct {
+	Role   string // system, user or assistant
+	Text   string
+	Finish string // why an answer ended; "" for prompts
+}
+
+// SetMessages sets an attribute to messages, in the form of the GenAI conventions. Texts beyond
+// a bound are cut, and end with …
+func SetMessages(span trace.Span, key attribute.Key, messages ...Message) {
+	type part struct {
+		Type    string `json:"type"`
+		Content string `json:"content"`
+	}
+	type message struct {
+		Role   string `json:"role"`
+		Parts  []part `json:"parts"`
+		Finish string `json:"finish_reason,omitempty"`
+	}
+	left := maxContent
+	list := make([]message, len(messages))
+	for i, m := range messages {
+		text := clip.Text(m.Text, left)
+		left = max(0, left-len(text))
+		list[i] = message{m.Role, []part{{"text", text}}, m.Finish}
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(list); err != nil {
+		return // strings can't fail to be encoded
+	}
+	span.SetAttributes(key.String(strings.TrimSuffix(b.String(), "\n")))
 }

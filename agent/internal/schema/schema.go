@@ -25,12 +25,12 @@
 //
 //	id, $id, $schema, $recursiveRef, nullable, format     translator.keyword    dialect.go
 //	dependencies, additionalItems, a list of items        translator.applicator dialect.go
-//	$ref, $dynamicRef, allOf                              conjoin               branch.go
+//	$ref, $dynamicRef, allOf                              conjoin               compose.go
 //	anyOf, oneOf                                          alternativesOf        node.go
 //	not                                                   exclude               node.go
 //	if, then, else                                        choices               node.go
 //	dependentRequired, dependentSchemas                   dependent             node.go
-//	enum, const                                           constants             branch.go
+//	enum, const                                           constants             compose.go
 //	type                                                  addBranch             build.go
 //	minimum, maximum, exclusive..., multipleOf            numbersOf             number.go
 //	minLength, maxLength, pattern, format                 textsOf               build.go
@@ -43,7 +43,7 @@
 //	unevaluatedItems                                      only the check
 //
 // The writer writes the rules: rule (write.go), array and object (compose.go), the digits of
-// numbers (digits.go), members between tags (tagged.go).
+// numbers (number.go), members between tags (tagged.go).
 package schema
 
 import (

@@ -22,9 +22,6 @@ func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	return clip.Head(s, limit), whole && len(s) <= limit
 }
 
-// Clip is [Clip] of a text without keys.
-func (q Quoter) Clip(s string, n int) string { return Clip(q.Keys.Text(s), n) }
-
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
 	head, whole := q.Head(s, MaxQuoted)
@@ -90,3 +87,29 @@ const maxNames = 30
 
 // MaxQuoted bounds the bytes of a quoted text in a message.
 const MaxQuoted = 120
+
+// Fence is a fence for a code block that the text does not contain.
+func Fence(text string) string { return strings.Repeat("`", max(3, longestRun(text)+1)) }
+
+// Span is the text as a code span.
+func Span(text string) string {
+	ticks := strings.Repeat("`", longestRun(text)+1)
+	if text == "" || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return ticks + text + ticks
+}
+
+// longestRun is the length of the longest run of backticks.
+func longestRun(text string) int {
+	longest, run := 0, 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}

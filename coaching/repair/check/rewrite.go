@@ -32,15 +32,21 @@ func (p *Point) Decide(w parse.Decision) (*protocol.AgentDecision, error) {
 	return d, nil
 }
 
+// tool returns the tool with a name, nil if there is none.
+func (p *Point) tool(name string) *tools.Tool {
+	if p.Tools == nil {
+		return nil
+	}
+	tool, _ := p.Tools.Find(name)
+	return tool
+}
+
 // liftRobot moves the robot out of the arguments, where models are shown it. An
 // argument with another name is the robot only if none is named and the tool takes no
 // such argument.
 func (p *Point) liftRobot(call *parse.Call) {
-	if p.Tools == nil {
-		return
-	}
-	tool, known := p.Tools.Find(call.Name)
-	if !known {
+	tool := p.tool(call.Name)
+	if tool == nil {
 		return
 	}
 	for _, name := range append([]string{tool.RobotParam}, parse.RobotNames...) {
@@ -61,11 +67,8 @@ func (p *Point) liftRobot(call *parse.Call) {
 // dropNulls takes out arguments that are null where the tool does not take null. Strict schemas
 // require every argument and allow null for those that the tool does not require.
 func (p *Point) dropNulls(call *parse.Call) {
-	if p.Tools == nil {
-		return
-	}
-	tool, known := p.Tools.Find(call.Name)
-	if !known {
+	tool := p.tool(call.Name)
+	if tool == nil {
 		return
 	}
 	found, err := argumentProblems(p.Quoter, tool, call.Arguments)
@@ -174,7 +177,7 @@ func (p *Point) mend(call *parse.Call) {
 	if p.Tools == nil {
 		return
 	}
-	if _, known := p.Tools.Find(call.Name); !known {
+	if p.tool(call.Name) == nil {
 		if meant, ok := closest(call.Name, p.Tools.Names()); ok {
 			call.Name = meant
 		}
@@ -183,8 +186,8 @@ func (p *Point) mend(call *parse.Call) {
 	if meant, ok := closest(call.Robot, p.Robots); ok && call.Robot != "" {
 		call.Robot = meant
 	}
-	tool, known := p.Tools.Find(call.Name)
-	if !known {
+	tool := p.tool(call.Name)
+	if tool == nil {
 		return
 	}
 	for _, property := range tool.Properties {

@@ -220,7 +220,10 @@ func (r *reader) readHarmony(text string) (out Output, err error) {
 		channel, _, _ = strings.Cut(strings.TrimSpace(channel), "<|")
 		channel, _, _ = strings.Cut(channel, " ")
 		if _, recipient, ok := strings.Cut(header, "to="); ok {
-			recipient = strings.TrimPrefix(cutAtAny(recipient, " <"), "functions.")
+			if end := strings.IndexAny(recipient, " <"); end >= 0 {
+				recipient = recipient[:end]
+			}
+			recipient = strings.TrimPrefix(recipient, "functions.")
 			arguments, err := r.readArguments(recipient, protocol.String(unfenced(body)))
 			if err != nil {
 				return out, err
@@ -246,13 +249,6 @@ func (r *reader) readHarmony(text string) (out Output, err error) {
 		}
 	}
 	return out, nil
-}
-
-func cutAtAny(s, chars string) string {
-	if at := strings.IndexAny(s, chars); at >= 0 {
-		return s[:at]
-	}
-	return s
 }
 
 // readLoose reads JSON that is the whole text, in a code block, or between text.
@@ -292,13 +288,8 @@ func (r *reader) readLoose(text string) (out Output, err error) {
 	if decisions > 1 && out.Say != "" {
 		return out, errors.New("the raw output has several JSON decisions")
 	}
-	if decisions > 0 {
-		out.Beside = withoutFences(out.Beside)
+	if decisions > 0 { // without the fences, and their languages, of what was read
+		out.Beside = strings.NewReplacer("```json", "", "```tool_call", "", "```", "").Replace(out.Beside)
 	}
 	return out, nil
-}
-
-// withoutFences removes the fences, and their languages, of code blocks that were read.
-func withoutFences(text string) string {
-	return strings.NewReplacer("```json", "", "```tool_call", "", "```", "").Replace(text)
 }

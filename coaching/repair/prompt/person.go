@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentd/agent/memory"
+	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/repair/check"
 	"agentd/protocol"
@@ -56,20 +57,14 @@ func (t request) forPerson() string {
 	return b.String()
 }
 
-// object builds a JSON object member by member.
-type object struct{ raw []byte }
+// object builds a JSON object member by member. nil is an empty one.
+type object struct{ raw protocol.Raw }
 
-func (o *object) add(name string, v protocol.Raw) {
-	if len(o.raw) > 0 {
-		o.raw = append(o.raw, ',')
-	}
-	o.raw = append(append(o.raw, protocol.String(name)...), ':')
-	o.raw = append(o.raw, v...)
-}
+func (o *object) add(name string, v protocol.Raw) { o.raw = protocol.AppendMember(o.raw, name, v) }
 
 // addWithin adds a value unless it is longer or nested deeper than given.
 func (o *object) addWithin(length, levels int, name string, v protocol.Raw) {
-	if len(v) <= length && nesting(v) <= levels {
+	if len(v) <= length && tools.Depth(v) <= levels {
 		o.add(name, v)
 	}
 }
@@ -81,16 +76,12 @@ func (o *object) copy(name string, v protocol.Raw) {
 
 func (o *object) text(name, s string) { o.add(name, protocol.String(quote.Clip(s, maxPayloadMember))) }
 
-func (o *object) json() protocol.Raw { return append(append([]byte{'{'}, o.raw...), '}') }
-
-func list(elements []protocol.Raw) protocol.Raw { return protocol.AppendElements(nil, elements...) }
-
 func texts(elements []string) protocol.Raw {
 	quoted := make([]protocol.Raw, len(elements))
 	for i, e := range elements {
 		quoted[i] = protocol.String(e)
 	}
-	return list(quoted)
+	return protocol.AppendElements(nil, quoted...)
 }
 
 // payload has the keys of all kinds and of its own kind, and the request.
@@ -100,12 +91,12 @@ func (t request) payload() protocol.Raw {
 	var o object
 	o.text("stage_goal", t.Request.Stage.Goal)
 	o.text("task_coaching_hint", t.Request.Stage.Hint)
-	o.add("trajectory_steps", list(t.payloadSteps()))
+	o.add("trajectory_steps", protocol.AppendElements(nil, t.payloadSteps()...))
 	o.copy("task_attributes", orEmpty(input.Attributes))
-	o.copy("tools_api", list(input.Tools))
+	o.copy("tools_api", protocol.AppendElements(nil, input.Tools...))
 	o.copy("constraint_list", texts(m.Rules))
 	if len(t.Request.ActiveErrors) > 0 {
-		o.copy("active_errors", list(t.Request.ActiveErrors))
+		o.copy("active_errors", protocol.AppendElements(nil, t.Request.ActiveErrors...))
 	}
 	if !empty(t.Request.AdditionalInfo) {
 		o.copy("additional_info", t.Request.AdditionalInfo)
@@ -117,7 +108,7 @@ func (t request) payload() protocol.Raw {
 		var diagnose object
 		diagnose.text("reason", reason)
 		diagnose.text("expected_decision", expected)
-		o.add("coach_diagnose", diagnose.json())
+		o.add("coach_diagnose", diagnose.raw)
 	case protocol.CoachingSuboptimal:
 		o.copy("bad_answer", t.badAnswer())
 		var diagnose object
@@ -125,7 +116,7 @@ func (t request) payload() protocol.Raw {
 		if expected != "" {
 			diagnose.text("expected_decision", expected)
 		}
-		o.add("diagnosis", diagnose.json())
+		o.add("diagnosis", diagnose.raw)
 	case protocol.CoachingFormat:
 		rejected, _ := t.RawOutput()
 		o.text("rejected_answer", rejected)
@@ -134,7 +125,7 @@ func (t request) payload() protocol.Raw {
 		o.text("output_format_rules", outputRules)
 	}
 	o.addWithin(maxPayloadRequest, maxPayloadDepth, "coaching_request", t.Request.AppendJSON(nil))
-	return o.json()
+	return o.raw
 }
 
 // payloadSteps are the last steps without their memories, which grow with every step.
@@ -157,9 +148,9 @@ func payloadStep(step *protocol.TrajectoryStep) protocol.Raw {
 	o.add("id", protocol.Raw(strconv.FormatInt(step.ID, 10)))
 	instruction.text("type", step.Input.Instruction.Type)
 	instruction.text("content", step.Input.Instruction.Content)
-	o.add("instruction", instruction.json())
+	o.add("instruction", instruction.raw)
 	if step.Output != nil {
-		if output := step.Output.AppendJSON(nil); nesting(output) <= maxPayloadDepth-2 {
+		if output := step.Output.AppendJSON(nil); tools.Depth(output) <= maxPayloadDepth-2 {
 			o.add("output", output)
 		}
 	}
@@ -169,7 +160,7 @@ func payloadStep(step *protocol.TrajectoryStep) protocol.Raw {
 	if !empty(step.Execution) {
 		o.addWithin(maxPayloadMember, maxPayloadDepth-2, "execution", step.Execution)
 	}
-	return o.json()
+	return o.raw
 }
 
 // badAnswer is the target step's decision as a memory entry, or its raw output.
@@ -215,24 +206,4 @@ func orEmpty(v protocol.Raw) protocol.Raw {
 		return protocol.Raw("{}")
 	}
 	return v
-}
-
-// nesting is how deep valid JSON is nested.
-func nesting(v []byte) int {
-	deepest, depth, quoted := 0, 0, false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/agent/tools"
 	"agentd/coaching/repair/internal/casetest"
 	"agentd/protocol"
 )
@@ -66,8 +67,8 @@ func TestDeepRequestsReachPeopleToo(t *testing.T) {
 			case "output":
 				body = []byte(strings.Replace(string(body), `{"place":"kitchen"}`, deep(protocol.MaxDepth-6), 1))
 			}
-			if nesting(body) != protocol.MaxDepth {
-				t.Fatalf("the request is nested %d levels deep", nesting(body))
+			if tools.Depth(body) != protocol.MaxDepth {
+				t.Fatalf("the request is nested %d levels deep", tools.Depth(body))
 			}
 			req := HumanRequest(newCase(t, body), "h")
 			if _, err := protocol.DecodeHumanCoachingRequest(req.AppendJSON(nil)); err != nil {

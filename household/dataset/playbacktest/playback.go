@@ -1,4 +1,5 @@
-package dataset
+// Package playbacktest has an agent, for tests, whose model repeats what it was taught.
+package playbacktest
 
 import (
 	"context"
@@ -7,6 +8,7 @@ import (
 
 	"agentd/agent"
 	"agentd/household"
+	"agentd/household/dataset"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -15,7 +17,7 @@ import (
 const Untaught = "I am lost."
 
 // Playback is an agent whose model repeats the answers it was taught, prompt by
-// prompt. It serves tests of callers that must know the answers. Everything but
+// prompt. Everything but
 // the model is the real agent. Any number of goroutines may ask it; one at a time
 // may teach it.
 type Playback struct {
@@ -24,9 +26,9 @@ type Playback struct {
 	answers map[string]string
 }
 
-// NewPlayback returns a Playback that was taught nothing.
-func NewPlayback() (*Playback, error) {
-	a, err := NewAgent()
+// New returns a Playback that was taught nothing.
+func New() (*Playback, error) {
+	a, err := dataset.NewAgent()
 	return &Playback{agent: a, answers: map[string]string{}}, err
 }
 
@@ -50,7 +52,7 @@ func (p *Playback) recall(prompt string) string {
 }
 
 // PlannerAnswer is the planner's decision as the model writes it.
-func PlannerAnswer(e *household.Episode) (string, error) { return Notation(e.Expected()) }
+func PlannerAnswer(e *household.Episode) (string, error) { return dataset.Notation(e.Expected()) }
 
 // Teach runs an episode to its end, or to an answer that is not a decision. The model
 // will repeat these answers; a later lesson replaces an earlier one for a prompt.
@@ -115,7 +117,7 @@ func (speaker) Keep(int) {}
 
 func promptText(prompt []generation.Token) string {
 	var b strings.Builder
-	for _, p := range Pieces(prompt) {
+	for _, p := range dataset.Pieces(prompt) {
 		b.WriteString(p.Text)
 	}
 	return b.String()

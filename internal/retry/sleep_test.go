@@ -1,4 +1,4 @@
-package coaching
+package retry
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 )
 
 func TestSleepEndsAfterItsTimeOrWithItsContext(t *testing.T) {
-	if err := sleep(t.Context(), time.Microsecond); err != nil {
+	if err := Sleep(t.Context(), time.Microsecond); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("left")
 	cancel(why)
-	if err := sleep(ctx, time.Hour); !errors.Is(err, why) {
+	if err := Sleep(ctx, time.Hour); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 }

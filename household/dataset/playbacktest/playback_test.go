@@ -1,4 +1,4 @@
-package dataset
+package playbacktest
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestPlaybackRepeatsTheLatestLesson(t *testing.T) {
-	m, err := NewPlayback()
+	m, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import unittest
 
 import torch
 
-import fake
+import test_fake as fake
 import tokenizer as tok
 import train
 from model import Qwen3, Shape
