@@ -170,6 +170,7 @@ wheel: dist ## make dist, and a wheel for pip that holds that tree and puts agen
 .PHONY: dist-test
 dist-test: llama.cpp ## run what `make dist` and `make wheel` made last elsewhere, and ask it the README's request
 	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run '^Test(Dist|Wheel)[A-Z]' -v ./cmd/agentd
+	AGENTD_VARIANTS="$(CURDIR)/dist/.lib" go test -count=1 -run '^TestVariants' -v ./third_party/patch
 
 ##@ Help
 

@@ -62,11 +62,11 @@ func (t *threads) begin() {
 	if n := t.share.each(); t.share.total > 0 && n != t.back.SamplerThreads() {
 		t.use(n)
 	}
-	if t.observed = t.policy != nil && t.back.SamplerThreads() > 1; !t.observed {
+	if t.observed = t.policy != nil; !t.observed {
 		return
 	}
 	var alarm func()
-	if !t.policy.Brief() {
+	if !t.policy.Brief() && t.back.SamplerThreads() > 1 {
 		alarm = func() { t.setBriefWaits(true) }
 	}
 	t.observer.begin(alarm)

@@ -1,8 +1,12 @@
 package scheduler
 
 import (
+	"os"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
@@ -60,4 +64,45 @@ func TestIdleContextLendsItsThreads(t *testing.T) {
 	if n := backs[0].threads.Load(); n != 2 {
 		t.Errorf("the only busy context has %d threads again, want both", n)
 	}
+}
+
+// countedThreads is a backend of which only the number of threads matters.
+type countedThreads struct {
+	backend
+	n int
+}
+
+func (b *countedThreads) SamplerThreads() int      { return b.n }
+func (b *countedThreads) SetBriefWaits(bool) error { return nil }
+func (b *countedThreads) UseThreads(n int) ([]int, error) {
+	b.n = n
+	return []int{os.Getpid()}, nil // the first thread of the process
+}
+
+func TestTrialOfOneThreadEnds(t *testing.T) {
+	back := &countedThreads{n: 2}
+	tr := &threads{back: back, share: &threadShare{}, log: zerolog.Nop(), policy: core.NewThreads(2, false)}
+	defer tr.close()
+	tr.use(2)
+	if tr.policy == nil {
+		t.Skip("the kernel does not count how long threads wait")
+	}
+	for range 1000 {
+		if tr.policy.Next() == 1 {
+			break
+		}
+		tr.policy.Observe(core.StepCost{Rows: 4, Time: time.Millisecond, Waited: time.Millisecond})
+	}
+	tr.use(tr.policy.Next())
+	if back.n != 1 {
+		t.Fatalf("%d threads, want a trial of one", back.n)
+	}
+	for range 1000 {
+		tr.begin()
+		tr.end(4, time.Millisecond)
+		if back.n == 2 {
+			return
+		}
+	}
+	t.Error("one thread computes for good")
 }

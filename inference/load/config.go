@@ -37,8 +37,7 @@ type Config struct {
 	// SplitMode is how a model is divided among several devices: "layer" or "tensor"; "":
 	// layer.
 	SplitMode string
-	// Contexts is the number of contexts that share the work. 0: two for a small model on the
-	// CPU whose threads Open decides, else one.
+	// Contexts is the number of contexts that share the work; 0: one.
 	Contexts int
 	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
 	CacheRAM int

@@ -36,10 +36,6 @@ const (
 	// kernels for few rows take up to 8.
 	autoDraftCPU = 2
 	autoDraftGPU = 8
-	// smallModel is the largest size of weights in bytes of a model that gets two contexts on
-	// the CPU. Each context reads all weights in each step. With 206 MB that made no difference
-	// on free processors; larger weights were not measured.
-	smallModel = 256 << 20
 	// spareCore is the number of cores above which one is left for other work than the model.
 	spareCore = 4
 	// autoBatchCPU and autoBatchGPU are the default batch sizes in tokens. A larger batch uses

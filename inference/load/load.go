@@ -242,10 +242,7 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 	}
 	info := m.Llama.Info()
 	perCell = cellBytes(m.Llama.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
-	f.Contexts = cfg.Contexts
-	if f.Contexts == 0 {
-		f.Contexts = autoContexts(cfg, gpu, info, f.SizeBytes, budget.Free(budget.System), perCell)
-	}
+	f.Contexts = max(1, cfg.Contexts)
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
 	if f.Threads == 0 {

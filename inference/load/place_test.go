@@ -169,34 +169,6 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 	}
 }
 
-func TestSmallModelsOnTheCPUGetTwoContexts(t *testing.T) {
-	if autoThreads() < 2 {
-		t.Skip("one core")
-	}
-	const weights, free, perCell = 200 << 20, 8 << 30, 12 << 10
-	fixed := Config{Threads: 2}
-	for name, test := range map[string]struct {
-		cfg     Config
-		gpu     bool
-		info    llama.ModelInfo
-		weights uint64
-		want    int
-	}{
-		"small":                    {Config{}, false, llama.ModelInfo{}, weights, 2},
-		"with a cache that fits":   {Config{ContextLength: 32 << 10}, false, llama.ModelInfo{}, weights, 2},
-		"with a cache too large":   {Config{ContextLength: 1 << 20}, false, llama.ModelInfo{}, weights, 1},
-		"large":                    {Config{}, false, llama.ModelInfo{}, 300 << 20, 1},
-		"on a GPU":                 {Config{}, true, llama.ModelInfo{}, weights, 1},
-		"with a number of threads": {fixed, false, llama.ModelInfo{}, weights, 1},
-		"with a sliding window":    {Config{}, false, llama.ModelInfo{SlidingWindow: 512}, weights, 1},
-		"with a recurrent state":   {Config{}, false, llama.ModelInfo{Recurrent: true}, weights, 1},
-	} {
-		if got := autoContexts(test.cfg, test.gpu, test.info, test.weights, free, perCell); got != test.want {
-			t.Errorf("%s: %d contexts, want %d", name, got, test.want)
-		}
-	}
-}
-
 func TestHostCacheIsSharedByContextsAndBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		megabytes int

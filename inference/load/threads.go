@@ -25,20 +25,6 @@ func autoThreads() int {
 	return cores
 }
 
-// autoContexts returns the number of contexts when the config leaves it open. Two contexts on the
-// CPU divide the threads. With a thread each they never wait for each other, so a small model
-// keeps more of its speed beside busy programs. Models with a sliding window or a recurrent state
-// were not measured with two. Each context reads all weights, and twice the KV cache of Config.ContextLength must
-// fit into its share of the free memory.
-func autoContexts(cfg Config, gpu bool, info llama.ModelInfo, weights, free uint64, perCell float64) int {
-	fits := 2*float64(cfg.ContextLength)*perCell <= float64(free/memoryShare)
-	plain := !info.Recurrent && !info.Hybrid && info.SlidingWindow == 0
-	if gpu || !plain || cfg.Threads != 0 || weights > smallModel || !fits || autoThreads() < 2 {
-		return 1
-	}
-	return 2
-}
-
 // attention applies Config.CPUAttention and returns what is used: one of its values, or "device".
 func attention(gpu bool, want string) string {
 	llama.SetSharedAttention(want != GGML)

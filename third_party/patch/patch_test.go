@@ -51,13 +51,40 @@ func TestGatheredCellsMatchPlainLoops(t *testing.T) {
 // TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links. It also compares each row
 // of a batch with that row alone.
 func TestProductsMatchPlainLoops(t *testing.T) {
-	run(t, compileProducts(t))
+	run(t, compileProducts(t, libs, "-lggml-cpu"))
+}
+
+// TestVariantsProductsMatchPlainLoops does the same with the library of each generation of processors that `make dist`
+// left in the directory AGENTD_VARIANTS.
+func TestVariantsProductsMatchPlainLoops(t *testing.T) {
+	dir := os.Getenv("AGENTD_VARIANTS")
+	if dir == "" {
+		t.Skip("AGENTD_VARIANTS is not set; make dist-test sets it")
+	}
+	variants, err := filepath.Glob(filepath.Join(dir, "libggml-cpu-*.so"))
+	if err != nil || len(variants) == 0 {
+		t.Fatalf("no libraries in %s: %v", dir, err)
+	}
+	ran := 0
+	for _, variant := range variants {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(variant), "libggml-cpu-"), ".so")
+		t.Run(name, func(t *testing.T) {
+			out := run(t, compileProducts(t, dir, "-DVARIANT", variant))
+			if out != "" {
+				t.Skip(out)
+			}
+			ran++
+		})
+	}
+	if ran == 0 {
+		t.Error("this machine can run none of them")
+	}
 }
 
 // BenchmarkProducts measures what one thread computes for batches of a few rows: one of ggml's
 // products for each type and number of rows. The time of an operation means nothing.
 func BenchmarkProducts(b *testing.B) {
-	program := compileProducts(b)
+	program := compileProducts(b, libs, "-lggml-cpu")
 	for _, weights := range []string{"f32", "f16", "bf16", "q8_0", "q6_K", "q5_K", "q4_K"} {
 		for _, rows := range []string{"1", "2", "4", "8", "16", "32", "64"} {
 			b.Run(weights+"/rows="+rows, func(b *testing.B) {
@@ -75,7 +102,7 @@ func BenchmarkProducts(b *testing.B) {
 	}
 }
 
-func compileProducts(t testing.TB) string {
+func compileProducts(t testing.TB, libs string, flags ...string) string {
 	t.Helper()
 	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/traits.cpp")
 	if err != nil {
@@ -85,7 +112,7 @@ func compileProducts(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"-L" + dir, "-Wl,-rpath," + dir, "-lggml-cpu", "-lggml-base"}
+	flags = append(flags, "-L"+dir, "-Wl,-rpath,"+dir, "-lggml-base")
 	if bytes.Contains(source, []byte("agentd-products.h")) {
 		flags = append(flags, "-DPATCHED")
 	}

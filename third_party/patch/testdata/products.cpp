@@ -157,8 +157,8 @@ bool row_is_right(const product & p, const std::vector<float> & weights, const f
 }
 
 bool same_bits_in_each_batch() {
-#if defined(PATCHED) && defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#if defined(PATCHED)
+    return ggml_cpu_has_avx2() != 0 && ggml_cpu_has_fma() != 0 && ggml_cpu_has_f16c() != 0;
 #else
     return false;
 #endif
@@ -251,7 +251,17 @@ int time_product(const char * name, int rows, int threads) {
 
 } // namespace
 
+#if defined(VARIANT) // of libraries for each generation of processors
+extern "C" int ggml_backend_score();
+#else
+static int ggml_backend_score() { return 1; }
+#endif
+
 int main(int argc, char ** argv) {
+    if (ggml_backend_score() == 0) {
+        std::printf("this processor cannot run the library\n");
+        return EXIT_SUCCESS;
+    }
     if (argc == 4) {
         return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
     }
