@@ -171,7 +171,7 @@ func broken(t *testing.T, r rule) *fault {
 		}
 		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
 		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
-			f.when = sent.method + " " + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
+			f.when = sent.method + " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
 		}
 		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -180,7 +180,7 @@ func broken(t *testing.T, r rule) *fault {
 		}))
 		defer seen.Close()
 		k := kit{base: seen.URL, transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
-		if r.needs&needToken != 0 {
+		if slices.Contains(r.needs, needToken) {
 			k.config.Token = token
 		}
 		if _, err := k.exchange(t.Context(), sent, r.id); err != nil {
@@ -192,21 +192,29 @@ func broken(t *testing.T, r rule) *fault {
 	return nil
 }
 
+// basePath is where the right server declares what rules need.
+func basePath(needs []need) string {
+	if slices.Contains(needs, needSession0) {
+		return "/magma"
+	}
+	return ""
+}
+
 // judged are the ids of the rules that fail on a server with a fault.
-func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string, results map[string]Result) {
+func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]Result) {
 	t.Helper()
 	c := Config{Level: May, Only: only, Coaching: "auto"}
 	var tokens []string
-	if needs&needToken != 0 {
+	if slices.Contains(needs, needToken) {
 		c.Token = token
 		tokens = []string{token}
 	}
-	if needs&needLoad != 0 {
+	if slices.Contains(needs, needLoad) {
 		c.Load = 2
 	}
-	s := httptest.NewServer(f.serve(rightServer(t, needs&needNoCoaching != 0, tokens...)))
+	s := httptest.NewServer(f.serve(rightServer(t, slices.Contains(needs, needNoCoaching), tokens...)))
 	defer s.Close()
-	c.URL = s.URL
+	c.URL = s.URL + basePath(needs)
 	report, err := Run(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -262,8 +270,10 @@ func TestInferenceAloneIsEnough(t *testing.T) {
 
 func TestRightServerPassesEveryRule(t *testing.T) {
 	passed := map[string]bool{}
-	for needs, only := range map[need][]string{0: nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}} {
-		failed, results := judged(t, &fault{}, needs, only...)
+	for needs, only := range map[need][]string{
+		"": nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}, needSession0: {"session", "correction"},
+	} {
+		failed, results := judged(t, &fault{}, []need{needs}, only...)
 		for _, id := range failed {
 			t.Errorf("%s: %s", id, results[id].Seen)
 		}

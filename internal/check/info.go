@@ -93,3 +93,8 @@ func header(name, value string) right {
 		return when(strings.HasPrefix(strings.ToLower(x.header.Get(name)), strings.ToLower(value)))
 	}}
 }
+
+// absent is an answer without a header.
+func absent(name string) right {
+	return right{text: "no " + name, judge: func(x *exchange) string { return when(x.header.Get(name) == "") }}
+}

@@ -148,5 +148,5 @@ func memoryRules() []rule {
 	for _, good := range goodMemories {
 		list = append(list, one(good.id, Should, "5", post(remembering(good.memory)), decided))
 	}
-	return with(needHistory|needResume, list...)
+	return with(needHistory, with(needResume, list...)...)
 }
