@@ -272,18 +272,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestDeadlinesEndWithTheirAnswer checks that deadlines do not affect the next request on the
-// same connection.
-func TestDeadlinesEndWithTheirAnswer(t *testing.T) {
-	ls := listen(t)
-	ls.Ready(inferenceFunc(echo))
-	for range 5 {
-		if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
-			t.Fatalf("got %s", got)
-		}
-	}
-}
-
 // TestRefusedBodiesAreAnswered: a client that sends its whole body before it reads
 // gets the answer, not a connection reset.
 func TestRefusedBodiesAreAnswered(t *testing.T) {
