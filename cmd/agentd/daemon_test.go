@@ -201,13 +201,6 @@ func TestFailedLoadIsReportedToWaitingRequests(t *testing.T) {
 	}
 }
 
-func TestLoadFailureEndsTheServer(t *testing.T) {
-	r := startFake(t, func(context.Context) (serve.Model, error) { return nil, errors.New("x.gguf is broken") })
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
-		t.Errorf("run returned %v", err)
-	}
-}
-
 func TestSignalWhileLoadingStopsTheLoad(t *testing.T) {
 	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()
@@ -315,19 +308,6 @@ func repeatedSignalsCountOnce(t *testing.T, base string) {
 		t.Errorf("run returned %v", err)
 	}
 	wait(t, "the model's end", m.closed)
-}
-
-func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) { eachBase(t, drainTimeoutCancels) }
-
-func drainTimeoutCancels(t *testing.T, base string) {
-	_, r, answer := startWork(t, base, "--drain-timeout", "10ms")
-	r.stop()
-	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
-		t.Errorf("work past the drain: %s", got)
-	}
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") {
-		t.Errorf("run returned %v", err)
-	}
 }
 
 func TestTakenPortIsExplained(t *testing.T) {

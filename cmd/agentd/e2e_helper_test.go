@@ -208,9 +208,3 @@ func count(t *testing.T, memory protocol.Raw) int {
 	}
 	return n
 }
-
-// Reasons of /v1/info for missing coaching.
-const (
-	coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
-	noCoaching  = "the history-summarized agent has no coaching, since a corrected decision would not repair a summary; --agent full-history has it"
-)

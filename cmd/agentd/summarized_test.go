@@ -10,29 +10,6 @@ import (
 	"agentd/protocol"
 )
 
-func TestSummarizedAgentRefusesCoaching(t *testing.T) {
-	r := startFake(t, ready(newFakeModel()), "--agent", "history-summarized")
-	r.health("ready")
-	_, text, err := exchange("GET", r.url+"/v1/info", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := protocol.DecodeAgentInfo([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := info.Validate(); err != nil {
-		t.Errorf("%v in %s", err, text)
-	}
-	if info.AgentID != "history-summarized-agent" || !info.Capabilities["inference"] || info.Capabilities["coaching"] || info.CoachingResume ||
-		len(info.SpecializedCoaching) > 0 || info.CoachingSessionVersion != "" || info.CoachingUnavailableReason != noCoaching {
-		t.Errorf("got %s", text)
-	}
-	r.expect(503, noCoaching, "PUT", session1, humanSession("http://127.0.0.1:9"))
-	r.expect(503, noCoaching, "POST", "/v1/coaching", coachingRequest(t, "c"))
-	r.expect(503, noCoaching, "DELETE", session1, "")
-}
-
 // generationOf returns what an internal step reports about its generation.
 type generationOf struct {
 	PromptTokens int    `json:"prompt_tokens"`
