@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -204,28 +202,12 @@ func newWaiting() *waiting {
 	return w
 }
 
-// coach posts the coaching request and delivers its status and body.
-func (ls *listening) coach() <-chan string {
-	answer := make(chan string, 1)
-	go func() {
-		resp, err := ls.client.Post(ls.url+"/v1/coaching", "application/json", strings.NewReader(coachingBody))
-		if err != nil {
-			answer <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		answer <- fmt.Sprint(resp.StatusCode, " ", string(body), " ", err)
-	}()
-	return answer
-}
-
 // TestCoachingHasNoRequestTimeout: the request timeout is for candidates.
 func TestCoachingHasNoRequestTimeout(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w), func(o *Options) { o.RequestTimeout = time.Nanosecond })
 	ls.Ready(inferenceFunc(echo))
-	answer := ls.coach()
+	answer := ls.send(t, http.MethodPost, "/v1/coaching", coachingBody)
 	wait(t, "the coaching's start", w.started)
 	close(w.release)
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") {
@@ -240,10 +222,7 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := ls.dial(t)
 	fmt.Fprintf(conn, "POST /v1/coaching HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(coachingBody), coachingBody)
 	wait(t, "the coaching's start", w.started)
 	conn.Close()
@@ -259,24 +238,15 @@ func TestDrainWaitsForCoachingThenCancelsIt(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
-	answer := ls.coach()
+	answer := ls.send(t, http.MethodPost, "/v1/coaching", coachingBody)
 	wait(t, "the coaching's start", w.started)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := ls.Drain(ended); err == nil {
 		t.Fatal("drained with a coaching in flight")
 	}
-	req, err := http.NewRequest(http.MethodDelete, ls.url+sessionA, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := ls.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Errorf("DELETE while draining: %d", resp.StatusCode)
+	if got := wait(t, "the session's end", ls.send(t, http.MethodDelete, sessionA, "")); got != "204 " {
+		t.Errorf("DELETE while draining: %s", got)
 	}
 	ls.CancelWork()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {

@@ -246,12 +246,8 @@ func TestTruncatedBodyIsAnswered400(t *testing.T) {
 }
 
 func TestCancelledWorkOfHalfClosedClientIsAnswered(t *testing.T) {
-	ls, d := listen(t), newSlow()
-	ls.Ready(d)
-	conn := ls.dial(t)
-	io.WriteString(conn, raw(""))
-	wait(t, "the work's start", d.started)
-	closeSending(t, conn)
+	ls := listen(t)
+	_, conn := halfClosed(t, ls)
 	from := bufio.NewReader(conn)
 	if _, err := from.Peek(1); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (ls *listening) send(t *testing.T, method, path, body string) <-chan string
 			answer <- err.Error()
 			return
 		}
-		answer <- resp.Status + " " + string(text)
+		answer <- fmt.Sprint(resp.StatusCode, " ", string(text))
 	}()
 	return answer
 }
@@ -290,12 +290,7 @@ func TestRefusedBodiesAreAnswered(t *testing.T) {
 		"without a token":       {loading, 16 << 20, 401, fmt.Sprintf("Content-Length: %d", 16<<20), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(test.to.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(patience))
+			conn := test.to.dial(t)
 			var body io.Writer = conn
 			if test.length == "" {
 				body = httputil.NewChunkedWriter(conn)

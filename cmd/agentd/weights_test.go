@@ -57,12 +57,7 @@ func (r *running) putWeights(body string) string {
 // decided is the greedy answer to a request, and the versions that its step reports.
 func (r *running) decided(adapter string) (versions, output string, err error) {
 	in := user(1, "Go on").extra(`{"inference_mode": true, "adapter": ` + adapter + `}`)
-	text := body(r.t, "r", in)
-	status, answer, err := r.as(weightsToken, "POST", "/v1/responses", text)
-	if err != nil || status != http.StatusOK {
-		return "", "", fmt.Errorf("%d %s, %w", status, answer, err)
-	}
-	outs, err := checked(text, answer)
+	outs, err := r.outputs(body(r.t, "r", in), http.Header{"Authorization": {"Bearer " + weightsToken}})
 	if err != nil {
 		return "", "", err
 	}
