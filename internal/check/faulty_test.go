@@ -89,16 +89,21 @@ func rightServer(t *testing.T, off bool, tokens ...string) http.Handler {
 		t.Cleanup(func() { _ = coach.Close(context.Background()) })
 		o.Coach = coach
 	}
+	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving(t, o, decider{a})
+}
+
+func serving(t *testing.T, o server.Options, d server.Inference) http.Handler {
+	t.Helper()
 	s, err := server.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Ready(decider{a})
+	s.Ready(d)
 	return s.Handler()
 }
 
@@ -245,16 +250,10 @@ func (small) Decide(_ context.Context, req *protocol.AgentRequest) (outs []proto
 }
 
 func TestInferenceAloneIsEnough(t *testing.T) {
-	s, err := server.New(server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
+	web := httptest.NewServer(serving(t, server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
 		ProtocolVersion: protocol.Version, AgentID: "small", AgentVersion: "1", CoachingUnavailableReason: "it has none",
 		Capabilities: map[string]bool{"inference": true, "coaching": false},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	s.Ready(small{})
-	web := httptest.NewServer(s.Handler())
+	}}, small{}))
 	defer web.Close()
 	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
 	if err != nil {
