@@ -69,19 +69,28 @@ func startFake(t *testing.T, load func(context.Context) (serve.Model, error), ar
 // startAt is startFake with a clock for signals, and without load a server of the real model.
 func startAt(t *testing.T, load func(context.Context) (serve.Model, error), now func() time.Time, args ...string) *running {
 	t.Helper()
-	args = append([]string{"--port", "0", "--log-format", "json", "--log-level", "debug"}, args...)
+	r, _ := startChanged(t, func(d *serve.Daemon) {
+		d.Now = now
+		if load != nil {
+			d.Load = load
+		}
+	}, append([]string{"--log-level", "debug"}, args...)...)
+	return r
+}
+
+// startChanged runs a daemon that change changes before it starts, and returns its configuration, too.
+func startChanged(t *testing.T, change func(d *serve.Daemon), args ...string) (*running, *serve.Config) {
+	t.Helper()
+	args = append([]string{"--port", "0", "--log-format", "json"}, args...)
 	c, from, err := serve.Parse(args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return start(t, func(ctx context.Context, stderr io.Writer) error {
 		d := serve.New(c, from, stderr)
-		d.Now = now
-		if load != nil {
-			d.Load = load
-		}
+		change(d)
 		return d.Run(ctx)
-	})
+	}), c
 }
 
 func ready(m *fakeModel) func(context.Context) (serve.Model, error) {
@@ -98,8 +107,13 @@ func exchange(method, url, body string) (status int, answer string, err error) {
 
 // exchangeHeader is exchange with headers.
 func exchangeHeader(method, url, body string, send http.Header) (status int, header http.Header, answer string, err error) {
+	return exchangeWithin(context.Background(), method, url, body, send)
+}
+
+// exchangeWithin is exchangeHeader by a client that leaves when ctx ends.
+func exchangeWithin(ctx context.Context, method, url, body string, send http.Header) (status int, header http.Header, answer string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, "", err
 	}

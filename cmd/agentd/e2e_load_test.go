@@ -141,14 +141,7 @@ func queueLimit(t *testing.T, base string) {
 func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 	gone := make(chan error, 1)
 	go func() {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/responses", strings.NewReader(text))
-		if err == nil {
-			var resp *http.Response
-			if resp, err = client.Do(req); err == nil {
-				resp.Body.Close()
-			}
-		}
+		_, _, _, err := exchangeWithin(ctx, "POST", r.url+"/v1/responses", text, nil)
 		gone <- err
 	}()
 	return gone

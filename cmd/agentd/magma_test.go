@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
 )
 
 // magmaVersion is the stable release of MAGMA's protocol package that /magma is
