@@ -232,31 +232,6 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 	waittest.Eventually(t, "the request ends", func() bool { return ls.InFlight() == 0 })
 }
 
-// TestDrainWaitsForCoachingThenCancelsIt: a task of a person may finish while the server
-// drains, and is answered 503 afterwards.
-func TestDrainWaitsForCoachingThenCancelsIt(t *testing.T) {
-	w := newWaiting()
-	ls := listen(t, coached(w))
-	ls.Ready(inferenceFunc(echo))
-	answer := ls.send(t, http.MethodPost, "/v1/coaching", coachingBody)
-	wait(t, "the coaching's start", w.started)
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := ls.Drain(ended); err == nil {
-		t.Fatal("drained with a coaching in flight")
-	}
-	if got := wait(t, "the session's end", ls.send(t, http.MethodDelete, sessionA, "")); got != "204 " {
-		t.Errorf("DELETE while draining: %s", got)
-	}
-	ls.CancelWork()
-	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {
-		t.Error(got)
-	}
-	if err := ls.Drain(context.Background()); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestAccessLogHasNoRunIDOrBody: clients choose run ids, which may be confidential.
 func TestAccessLogHasNoRunIDOrBody(t *testing.T) {
 	var log bytes.Buffer

@@ -251,11 +251,7 @@ func fullSession(t *testing.T, base string) {
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
 	r.expect(503, "", "PUT", "/v1/coaching/sessions/2", llmSession("openai", c.URL))
-	first := make(chan string, 1)
-	go func() {
-		status, answer, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
-		first <- fmt.Sprint(status, " ", answer, " ", err)
-	}()
+	first := r.later("/v1/coaching", coachingRequest(t, "c1"))
 	wait(t, "the coach's question", c.arrived)
 	status, header, _, err := exchangeHeader("POST", r.url+"/v1/coaching", coachingRequest(t, "c2"), nil)
 	if err != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
@@ -268,18 +264,14 @@ func fullSession(t *testing.T, base string) {
 }
 
 // startTask starts a server on which one request waits for a person, who holds the task.
-func startTask(t *testing.T, base string, args ...string) (c *coaches, r *running, answer chan string) {
+func startTask(t *testing.T, base string, args ...string) (c *coaches, r *running, answer <-chan string) {
 	t.Helper()
 	c = newCoaches(t, "")
 	c.hold = make(chan struct{})
 	r = startFake(t, ready(newFakeModel()), args...).at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, humanSession(c.URL))
-	answer = make(chan string, 1)
-	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
-		answer <- fmt.Sprint(status, " ", text, " ", err)
-	}()
+	answer = r.later("/v1/coaching", coachingRequest(t, "c1"))
 	wait(t, "the task", c.arrived)
 	return c, r, answer
 }

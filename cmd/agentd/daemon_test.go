@@ -142,11 +142,14 @@ func (r *running) health(want string) {
 	})
 }
 
-// post sends one request in the background and delivers "status body".
-func (r *running) post(body string) <-chan string {
+// post sends one request for candidates in the background and delivers "status body".
+func (r *running) post(body string) <-chan string { return r.later("/v1/responses", body) }
+
+// later posts a body in the background and delivers "status body".
+func (r *running) later(path, body string) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/responses", body)
+		status, text, err := exchange("POST", r.url+path, body)
 		if err != nil {
 			text = err.Error()
 		}

@@ -107,10 +107,29 @@ func timing(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
+// eachEndless runs a test with a model that never ends a text: at both base paths, and through an engine. computes
+// waits until so many candidates are computed, and for 0 until nothing of a request is left.
+func eachEndless(t *testing.T, f func(t *testing.T, r *running, computes func(n int)), args ...string) {
+	eachBase(t, func(t *testing.T, base string) {
+		r := serveModel(t, append([]string{"--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--debug", "constrain=off"}, args...)...).at(base)
+		f(t, r, func(n int) {
+			if n == 0 {
+				r.idle()
+			}
+			r.becomes("agentd_num_requests_running", float64(n))
+		})
+	})
+	t.Run("through llama-server", func(t *testing.T) {
+		e, r := endlessEngine(t, args...)
+		f(t, r, func(n int) { e.computes(t, n) })
+	})
+}
 
-func queueLimit(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--debug", "constrain=off").at(base)
+func TestQueueLimit(t *testing.T) {
+	eachEndless(t, queueLimit, "--max-new-tokens", "6000", "--queue-limit", "2")
+}
+
+func queueLimit(t *testing.T, r *running, computes func(n int)) {
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
 	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
@@ -119,7 +138,7 @@ func queueLimit(t *testing.T, base string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	gone := r.postUntil(ctx, body(t, "long", user(1, "a").outputs(2)))
-	r.becomes("agentd_num_requests_running", 2)
+	computes(2)
 	computed := r.metric("agentd_prompt_tokens_total")
 	status, header, _, err := exchangeHeader("POST", r.url+"/v1/responses", body(t, "late", user(1, "b")), nil)
 	if err != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
@@ -134,7 +153,7 @@ func queueLimit(t *testing.T, base string) {
 
 	cancel() // the client leaves, and everything it held is free again
 	wait(t, "the client's end", gone)
-	r.idle()
+	computes(0)
 }
 
 // postUntil posts a request whose client leaves when ctx ends.
@@ -170,24 +189,26 @@ func clientsThatLeave(t *testing.T, base string) {
 	}
 }
 
-func TestRequestTimeoutEndsCandidates(t *testing.T) { eachBase(t, requestTimeout) }
+func TestRequestTimeoutEndsCandidates(t *testing.T) {
+	eachEndless(t, requestTimeout, "--max-new-tokens", "6000", "--request-timeout", "300ms")
+}
 
-func requestTimeout(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--debug", "constrain=off").at(base)
+func requestTimeout(t *testing.T, r *running, computes func(n int)) {
 	for _, o := range r.ask("slow", user(1, "a").outputs(2), user(2, "b")) {
 		if o.Error == nil || o.Error.Code != "timeout" || o.Error.Component != "scheduler" {
 			t.Errorf("got %s", answerOf(o))
 		}
 	}
-	r.idle()
+	computes(0)
 }
 
-func TestDrainFinishesTheModelsWork(t *testing.T) { eachBase(t, drainFinishesWork) }
+func TestDrainFinishesTheModelsWork(t *testing.T) {
+	eachEndless(t, drainFinishesWork, "--max-new-tokens", "300")
+}
 
-func drainFinishesWork(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "300", "--debug", "constrain=off").at(base)
+func drainFinishesWork(t *testing.T, r *running, computes func(n int)) {
 	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
-	r.becomes("agentd_num_requests_running", 2)
+	computes(2)
 	r.stop()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || strings.Count(got, `"truncated"`) != 2 {
 		t.Errorf("work in flight at the signal: %.300s", got)

@@ -37,13 +37,14 @@ var badCorrections = []struct {
 	{"correction/field-unknown", `{"kind":"replace_say","text":"x","more":1}`},
 	{"correction/not-an-object", `"replace_say"`},
 	{"correction/decision-missing", `{"kind":"replace_decision"}`},
+	{"correction/say-null", replaceDecision(`"say":null`)},
 	{"correction/call-without-name", replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
 	{"correction/call-without-robot", replaceCalls(`{"name":"n","arguments":{}}`)},
 	{"correction/arguments-list", replaceCalls(`{"name":"n","arguments":[],"target_robot_name":"r"}`)},
 }
 
-// refuses reports whether the candidate is an error.
-func refuses(o output) bool { return o.Error != nil && o.Output == nil }
+// refuses reports whether the candidate is an error without an internal step.
+func refuses(o output) bool { return o.Error != nil && o.Output == nil && len(o.Steps) == 0 }
 
 // opens reports whether the candidate is openCall.
 func opens(o output) bool {
@@ -111,10 +112,10 @@ func correctionRules() []rule {
 			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
 	for _, bad := range badCorrections {
-		full = append(full, corrects(bad.id, Should, bad.payload, "an error of the candidate", refuses))
+		full = append(full, corrects(bad.id, Should, bad.payload, "an error of the candidate, no step", refuses))
 	}
 	both := replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)
-	full = append(full, with(needSession1, corrects("correction/say-and-calls", Should, both, "an error of the candidate", refuses))...)
+	full = append(full, with(needSession1, corrects("correction/say-and-calls", Should, both, "an error of the candidate, no step", refuses))...)
 	full = append(full, with(needSession0, corrects("correction/calls-over-say", May, both, "the call without the say",
 		func(o output) bool { return opens(o) && o.Output.Say == "" }))...)
 	return append(list, with(needResume, with(needHistory, full...)...)...)

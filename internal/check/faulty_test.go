@@ -163,20 +163,26 @@ func wire(r *http.Request, body []byte) string {
 		r.Header["Accept-Encoding"], r.Header["Authorization"], r.Header["Origin"], r.Header["Expect"], body)
 }
 
-// broken is the fault for a rule about one answer: what it sends is answered wrongly.
+// broken is the fault for a rule of steps: the last one is answered wrongly.
 func broken(t *testing.T, r rule) *fault {
 	t.Helper()
-	f, sent := &fault{}, r.steps[0].sent
+	f, last := &fault{}, r.steps[len(r.steps)-1]
+	sent := last.sent
+	for _, s := range r.steps {
+		if s.sent.path == sent.path {
+			f.from++
+		}
+	}
 	for _, wrong := range []*exchange{
 		{status: http.StatusOK, body: []byte("[]")}, {status: http.StatusTeapot, body: []byte("<p>no</p>")},
 		{status: http.StatusOK, header: http.Header{"Content-Encoding": {"br"}}},
 	} {
-		if r.steps[0].right.judge(wrong) == Pass {
+		if last.right.judge(wrong) == Pass {
 			continue
 		}
 		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
 		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
-			f.when = sent.method + " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
+			f.when = " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
 		}
 		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
