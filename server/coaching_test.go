@@ -179,27 +179,17 @@ func TestInfoAndCoachMustAgree(t *testing.T) {
 	}
 }
 
-// waiting is a coach that waits until it is released or its caller leaves.
+// waiting is a coach that waits.
 type waiting struct {
 	*fakeCoach
-	started, release chan struct{}
-	ended            chan error
+	*slow
 }
 
 func newWaiting() *waiting {
-	w := &waiting{&fakeCoach{}, make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)}
-	w.coach = func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-		w.started <- struct{}{}
-		select {
-		case <-w.release:
-			w.ended <- nil
-			return abandoned(req), nil
-		case <-ctx.Done():
-			w.ended <- ctx.Err()
-			return nil, ctx.Err()
-		}
-	}
-	return w
+	d := newSlow()
+	return &waiting{&fakeCoach{coach: func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+		return abandoned(req), d.wait(ctx)
+	}}, d}
 }
 
 // TestCoachingHasNoRequestTimeout: the request timeout is for candidates.

@@ -36,16 +36,23 @@ func newSlow() *slow {
 	return &slow{make(chan struct{}, 8), make(chan struct{}), make(chan error, 8)}
 }
 
-func (d *slow) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+// wait is a call's work. Its error is the context's.
+func (d *slow) wait(ctx context.Context) (err error) {
 	d.started <- struct{}{}
 	select {
 	case <-d.release:
-		d.ended <- nil
-		return echo(ctx, req)
 	case <-ctx.Done():
-		d.ended <- ctx.Err()
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	d.ended <- err
+	return err
+}
+
+func (d *slow) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	return echo(ctx, req)
 }
 
 // listening is a server on a free port with its own client.

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// refuser is a model that answers everything with the same reply, and its own vocabulary.
+// refuser is a model that answers everything with the same reply, the last input first, and its own vocabulary.
 type refuser struct{}
 
 func (refuser) SpecialTokens() []string               { return []string{"<|im_start|>", "<|im_end|>", "<tool_call>"} }
@@ -46,7 +46,7 @@ func (refuser) Size() int                            { return 0 }
 func (refuser) Detokenize([]generation.Token, bool) string { return "" }
 func (refuser) Keep(int)                                   {}
 func (refuser) GenerateAll(_ context.Context, asked []generation.Request, done func(int, *generation.Result, error)) {
-	for i, g := range asked {
+	for i, g := range slices.Backward(asked) {
 		r := &generation.Result{PromptTokens: 1}
 		for range g.N {
 			r.Completions = append(r.Completions, generation.Completion{
