@@ -43,7 +43,7 @@ func (c *coaches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.Contains(string(body), "test of the connection") {
-		answerChat(w, "{}") // of PUT, which is no request
+		answerChat(w, "{}") // by PUT, which asks for no repair
 		return
 	}
 	c.mu.Lock()

@@ -161,12 +161,6 @@ func TestHistoryOverBudgetIsSummarized(t *testing.T) {
 					t.Errorf("an instruction over the budget: %s", answerOf(outs[4]))
 				}
 			})
-			t.Run("corrections are refused", func(t *testing.T) {
-				o := r.ask("corrected", user(1, "hi").extra(`{"coaching": {"kind": "replace_say", "text": "x"}}`))[0]
-				if o.Error == nil || o.Error.Code != "invalid_coaching" || !strings.Contains(o.Error.Message, "coaching_resume") {
-					t.Errorf("got %s", answerOf(o))
-				}
-			})
 		})
 	}
 }

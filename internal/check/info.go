@@ -60,7 +60,7 @@ func anonymous(path string, header ...string) request {
 	return request{method: http.MethodGet, path: path, header: header, anonymous: true}
 }
 
-// members are those of AgentInfo.
+// members are the members of AgentInfo.
 type members map[string]any
 
 // can reports whether a capability is true.
