@@ -390,41 +390,6 @@ func TestProblemsOfInputsAreCapped(t *testing.T) {
 	}
 }
 
-func TestOutputsKeepTheOrderOfInputs(t *testing.T) {
-	var inputs []string
-	for i := range 40 {
-		inputs = append(inputs, fmt.Sprintf(`{"id":%d,"num_outputs":%d}`, 1000-i, i%3+1))
-	}
-	outs := run(t, newAgent(t, agent.Config{}, nil), &slow{}, request(t, inputs...))
-	at := 0
-	for i := range 40 {
-		for k := range i%3 + 1 {
-			if outs[at].SourceID != int64(1000-i) || outs[at].CandidateIndex != k || outs[at].RequestID != "r" {
-				t.Fatalf("output %d is %d/%d", at, outs[at].SourceID, outs[at].CandidateIndex)
-			}
-			at++
-		}
-	}
-}
-
-// slow finishes later what it is asked earlier.
-type slow struct{}
-
-func (s *slow) GenerateAll(_ context.Context, gs []generation.Request, done func(int, *generation.Result, error)) {
-	each(gs, s.generate, done)
-}
-
-func (*slow) Keep(int) {}
-
-func (s *slow) generate(g generation.Request) (*generation.Result, error) {
-	time.Sleep(time.Duration(g.Seeds[0]%5) * time.Millisecond)
-	r := new(generation.Result)
-	for range g.N {
-		r.Completions = append(r.Completions, generation.Completion{Text: "x", Finish: generation.FinishStop})
-	}
-	return r, nil
-}
-
 func TestNewRefusesInvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		name string

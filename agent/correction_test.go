@@ -68,40 +68,10 @@ func TestCorrections(t *testing.T) {
 			t.Errorf("output_raw %s", step(t, out).OutputRaw)
 		}
 	})
-	t.Run("an empty decision", func(t *testing.T) {
-		out := correct(t, `{"extra_keys":{"coaching":{"kind":"replace_decision","decision":{}}}}`)[0]
-		if out.Output == nil || out.Output.Say != "" || len(out.Output.ToolCalls) != 0 {
-			t.Errorf("%+v", out)
-		}
-	})
 	t.Run("of an input whose tools are unusable", func(t *testing.T) {
 		out := correct(t, `{"tools":[{"x":1}],"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}}`)[0]
 		if s := step(t, out); out.Output == nil || s.FullPrompt != "" || !strings.Contains(string(s.InputElements), `"tools":[{"x":1}]`) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("null counts as absent", func(t *testing.T) {
-		outs := run(t, a, &script{answers: []string{"fine"}}, request(t, `{"extra_keys":{"coaching":null}}`))
-		if outs[0].Output == nil || outs[0].Output.Say != "fine" {
-			t.Errorf("%+v", outs[0])
-		}
-	})
-	for name, coaching := range map[string]string{
-		"an unknown kind":        `{"kind":"fix"}`,
-		"no kind":                `{"text":"x"}`,
-		"a string":               `"x"`,
-		"an empty text":          `{"kind":"replace_say","text":""}`,
-		"an unknown field":       `{"kind":"replace_say","text":"x","more":1}`,
-		"a null say":             `{"kind":"replace_decision","decision":{"say":null}}`,
-		"both a say and calls":   `{"kind":"replace_decision","decision":{"say":"x","tool_calls":[{"name":"a","arguments":{},"target_robot_name":"r"}]}}`,
-		"a call without a robot": `{"kind":"replace_decision","decision":{"tool_calls":[{"name":"a","arguments":{}}]}}`,
-	} {
-		t.Run("refused: "+name, func(t *testing.T) {
-			for _, out := range correct(t, `{"num_outputs":2,"memory":{"x":1},"extra_keys":{"coaching":`+coaching+`}}`) {
-				if out.Error == nil || out.Error.Code != agent.CodeInvalidCoaching || len(out.InternalSteps) != 0 || string(out.Memory) != `{"x":1}` {
-					t.Errorf("%+v", out)
-				}
-			}
-		})
-	}
 }

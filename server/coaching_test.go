@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -95,7 +93,6 @@ func TestCoachingAnswers(t *testing.T) {
 	remove := func(path string) request { return request{method: "DELETE", path: path} }
 	forbidden := protocol.Problems{protocol.NewProblem(protocol.TypeValue, "may not be reached", "endpoint")}
 	full := &coaching.FullError{What: "the session's queue is full", RetryAfter: 2500 * time.Millisecond}
-	long := strings.Repeat("r", maxRunID)
 	for name, test := range map[string]struct {
 		state  State
 		err    error // of the coach
@@ -105,16 +102,8 @@ func TestCoachingAnswers(t *testing.T) {
 		retry  string
 		call   string // what reached the coach; "" for nothing
 	}{
-		"a session":                        {Ready, nil, put(sessionA, sessionBody), 204, "", "", "configure a"},
-		"a request":                        {Ready, nil, post(coachingBody), 200, `{"request_id":"b","status":"abandoned","reason":"no idea"`, "", "coach a"},
-		"the end of a session":             {Ready, nil, remove(sessionA), 204, "", "", "close a"},
 		"a session with a bad body":        {Ready, coaching.ErrConflict, put(sessionA, `{}`), 422, `"loc":["body","backends"]`, "", ""},
-		"a request with a bad body":        {Ready, coaching.ErrUnknown, post(`{}`), 422, `"loc":["body","run_id"]`, "", ""},
-		"a forbidden endpoint":             {Ready, forbidden, put(sessionA, sessionBody), 422, `"loc":["body","endpoint"]`, "", "configure a"},
 		"a trajectory that is too long":    {Ready, forbidden, post(coachingBody), 422, `"loc":["body"`, "", "coach a"},
-		"another configuration":            {Ready, coaching.ErrConflict, put(sessionA, sessionBody), 409, "another configuration", "", "configure a"},
-		"a session that is closing":        {Ready, coaching.ErrClosing, put(sessionA, sessionBody), 409, "closing", "", "configure a"},
-		"a request without a session":      {Ready, coaching.ErrUnknown, post(coachingBody), 404, "no coaching session", "", "coach a"},
 		"the end of no session":            {Ready, coaching.ErrUnknown, remove(sessionA), 404, "no coaching session", "", "close a"},
 		"too many sessions":                {Ready, full, put(sessionA, sessionBody), 503, "queue is full", "3", "configure a"},
 		"a full queue":                     {Ready, full, post(coachingBody), 503, `{"detail":"the session's queue is full"}`, "3", "coach a"},
@@ -127,15 +116,6 @@ func TestCoachingAnswers(t *testing.T) {
 		"the end of one while loading":     {Loading, nil, remove(sessionA), 204, "", "", "close a"},
 		"the end of one while draining":    {Draining, nil, remove(sessionA), 204, "", "", "close a"},
 		"a run_id with a slash and a plus": {Ready, nil, put("/v1/coaching/sessions/run%2F1+2%20x", sessionBody), 204, "", "", "configure run/1+2 x"},
-		"a run_id with a plus":             {Ready, nil, remove("/v1/coaching/sessions/1+2"), 204, "", "", "close 1+2"},
-		"a run_id of dots":                 {Ready, nil, remove("/v1/coaching/sessions/.."), 204, "", "", "close .."},
-		"a run_id of escaped escapes":      {Ready, nil, remove("/v1/coaching/sessions/%2525"), 204, "", "", "close %25"},
-		"a run_id beyond ASCII":            {Ready, nil, remove("/v1/coaching/sessions/%C3%A4"), 204, "", "", "close ä"},
-		"a run_id that is no UTF-8":        {Ready, nil, remove("/v1/coaching/sessions/%FF"), 422, `"loc":["path","run_id"]`, "", ""},
-		"the longest run_id":               {Ready, nil, remove("/v1/coaching/sessions/" + long), 204, "", "", "close " + long},
-		"a longer run_id":                  {Ready, nil, remove("/v1/coaching/sessions/" + long + "r"), 422, "1025 bytes; at most 1024", "", ""},
-		"a longer run_id and a bad body":   {Ready, nil, put("/v1/coaching/sessions/"+long+"r", `{}`), 422, `"loc":["body","backends"]`, "", ""},
-		"no run_id":                        {Ready, nil, put("/v1/coaching/sessions/", sessionBody), 404, "no such path", "", ""},
 		"a path below a run_id":            {Ready, nil, remove(sessionA + "/b"), 404, "no such path", "", ""},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {
@@ -199,43 +179,17 @@ func TestInfoAndCoachMustAgree(t *testing.T) {
 	}
 }
 
-// waiting is a coach that waits until it is released or its caller leaves.
+// waiting is a coach that waits.
 type waiting struct {
 	*fakeCoach
-	started, release chan struct{}
-	ended            chan error
+	*slow
 }
 
 func newWaiting() *waiting {
-	w := &waiting{&fakeCoach{}, make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)}
-	w.coach = func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-		w.started <- struct{}{}
-		select {
-		case <-w.release:
-			w.ended <- nil
-			return abandoned(req), nil
-		case <-ctx.Done():
-			w.ended <- ctx.Err()
-			return nil, ctx.Err()
-		}
-	}
-	return w
-}
-
-// coach posts the coaching request and delivers its status and body.
-func (ls *listening) coach() <-chan string {
-	answer := make(chan string, 1)
-	go func() {
-		resp, err := ls.client.Post(ls.url+"/v1/coaching", "application/json", strings.NewReader(coachingBody))
-		if err != nil {
-			answer <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		answer <- fmt.Sprint(resp.StatusCode, " ", string(body), " ", err)
-	}()
-	return answer
+	d := newSlow()
+	return &waiting{&fakeCoach{coach: func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+		return abandoned(req), d.wait(ctx)
+	}}, d}
 }
 
 // TestCoachingHasNoRequestTimeout: the request timeout is for candidates.
@@ -243,7 +197,7 @@ func TestCoachingHasNoRequestTimeout(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w), func(o *Options) { o.RequestTimeout = time.Nanosecond })
 	ls.Ready(inferenceFunc(echo))
-	answer := ls.coach()
+	answer := ls.send(t, http.MethodPost, "/v1/coaching", coachingBody)
 	wait(t, "the coaching's start", w.started)
 	close(w.release)
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") {
@@ -258,10 +212,7 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := ls.dial(t)
 	fmt.Fprintf(conn, "POST /v1/coaching HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(coachingBody), coachingBody)
 	wait(t, "the coaching's start", w.started)
 	conn.Close()
@@ -269,40 +220,6 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 		t.Errorf("its context: %v", err)
 	}
 	waittest.Eventually(t, "the request ends", func() bool { return ls.InFlight() == 0 })
-}
-
-// TestDrainWaitsForCoachingThenCancelsIt: a task of a person may finish while the server
-// drains, and is answered 503 afterwards.
-func TestDrainWaitsForCoachingThenCancelsIt(t *testing.T) {
-	w := newWaiting()
-	ls := listen(t, coached(w))
-	ls.Ready(inferenceFunc(echo))
-	answer := ls.coach()
-	wait(t, "the coaching's start", w.started)
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := ls.Drain(ended); err == nil {
-		t.Fatal("drained with a coaching in flight")
-	}
-	req, err := http.NewRequest(http.MethodDelete, ls.url+sessionA, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := ls.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Errorf("DELETE while draining: %d", resp.StatusCode)
-	}
-	ls.CancelWork()
-	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {
-		t.Error(got)
-	}
-	if err := ls.Drain(context.Background()); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestAccessLogHasNoRunIDOrBody: clients choose run ids, which may be confidential.
@@ -326,7 +243,7 @@ func TestAccessLogHasNoRunIDOrBody(t *testing.T) {
 
 // FuzzRunID: whatever a run is called, its escaped name in the path names it.
 func FuzzRunID(f *testing.F) {
-	for _, seed := range []string{"a", "run/1", "1+2", "%2F", "a b?c#d;e", "..", "ä", "\x00", "//", "\xff", strings.Repeat("r", maxRunID+1)} {
+	for _, seed := range []string{"", "a", "run/1", "1+2", "%2F", "a b?c#d;e", "..", "ä", "\x00", "//", "\xff", strings.Repeat("r", maxRunID), strings.Repeat("r", maxRunID+1)} {
 		f.Add(seed)
 	}
 	coach := &fakeCoach{}

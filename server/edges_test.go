@@ -84,32 +84,30 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 		status  int
 		detail  string
 	}{
-		"headers too large":             {plain, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
-		"a path too long":               {plain, "GET /" + strings.Repeat("x", 2*maxHeader) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "request line"},
-		"no request line":               {plain, "what\r\n\r\n", 400, "not valid HTTP"},
-		"no request line, and a body":   {plain, "what\r\n\r\n" + strings.Repeat("x", 1<<20), 400, "not valid HTTP"},
-		"no Host":                       {plain, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
-		"an odd Host":                   {plain, "GET /health HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "malformed Host header"},
-		"an odd header":                 {plain, "GET /health HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", 400, "not valid HTTP"},
-		"two Content-Lengths":           {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "not valid HTTP"},
-		"an unknown Transfer-Encoding":  {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\n\r\n", 501, "Content-Length"},
-		"a version to come":             {plain, "GET /health HTTP/3.0\r\nHost: x\r\n\r\n", 505, "HTTP/1.1"},
-		"an odd expectation":            {plain, "GET /health HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n", 417, "100-continue"},
-		"headers that do not come":      {impatient, "GET /health HTTP/1.1\r\nHost:", 408, "in time"},
-		"HTTP to a port of HTTPS":       {&listening{url: strings.Replace(https.url, "https", "http", 1)}, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 400, "https://"},
-		"the same with a body":          {&listening{url: strings.Replace(https.url, "https", "http", 1)}, raw(""), 400, "https://"},
-		"over TLS, headers too large":   {https, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
-		"over TLS, no Host":             {https, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
-		"behind an answer, no Host":     {plain, "GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
-		"options of the server":         {plain, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "no such path"},
-		"the preface of HTTP/2":         {plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404, "no such path"},
-		"a broken chunk":                {plain, chunked("5\r\nhello\r\nnonsense\r\n\r\n"), 400, "not valid HTTP: invalid byte in chunk length"},
-		"a broken chunk, more behind":   {plain, chunked("x\r\n" + strings.Repeat("x", 1<<20)), 400, "not valid HTTP"},
-		"a chunk of another length":     {plain, chunked("3\r\nhello\r\n0\r\n\r\n"), 400, "malformed chunked encoding"},
-		"a broken chunk of gzip":        {plain, strings.Replace(chunked("zz\r\n"), "Host: x", "Host: x\r\nContent-Encoding: gzip", 1), 400, "not valid HTTP"},
-		"over TLS, a broken chunk":      {https, chunked("zz\r\n\r\n"), 400, "not valid HTTP"},
-		"a method that the path lacks":  {plain, "GET /v1/responses HTTP/1.1\r\nHost: x\r\n\r\n", 405, "Allow"},
-		"a body of another type, at it": {plain, raw("Content-Type: text/plain\r\n"), 415, "application/json"},
+		"headers too large":            {plain, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
+		"a path too long":              {plain, "GET /" + strings.Repeat("x", 2*maxHeader) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "request line"},
+		"no request line":              {plain, "what\r\n\r\n", 400, "not valid HTTP"},
+		"no request line, and a body":  {plain, "what\r\n\r\n" + strings.Repeat("x", 1<<20), 400, "not valid HTTP"},
+		"no Host":                      {plain, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		"an odd Host":                  {plain, "GET /health HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "malformed Host header"},
+		"an odd header":                {plain, "GET /health HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", 400, "not valid HTTP"},
+		"two Content-Lengths":          {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "not valid HTTP"},
+		"an unknown Transfer-Encoding": {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\n\r\n", 501, "Content-Length"},
+		"a version to come":            {plain, "GET /health HTTP/3.0\r\nHost: x\r\n\r\n", 505, "HTTP/1.1"},
+		"an odd expectation":           {plain, "GET /health HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n", 417, "100-continue"},
+		"headers that do not come":     {impatient, "GET /health HTTP/1.1\r\nHost:", 408, "in time"},
+		"HTTP to a port of HTTPS":      {&listening{url: strings.Replace(https.url, "https", "http", 1)}, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 400, "https://"},
+		"the same with a body":         {&listening{url: strings.Replace(https.url, "https", "http", 1)}, raw(""), 400, "https://"},
+		"over TLS, headers too large":  {https, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
+		"over TLS, no Host":            {https, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		"behind an answer, no Host":    {plain, "GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		"options of the server":        {plain, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "no such path"},
+		"the preface of HTTP/2":        {plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404, "no such path"},
+		"a broken chunk":               {plain, chunked("5\r\nhello\r\nnonsense\r\n\r\n"), 400, "not valid HTTP: invalid byte in chunk length"},
+		"a broken chunk, more behind":  {plain, chunked("x\r\n" + strings.Repeat("x", 1<<20)), 400, "not valid HTTP"},
+		"a chunk of another length":    {plain, chunked("3\r\nhello\r\n0\r\n\r\n"), 400, "malformed chunked encoding"},
+		"a broken chunk of gzip":       {plain, strings.Replace(chunked("zz\r\n"), "Host: x", "Host: x\r\nContent-Encoding: gzip", 1), 400, "not valid HTTP"},
+		"over TLS, a broken chunk":     {https, chunked("zz\r\n\r\n"), 400, "not valid HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := test.to.dial(t)
@@ -248,12 +246,8 @@ func TestTruncatedBodyIsAnswered400(t *testing.T) {
 }
 
 func TestCancelledWorkOfHalfClosedClientIsAnswered(t *testing.T) {
-	ls, d := listen(t), newSlow()
-	ls.Ready(d)
-	conn := ls.dial(t)
-	io.WriteString(conn, raw(""))
-	wait(t, "the work's start", d.started)
-	closeSending(t, conn)
+	ls := listen(t)
+	_, conn := halfClosed(t, ls)
 	from := bufio.NewReader(conn)
 	if _, err := from.Peek(1); err != nil {
 		t.Fatal(err)

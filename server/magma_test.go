@@ -3,11 +3,8 @@ package server
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -17,27 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 )
-
-// TestMagmaInfoHasNoSessionVersion: MAGMA's stable packages refuse an info with the version. Other
-// clients may need it.
-func TestMagmaInfoHasNoSessionVersion(t *testing.T) {
-	info := func(path string, change ...func(*Options)) string {
-		t.Helper()
-		w := request{method: "GET", path: path}.do(t, newTest(t, Loading, nil, change...))
-		if w.Code != http.StatusOK {
-			t.Fatalf("%s: got %d %s", path, w.Code, w.Body)
-		}
-		return w.Body.String()
-	}
-	const version = `,"coaching_session_version":"1"`
-	root, magma := info("/v1/info", coached(&fakeCoach{})), info("/magma/v1/info", coached(&fakeCoach{}))
-	if !strings.Contains(root, version) || strings.Replace(root, version, "", 1) != magma {
-		t.Errorf("the root says %s, /magma %s", root, magma)
-	}
-	if root, magma := info("/v1/info"), info("/magma/v1/info"); root != magma {
-		t.Errorf("without coaching the root says %s, /magma %s", root, magma)
-	}
-}
 
 // TestOpenAPIDocumentHasBothBasePaths as its servers.
 func TestOpenAPIDocumentHasBothBasePaths(t *testing.T) {
@@ -61,27 +37,6 @@ func TestMetricsDistinguishBasePaths(t *testing.T) {
 	if want := `agentd_http_requests_total{method="POST",route="/magma/v1/responses",status="200"} 1`; !strings.Contains(page, want) {
 		t.Errorf("the metrics lack %s", want)
 	}
-}
-
-// TestMagmaCorrectionsMayHaveReplyAndCalls: the server drops the reply.
-func TestMagmaCorrectionsMayHaveReplyAndCalls(t *testing.T) {
-	const extra = `{"inference_mode":true,"coaching":{"kind":"replace_decision","decision":{"say":"x","tool_calls":[{"name":"a","arguments":{"n":1.50},"target_robot_name":"r"}]}}}`
-	atBoth(t, "say and calls", func(t *testing.T, base string) {
-		want := extra
-		if base == pathMagma {
-			want = strings.Replace(extra, `"say":"x",`, "", 1)
-		}
-		var got string
-		s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-			got = string(req.Inputs[1].ExtraKeys)
-			return echo(ctx, req)
-		})
-		body := fmt.Sprintf(`{"request_id":"r","inputs":[{"id":1,"instruction":{"type":"user","content":"a"}},{"id":2,"instruction":{"type":"user","content":"b"},"extra_keys":%s}]}`, extra)
-		w := request{method: "POST", path: base + "/v1/responses", body: body}.do(t, s)
-		if w.Code != http.StatusOK || got != want {
-			t.Errorf("got %d, and the agent %s; want %s", w.Code, got, want)
-		}
-	})
 }
 
 // TestRefusedSessionsAreLoggedWithReason, since clients do not show it.
@@ -184,14 +139,5 @@ func TestRefusedCoachingIsLoggedWithReason(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestUnreachableBackendHasNoRetryAfter, since it may never return.
-func TestUnreachableBackendHasNoRetryAfter(t *testing.T) {
-	f := &fakeCoach{err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}}
-	w := request{method: "PUT", path: pathMagma + sessionA, body: sessionBody}.do(t, newTest(t, Ready, echo, coached(f)))
-	if w.Code != 503 || !strings.Contains(w.Body.String(), `\"b\": cannot reach the model`) || w.Header().Get("Retry-After") != "" {
-		t.Errorf("got %d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
 	}
 }

@@ -75,35 +75,14 @@ func TestAnswerThatNobodyReadsIsHeld(t *testing.T) {
 	conn.Close()
 }
 
-// storing is a coach that looks at the memory while it works.
-type storing struct{ held func() }
-
-func (s storing) Configure(context.Context, string, *protocol.CoachingSessionConfig) error {
-	return nil
-}
-func (s storing) ConfigureReachable(context.Context, string, *protocol.CoachingSessionConfig) error {
-	return nil
-}
-func (s storing) CloseSession(context.Context, string) error { return nil }
-func (s storing) Coach(context.Context, *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-	s.held()
-	return nil, coaching.ErrUnknown
-}
-
-func withCoach(c Coach) func(*Options) {
-	return func(o *Options) {
-		o.Coach = c
-		o.Info.Capabilities = map[string]bool{"inference": true, "coaching": true}
-		o.Info.SpecializedCoaching = protocol.CoachingKinds()
-		o.Info.CoachingSessionVersion = protocol.CoachingSessionVersion
-		o.Info.CoachingUnavailableReason = ""
-	}
-}
-
 func TestCoachingRequestIsHeldWhileTheCoachWorks(t *testing.T) {
 	var s *Server
 	var held int64
-	s = newTest(t, Ready, echo, withCoach(storing{func() { held = s.memory.Used() }}))
+	f := &fakeCoach{coach: func(context.Context, *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+		held = s.memory.Used()
+		return nil, coaching.ErrUnknown
+	}}
+	s = newTest(t, Ready, echo, coached(f))
 	goal := strings.Repeat("x", 1<<20)
 	body := `{"run_id":"a","request_id":"b","kind":"failure","stage":"` + goal + `","target_step_id":1,"reinjection_points":[],` +
 		`"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":""}}}]}`

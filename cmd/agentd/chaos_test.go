@@ -143,7 +143,15 @@ func startChaos(t *testing.T) (*chaos, []part) {
 	console := startConsole()
 	c.consoleURL = console.url
 	parts := []part{
-		{"PostgreSQL", c.database.Kill, func() { c.database.Restart(t) }},
+		{"PostgreSQL", func() {
+			c.database.Kill()
+			for i := range 2 { // of which one may be down, or not yet ready
+				status, body, err := exchange("GET", c.replica(i).url+"/health", "")
+				if err == nil && status != http.StatusOK && !strings.Contains(body, protocol.HealthLoading) {
+					t.Errorf("health without the database: %d %s", status, body)
+				}
+			}
+		}, func() { c.database.Restart(t) }},
 		{"the console", func() { console.kill() }, func() { console = startConsole() }},
 	}
 	for i := range 2 {

@@ -18,27 +18,31 @@ func (r *running) passes(args ...string) {
 	}
 }
 
+// TestAgentdPassesItsOwnCheck in each of its settings.
 func TestAgentdPassesItsOwnCheck(t *testing.T) {
-	t.Run("default model", func(t *testing.T) {
-		serveModel(t).atBoth(t, func(_ *testing.T, r *running) { r.passes() })
-	})
-	t.Run("under load", func(t *testing.T) { serveModel(t).passes("--load", "4") })
-	t.Run("shared store", func(t *testing.T) {
-		r := newCluster(t, 1, "--threads", "1", "--device", "cpu").replicas[0]
-		r.health("ready")
-		r.passes()
-	})
-	t.Run("without coaching", func(t *testing.T) {
-		serveModel(t, "--coaching", "off").passes("--only", "info,session,coaching,correction")
-	})
-	t.Run("tokens", func(t *testing.T) {
-		tokens := filepath.Join(t.TempDir(), "tokens")
-		writeFile(t, tokens, "0123456789abcdef\n")
-		serveModel(t, "--auth-token-file", tokens).passes("--token-file", tokens, "--only", "token,health,info,error")
-	})
-	t.Run("engine", func(t *testing.T) {
-		serveEngines(t, []string{serveModel(t, "--completions").url}).passes()
-	})
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	writeFile(t, tokens, "0123456789abcdef\n")
+	for name, test := range map[string]struct {
+		server func(t *testing.T) *running
+		args   []string
+	}{
+		"default model": {func(t *testing.T) *running { return serveModel(t) }, nil},
+		"engine":        {func(t *testing.T) *running { return serveEngines(t, []string{serveModel(t, "--completions").url}) }, nil},
+		"shared store": {func(t *testing.T) *running {
+			r := newCluster(t, 1, "--threads", "1", "--device", "cpu").replicas[0]
+			r.health("ready")
+			return r
+		}, nil},
+		"under load":       {func(t *testing.T) *running { return serveModel(t) }, []string{"--load", "4"}},
+		"without coaching": {func(t *testing.T) *running { return serveModel(t, "--coaching", "off") }, nil},
+		"summaries":        {func(t *testing.T) *running { return serveModel(t, "--agent", "history-summarized") }, nil},
+		"tokens": {func(t *testing.T) *running { return serveModel(t, "--auth-token-file", tokens) },
+			[]string{"--token-file", tokens, "--only", "token,health,info,error"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.server(t).atBoth(t, func(_ *testing.T, r *running) { r.passes(test.args...) })
+		})
+	}
 }
 
 // TestCheckExitStatus: 1 for a rule that failed, 2 for wrong usage, 3 for no server.

@@ -64,12 +64,7 @@ func TestConsoleCoachesSessionsOfOtherProviders(t *testing.T) {
 			r := startFake(t, ready(newFakeModel()), "--coach-human", console.url, "--coach-human-when", test.when)
 			r.expect(204, "", "PUT", session1, llmSession("openai", model.URL))
 			body := coachingRequest(t, "c1")
-			answer := make(chan string, 1)
-			ask := func() {
-				status, text, err := exchange("POST", r.url+"/v1/coaching", body)
-				answer <- fmt.Sprint(status, " ", text, " ", err)
-			}
-			go ask()
+			answer := r.later("/v1/coaching", body)
 			if test.person != "" {
 				answerTask(t, console, openTask(t, console), test.person)
 			}
@@ -85,8 +80,7 @@ func TestConsoleCoachesSessionsOfOtherProviders(t *testing.T) {
 			if err := console.end(); err != nil {
 				t.Error(err)
 			}
-			go ask()
-			if again := wait(t, "the answer to the same request", answer); again != got {
+			if again := wait(t, "the answer to the same request", r.later("/v1/coaching", body)); again != got {
 				t.Errorf("posted again: %s\nbefore: %s", again, got)
 			}
 			r.expect(204, "", "DELETE", session1, "")
@@ -125,12 +119,7 @@ func TestPeopleCoachMagmaSessions(t *testing.T) {
 	console, model := startConsole(t, "--data-dir", t.TempDir()), newCoaches(t, "yes")
 	r := startFake(t, ready(newFakeModel()), "--coach-human", console.url).at("/magma")
 	r.expect(204, "", "PUT", session1, llmSession("openai", model.URL)) // which is called once
-	answer := make(chan string, 1)
-	body := coachingRequest(t, "c1")
-	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/coaching", body)
-		answer <- fmt.Sprint(status, " ", text, " ", err)
-	}()
+	answer := r.later("/v1/coaching", coachingRequest(t, "c1"))
 	answerTask(t, console, openTask(t, console), personCorrects)
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "The pantry is locked.") {
 		t.Errorf("got %s", got)

@@ -27,7 +27,6 @@ type coaches struct {
 	mu       sync.Mutex
 	reply    string // of the model
 	requests []string
-	tests    int // calls that only test the connection, which are not requests
 	arrived  chan string
 }
 
@@ -44,10 +43,7 @@ func (c *coaches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.Contains(string(body), "test of the connection") {
-		c.mu.Lock()
-		c.tests++
-		c.mu.Unlock()
-		answerChat(w, "{}")
+		answerChat(w, "{}") // by PUT, which asks for no repair
 		return
 	}
 	c.mu.Lock()
@@ -86,13 +82,6 @@ func (c *coaches) seen() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.requests, "\n")
-}
-
-// tested is how many calls only tested the connection.
-func (c *coaches) tested() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tests
 }
 
 // llmSession configures one backend, with a header that means nothing.
@@ -164,59 +153,6 @@ func (r *running) expect(status int, part, method, path, body string) {
 	}
 }
 
-// TestCorrectionGivesSameDecisionOnOtherServer: a session, a repair by a
-// model, and its re-submission to a server that knows nothing of either.
-func TestCorrectionGivesSameDecisionOnOtherServer(t *testing.T) {
-	eachBase(t, correctionOnAnotherServer)
-}
-
-func correctionOnAnotherServer(t *testing.T, base string) {
-	arguments := `{"door": "pantry", "bay": 12345678901234567}`
-	reply, err := json.Marshal(map[string]any{
-		"why": "The pantry is a door.", "outcome": "corrected", "reinjection_point_id": "start",
-		"decision": map[string]any{"say": "", "tool_calls": []any{map[string]any{"name": "open", "arguments": arguments, "target_robot_name": "arm"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCoaches(t, string(reply))
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3)).at(base)
-	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
-	if n, want := c.tested(), map[string]int{"": 0, "/magma": 1}[base]; n != want {
-		t.Errorf("the coach was tested %d times, want %d", n, want)
-	}
-
-	resp := r.coach(coachingRequest(t, "c1"))
-	if resp.Status != protocol.CoachingCorrected || len(resp.Proposals) != 1 || resp.Proposals[0].ReinjectionPointID != "start" {
-		t.Fatalf("got %s", resp.AppendJSON(nil))
-	}
-	if !strings.Contains(c.seen(), "POST /v1/chat/completions Bearer "+coachKey) || !strings.Contains(c.seen(), "gave_up") {
-		t.Errorf("the coach was asked\n%s", c.seen())
-	}
-	for what, text := range map[string]string{"response": string(resp.AppendJSON(nil)), "log": r.log.String()} {
-		if strings.Contains(text, coachKey) {
-			t.Errorf("the %s holds the key:\n%s", what, text)
-		}
-	}
-
-	other := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--coaching", "off").at(base)
-	in := failedStep()
-	in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
-	out := other.ask("again", in)[0]
-	want := `{"say":"","tool_calls":[{"name":"open","arguments":{"door":"pantry","bay":12345678901234567},"target_robot_name":"arm"}]}`
-	if answerOf(out) != want {
-		t.Errorf("the other server decides %s, want %s", answerOf(out), want)
-	}
-	if count(t, out.Memory) != 4 || !strings.Contains(string(out.Memory), `"mood":1.50`) || strings.Contains(string(out.Memory), "coaching") {
-		t.Errorf("its memory is %s", out.Memory)
-	}
-
-	r.stop() // with a session open
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestLocalModelCoaches: its answer is random, and constrained so that
 // it is a valid correction whenever it is one.
 func TestLocalModelCoaches(t *testing.T) {
@@ -285,7 +221,6 @@ func coachesWhereAllowed(t *testing.T, r *running) {
 		"https://coach.example.org":         204,
 		"http://10.1.2.3:8080":              204,
 		"https://other.example.org":         204, // may be in 10.0.0.0/8; dialing decides
-		"http://169.254.169.254/latest":     422,
 		"http://[::ffff:169.254.169.254]/x": 422,
 		"http://93.184.215.14/":             422,
 	} {
@@ -304,22 +239,6 @@ func coachesWhereAllowed(t *testing.T, r *running) {
 			r.expect(204, "", "DELETE", session1, "")
 		}
 	}
-	r.expect(422, `"headers","Host"]`, "PUT", session1, strings.Replace(llmSession("openai", "http://127.0.0.1:9"), "Authorization", "Host", 1))
-}
-
-func TestCoachingOffIsRefusedWithReason(t *testing.T) { eachBase(t, coachingThatIsOff) }
-
-func coachingThatIsOff(t *testing.T, base string) {
-	r := startFake(t, ready(newFakeModel()), "--coaching", "off").at(base)
-	r.health("ready")
-	r.expect(503, coachingOff, "PUT", session1, humanSession("http://127.0.0.1:9"))
-	r.expect(503, coachingOff, "POST", "/v1/coaching", coachingRequest(t, "c"))
-	r.expect(503, coachingOff, "DELETE", session1, "")
-	r.expect(422, `"loc":["body"`, "PUT", session1, `{}`)
-	_, page, err := exchange("GET", r.url+"/metrics", "")
-	if err != nil || strings.Contains(page, "agentd_coaching") {
-		t.Errorf("metrics of coaching, or %v", err)
-	}
 }
 
 // TestFullSessionRefusesFurtherRequests: one worker, and nobody waits.
@@ -332,20 +251,11 @@ func fullSession(t *testing.T, base string) {
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
 	r.expect(503, "", "PUT", "/v1/coaching/sessions/2", llmSession("openai", c.URL))
-	first := make(chan string, 1)
-	go func() {
-		status, answer, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
-		first <- fmt.Sprint(status, " ", answer, " ", err)
-	}()
+	first := r.later("/v1/coaching", coachingRequest(t, "c1"))
 	wait(t, "the coach's question", c.arrived)
-	resp, err := http.Post(r.url+"/v1/coaching", "application/json", strings.NewReader(coachingRequest(t, "c2")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("got %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	status, header, _, err := exchangeHeader("POST", r.url+"/v1/coaching", coachingRequest(t, "c2"), nil)
+	if err != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q, %v", status, header.Get("Retry-After"), err)
 	}
 	close(c.hold)
 	if got := wait(t, "the answer", first); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "abandoned") {
@@ -354,18 +264,14 @@ func fullSession(t *testing.T, base string) {
 }
 
 // startTask starts a server on which one request waits for a person, who holds the task.
-func startTask(t *testing.T, base string, args ...string) (c *coaches, r *running, answer chan string) {
+func startTask(t *testing.T, base string, args ...string) (c *coaches, r *running, answer <-chan string) {
 	t.Helper()
 	c = newCoaches(t, "")
 	c.hold = make(chan struct{})
 	r = startFake(t, ready(newFakeModel()), args...).at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, humanSession(c.URL))
-	answer = make(chan string, 1)
-	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
-		answer <- fmt.Sprint(status, " ", text, " ", err)
-	}()
+	answer = r.later("/v1/coaching", coachingRequest(t, "c1"))
 	wait(t, "the task", c.arrived)
 	return c, r, answer
 }

@@ -47,29 +47,18 @@ func startConsole(t *testing.T, args ...string) *running {
 // send sends JSON and decodes the answer into v, unless that is nil.
 func send(t *testing.T, method, url, body, token string, v any) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Agentd-Console", "1")
+	header := http.Header{"X-Agentd-Console": {"1"}}
 	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+		header.Set("Authorization", "Bearer "+token)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+	status, _, answer, err := exchangeHeader(method, url, body, header)
 	if err == nil && v != nil {
-		err = json.Unmarshal(raw, v)
+		err = json.Unmarshal([]byte(answer), v)
 	}
 	if err != nil {
-		t.Errorf("%s: %v in %s", url, err, raw)
+		t.Errorf("%s: %v in %s", url, err, answer)
 	}
-	return resp.StatusCode
+	return status
 }
 
 func TestSignalStopsConsoleWithoutLoss(t *testing.T) {

@@ -69,19 +69,28 @@ func startFake(t *testing.T, load func(context.Context) (serve.Model, error), ar
 // startAt is startFake with a clock for signals, and without load a server of the real model.
 func startAt(t *testing.T, load func(context.Context) (serve.Model, error), now func() time.Time, args ...string) *running {
 	t.Helper()
-	args = append([]string{"--port", "0", "--log-format", "json", "--log-level", "debug"}, args...)
+	r, _ := startChanged(t, func(d *serve.Daemon) {
+		d.Now = now
+		if load != nil {
+			d.Load = load
+		}
+	}, append([]string{"--log-level", "debug"}, args...)...)
+	return r
+}
+
+// startChanged runs a daemon that change changes before it starts, and returns its configuration, too.
+func startChanged(t *testing.T, change func(d *serve.Daemon), args ...string) (*running, *serve.Config) {
+	t.Helper()
+	args = append([]string{"--port", "0", "--log-format", "json"}, args...)
 	c, from, err := serve.Parse(args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return start(t, func(ctx context.Context, stderr io.Writer) error {
 		d := serve.New(c, from, stderr)
-		d.Now = now
-		if load != nil {
-			d.Load = load
-		}
+		change(d)
 		return d.Run(ctx)
-	})
+	}), c
 }
 
 func ready(m *fakeModel) func(context.Context) (serve.Model, error) {
@@ -98,8 +107,13 @@ func exchange(method, url, body string) (status int, answer string, err error) {
 
 // exchangeHeader is exchange with headers.
 func exchangeHeader(method, url, body string, send http.Header) (status int, header http.Header, answer string, err error) {
+	return exchangeWithin(context.Background(), method, url, body, send)
+}
+
+// exchangeWithin is exchangeHeader by a client that leaves when ctx ends.
+func exchangeWithin(ctx context.Context, method, url, body string, send http.Header) (status int, header http.Header, answer string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, "", err
 	}
@@ -128,11 +142,14 @@ func (r *running) health(want string) {
 	})
 }
 
-// post sends one request in the background and delivers "status body".
-func (r *running) post(body string) <-chan string {
+// post sends one request for candidates in the background and delivers "status body".
+func (r *running) post(body string) <-chan string { return r.later("/v1/responses", body) }
+
+// later posts a body in the background and delivers "status body".
+func (r *running) later(path, body string) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/responses", body)
+		status, text, err := exchange("POST", r.url+path, body)
 		if err != nil {
 			text = err.Error()
 		}
@@ -196,13 +213,6 @@ func TestFailedLoadIsReportedToWaitingRequests(t *testing.T) {
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
 		t.Errorf("got %s", got)
 	}
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
-		t.Errorf("run returned %v", err)
-	}
-}
-
-func TestLoadFailureEndsTheServer(t *testing.T) {
-	r := startFake(t, func(context.Context) (serve.Model, error) { return nil, errors.New("x.gguf is broken") })
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
 		t.Errorf("run returned %v", err)
 	}
@@ -315,19 +325,6 @@ func repeatedSignalsCountOnce(t *testing.T, base string) {
 		t.Errorf("run returned %v", err)
 	}
 	wait(t, "the model's end", m.closed)
-}
-
-func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) { eachBase(t, drainTimeoutCancels) }
-
-func drainTimeoutCancels(t *testing.T, base string) {
-	_, r, answer := startWork(t, base, "--drain-timeout", "10ms")
-	r.stop()
-	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
-		t.Errorf("work past the drain: %s", got)
-	}
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") {
-		t.Errorf("run returned %v", err)
-	}
 }
 
 func TestTakenPortIsExplained(t *testing.T) {

@@ -122,20 +122,28 @@ func body(t *testing.T, requestID string, inputs ...input) string {
 	return text.String()
 }
 
-// ask posts a request and returns its outputs, which it has checked as a whole
-// against the request: count, order, ids and the shape of every candidate.
+// ask posts a request and returns its outputs.
 func (r *running) ask(requestID string, inputs ...input) []protocol.AgentOutput {
 	r.t.Helper()
-	text := body(r.t, requestID, inputs...)
-	status, answer, err := exchange("POST", r.url+"/v1/responses", text)
+	outs, err := r.outputs(body(r.t, requestID, inputs...), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return outs
+}
+
+// outputs are those to a request with headers. They are checked as a whole against it: count, order, ids and the
+// shape of every candidate.
+func (r *running) outputs(text string, send http.Header) ([]protocol.AgentOutput, error) {
+	status, _, answer, err := exchangeHeader("POST", r.url+"/v1/responses", text, send)
 	if err != nil || status != http.StatusOK {
-		r.t.Fatalf("got %d %.500s, %v\nfor %.500s", status, answer, err, text)
+		return nil, fmt.Errorf("got %d %.500s, %w\nfor %.500s", status, answer, err, text)
 	}
 	outs, err := checked(text, answer)
 	if err != nil {
-		r.t.Fatalf("%v\nin %.2000s", err, answer)
+		return nil, fmt.Errorf("%w\nin %.2000s", err, answer)
 	}
-	return outs
+	return outs, nil
 }
 
 // checked decodes an answer strictly and validates it against its request.
@@ -208,9 +216,3 @@ func count(t *testing.T, memory protocol.Raw) int {
 	}
 	return n
 }
-
-// Reasons of /v1/info for missing coaching.
-const (
-	coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
-	noCoaching  = "the history-summarized agent has no coaching, since a corrected decision would not repair a summary; --agent full-history has it"
-)

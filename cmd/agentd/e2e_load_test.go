@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -95,13 +92,11 @@ func TestHeaderAndMetricsReportTiming(t *testing.T) { eachBase(t, timing) }
 
 func timing(t *testing.T, base string) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=3").at(base)
-	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "timed", user(1, "a").outputs(2), user(2, "b"))))
+	_, header, _, err := exchangeHeader("POST", r.url+"/v1/responses", body(t, "timed", user(1, "a").outputs(2), user(2, "b")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer resp.Body.Close()
-	if got := resp.Header.Get("Server-Timing"); !regexp.MustCompile(`^queue;dur=\d+\.\d{3}, ttft;dur=\d+\.\d{3}$`).MatchString(got) {
+	if got := header.Get("Server-Timing"); !regexp.MustCompile(`^queue;dur=\d+\.\d{3}, ttft;dur=\d+\.\d{3}$`).MatchString(got) {
 		t.Errorf("Server-Timing: %q", got)
 	}
 	for _, name := range []string{"request_queue_time", "time_to_first_token", "request_time_per_output_token"} {
@@ -112,10 +107,29 @@ func timing(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
+// eachEndless runs a test with a model that never ends a text: at both base paths, and through an engine. computes
+// waits until so many candidates are computed, and for 0 until nothing of a request is left.
+func eachEndless(t *testing.T, f func(t *testing.T, r *running, computes func(n int)), args ...string) {
+	eachBase(t, func(t *testing.T, base string) {
+		r := serveModel(t, append([]string{"--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--debug", "constrain=off"}, args...)...).at(base)
+		f(t, r, func(n int) {
+			if n == 0 {
+				r.idle()
+			}
+			r.becomes("agentd_num_requests_running", float64(n))
+		})
+	})
+	t.Run("through llama-server", func(t *testing.T) {
+		e, r := endlessEngine(t, args...)
+		f(t, r, func(n int) { e.computes(t, n) })
+	})
+}
 
-func queueLimit(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--debug", "constrain=off").at(base)
+func TestQueueLimit(t *testing.T) {
+	eachEndless(t, queueLimit, "--max-new-tokens", "6000", "--queue-limit", "2")
+}
+
+func queueLimit(t *testing.T, r *running, computes func(n int)) {
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
 	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
@@ -124,16 +138,11 @@ func queueLimit(t *testing.T, base string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	gone := r.postUntil(ctx, body(t, "long", user(1, "a").outputs(2)))
-	r.becomes("agentd_num_requests_running", 2)
+	computes(2)
 	computed := r.metric("agentd_prompt_tokens_total")
-	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "late", user(1, "b"))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("with a full queue: %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	status, header, _, err := exchangeHeader("POST", r.url+"/v1/responses", body(t, "late", user(1, "b")), nil)
+	if err != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("with a full queue: %d, Retry-After %q, %v", status, header.Get("Retry-After"), err)
 	}
 	if after := r.metric("agentd_prompt_tokens_total"); after != computed {
 		t.Error("work was done for a refused request")
@@ -144,21 +153,14 @@ func queueLimit(t *testing.T, base string) {
 
 	cancel() // the client leaves, and everything it held is free again
 	wait(t, "the client's end", gone)
-	r.idle()
+	computes(0)
 }
 
 // postUntil posts a request whose client leaves when ctx ends.
 func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 	gone := make(chan error, 1)
 	go func() {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/responses", strings.NewReader(text))
-		if err == nil {
-			var resp *http.Response
-			if resp, err = client.Do(req); err == nil {
-				resp.Body.Close()
-			}
-		}
+		_, _, _, err := exchangeWithin(ctx, "POST", r.url+"/v1/responses", text, nil)
 		gone <- err
 	}()
 	return gone
@@ -187,75 +189,26 @@ func clientsThatLeave(t *testing.T, base string) {
 	}
 }
 
-// TestHalfClosedConnectionGetsAnswer, and frees its sequences when it
-// leaves then.
-func TestHalfClosedConnectionGetsAnswer(t *testing.T) {
-	eachBase(t, halfClosed)
+func TestRequestTimeoutEndsCandidates(t *testing.T) {
+	eachEndless(t, requestTimeout, "--max-new-tokens", "6000", "--request-timeout", "300ms")
 }
 
-func halfClosed(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "200", "--debug", "constrain=off").at(base)
-	half := func(text string) *net.TCPConn {
-		host, _, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), "/")
-		conn, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		fmt.Fprintf(conn, "POST %s/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", base, len(text), text)
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		return conn.(*net.TCPConn)
-	}
-	text := body(t, "half", user(1, "hello").outputs(2))
-	from := bufio.NewReader(half(text))
-	for {
-		res, err := http.ReadResponse(from, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.StatusCode == http.StatusContinue {
-			continue
-		}
-		defer res.Body.Close()
-		answer, err := io.ReadAll(res.Body)
-		if err == nil {
-			_, err = checked(text, string(answer))
-		}
-		if err != nil || res.StatusCode != http.StatusOK {
-			t.Errorf("%s, %v", res.Status, err)
-		}
-		break
-	}
-	before := r.metric("agentd_generations_cancelled_total")
-	leaver := half(body(t, "leaves", user(1, "hello").outputs(64)))
-	r.becomes("agentd_candidates_admitted", 64)
-	leaver.Close()
-	r.idle()
-	if n := r.metric("agentd_generations_cancelled_total"); n != before+1 {
-		t.Errorf("%v generations were cancelled, want one more than %v", n, before)
-	}
-}
-
-func TestRequestTimeoutEndsCandidates(t *testing.T) { eachBase(t, requestTimeout) }
-
-func requestTimeout(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--debug", "constrain=off").at(base)
+func requestTimeout(t *testing.T, r *running, computes func(n int)) {
 	for _, o := range r.ask("slow", user(1, "a").outputs(2), user(2, "b")) {
 		if o.Error == nil || o.Error.Code != "timeout" || o.Error.Component != "scheduler" {
 			t.Errorf("got %s", answerOf(o))
 		}
 	}
-	r.idle()
+	computes(0)
 }
 
-func TestDrainFinishesTheModelsWork(t *testing.T) { eachBase(t, drainFinishesWork) }
+func TestDrainFinishesTheModelsWork(t *testing.T) {
+	eachEndless(t, drainFinishesWork, "--max-new-tokens", "300")
+}
 
-func drainFinishesWork(t *testing.T, base string) {
-	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "300", "--debug", "constrain=off").at(base)
+func drainFinishesWork(t *testing.T, r *running, computes func(n int)) {
 	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
-	r.becomes("agentd_num_requests_running", 2)
+	computes(2)
 	r.stop()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || strings.Count(got, `"truncated"`) != 2 {
 		t.Errorf("work in flight at the signal: %.300s", got)

@@ -210,42 +210,6 @@ func TestClientsThatLeaveEndTheEnginesWork(t *testing.T) {
 	r.health("ready")
 }
 
-func TestDrainFinishesTheEnginesWork(t *testing.T) {
-	e, r := endlessEngine(t, "--max-new-tokens", "300")
-	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
-	e.computes(t, 2)
-	r.stop()
-	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || strings.Count(got, `"truncated"`) != 2 {
-		t.Errorf("work in flight at the signal: %.300s", got)
-	}
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRequestTimeoutEndsTheEnginesWork(t *testing.T) {
-	e, r := endlessEngine(t, "--max-new-tokens", "6000", "--request-timeout", "300ms")
-	for _, o := range r.ask("slow", user(1, "a").outputs(2)) {
-		if o.Error == nil || o.Error.Code != "timeout" {
-			t.Errorf("got %s", answerOf(o))
-		}
-	}
-	e.computes(t, 0)
-}
-
-func TestFullQueueBeforeAnEngineIsRefused(t *testing.T) {
-	e, r := endlessEngine(t, "--max-new-tokens", "6000", "--queue-limit", "2")
-	ctx, cancel := context.WithCancel(t.Context())
-	gone := r.postUntil(ctx, body(t, "long", user(1, "a").outputs(2)))
-	e.computes(t, 2)
-	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "late", user(1, "b")))
-	if err != nil || status != http.StatusServiceUnavailable {
-		t.Errorf("with a full queue: %d %s, %v", status, answer, err)
-	}
-	cancel()
-	wait(t, "the client's end", gone)
-}
-
 // TestKilledEngineIsReplaced: of two engines one is killed under load and comes back. Every
 // accepted request ends with valid answers, or with an error that may be retried.
 func TestKilledEngineIsReplaced(t *testing.T) {

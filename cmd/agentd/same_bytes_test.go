@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -116,11 +115,7 @@ func decision(r *running, in input) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status, answer, err := exchange("POST", r.url+"/v1/responses", string(raw))
-	if err != nil || status != http.StatusOK {
-		return "", fmt.Errorf("%d %.300s, %w", status, answer, err)
-	}
-	outs, err := checked(string(raw), answer)
+	outs, err := r.outputs(string(raw), nil)
 	if err != nil {
 		return "", err
 	}

@@ -4,59 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"agentd/internal/waittest"
 )
-
-// TestKilledReplicasAndDatabaseLoseNothing under load: every session that was configured
-// answers until it is closed, and every answer that was given is given again.
-func TestKilledReplicasAndDatabaseLoseNothing(t *testing.T) {
-	c := newCluster(t, 2, embedded(t)...)
-	coach := countingCoach(t)
-	var done atomic.Int64
-	stop := make(chan struct{})
-	var work sync.WaitGroup
-	for w := range 4 {
-		work.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if !c.coachedRun(fmt.Sprintf("run-%d-%d", w, i), coach.URL) {
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	progress := func() {
-		t.Helper()
-		want := done.Load() + 20
-		waittest.Eventually(t, "the load goes on", func() bool { return done.Load() >= want || t.Failed() })
-	}
-	progress()
-	c.replace(0)
-	progress()
-	c.database.Kill()
-	for _, r := range c.replicas {
-		if status, body, err := exchange("GET", r.url+"/health", ""); err != nil || status != http.StatusOK {
-			t.Errorf("health without the database: %d %s, %v", status, body, err)
-		}
-	}
-	c.database.Restart(t)
-	progress()
-	c.replace(1)
-	progress()
-	close(stop)
-	work.Wait()
-	c.sessionsBecome(0) // what crashed replicas held has ended by itself
-	t.Logf("%d sessions, the coach was asked %d times", done.Load(), coach.asked.Load())
-}
 
 // TestPersonsAnswerSurvivesEveryCrash: the agent's server is killed while a person works,
 // then the database, then the console at which they answer.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,16 +15,8 @@ import (
 )
 
 func TestStuckExitEndsTheServer(t *testing.T) {
-	c, from, err := serve.Parse([]string{"--port", "0", "--log-format", "json", "--stuck", "exit"}, func(string) (string, bool) { return "", false }, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := newFakeModel()
-	r := start(t, func(ctx context.Context, stderr io.Writer) error {
-		d := serve.New(c, from, stderr)
-		d.Load = ready(m)
-		return d.Run(ctx)
-	})
+	r, c := startChanged(t, func(d *serve.Daemon) { d.Load = ready(m) }, "--stuck", "exit")
 	answer := r.post(oneInput)
 	<-m.started
 	for range 2 { // of two contexts
@@ -53,22 +43,16 @@ func TestStuckStepIsReportedByDefault(t *testing.T) {
 // hangingLoad starts a server whose load takes no notice of being cancelled, with an option.
 func hangingLoad(t *testing.T, option ...string) (r *running, c *serve.Config) {
 	t.Helper()
-	c, from, err := serve.Parse(append([]string{"--port", "0", "--log-format", "json"}, option...), func(string) (string, bool) { return "", false }, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
 	gate, begun := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(gate) })
-	r = start(t, func(ctx context.Context, stderr io.Writer) error {
-		d := serve.New(c, from, stderr)
+	r, c = startChanged(t, func(d *serve.Daemon) {
 		d.LoadGrace = time.Millisecond
 		d.Load = func(context.Context) (serve.Model, error) {
 			close(begun)
 			<-gate
 			return nil, context.Canceled
 		}
-		return d.Run(ctx)
-	})
+	}, option...)
 	wait(t, "the load", begun)
 	return r, c
 }
@@ -112,41 +96,13 @@ func TestLivenessProbeOfTheChartIsThatOfStuckSteps(t *testing.T) {
 
 // The files are in memory. A read-only container without volumes has no other place.
 func TestDefaultModelNeedsNoWritableDirectory(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, "--port", "0", "--log-format", "json", "--threads", "1", "--context-length", "2048", "--device", "cpu")
-	cmd.Dir = "/proc"
+	env := []string{"TMPDIR=/proc/none"}
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != "HOME" && name != "XDG_CACHE_HOME" && name != "TMPDIR" {
-			cmd.Env = append(cmd.Env, v)
+			env = append(env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, programVariable+"=1", "TMPDIR=/proc/none")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(stderr)
-	var said strings.Builder
-	for !strings.Contains(said.String(), `"message":"ready"`) {
-		line, err := lines.ReadString('\n')
-		if said.WriteString(line); err != nil {
-			t.Fatalf("%v; it said %s", err, said.String())
-		}
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	rest, err := io.ReadAll(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v; it said %s", err, rest)
+	if said, err := startAlone(t, "/proc", env)(syscall.SIGTERM); err != nil {
+		t.Errorf("%v; it said %s", err, said)
 	}
 }

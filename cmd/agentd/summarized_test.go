@@ -10,29 +10,6 @@ import (
 	"agentd/protocol"
 )
 
-func TestSummarizedAgentRefusesCoaching(t *testing.T) {
-	r := startFake(t, ready(newFakeModel()), "--agent", "history-summarized")
-	r.health("ready")
-	_, text, err := exchange("GET", r.url+"/v1/info", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := protocol.DecodeAgentInfo([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := info.Validate(); err != nil {
-		t.Errorf("%v in %s", err, text)
-	}
-	if info.AgentID != "history-summarized-agent" || !info.Capabilities["inference"] || info.Capabilities["coaching"] || info.CoachingResume ||
-		len(info.SpecializedCoaching) > 0 || info.CoachingSessionVersion != "" || info.CoachingUnavailableReason != noCoaching {
-		t.Errorf("got %s", text)
-	}
-	r.expect(503, noCoaching, "PUT", session1, humanSession("http://127.0.0.1:9"))
-	r.expect(503, noCoaching, "POST", "/v1/coaching", coachingRequest(t, "c"))
-	r.expect(503, noCoaching, "DELETE", session1, "")
-}
-
 // generationOf returns what an internal step reports about its generation.
 type generationOf struct {
 	PromptTokens int    `json:"prompt_tokens"`
@@ -182,12 +159,6 @@ func TestHistoryOverBudgetIsSummarized(t *testing.T) {
 				}
 				if e := outs[4].Error; e == nil || e.Code != "context_budget" || e.Component != "context_budget" || !strings.Contains(e.Message, "its budget is "+budget) {
 					t.Errorf("an instruction over the budget: %s", answerOf(outs[4]))
-				}
-			})
-			t.Run("corrections are refused", func(t *testing.T) {
-				o := r.ask("corrected", user(1, "hi").extra(`{"coaching": {"kind": "replace_say", "text": "x"}}`))[0]
-				if o.Error == nil || o.Error.Code != "invalid_coaching" || !strings.Contains(o.Error.Message, "coaching_resume") {
-					t.Errorf("got %s", answerOf(o))
 				}
 			})
 		})

@@ -119,20 +119,11 @@ func number(s *tracepb.Span, key string) int64 { return value(s, key).GetIntValu
 // call posts a body within the caller's trace.
 func (r *running) call(path, body string) {
 	r.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, r.url+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Traceparent", "00-"+callerTrace+"-"+callerSpan+"-01")
-	req.Header.Set("Tracestate", callerState)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("got %d %.500s, %v", resp.StatusCode, text, err)
+	status, _, answer, err := exchangeHeader("POST", r.url+path, body, http.Header{
+		"Traceparent": {"00-" + callerTrace + "-" + callerSpan + "-01"}, "Tracestate": {callerState},
+	})
+	if err != nil || status != http.StatusOK {
+		r.t.Fatalf("got %d %.500s, %v", status, answer, err)
 	}
 }
 

@@ -15,6 +15,7 @@ func TestReleaseAndCommitAreReported(t *testing.T) {
 		want string
 	}{
 		"the release":               {nil, `"agent_version":"` + version.Release + `"`},
+		"the other agent":           {[]string{"--agent", "history-summarized"}, `"agent_id":"history-summarized-agent"`},
 		"what --agent-version says": {[]string{"--agent-version", "2.7-ours"}, `"agent_version":"2.7-ours"`},
 	} {
 		t.Run(name, func(t *testing.T) {

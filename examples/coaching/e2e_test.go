@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,21 +264,9 @@ func withServer(t *testing.T, b built) {
 		t.Fatal("demo does not say what to export")
 	}
 	agentURL := strings.TrimPrefix(env[0], "AGENTD_URL=")
+	declining := httptest.NewServer(http.HandlerFunc(decline))
+	defer declining.Close()
 
-	t.Run("the scripted coach", func(t *testing.T) {
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, env, orchestrator...)
-			o.finished(t)
-			o.sessionIsGone(t, agentURL)
-		})
-	})
-	t.Run("the scripted coach, at the base path for MAGMA", func(t *testing.T) {
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, append(env, env[0]+"/magma"), orchestrator...)
-			o.finished(t)
-			o.sessionIsGone(t, agentURL)
-		})
-	})
 	t.Run("demo starts nothing that the environment names", func(t *testing.T) {
 		o := execute(t, env, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
 		o.finished(t)
@@ -285,64 +274,54 @@ func withServer(t *testing.T, b built) {
 			t.Error("it started agentd")
 		}
 	})
-	t.Run("a coach that declines", func(t *testing.T) {
-		s := httptest.NewServer(http.HandlerFunc(decline))
-		defer s.Close()
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, append(env, "COACH_URL="+s.URL), orchestrator...)
-			o.unfinished(t, "It can't be helped.")
-			o.sessionIsGone(t, agentURL)
-		})
-	})
-	t.Run("a person", func(t *testing.T) {
-		s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse { return planned(t, question) }))
-		defer s.Close()
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
-			o.finished(t)
-			o.sessionIsGone(t, agentURL)
-		})
-	})
-	t.Run("a repair that fails is repaired itself", func(t *testing.T) {
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			first := true // tasks come one after the other
-			s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse {
-				if first {
-					first = false
+	wrong := func(string, int) *protocol.HumanCoachingResponse { return completed(openLocked) }
+	plan := func(question string, _ int) *protocol.HumanCoachingResponse { return planned(t, question) }
+	for name, test := range map[string]struct {
+		env    []string
+		person func(question string, tasks int) *protocol.HumanCoachingResponse // nil: a model coaches
+		reason string                                                           // why the task is not finished
+		parts  []string                                                         // of the transcript
+	}{
+		"the scripted coach":                             {},
+		"the scripted coach, at the base path for MAGMA": {env: []string{env[0] + "/magma"}},
+		"a coach that declines":                          {env: []string{"COACH_URL=" + declining.URL}, reason: "It can't be helped."},
+		"a person":                                       {person: plan},
+		"a repair that fails is repaired itself": {
+			person: func(question string, tasks int) *protocol.HumanCoachingResponse {
+				if tasks == 1 {
 					return completed(openLocked)
 				}
 				return planned(t, question)
-			}))
-			defer s.Close()
-			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
-			o.finished(t)
-			for _, part := range []string{"arm.open: The cupboard is locked.", "repair  failure, corrected at again-at-step-1"} {
-				if !strings.Contains(o.stdout, part) {
-					t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
-				}
-			}
-		})
-	})
-	t.Run("a coach who is always wrong", func(t *testing.T) {
-		s := httptest.NewServer(person(t, func(string) *protocol.HumanCoachingResponse { return completed(openLocked) }))
-		defer s.Close()
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
-			o.unfinished(t, "step 1: it still fails after 3 corrections")
-			o.sessionIsGone(t, agentURL)
-		})
-	})
-	t.Run("a person who skips the task", func(t *testing.T) {
-		s := httptest.NewServer(person(t, func(string) *protocol.HumanCoachingResponse {
+			},
+			parts: []string{"arm.open: The cupboard is locked.", "repair  failure, corrected at again-at-step-1"},
+		},
+		"a coach who is always wrong": {person: wrong, reason: "step 1: it still fails after 3 corrections"},
+		"a person who skips the task": {person: func(string, int) *protocol.HumanCoachingResponse {
 			return &protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "Lunch first."}
-		}))
-		defer s.Close()
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
-			o.unfinished(t, "Lunch first.")
-			o.sessionIsGone(t, agentURL)
+		}, reason: "Lunch first."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.languages(t, func(t *testing.T, orchestrator []string) {
+				if test.person != nil {
+					s := httptest.NewServer(person(t, test.person))
+					defer s.Close()
+					orchestrator = append(orchestrator, "--human", s.URL)
+				}
+				o := execute(t, slices.Concat(env, test.env), orchestrator...)
+				if test.reason == "" {
+					o.finished(t)
+				} else {
+					o.unfinished(t, test.reason)
+				}
+				for _, part := range test.parts {
+					if !strings.Contains(o.stdout, part) {
+						t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
+					}
+				}
+				o.sessionIsGone(t, agentURL)
+			})
 		})
-	})
+	}
 
 	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -377,9 +356,9 @@ func planned(t *testing.T, question string) *protocol.HumanCoachingResponse {
 	return completed(string(decision))
 }
 
-// person is a console at which somebody answers at once.
-func person(t *testing.T, answer func(question string) *protocol.HumanCoachingResponse) http.Handler {
-	mux := http.NewServeMux()
+// person is a console at which somebody answers at once. Tasks come one after the other, and are counted from 1.
+func person(t *testing.T, answer func(question string, tasks int) *protocol.HumanCoachingResponse) http.Handler {
+	mux, tasks := http.NewServeMux(), 0
 	mux.HandleFunc("POST /v1/coaching/requests", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -390,7 +369,8 @@ func person(t *testing.T, answer func(question string) *protocol.HumanCoachingRe
 			t.Error(err)
 			return
 		}
-		response := answer(task.RenderedPrompt + string(task.Payload))
+		tasks++
+		response := answer(task.RenderedPrompt+string(task.Payload), tasks)
 		response.RequestID = task.RequestID
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(response.AppendJSON(nil))

@@ -38,7 +38,7 @@ type rule struct {
 	id      string // area/name
 	level   string
 	section string // of docs/protocol.md
-	needs   need
+	needs   []need
 	about   string         // what is sent and what is right
 	steps   []step         // in order
 	take    func(p *probe) // in place of steps; it ends early by p.end
@@ -72,47 +72,32 @@ func many(id, level, section, about string, take func(p *probe)) rule {
 	return rule{id: id, level: level, section: section, about: about, take: take}
 }
 
-// need is what a server must declare for a rule to apply. Needs are added.
-type need uint
+// need is what a server must declare for a rule to apply, as what a report says where it does not.
+type need string
 
 const (
-	needCoaching   need = 1 << iota // capabilities.coaching
-	needNoCoaching                  // no capabilities.coaching
-	needSession1                    // coaching_session_version 1
-	needResume                      // coaching_resume
-	needHistory                     // agent_id full-history-agent
-	needToken                       // a token of this server
-	needOpen                        // no token
-	needLoad                        // clients beside the rules
+	needCoaching   need = "it declares no coaching"
+	needNoCoaching need = "it declares coaching"
+	needSession1   need = "it declares no coaching_session_version 1"
+	needSession0   need = "it declares a coaching_session_version" // as MAGMA's stable packages
+	needResume     need = "it declares no coaching_resume"
+	needHistory    need = "it is not a full-history-agent"
+	needToken      need = "no token was given"
+	needOpen       need = "a token was given"
+	needLoad       need = "no load was asked for"
 )
 
-var needNames = []string{
-	"it declares no coaching", "it declares coaching", "it declares no coaching_session_version 1",
-	"it declares no coaching_resume", "it is not a full-history-agent", "no token was given", "a token was given",
-	"no load was asked for",
-}
-
-// missing names the first of n that is not in have.
-func (n need) missing(have need) string {
-	for i, name := range needNames {
-		if n&^have&(1<<i) != 0 {
-			return name
-		}
-	}
-	return ""
-}
-
-// with adds needs to rules.
+// with adds a need to rules.
 func with(n need, rules ...rule) []rule {
 	for i := range rules {
-		rules[i].needs |= n
+		rules[i].needs = append(rules[i].needs, n)
 	}
 	return rules
 }
 
 // rules are all of them, in the order in which they run.
 func rules() []rule {
-	return slices.Concat(infoRules, requestRules(), boundRules, errorRules, answerRules, memoryRules(), correctionRules(),
+	return slices.Concat(infoRules, requestRules, boundRules, errorRules, answerRules, memoryRules(), correctionRules(),
 		sessionRules(), coachingRules(), concurrentRules)
 }
 
@@ -209,9 +194,11 @@ func Run(ctx context.Context, c Config, each func(Result)) (report *Report, err 
 // judge applies a rule.
 func (k *kit) judge(ctx context.Context, r *rule) Result {
 	result := r.result()
-	if result.Seen = r.needs.missing(k.have); result.Seen != "" {
-		result.Verdict = NotAsked
-		return result
+	for _, n := range r.needs {
+		if !k.have[n] {
+			result.Verdict, result.Seen = NotAsked, string(n)
+			return result
+		}
 	}
 	p := &probe{ctx: ctx, kit: k, rule: r}
 	result.Verdict, result.Seen = p.run()
@@ -294,15 +281,12 @@ func (k *kit) declared(ctx context.Context) error {
 	}
 	declares := k.info.Capabilities[protocol.CapabilityCoaching]
 	coached := k.config.Coaching == "on" || k.config.Coaching == "auto" && declares
-	for n, yes := range map[need]bool{
+	k.have = map[need]bool{
 		needCoaching: coached, needNoCoaching: !coached && !declares,
 		needSession1: coached && k.info.SessionVersion == protocol.CoachingSessionVersion,
+		needSession0: coached && k.info.SessionVersion == "",
 		needResume:   k.info.Resume, needHistory: k.info.AgentID == fullHistory,
 		needToken: k.config.Token != "", needOpen: k.config.Token == "", needLoad: k.config.Load > 0,
-	} {
-		if yes {
-			k.have |= n
-		}
 	}
 	return nil
 }

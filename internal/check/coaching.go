@@ -15,11 +15,9 @@ const coachingBody = `{"run_id":"RUNID","request_id":"RULE","kind":"failure","st
 	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
 	`"reinjection_points":[{"id":"start","input_step_id":3}]}`
 
-const pathCoaching = "/v1/coaching"
-
 // postCoaching asks for a repair.
-func postCoaching(body string) request {
-	return request{method: http.MethodPost, path: pathCoaching, text: text{head: body}}
+func postCoaching(body string, header ...string) request {
+	return request{method: http.MethodPost, path: "/v1/coaching", header: header, text: text{head: body}}
 }
 
 const (
@@ -27,8 +25,8 @@ const (
 	anInput = `"input":{"id":1,"instruction":{"type":"user","content":"x"}}`
 )
 
-// badCoaching are edits of coachingBody that make it invalid.
-var badCoaching = []struct{ id, level, old, replacement string }{
+// badCoaching make coachingBody invalid.
+var badCoaching = []variant{
 	{"coaching/truncated", Must, points + `}`, points},
 	{"coaching/unknown-field", Must, `"kind"`, `"more":1,"kind"`},
 	{"coaching/run-missing", Must, `"run_id":"RUNID",`, ``},
@@ -60,8 +58,8 @@ var badCoaching = []struct{ id, level, old, replacement string }{
 	{"coaching/errors-object", Should, `"kind"`, `"active_errors":{},"kind"`},
 }
 
-// goodCoaching are edits of coachingBody that keep it valid.
-var goodCoaching = []struct{ id, level, old, replacement string }{
+// goodCoaching keep coachingBody valid.
+var goodCoaching = []variant{
 	{"coaching/hint", Must, `"id":1,"goal"`, `"hint":null,"id":1,"goal"`},
 	{"coaching/stage-text", Should, `{"id":1,"goal":"The pantry is open."}`, `"The pantry is open."`},
 	{"coaching/errors", Must, `"kind"`, `"active_errors":[{"code":"c","description":"d","details":{}}],` +
@@ -112,9 +110,7 @@ func coachingRules() []rule {
 		one("coaching/unknown-run", Must, "6", postCoaching(coachingBody), notFound),
 		one("coaching/unknown-run-form", Should, "3", postCoaching(coachingBody), sentence),
 		one("coaching/body-first", Should, "6", postCoaching(edit(coachingBody, `"failure"`, `"x"`)), problem("", "body.kind")),
-		one("coaching/type-text", Should, "1", request{
-			method: http.MethodPost, path: pathCoaching, header: []string{"Content-Type: text/plain"}, text: text{head: coachingBody},
-		}, unsupported),
+		one("coaching/type-text", Should, "1", postCoaching(coachingBody, "Content-Type: text/plain"), unsupported),
 		repairs("coaching/answer", Must, session, coachingBody, valid),
 		repairs("coaching/request-id", Must, session, edit(coachingBody, `"request_id":"RULE"`, `"request_id":"é RULE"`), valid),
 		repairs("coaching/no-points", Should, session, edit(coachingBody, points, `[]`), ends(abandoned)),
@@ -146,13 +142,11 @@ func coachingRules() []rule {
 	for _, kind := range protocol.CoachingKinds() {
 		rules = append(rules, repairs("coaching/kind-"+kind, Must, session, edit(coachingBody, `"failure"`, `"`+kind+`"`), valid))
 	}
-	for _, bad := range badCoaching {
-		rules = append(rules, one(bad.id, bad.level, "6", postCoaching(edit(coachingBody, bad.old, bad.replacement)), refused))
-	}
 	for _, good := range goodCoaching {
 		rules = append(rules, repairs(good.id, good.level, session, edit(coachingBody, good.old, good.replacement), valid))
 	}
-	return slices.Concat(with(needCoaching, rules...), with(needCoaching|needSession1,
+	rules = append(rules, variants(badCoaching, "6", postCoaching(coachingBody), refused)...)
+	return with(needCoaching, append(rules, with(needSession1,
 		repairs("coaching/fault", Must, coachedBy(coachFails), coachingBody, asked(ends(failed, abandoned))),
 		repairs("human/completed", Must, person, coachingBody, asked(ends(fixed))),
 		repairs("human/skipped", Must, edit(person, humanCorrects, humanSkips), coachingBody, asked(ends(abandoned))),
@@ -166,5 +160,5 @@ func coachingRules() []rule {
 				}
 			}
 		}),
-	))
+	)...)...)
 }

@@ -85,22 +85,18 @@ var concurrentRules = slices.Concat([]rule{
 		p.take(postCoaching(strings.NewReplacer(runName, run, ruleName, run).Replace(coachingBody)), valid)
 	}),
 	many("closing/answer", Must, "6", "DELETE waits for a request, which is answered", func(p *probe) {
-		c := p.closing()
-		close(c.release)
-		if posted, deleted := <-c.posted, <-c.deleted; posted.status != http.StatusOK || deleted.status != http.StatusNoContent {
+		posted, deleted := p.closing(func() {})
+		if posted.status != http.StatusOK || deleted.status != http.StatusNoContent {
 			p.fail("the request got %s, DELETE %s", posted, deleted)
 		}
 	}),
 	many("closing/post", Must, "6", "a request of a session that closes is a 404", func(p *probe) {
-		c := p.closing()
-		x := p.send(postCoaching(edit(coachingBody, `"request_id":"RULE"`, `"request_id":"late RULE"`)))
-		c.end()
-		if x.status != http.StatusNotFound {
-			p.fail("got %s", x)
-		}
+		p.closing(func() {
+			p.take(postCoaching(edit(coachingBody, `"request_id":"RULE"`, `"request_id":"late RULE"`)), notFound)
+		})
 	}),
 	many("closing/put", Should, "6", "PUT of a session that closes is a 409", func(p *probe) {
-		p.closing().end() // which saw it
+		p.closing(func() {}) // which sees it
 	}),
 ), with(needLoad,
 	many("load/answers", Must, "4", "what clients got beside the rules was valid and theirs", func(p *probe) {
@@ -114,26 +110,15 @@ var concurrentRules = slices.Concat([]rule{
 	}),
 ))
 
-// closing is a session that closes while its coach has a request.
-type closing struct {
-	release         chan struct{}
-	posted, deleted chan *exchange
-}
-
-// end lets the session close.
-func (c *closing) end() {
-	close(c.release)
-	<-c.posted
-	<-c.deleted
-}
-
-// closing opens a session, whose coach waits, and closes it. It returns when PUT is a 409.
-func (p *probe) closing() *closing {
+// closing opens a session, whose coach waits, and closes it. When PUT is a 409 it calls during, and then
+// lets the session close.
+func (p *probe) closing(during func()) (posted, deleted *exchange) {
 	config := put(runName, coachedBy(coachWaits))
 	p.take(config, noContent)
 	asked := len(p.kit.coach.questions(p.rule.id)) // a PUT may have tested it
-	c := &closing{p.kit.coach.arm(p.rule.id), make(chan *exchange, 1), make(chan *exchange, 1)}
-	start := func(r request, answer chan<- *exchange) {
+	release := p.kit.coach.arm(p.rule.id)
+	start := func(r request) <-chan *exchange {
+		answer := make(chan *exchange, 1)
 		go func() {
 			x, err := p.kit.exchange(p.ctx, r, p.rule.id)
 			if err != nil {
@@ -141,34 +126,37 @@ func (p *probe) closing() *closing {
 			}
 			answer <- x
 		}()
+		return answer
 	}
-	stopped := func(format string, args ...any) {
-		close(c.release)
-		p.fail(format, args...)
-	}
-	start(postCoaching(coachingBody), c.posted)
-	for len(p.kit.coach.questions(p.rule.id)) == asked {
-		select {
-		case x := <-c.posted:
-			p.end(Unexercised, "the kit's coach was not asked: %s", x)
-		case <-time.After(pause):
+	post := start(postCoaching(coachingBody))
+	var deletion <-chan *exchange
+	func() {
+		defer close(release)
+		for len(p.kit.coach.questions(p.rule.id)) == asked {
+			select {
+			case x := <-post:
+				p.end(Unexercised, "the kit's coach was not asked: %s", x)
+			case <-time.After(pause):
+			}
 		}
-	}
-	start(del(runName), c.deleted)
-	for try := 0; ; try++ {
-		x := p.send(config)
-		switch {
-		case x.status == http.StatusConflict:
-			return c
-		case x.status != http.StatusNoContent || try == closingTries:
-			stopped("PUT got %s; right is 409", x)
+		deletion = start(del(runName))
+		for try := 0; ; try++ {
+			x := p.send(config)
+			if x.status == http.StatusConflict {
+				break
+			}
+			if x.status != http.StatusNoContent || try == closingTries {
+				p.fail("PUT got %s; right is 409", x)
+			}
+			select {
+			case x := <-deletion:
+				p.fail("DELETE got %s while a request was with its coach", x)
+			case <-time.After(pause):
+			}
 		}
-		select {
-		case deleted := <-c.deleted:
-			stopped("DELETE got %s while a request was with its coach", deleted)
-		case <-time.After(pause):
-		}
-	}
+		during()
+	}()
+	return <-post, <-deletion
 }
 
 // load are clients that ask while the rules run.

@@ -27,23 +27,24 @@ func replaceCalls(calls string) string { return replaceDecision(`"tool_calls":[`
 
 // badCorrections are corrections that no agent may apply.
 var badCorrections = []struct {
-	id      string
-	needs   need
-	payload string
+	id, payload string
 }{
-	{"correction/kind-unknown", 0, `{"kind":"replace_all","text":"x"}`},
-	{"correction/kind-missing", 0, `{"text":"x"}`},
-	{"correction/text-empty", 0, replaceSay("")},
-	{"correction/text-missing", 0, `{"kind":"replace_say"}`},
-	{"correction/text-number", 0, `{"kind":"replace_say","text":1}`},
-	{"correction/field-unknown", 0, `{"kind":"replace_say","text":"x","more":1}`},
-	{"correction/not-an-object", 0, `"replace_say"`},
-	{"correction/decision-missing", 0, `{"kind":"replace_decision"}`},
-	{"correction/call-without-name", 0, replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
-	{"correction/call-without-robot", 0, replaceCalls(`{"name":"n","arguments":{}}`)},
-	{"correction/arguments-list", 0, replaceCalls(`{"name":"n","arguments":[],"target_robot_name":"r"}`)},
-	{"correction/say-and-calls", needSession1, replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)},
+	{"correction/kind-unknown", `{"kind":"replace_all","text":"x"}`},
+	{"correction/kind-missing", `{"text":"x"}`},
+	{"correction/text-empty", replaceSay("")},
+	{"correction/text-missing", `{"kind":"replace_say"}`},
+	{"correction/text-number", `{"kind":"replace_say","text":1}`},
+	{"correction/field-unknown", `{"kind":"replace_say","text":"x","more":1}`},
+	{"correction/not-an-object", `"replace_say"`},
+	{"correction/decision-missing", `{"kind":"replace_decision"}`},
+	{"correction/say-null", replaceDecision(`"say":null`)},
+	{"correction/call-without-name", replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
+	{"correction/call-without-robot", replaceCalls(`{"name":"n","arguments":{}}`)},
+	{"correction/arguments-list", replaceCalls(`{"name":"n","arguments":[],"target_robot_name":"r"}`)},
 }
+
+// refuses reports whether the candidate is an error without an internal step.
+func refuses(o output) bool { return o.Error != nil && o.Output == nil && len(o.Steps) == 0 }
 
 // opens reports whether the candidate is openCall.
 func opens(o output) bool {
@@ -111,9 +112,11 @@ func correctionRules() []rule {
 			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
 	for _, bad := range badCorrections {
-		full = append(full, with(bad.needs, corrects(bad.id, Should, bad.payload, "an error of the candidate", func(o output) bool {
-			return o.Error != nil && o.Output == nil
-		}))...)
+		full = append(full, corrects(bad.id, Should, bad.payload, "an error of the candidate, no step", refuses))
 	}
-	return append(list, with(needResume|needHistory, full...)...)
+	both := replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)
+	full = append(full, with(needSession1, corrects("correction/say-and-calls", Should, both, "an error of the candidate, no step", refuses))...)
+	full = append(full, with(needSession0, corrects("correction/calls-over-say", May, both, "the call without the say",
+		func(o output) bool { return opens(o) && o.Output.Say == "" }))...)
+	return append(list, with(needResume, with(needHistory, full...)...)...)
 }

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// refuser is a model that answers everything with the same reply, and its own vocabulary.
+// refuser is a model that answers everything with the same reply, the last input first, and its own vocabulary.
 type refuser struct{}
 
 func (refuser) SpecialTokens() []string               { return []string{"<|im_start|>", "<|im_end|>", "<tool_call>"} }
@@ -46,7 +46,7 @@ func (refuser) Size() int                            { return 0 }
 func (refuser) Detokenize([]generation.Token, bool) string { return "" }
 func (refuser) Keep(int)                                   {}
 func (refuser) GenerateAll(_ context.Context, asked []generation.Request, done func(int, *generation.Result, error)) {
-	for i, g := range asked {
+	for i, g := range slices.Backward(asked) {
 		r := &generation.Result{PromptTokens: 1}
 		for range g.N {
 			r.Completions = append(r.Completions, generation.Completion{
@@ -89,16 +89,21 @@ func rightServer(t *testing.T, off bool, tokens ...string) http.Handler {
 		t.Cleanup(func() { _ = coach.Close(context.Background()) })
 		o.Coach = coach
 	}
+	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving(t, o, decider{a})
+}
+
+func serving(t *testing.T, o server.Options, d server.Inference) http.Handler {
+	t.Helper()
 	s, err := server.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Ready(decider{a})
+	s.Ready(d)
 	return s.Handler()
 }
 
@@ -158,20 +163,26 @@ func wire(r *http.Request, body []byte) string {
 		r.Header["Accept-Encoding"], r.Header["Authorization"], r.Header["Origin"], r.Header["Expect"], body)
 }
 
-// broken is the fault for a rule about one answer: what it sends is answered wrongly.
+// broken is the fault for a rule of steps: the last one is answered wrongly.
 func broken(t *testing.T, r rule) *fault {
 	t.Helper()
-	f, sent := &fault{}, r.steps[0].sent
+	f, last := &fault{}, r.steps[len(r.steps)-1]
+	sent := last.sent
+	for _, s := range r.steps {
+		if s.sent.path == sent.path {
+			f.from++
+		}
+	}
 	for _, wrong := range []*exchange{
 		{status: http.StatusOK, body: []byte("[]")}, {status: http.StatusTeapot, body: []byte("<p>no</p>")},
 		{status: http.StatusOK, header: http.Header{"Content-Encoding": {"br"}}},
 	} {
-		if r.steps[0].right.judge(wrong) == Pass {
+		if last.right.judge(wrong) == Pass {
 			continue
 		}
 		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
 		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
-			f.when = sent.method + " " + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
+			f.when = " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
 		}
 		seen := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -180,7 +191,7 @@ func broken(t *testing.T, r rule) *fault {
 		}))
 		defer seen.Close()
 		k := kit{base: seen.URL, transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
-		if r.needs&needToken != 0 {
+		if slices.Contains(r.needs, needToken) {
 			k.config.Token = token
 		}
 		if _, err := k.exchange(t.Context(), sent, r.id); err != nil {
@@ -192,21 +203,29 @@ func broken(t *testing.T, r rule) *fault {
 	return nil
 }
 
+// basePath is where the right server declares what rules need.
+func basePath(needs []need) string {
+	if slices.Contains(needs, needSession0) {
+		return "/magma"
+	}
+	return ""
+}
+
 // judged are the ids of the rules that fail on a server with a fault.
-func judged(t *testing.T, f *fault, needs need, only ...string) (failed []string, results map[string]Result) {
+func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]Result) {
 	t.Helper()
 	c := Config{Level: May, Only: only, Coaching: "auto"}
 	var tokens []string
-	if needs&needToken != 0 {
+	if slices.Contains(needs, needToken) {
 		c.Token = token
 		tokens = []string{token}
 	}
-	if needs&needLoad != 0 {
+	if slices.Contains(needs, needLoad) {
 		c.Load = 2
 	}
-	s := httptest.NewServer(f.serve(rightServer(t, needs&needNoCoaching != 0, tokens...)))
+	s := httptest.NewServer(f.serve(rightServer(t, slices.Contains(needs, needNoCoaching), tokens...)))
 	defer s.Close()
-	c.URL = s.URL
+	c.URL = s.URL + basePath(needs)
 	report, err := Run(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -237,16 +256,10 @@ func (small) Decide(_ context.Context, req *protocol.AgentRequest) (outs []proto
 }
 
 func TestInferenceAloneIsEnough(t *testing.T) {
-	s, err := server.New(server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
+	web := httptest.NewServer(serving(t, server.Options{Log: zerolog.Nop(), Info: protocol.AgentInfo{
 		ProtocolVersion: protocol.Version, AgentID: "small", AgentVersion: "1", CoachingUnavailableReason: "it has none",
 		Capabilities: map[string]bool{"inference": true, "coaching": false},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	s.Ready(small{})
-	web := httptest.NewServer(s.Handler())
+	}}, small{}))
 	defer web.Close()
 	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
 	if err != nil {
@@ -262,8 +275,10 @@ func TestInferenceAloneIsEnough(t *testing.T) {
 
 func TestRightServerPassesEveryRule(t *testing.T) {
 	passed := map[string]bool{}
-	for needs, only := range map[need][]string{0: nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}} {
-		failed, results := judged(t, &fault{}, needs, only...)
+	for needs, only := range map[need][]string{
+		"": nil, needNoCoaching: {"session", "coaching"}, needToken: {"token"}, needLoad: {"load", "order"}, needSession0: {"session", "correction"},
+	} {
+		failed, results := judged(t, &fault{}, []need{needs}, only...)
 		for _, id := range failed {
 			t.Errorf("%s: %s", id, results[id].Seen)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -50,15 +51,23 @@ func (o *output) members() (values map[string]string, names []string) {
 	return values, names
 }
 
-// remembered is a rule about what becomes of the given memory: its turns, at least two, and its members.
-func remembered(id, level, about string, judge func(turns []turn, members map[string]string) bool) rule {
+// kept is what became of the given memory.
+type kept struct {
+	turns   []turn // at least two
+	members map[string]string
+	names   []string // of the members
+}
+
+func (k *kept) last() turn { return k.turns[len(k.turns)-1] }
+
+// remembered is a rule about what becomes of the given memory.
+func remembered(id, level, about string, judge func(k *kept) bool) rule {
 	sent := post(strings.Replace(edit(remembering(given), `"hi"`, `"Open it."`), ruleName, "check-memory", 1))
 	sent.shared = "memory"
 	return one(id, level, "5", sent, every(about, func(o output) bool {
 		members, names := o.members()
-		members[""] = fmt.Sprint(names)
-		turns := o.history()
-		return len(turns) >= 2 && judge(turns, members)
+		k := &kept{o.history(), members, names}
+		return len(k.turns) >= 2 && judge(k)
 	}))
 }
 
@@ -91,38 +100,30 @@ func memoryRules() []rule {
 		return every(fmt.Sprintf("a history of %d turns", n), func(o output) bool { return len(o.history()) == n })
 	}
 	list := []rule{
-		remembered("memory/kept", Must, "the turns before stay",
-			func(turns []turn, _ map[string]string) bool {
-				return turns[0].Author == "USER" && turns[0].Content == "a" && turns[1].Author == "MODEL"
-			}),
-		remembered("memory/appended", Must, "a completed candidate appends two turns",
-			func(turns []turn, _ map[string]string) bool { return len(turns) == 4 }),
-		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction",
-			func(turns []turn, _ map[string]string) bool {
-				return turns[len(turns)-2] == turn{"USER", "Open it.", ""}
-			}),
-		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(turns []turn, _ map[string]string) bool {
-			last := turns[len(turns)-1]
-			return last.Author == "MODEL" && same([]byte(last.Content), []byte(`{"say":"ok","action":{}}`))
+		remembered("memory/kept", Must, "the turns before stay", func(k *kept) bool {
+			return k.turns[0].Author == "USER" && k.turns[0].Content == "a" && k.turns[1].Author == "MODEL"
 		}),
-		remembered("memory/other-keys", Must, "other keys keep their values",
-			func(_ []turn, members map[string]string) bool {
-				return same([]byte(members["zebra"]), []byte("1.5")) && members["a"] == "null"
-			}),
-		remembered("memory/rules", Must, "memory_list stays",
-			func(_ []turn, members map[string]string) bool {
-				return same([]byte(members["memory_list"]), []byte(`["Be kind."]`))
-			}),
-		remembered("memory/turn-fields", Should, "other fields of a turn stay",
-			func(turns []turn, _ map[string]string) bool { return turns[0].Mood == "x" }),
-		remembered("memory/bytes", Should, "numbers and escapes stay as they were written",
-			func(_ []turn, members map[string]string) bool {
-				return members["zebra"] == "1.50" && members["big"] == "12345678901234567890123" && strings.Contains(members["history"], `"\u0061"`)
-			}),
-		remembered("memory/key-order", Should, "keys keep their order",
-			func(_ []turn, members map[string]string) bool {
-				return members[""] == "[zebra history big memory_list a]"
-			}),
+		remembered("memory/appended", Must, "a completed candidate appends two turns", func(k *kept) bool { return len(k.turns) == 4 }),
+		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(k *kept) bool {
+			return k.turns[len(k.turns)-2] == turn{"USER", "Open it.", ""}
+		}),
+		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(k *kept) bool {
+			return k.last().Author == "MODEL" && same([]byte(k.last().Content), []byte(`{"say":"ok","action":{}}`))
+		}),
+		remembered("memory/other-keys", Must, "other keys keep their values", func(k *kept) bool {
+			return same([]byte(k.members["zebra"]), []byte("1.5")) && k.members["a"] == "null"
+		}),
+		remembered("memory/rules", Must, "memory_list stays", func(k *kept) bool {
+			return same([]byte(k.members["memory_list"]), []byte(`["Be kind."]`))
+		}),
+		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(k *kept) bool { return k.turns[0].Mood == "x" }),
+		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(k *kept) bool {
+			return k.members["zebra"] == "1.50" && k.members["big"] == "12345678901234567890123" &&
+				strings.Contains(k.members["history"], `"\u0061"`)
+		}),
+		remembered("memory/key-order", Should, "keys keep their order", func(k *kept) bool {
+			return slices.Equal(k.names, []string{"zebra", "history", "big", "memory_list", "a"})
+		}),
 		one("memory/environment", Must, "5", post(edit(cheap, `"user"`, `"env"`)), every("a SYSTEM turn", func(o output) bool {
 			return len(o.history()) == 2 && o.history()[0].Author == "SYSTEM"
 		})),
@@ -148,5 +149,5 @@ func memoryRules() []rule {
 	for _, good := range goodMemories {
 		list = append(list, one(good.id, Should, "5", post(remembering(good.memory)), decided))
 	}
-	return with(needHistory|needResume, list...)
+	return with(needHistory, with(needResume, list...)...)
 }

@@ -24,7 +24,7 @@ type kit struct {
 	config    Config
 	base      string // URL without a slash at its end
 	transport *http.Transport
-	have      need
+	have      map[need]bool
 	coach     *coach
 	load      *load
 	cache     map[string]*exchange
@@ -33,6 +33,7 @@ type kit struct {
 		AgentID        string          `json:"agent_id"`
 		Capabilities   map[string]bool `json:"capabilities"`
 		Resume         bool            `json:"coaching_resume"`
+		Reason         string          `json:"coaching_unavailable_reason"`
 		SessionVersion string          `json:"coaching_session_version"`
 	}
 }

@@ -26,8 +26,21 @@ func edit(body, old, replacement string) string {
 // input is plain with other members of its input in place of the id.
 func input(members string) string { return edit(plain, `"id":1`, members) }
 
-// badRequests are edits of plain that make it invalid.
-var badRequests = []struct{ id, level, old, replacement string }{
+// variant is a rule about a body in which a part is replaced.
+type variant struct{ id, level, old, replacement string }
+
+// variants are the rules of a table about the body of a request.
+func variants(table []variant, section string, sent request, r right) (list []rule) {
+	body := sent.text.head
+	for _, v := range table {
+		sent.text.head = edit(body, v.old, v.replacement)
+		list = append(list, one(v.id, v.level, section, sent, r))
+	}
+	return list
+}
+
+// badRequests make plain invalid.
+var badRequests = []variant{
 	{"request/truncated", Must, `}]}`, ``},
 	{"request/trailing-comma", Must, `}]}`, `}],}`},
 	{"request/trailing-data", Must, `}]}`, `}]} {}`},
@@ -92,8 +105,8 @@ var badRequests = []struct{ id, level, old, replacement string }{
 	{"input/outputs-null", Should, `"id":1`, `"id":1,"num_outputs":null`},
 }
 
-// goodRequests are edits of cheap that keep it valid.
-var goodRequests = []struct{ id, level, old, replacement string }{
+// goodRequests keep cheap valid.
+var goodRequests = []variant{
 	{"input/all-fields", Must, `"id":1`, `"id":1,"tools":[{"name":"move","description":"Moves.",` +
 		`"parameters":{"x":{"description":"Metres.","type":"int"}}}],` +
 		`"attributes":{"objects":["cup"],"known_robots":["arm"]},"memory":{},"num_outputs":1`},
@@ -106,24 +119,15 @@ var goodRequests = []struct{ id, level, old, replacement string }{
 }
 
 // requestRules are about one body and whether it is valid.
-func requestRules() (list []rule) {
-	list = []rule{
-		one("request/empty", Must, "1", post(""), refused),
-		one("request/type-absent", Should, "1", post(cheap, "Content-Type: "), ok),
-		one("request/type-parameters", Must, "1", post(cheap, "Content-Type: application/json; charset=utf-8"), ok),
-		one("request/type-text", Should, "1", post(cheap, "Content-Type: text/plain"), unsupported),
-		one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), unsupported),
-		one("request/gzip", May, "2", post(cheap, gzipped), ok),
-		one("request/encoding-unknown", May, "3", post(cheap, "Content-Encoding: br"), unsupported),
-	}
-	for _, bad := range badRequests {
-		list = append(list, one(bad.id, bad.level, "1", post(edit(plain, bad.old, bad.replacement)), refused))
-	}
-	for _, good := range goodRequests {
-		list = append(list, one(good.id, good.level, "4", post(edit(cheap, good.old, good.replacement)), ok))
-	}
-	return list
-}
+var requestRules = slices.Concat([]rule{
+	one("request/empty", Must, "1", post(""), refused),
+	one("request/type-absent", Should, "1", post(cheap, "Content-Type: "), ok),
+	one("request/type-parameters", Must, "1", post(cheap, "Content-Type: application/json; charset=utf-8"), ok),
+	one("request/type-text", Should, "1", post(cheap, "Content-Type: text/plain"), unsupported),
+	one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), unsupported),
+	one("request/gzip", May, "2", post(cheap, gzipped), ok),
+	one("request/encoding-unknown", May, "3", post(cheap, "Content-Encoding: br"), both(unsupported, header("Accept-Encoding", "gzip"))),
+}, variants(badRequests, "1", post(plain), refused), variants(goodRequests, "4", post(cheap), ok))
 
 // long is a request with a part that is repeated.
 func long(head, unit string, n int, tail string) request {

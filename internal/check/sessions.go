@@ -45,39 +45,39 @@ func puts(id, level, about, before, after string, r right) rule {
 	return chain(id, level, "6", about, step{put(runName, before), noContent}, step{put(runName, after), r})
 }
 
-// badSessions are edits of session that make it invalid.
-var badSessions = []struct {
-	id, level        string
-	needs            need
-	old, replacement string
-}{
-	{"session/empty", Must, 0, session, `{}`},
-	{"session/list", Must, 0, session, `[]`},
-	{"session/truncated", Must, 0, `}}}}`, `}`},
-	{"session/no-backends", Must, 0, session, `{"backends":{}}`},
-	{"session/backends-text", Must, 0, session, `{"backends":"b"}`},
-	{"session/unknown-field", Must, 0, `{"backends"`, `{"coach":1,"backends"`},
-	{"session/backend-field", Must, 0, `"type"`, `"temperature":1,"type"`},
-	{"session/logs-text", Must, 0, `{"backends"`, `{"capture_logs":"no","backends"`},
-	{"session/type-unknown", Should, 0, `"ollama"`, `"telepathy"`},
-	{"session/type-missing", Must, 0, `"type":"ollama",`, ``},
-	{"session/endpoint-missing", Must, 0, `"endpoint":"COACH/correct/RULE/v1/chat/completions",`, ``},
-	{"session/endpoint-scheme", Should, 0, `COACH/correct/RULE`, `ftp://127.0.0.1/RULE`},
-	{"session/endpoint-text", Should, 0, `COACH/correct/RULE`, `RULE`},
-	{"session/model-missing", Must, 0, `"default_model":"m",`, ``},
-	{"session/model-twice", May, 0, `"max_retry"`, `"model":"m","max_retry"`},
-	{"session/headers-number", Must, 0, `"Bearer ` + coachKey + `"`, `1`},
-	{"session/header-lines", Should, 0, coachKey, `a\nX-B: b`},
-	{"session/header-host", May, 0, `"Authorization"`, `"Host"`},
-	{"session/timeout-zero", Should, 0, `"max_retry"`, `"timeout":0,"max_retry"`},
-	{"session/timeout-text", Must, 0, `"max_retry"`, `"timeout":"30","max_retry"`},
-	{"session/retry-negative", Should, 0, `"max_retry":1`, `"max_retry":-1`},
-	{"session/retry-fraction", Must, 0, `"max_retry":1`, `"max_retry":1.5`},
-	{"session/metadata-address", May, 0, `COACH/correct/RULE`, `http://169.254.169.254/RULE`},
-	{"session/provider-unknown", Must, needSession1, `{"backends"`, `{"provider":"oracle","backends"`},
-	{"session/human-without-endpoint", Must, needSession1, session, `{"provider":"human"}`},
-	{"session/connect-timeout-zero", Must, needSession1, `{"backends"`, `{"connect_timeout":0,"backends"`},
-	{"session/connect-timeout-text", Must, needSession1, `{"backends"`, `{"connect_timeout":"5","backends"`},
+// badSessions make session invalid.
+var badSessions = []variant{
+	{"session/empty", Must, session, `{}`},
+	{"session/list", Must, session, `[]`},
+	{"session/truncated", Must, `}}}}`, `}`},
+	{"session/no-backends", Must, session, `{"backends":{}}`},
+	{"session/backends-text", Must, session, `{"backends":"b"}`},
+	{"session/unknown-field", Must, `{"backends"`, `{"coach":1,"backends"`},
+	{"session/backend-field", Must, `"type"`, `"temperature":1,"type"`},
+	{"session/logs-text", Must, `{"backends"`, `{"capture_logs":"no","backends"`},
+	{"session/type-unknown", Should, `"ollama"`, `"telepathy"`},
+	{"session/type-missing", Must, `"type":"ollama",`, ``},
+	{"session/endpoint-missing", Must, `"endpoint":"COACH/correct/RULE/v1/chat/completions",`, ``},
+	{"session/endpoint-scheme", Should, `COACH/correct/RULE`, `ftp://127.0.0.1/RULE`},
+	{"session/endpoint-text", Should, `COACH/correct/RULE`, `RULE`},
+	{"session/model-missing", Must, `"default_model":"m",`, ``},
+	{"session/model-twice", May, `"max_retry"`, `"model":"m","max_retry"`},
+	{"session/headers-number", Must, `"Bearer ` + coachKey + `"`, `1`},
+	{"session/header-lines", Should, coachKey, `a\nX-B: b`},
+	{"session/header-host", May, `"Authorization"`, `"Host"`},
+	{"session/timeout-zero", Should, `"max_retry"`, `"timeout":0,"max_retry"`},
+	{"session/timeout-text", Must, `"max_retry"`, `"timeout":"30","max_retry"`},
+	{"session/retry-negative", Should, `"max_retry":1`, `"max_retry":-1`},
+	{"session/retry-fraction", Must, `"max_retry":1`, `"max_retry":1.5`},
+	{"session/metadata-address", May, `COACH/correct/RULE`, `http://169.254.169.254/RULE`},
+}
+
+// badSessions1 do so where the configuration has version 1.
+var badSessions1 = []variant{
+	{"session/provider-unknown", Must, `{"backends"`, `{"provider":"oracle","backends"`},
+	{"session/human-without-endpoint", Must, session, `{"provider":"human"}`},
+	{"session/connect-timeout-zero", Must, `{"backends"`, `{"connect_timeout":0,"backends"`},
+	{"session/connect-timeout-text", Must, `{"backends"`, `{"connect_timeout":"5","backends"`},
 }
 
 // sessionRules are about the life of coaching sessions and their configurations.
@@ -114,9 +114,8 @@ func sessionRules() []rule {
 			method: http.MethodPut, path: sessionPath(runName), text: text{`{"backends":{`, `"b#":` + backend + `,`, 64, `"b":` + backend + `}}`},
 		}, refused),
 	}
-	for _, bad := range badSessions {
-		list = append(list, with(bad.needs, one(bad.id, bad.level, "6", put(runName, edit(session, bad.old, bad.replacement)), refused))...)
-	}
+	list = append(list, variants(badSessions, "6", put(runName, session), refused)...)
+	list = append(list, with(needSession1, variants(badSessions1, "6", put(runName, session), refused)...)...)
 	list = append(list, with(needSession1,
 		one("session/delete-unknown", Must, "6", del(runName), notFound),
 		one("session/delete-unknown-form", Should, "3", del(runName), sentence),
@@ -124,9 +123,16 @@ func sessionRules() []rule {
 		one("session/human", Must, "6", put(runName, person), noContent),
 		puts("session/human-other", Must, "another provider is another configuration", person, session, conflict),
 	)...)
+	list = append(list, with(needSession0,
+		one("session/dead-backend", May, "10", put(runName, edit(session, "COACH", "http://127.0.0.1:9")), both(unavailable, absent("Retry-After"))),
+	)...)
 	return slices.Concat(with(needCoaching, list...), with(needNoCoaching,
-		one("session/unavailable", Should, "6", put(runName, session), unavailable),
+		one("session/unavailable", Should, "6", put(runName, session), both(unavailable, absent("Retry-After"))),
+		one("session/unavailable-body", Should, "6", put(runName, `{}`), refused),
+		one("session/unavailable-delete", Should, "6", del(runName), unavailable),
 		one("coaching/unavailable", Should, "6", postCoaching(coachingBody), unavailable),
-		one("coaching/unavailable-form", Should, "3", postCoaching(coachingBody), sentence),
+		many("coaching/unavailable-form", Should, "6", "the error is the reason of /v1/info", func(p *probe) {
+			p.take(postCoaching(coachingBody), both(sentence, sameJSON(encode(map[string]string{"detail": p.kit.info.Reason}))))
+		}),
 	))
 }
