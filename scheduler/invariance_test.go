@@ -71,22 +71,25 @@ func sameBits(a, b []float32) bool {
 }
 
 // Batch invariance: the bits of a row depend on its tokens only. A random
-// history has prompts that share prefixes, cancels, evictions, copies from host
-// memory, chunks and speculative tokens.
+// history has prompts that share prefixes, cancels, preemptions, evictions, copies
+// from host memory, chunks and speculative tokens.
 func TestLogitsAreBitwiseThoseOfGenerationAlone(t *testing.T) {
 	if testDevice != "" || !llama.SharedAttention() {
 		t.Skip("other kernels compute than our own for the CPU")
 	}
-	weights := []string{"f32", "f16", "bf16", "q8_0"}
+	weights, preemptions := []string{"f32", "f16", "bf16", "q8_0"}, uint64(0)
 	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Llama, synth.GPTOSS, synth.Qwen35} {
 		for i, weight := range weights {
 			kv := []string{"f16", "q8_0"}[i%2]
-			t.Run(fmt.Sprint(arch, " ", weight, " ", kv), func(t *testing.T) { checkInvariance(t, arch, weight, kv) })
+			t.Run(fmt.Sprint(arch, " ", weight, " ", kv), func(t *testing.T) { preemptions += checkInvariance(t, arch, weight, kv) })
 		}
+	}
+	if preemptions == 0 {
+		t.Error("no history has a preemption")
 	}
 }
 
-func checkInvariance(t *testing.T, arch, weight, kv string) {
+func checkInvariance(t *testing.T, arch, weight, kv string) (preemptions uint64) {
 	spec, err := synth.Preset("tiny", arch)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +109,7 @@ func checkInvariance(t *testing.T, arch, weight, kv string) {
 		cfg.DraftRows, cfg.HostCells = 0, 0 // their memory cannot be cut
 	}
 	e := newTestEngine(t, setup{
-		model: m, contexts: 2, cells: 384, sequences: 9, outputs: 8, batch: 40, cfg: cfg,
+		model: m, contexts: 2, cells: 256, sequences: 9, outputs: 8, batch: 40, cfg: cfg,
 		options: func(i int) []llama.ContextOption {
 			return []llama.ContextOption{llama.SetThreads(1+i, 1+i), llama.SetKVType(kv), llama.SetFlashAttention(true)}
 		},
@@ -114,15 +117,23 @@ func checkInvariance(t *testing.T, arch, weight, kv string) {
 			return &bits{recorder: newRecorder(b), all: all, blocks: map[core.BlockID]block{}}
 		},
 	})
-	var wg sync.WaitGroup
-	for client := range count(6, 4) {
+	var wg, last sync.WaitGroup
+	clients, turns := count(6, 4), count(6, 4)
+	last.Add(clients)
+	for client := range clients {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(client)))
 			text := strings.Repeat(story, 2)[random.IntN(40):][:90]
-			for turn := range count(6, 3) {
+			for turn := range turns {
 				g := sampled(tokenize(t, m, text), 1+random.IntN(4), 4+random.IntN(12), random.Uint32())
+				if turn == turns-1 { // longer than before, and all at once: the cells are not enough
+					last.Done()
+					last.Wait()
+					g = sampled(g.Prompt[:20], 3, 60, random.Uint32())
+					g.IgnoreEnd = true
+				}
 				ctx, cancel := context.WithCancel(t.Context())
-				if random.IntN(4) == 0 {
+				if random.IntN(4) == 0 && !g.IgnoreEnd {
 					g.Progress = func(int, []llama.Token) { cancel() }
 				}
 				r, err := generate(ctx, e, g)
@@ -152,6 +163,7 @@ func checkInvariance(t *testing.T, arch, weight, kv string) {
 	if differ > 0 || all.other > 0 {
 		t.Errorf("%d of %d rows differ from those of the generation alone, %d of %d that were read again", differ, alone, all.other, all.again)
 	}
+	return stats.Preemptions
 }
 
 // alone computes rows again, each alone in an empty context, in one piece.
