@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching/backend"
@@ -348,7 +349,7 @@ func TestEachSecretFileIsKnownAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for name, command := range commands() {
+	for name, command := range lines() {
 		for _, o := range command.Options {
 			if !strings.HasSuffix(o.Name, "token-file") && !strings.HasSuffix(o.Name, "key-file") && o.Name != "tls-key" {
 				continue
@@ -415,7 +416,7 @@ func TestHelpListsEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := run(t.Context(), []string{"sreve"}, io.Discard, io.Discard)
-	for name := range runners {
+	for name := range commands.Runners {
 		if line := strings.Replace("\n  agentd "+name, "serve", "[serve]", 1); strings.Count(page.String(), line) != 1 {
 			t.Errorf("want %q once in\n%s", line, &page)
 		}
@@ -423,8 +424,8 @@ func TestHelpListsEveryCommand(t *testing.T) {
 			t.Errorf("%q lacks %s", unknown, name)
 		}
 	}
-	if len(cli.Commands) != len(runners) {
-		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(runners))
+	if len(cli.Commands) != len(commands.Runners) {
+		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(commands.Runners))
 	}
 }
 

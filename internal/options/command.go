@@ -39,9 +39,10 @@ type Command struct {
 	Outro   string // and after them
 	Options []Option
 
-	Arguments bool   // other arguments than options are allowed
-	Env       string // prefix of the environment variables; "" without them
-	File      *File  // nil without a configuration file
+	Arguments bool     // other arguments than options are allowed
+	Words     []string // that the first of them may be, for completion; none: any text
+	Env       string   // prefix of the environment variables; "" without them
+	File      *File    // nil without a configuration file
 	// Hints say what to do about settings of other programs, by key.
 	Hints map[string]string
 	// Moved are former options by name: what to write now, with VALUE for the value.
