@@ -133,6 +133,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 	}
 	m.Llama = m.copies[0]
 	m.Info = EngineInfo{ModelInfo: m.Llama.Info(), Path: cfg.Path, Default: cfg.Path == "", GPULayers: groups[0].layers}
+	m.Info.Name = cmp.Or(cfg.Alias, m.Info.Name)
 	return checkQuantization(cfg.Quantization, cmp.Or(cfg.Path, path), m.Info.ModelInfo)
 }
 
