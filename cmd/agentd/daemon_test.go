@@ -387,6 +387,15 @@ func TestServerWarnsOfTokensThatOthersCanRead(t *testing.T) {
 	}
 }
 
+func TestMisspeltVariableIsWarnedOf(t *testing.T) {
+	t.Setenv("AGENTD_PROT", "1")
+	r := startFake(t, ready(newFakeModel()))
+	r.health("ready")
+	if want := `"level":"warn"`; !strings.Contains(r.log.String(), want) || !strings.Contains(r.log.String(), "AGENTD_PROT is unknown; did you mean AGENTD_PORT?") {
+		t.Errorf("the log lacks the warning:\n%s", r.log)
+	}
+}
+
 func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
 	tokens := t.TempDir() + "/tokens"
 	writeFile(t, tokens, "SECRET-0123456789abcdef\n")
