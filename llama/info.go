@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -14,7 +15,7 @@ import (
 type ModelInfo struct {
 	Architecture string // general.architecture: "qwen3", "gpt-oss"
 	Name         string // general.name, "" if the file has none
-	Description  string // llama.cpp's one line: architecture, size, file type
+	Description  string // in one line: architecture, size, file type
 	Params       uint64
 	SizeBytes    uint64 // all tensors
 
@@ -53,6 +54,8 @@ func readInfo(m *Model) ModelInfo {
 		ExpertTypes:   map[string]int{},
 		ChatTemplate:  C.llama_model_chat_template(m.ptr, nil) != nil,
 	}
+	// llama.cpp knows the sizes of published models only.
+	info.Description = strings.Replace(info.Description, "?B", sizeName(info.Params), 1)
 	var counts, experts [C.GGML_TYPE_COUNT]C.int32_t
 	C.agd_model_tensor_types(m.ptr, &counts[0], &experts[0])
 	for t, n := range counts {
@@ -66,6 +69,18 @@ func readInfo(m *Model) ModelInfo {
 		info.NativeMXFP4 = info.NativeMXFP4 || typ == C.GGML_TYPE_MXFP4
 	}
 	return info
+}
+
+// sizeName is a number of parameters as names of models have it: 135M, 1.7B, 32B.
+func sizeName(params uint64) string {
+	size, unit := float64(params)/1e6, "M"
+	if size >= 999.5 {
+		size, unit = size/1e3, "B"
+	}
+	if size < 9.95 {
+		return strconv.FormatFloat(math.Round(size*10)/10, 'f', -1, 64) + unit
+	}
+	return strconv.FormatFloat(size, 'f', 0, 64) + unit
 }
 
 // Metadata is a copy of the file's scalar key-value pairs, as text. Arrays are
