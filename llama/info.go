@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"strconv"
-	"strings"
 	"unsafe"
 )
 
@@ -39,7 +38,6 @@ func readInfo(m *Model) ModelInfo {
 	info := ModelInfo{
 		Architecture:  m.metadata["general.architecture"],
 		Name:          m.metadata["general.name"],
-		Description:   modelString(func(buf *C.char, n C.size_t) C.int32_t { return C.llama_model_desc(m.ptr, buf, n) }),
 		Params:        uint64(C.llama_model_n_params(m.ptr)),
 		SizeBytes:     uint64(C.llama_model_size(m.ptr)),
 		ContextTrain:  int(C.llama_model_n_ctx_train(m.ptr)),
@@ -54,8 +52,8 @@ func readInfo(m *Model) ModelInfo {
 		ExpertTypes:   map[string]int{},
 		ChatTemplate:  C.llama_model_chat_template(m.ptr, nil) != nil,
 	}
-	// llama.cpp knows the sizes of published models only.
-	info.Description = strings.Replace(info.Description, "?B", sizeName(info.Params), 1)
+	// llama_model_desc guesses the size from the number of layers.
+	info.Description = info.Architecture + " " + sizeName(info.Params) + " " + info.FileType
 	var counts, experts [C.GGML_TYPE_COUNT]C.int32_t
 	C.agd_model_tensor_types(m.ptr, &counts[0], &experts[0])
 	for t, n := range counts {
