@@ -121,15 +121,15 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 // Variable is the environment variable of an option.
 func (c *Command) Variable(o Option) string { return c.Env + strings.ToUpper(o.Key()) }
 
-// serviceLink is a variable by which Kubernetes tells a pod of a Service: of one named agentd, AGENTD_SERVICE_HOST and
-// AGENTD_PORT=tcp://10.96.7.1:8888 among others.
+// serviceLink matches the variables that Kubernetes sets in a pod for each Service: for one named
+// agentd, AGENTD_SERVICE_HOST and AGENTD_PORT=tcp://10.96.7.1:8888 among others.
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=|` +
 	`_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|_PORT=(tcp|udp|sctp)://`)
 
 func isServiceLink(name, value string) bool { return serviceLink.MatchString(name + "=" + value) }
 
-// UnknownVariables are warnings about the variables of an environment that have the prefix of the command's and belong to
-// no option, one sentence each.
+// UnknownVariables are warnings about the variables of an environment that have the prefix of the
+// command's and belong to no option, one sentence each.
 func (c *Command) UnknownVariables(environ []string) (warnings []string) {
 	var known []string
 	for _, o := range c.Options {
