@@ -220,7 +220,7 @@ func (c *Command) moved(name, as, value string) error {
 // record keeps the last text of a flag, or all of a list.
 func (o Option) record(given map[string]string, s string) error {
 	before, again := given[o.Name]
-	if o.Value.form == asRepeatable || o.Value.form == asSettings {
+	if o.Value.isList() {
 		if s == "" {
 			return errors.New("got an empty list")
 		}

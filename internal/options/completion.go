@@ -41,7 +41,7 @@ var isFile = regexp.MustCompile(`^(FILE|PATH|DIR)\b`).MatchString
 
 func (o Option) values() values {
 	switch {
-	case o.Value.isBool():
+	case o.Value.form == asBool:
 		return nothing
 	case isFile(o.Arg):
 		return files

@@ -46,6 +46,9 @@ func (v Value) String() string { return v.show() }
 // Set fills the field from text.
 func (v Value) Set(text string) error { return v.parse(text) }
 
+// isList reports whether a flag that is given again adds to the value.
+func (v Value) isList() bool { return v.form == asRepeatable || v.form == asSettings }
+
 // Text is any string.
 func Text(p *string) Value {
 	return Value{field: p, parse: func(s string) error { *p = s; return nil }, show: func() string { return *p }}
