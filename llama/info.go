@@ -14,7 +14,7 @@ import (
 type ModelInfo struct {
 	Architecture string // general.architecture: "qwen3", "gpt-oss"
 	Name         string // general.name, "" if the file has none
-	Description  string // llama.cpp's one line: architecture, size, file type
+	Description  string // in one line: architecture, size, file type
 	Params       uint64
 	SizeBytes    uint64 // all tensors
 
@@ -38,7 +38,6 @@ func readInfo(m *Model) ModelInfo {
 	info := ModelInfo{
 		Architecture:  m.metadata["general.architecture"],
 		Name:          m.metadata["general.name"],
-		Description:   modelString(func(buf *C.char, n C.size_t) C.int32_t { return C.llama_model_desc(m.ptr, buf, n) }),
 		Params:        uint64(C.llama_model_n_params(m.ptr)),
 		SizeBytes:     uint64(C.llama_model_size(m.ptr)),
 		ContextTrain:  int(C.llama_model_n_ctx_train(m.ptr)),
@@ -53,6 +52,8 @@ func readInfo(m *Model) ModelInfo {
 		ExpertTypes:   map[string]int{},
 		ChatTemplate:  C.llama_model_chat_template(m.ptr, nil) != nil,
 	}
+	// llama_model_desc guesses the size from the number of layers.
+	info.Description = info.Architecture + " " + sizeName(info.Params) + " " + info.FileType
 	var counts, experts [C.GGML_TYPE_COUNT]C.int32_t
 	C.agd_model_tensor_types(m.ptr, &counts[0], &experts[0])
 	for t, n := range counts {
@@ -66,6 +67,18 @@ func readInfo(m *Model) ModelInfo {
 		info.NativeMXFP4 = info.NativeMXFP4 || typ == C.GGML_TYPE_MXFP4
 	}
 	return info
+}
+
+// sizeName is a number of parameters as names of models have it: 135M, 1.7B, 32B.
+func sizeName(params uint64) string {
+	size, unit := float64(params)/1e6, "M"
+	if size >= 999.5 {
+		size, unit = size/1e3, "B"
+	}
+	if size < 9.95 {
+		return strconv.FormatFloat(math.Round(size*10)/10, 'f', -1, 64) + unit
+	}
+	return strconv.FormatFloat(size, 'f', 0, 64) + unit
 }
 
 // Metadata is a copy of the file's scalar key-value pairs, as text. Arrays are

@@ -3,6 +3,7 @@ package llama
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,13 +137,23 @@ func TestInfo(t *testing.T) {
 			if info.Embedding != 64 || info.ContextTrain != 32768 || info.VocabSize != m.Vocab().Size() || info.Params == 0 || info.SizeBytes == 0 {
 				t.Errorf("shape of %+v", info)
 			}
-			if !info.ChatTemplate || m.ChatTemplate() == "" || info.Name == "" || info.Description == "" {
+			if !info.ChatTemplate || m.ChatTemplate() == "" || info.Name == "" || info.Description != fmt.Sprintf("%s %s %s", tc.arch, sizeName(info.Params), info.FileType) {
 				t.Errorf("texts of %+v", info)
 			}
 			if meta := m.Metadata(); meta["general.architecture"] != tc.arch || meta["tokenizer.ggml.model"] != "gpt2" {
 				t.Errorf("metadata %v", meta)
 			}
 		})
+	}
+}
+
+func TestSizesAreNamedAsModelsAre(t *testing.T) {
+	for params, want := range map[uint64]string{
+		0: "0M", 5_762_304: "5.8M", 9_960_000: "10M", 134_515_008: "135M", 999_600_000: "1B", 1_720_574_976: "1.7B", 32_762_123_264: "33B",
+	} {
+		if got := sizeName(params); got != want {
+			t.Errorf("%d: %s, want %s", params, got, want)
+		}
 	}
 }
 

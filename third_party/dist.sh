@@ -178,6 +178,13 @@ request=$(sed -n '/^curl .*\/v1\/responses/,/^```/{/^```/q; p}' "$root/README.md
 [[ $request ]] || die "dist: README.md has no first request"
 install -m 644 "$root/LICENSE" "$root/deploy/systemd/agentd.service" "$stage/"
 cp -r "$root/docs" "$stage/docs"
+# Where man and the shells look for them below a prefix such as /usr/local or a virtual environment.
+share=$stage/share
+mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+"$stage/agentd" man >"$share/man/man1/agentd.1"
+"$stage/agentd" completion bash >"$share/bash-completion/completions/agentd"
+"$stage/agentd" completion zsh >"$share/zsh/site-functions/_agentd"
+"$stage/agentd" completion fish >"$share/fish/vendor_completions.d/agentd.fish"
 
 {
 	cat <<-END
@@ -198,6 +205,7 @@ cp -r "$root/docs" "$stage/docs"
 	cat <<-END
 
 		- \`docs\` describes this version: start with [docs/protocol.md](docs/protocol.md) and [docs/options.md](docs/options.md).
+		- \`share\` has the manual page and the completions of bash, zsh and fish; \`./agentd completion --help\` says how to use these.
 		- \`agentd.service\` is a unit for systemd; its head says how to install it.
 		- \`lib/BUILD\` says what was built; \`sbom.cdx.json\` lists all components as CycloneDX.
 		- agentd's licence is \`LICENSE\`. \`LICENSES\` holds the licence of everything that is linked.

@@ -1,7 +1,8 @@
 """wheel.py DIST  makes a wheel of the tree that `make dist` left in the folder DIST, and adds it to SHA256SUMS there.
 
 The wheel holds the tree as the folder agentd_server, whose libraries the binary finds by its own place, and a command
-agentd that replaces itself by that binary. The same tree and SOURCE_DATE_EPOCH give the same bytes (with the same zlib).
+agentd that replaces itself by that binary. The tree's share, with the manual page and completions, goes below the
+environment's own. The same tree and SOURCE_DATE_EPOCH give the same bytes (with the same zlib).
 """
 
 import base64
@@ -44,8 +45,9 @@ def contents(tree: pathlib.Path, version: str, tag: str) -> dict[str, tuple[byte
     files = {f"{PACKAGE}/__init__.py": (MODULE.encode(), False)}
     for path in tree.rglob("*"):
         if path.is_file():
-            name = f"{PACKAGE}/{path.relative_to(tree).as_posix()}"
-            files[name] = (path.read_bytes(), os.access(path, os.X_OK))
+            name = path.relative_to(tree).as_posix()
+            folder = f"{PACKAGE}-{version}.data/data" if name.startswith("share/") else PACKAGE
+            files[f"{folder}/{name}"] = (path.read_bytes(), os.access(path, os.X_OK))
     sbom = (tree / "sbom.cdx.json").read_bytes()
     metadata = f"""Metadata-Version: 2.4
 Name: {PACKAGE.replace("_", "-")}

@@ -3,6 +3,7 @@ package report
 import (
 	"image/color"
 	"io"
+	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -34,14 +35,15 @@ func WritePlots(w io.Writer, runs []*result.Run) error {
 		{chart("Latency, cumulative", "E2EL, ms", "% of requests"), chart("Latency against throughput", "decisions/s", "E2EL, ms (solid p50, dashed p99)")},
 		{chart("Batch width, first repeat", "s", "rows/step"), chart("Prompt tokens computed, median of a turn", "turn", "tokens")},
 	}
+	tiles[0][0].Y.Tick.Marker = plot.TickerFunc(func(from, _ float64) []plot.Tick { return ticks(from, 100) })
 	for _, x := range []struct {
 		plot   *plot.Plot
 		series []series
 		dashed bool
 	}{
 		{tiles[0][0], each(arms, latencies), false},
+		{tiles[0][1], loads(arms, result.E2ELp99), true}, // above p50
 		{tiles[0][1], loads(arms, result.E2ELp50), false},
-		{tiles[0][1], loads(arms, result.E2ELp99), true},
 		{tiles[1][0], each(arms, widths), false},
 		{tiles[1][1], each(arms, computed), false},
 	} {
@@ -69,15 +71,37 @@ func chart(title, x, y string) *plot.Plot {
 	p.BackgroundColor = color.White
 	p.X.Min, p.Y.Min = 0, 0
 	p.X.Max, p.Y.Max = 1, 1 // of an empty plot
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(ticks), plot.TickerFunc(ticks)
 	p.Add(plotter.NewGrid())
 	return p
+}
+
+// ticks are four to eleven labels at round numbers.
+func ticks(from, to float64) (list []plot.Tick) {
+	step := math.Pow(10, math.Floor(math.Log10(to-from)))
+	for _, part := range []float64{2, 2.5} { // the steps are 1, 5 and 2 times a power of ten
+		if (to-from)/step < 4 {
+			step /= part
+		}
+	}
+	for i := math.Ceil(from / step); i*step <= to; i++ {
+		list = append(list, plot.Tick{Value: i * step, Label: number(result.Known(i * step))})
+	}
+	return list
 }
 
 // fewPoints of a series are drawn as dots, too.
 const fewPoints = 10
 
-// add draws the series that have points.
+// nameHeight is the part of a plot's height for a name in the legend. More than maxNames cover curves.
+const (
+	nameHeight = 0.06
+	maxNames   = 10
+)
+
+// add draws the series that have points, below the legend.
 func add(p *plot.Plot, list []series, dashed bool) error {
+	names := 0
 	for i, s := range list {
 		if len(s.points) == 0 {
 			continue
@@ -95,8 +119,10 @@ func add(p *plot.Plot, list []series, dashed bool) error {
 			line.Dashes = plotutil.Dashes(1)
 		} else {
 			p.Legend.Add(s.name, line)
+			names++
 		}
 	}
+	p.Y.Max /= 1 - nameHeight*float64(min(names, maxNames))
 	return nil
 }
 

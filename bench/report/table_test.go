@@ -5,9 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/plotter"
 
 	"agentd/bench/result"
 )
@@ -90,5 +93,26 @@ func TestPlotsAreOnePageOfSVG(t *testing.T) {
 				t.Fatal(name, err)
 			}
 		}
+	}
+}
+
+func TestAxesHaveSeveralLabels(t *testing.T) {
+	for _, to := range []float64{0.003, 0.99, 1, 1.9, 2, 3.99, 7, 10, 83, 512, 1e6} {
+		list := ticks(0, to)
+		last := list[len(list)-1].Value
+		if len(list) < 5 || len(list) > 11 || list[0].Value != 0 || last > to || last < to*3/4 {
+			t.Errorf("0 to %g: %v", to, list)
+		}
+	}
+}
+
+func TestLegendIsAboveCurves(t *testing.T) {
+	p := chart("", "", "")
+	line := series{"a", plotter.XYs{{X: 0, Y: 50}, {X: 1, Y: 100}}}
+	if err := add(p, []series{line, line, {name: "nothing measured"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if free := 1 - 100/p.Y.Max; math.Abs(free-2*nameHeight) > 1e-9 {
+		t.Errorf("%g of the plot is above the curves, want %g", free, 2*nameHeight)
 	}
 }

@@ -76,8 +76,8 @@ func TestRunNamesServerAndTakesFewAgents(t *testing.T) {
 		if want := "measured full-history-agent, version fake-1, at " + url; !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
-		if r.Name != r.Server["server"] {
-			t.Errorf("the result of %v is named %q", r.Server, r.Name)
+		if want := r.Server["server"] + " at " + url; r.Name != want {
+			t.Errorf("the result is named %q, want %q", r.Name, want)
 		}
 	}
 }
@@ -104,6 +104,18 @@ func TestRefusedRequestsAreCountedAndExplained(t *testing.T) {
 	}
 	if s := read(t, path).Summary; s.Failures["refused"] != 3 || s.Decisions != 6 {
 		t.Errorf("%v failed, %d decisions", s.Failures, s.Decisions)
+	}
+}
+
+func TestNoDecisionIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	f := &fake{refuse: func(int) bool { return true }}
+	out, err := bench(t.Context(), append([]string{"run", "--url", f.serve(t), "--out", path}, small...)...)
+	if err == nil || !strings.Contains(err.Error(), "none of 6 requests gave a decision") || !strings.Contains(out, "the queue is full") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if s := read(t, path).Summary; s.Failures["refused"] != 6 {
+		t.Errorf("the result has %v", s.Failures)
 	}
 }
 

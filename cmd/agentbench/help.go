@@ -22,6 +22,7 @@ Each command has a page: agentbench run --help.
 Examples
   agentbench trace --agents 16 --turns 6 --candidates 4 --model m.gguf --out t.jsonl
   agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --fixed-tokens 32 --out a.json
+      the server needs agentd --debug fixed-tokens=32
   agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
       --fixed-tokens 32 --out b.json
   agentbench compare a.json b.json --plots plots.svg

@@ -79,7 +79,7 @@ func (c *measureConfig) options() []options.Option {
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
 		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
-		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: agentd, llama-server, or the agent_id of another server.", options.Text(&c.Name)),
+		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: the server and its URL.", options.Text(&c.Name)),
 		inResult("out", "FILE.json", "Write the result for agentbench compare. The file must not exist.", options.Text(&c.Out)),
 		inResult("record", "FILE.jsonl", "Write each request to agentd with its answer, for agentd export. The file must not exist. Writing takes some of the machine's time.", options.Text(&c.Record)),
 		inResult("note", "TEXT", "Facts of the server's machine for the result, such as its GPU.", options.Text(&c.Note)),
@@ -231,13 +231,16 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	case len(r.Records) == 0:
 		return errors.Join(failed, errors.New("nothing was measured"))
 	}
-	r.Name, r.Commit, r.Options, r.Host = cmp.Or(c.Name, r.Server["server"], c.Target), version.Commit(), c.equal(), host(c.Note)
+	r.Name, r.Commit, r.Options, r.Host = cmp.Or(c.Name, cmp.Or(r.Server["server"], c.Target)+" at "+c.URL), version.Commit(), c.equal(), host(c.Note)
 	if err := report.WriteTable(p.stdout, []*result.Run{r}); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "measured %s, version %s, at %s\n", cmp.Or(r.Server["agent_id"], r.Server["server"], "a server without a name"), cmp.Or(r.Server["version"], "unknown"), c.URL)
 	for _, note := range r.Notes {
 		fmt.Fprintln(p.stdout, note)
+	}
+	if s := r.Summary; failed == nil && s.Decisions == 0 && s.Cancelled < s.Requests {
+		failed = fmt.Errorf("none of %d requests gave a decision", s.Requests)
 	}
 	if c.Out == "" {
 		return failed

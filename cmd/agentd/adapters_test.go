@@ -106,7 +106,7 @@ func TestAdaptersComputeThroughEveryEngine(t *testing.T) {
 	}
 	serveModel(t, append(f.options(), "--max-new-tokens", "16")...).atBoth(t, check)
 	t.Run("through agentd", func(t *testing.T) {
-		engine := serveModel(t, append(f.options(), "--completions", "--max-new-tokens", "16")...)
+		engine := serveModel(t, append(f.options(), "--max-new-tokens", "16")...)
 		serveEngines(t, []string{engine.url}, "--model", f.model, "--max-new-tokens", "16").atBoth(t, check)
 		all := serveEngines(t, []string{engine.url}, "--engine-model", "careful", "--model", f.model, "--max-new-tokens", "16")
 		for _, text := range instructions {
@@ -126,7 +126,7 @@ func TestAdapterLoadedAtTheEngineIsFound(t *testing.T) {
 	f := newAdapterFiles(t)
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, tokens, "trainer+weights:"+weightsToken+"\n")
-	engine := serveModel(t, "--model", f.model, "--completions", "--weights-dir", filepath.Dir(f.lora["careful"]), "--auth-token-file", tokens, "--max-new-tokens", "16")
+	engine := serveModel(t, "--model", f.model, "--weights-dir", filepath.Dir(f.lora["careful"]), "--auth-token-file", tokens, "--max-new-tokens", "16")
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, weightsToken+"\n")
 	r := serveEngines(t, []string{engine.url}, "--engine-key-file", key, "--model", f.model, "--max-new-tokens", "16")

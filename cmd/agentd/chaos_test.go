@@ -125,7 +125,7 @@ func TestKillingEveryPartInTurnLosesNothing(t *testing.T) {
 func startChaos(t *testing.T) (*chaos, []part) {
 	engines, ports := make([]*running, 2), []string{fixedPort(t), fixedPort(t)}
 	startEngine := func(i int) {
-		engines[i] = startProcessAt(t, ports[i], "--completions", "--threads", "1", "--context-length", "8192", "--device", "cpu")
+		engines[i] = startProcessAt(t, ports[i], "--threads", "1", "--context-length", "8192", "--device", "cpu")
 	}
 	urls := make([]string, len(ports))
 	for i, port := range ports {

@@ -27,7 +27,7 @@ func TestAgentdPassesItsOwnCheck(t *testing.T) {
 		args   []string
 	}{
 		"default model": {func(t *testing.T) *running { return serveModel(t) }, nil},
-		"engine":        {func(t *testing.T) *running { return serveEngines(t, []string{serveModel(t, "--completions").url}) }, nil},
+		"engine":        {func(t *testing.T) *running { return serveEngines(t, []string{serveModel(t).url}) }, nil},
 		"shared store": {func(t *testing.T) *running {
 			r := newCluster(t, 1, "--threads", "1", "--device", "cpu").replicas[0]
 			r.health("ready")

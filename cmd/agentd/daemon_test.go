@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching/backend"
@@ -348,7 +349,7 @@ func TestEachSecretFileIsKnownAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for name, command := range commands() {
+	for name, command := range lines() {
 		for _, o := range command.Options {
 			if !strings.HasSuffix(o.Name, "token-file") && !strings.HasSuffix(o.Name, "key-file") && o.Name != "tls-key" {
 				continue
@@ -386,6 +387,15 @@ func TestServerWarnsOfTokensThatOthersCanRead(t *testing.T) {
 	}
 }
 
+func TestMisspeltVariableIsWarnedOf(t *testing.T) {
+	t.Setenv("AGENTD_PROT", "1")
+	r := startFake(t, ready(newFakeModel()))
+	r.health("ready")
+	if want := `"level":"warn"`; !strings.Contains(r.log.String(), want) || !strings.Contains(r.log.String(), "AGENTD_PROT is unknown; did you mean AGENTD_PORT?") {
+		t.Errorf("the log lacks the warning:\n%s", r.log)
+	}
+}
+
 func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
 	tokens := t.TempDir() + "/tokens"
 	writeFile(t, tokens, "SECRET-0123456789abcdef\n")
@@ -415,7 +425,7 @@ func TestHelpListsEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := run(t.Context(), []string{"sreve"}, io.Discard, io.Discard)
-	for name := range runners {
+	for name := range commands.Runners {
 		if line := strings.Replace("\n  agentd "+name, "serve", "[serve]", 1); strings.Count(page.String(), line) != 1 {
 			t.Errorf("want %q once in\n%s", line, &page)
 		}
@@ -423,8 +433,8 @@ func TestHelpListsEveryCommand(t *testing.T) {
 			t.Errorf("%q lacks %s", unknown, name)
 		}
 	}
-	if len(cli.Commands) != len(runners) {
-		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(runners))
+	if len(cli.Commands) != len(commands.Runners) {
+		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(commands.Runners))
 	}
 }
 

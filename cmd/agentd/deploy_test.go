@@ -81,7 +81,7 @@ func picker(t *testing.T, to string) string {
 }
 
 func TestPickersParserTakesCallsToEnginesButNoInputs(t *testing.T) {
-	engine := serveModel(t, "--completions")
+	engine := serveModel(t)
 	r := serveEngines(t, []string{picker(t, engine.url)})
 	r.ask("r1", user(1, "Hello.").outputs(2))
 	if status, _, err := exchange("POST", picker(t, r.url)+"/v1/responses", body(t, "r1", user(1, "Hello."))); err != nil || status != http.StatusBadRequest {

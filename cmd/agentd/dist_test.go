@@ -110,7 +110,7 @@ func TestDistIsWhole(t *testing.T) {
 	if !strings.Contains(unindented, request) || !strings.Contains(string(readme), "    ./agentd demo\n") {
 		t.Errorf("README.md lacks the first request or the demo: %s", readme)
 	}
-	for _, name := range []string{"LICENSE", "LICENSES", "agentd.service", "docs/options.md", "docs/protocol.md", "sbom.cdx.json", "lib/BUILD"} {
+	for _, name := range []string{"LICENSE", "LICENSES", "agentd.service", "docs/options.md", "docs/protocol.md", "sbom.cdx.json", "lib/BUILD", "share/man/man1/agentd.1"} {
 		if _, err := os.Stat(filepath.Join(tree, name)); err != nil {
 			t.Error(err)
 		}
@@ -141,6 +141,11 @@ func TestWheelInstallsCommand(t *testing.T) {
 	} {
 		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", command, err, out)
+		}
+	}
+	for _, name := range []string{"man/man1/agentd.1", "bash-completion/completions/agentd", "zsh/site-functions/_agentd", "fish/vendor_completions.d/agentd.fish"} {
+		if info, err := os.Stat(filepath.Join(venv, "share", name)); err != nil || info.Size() == 0 {
+			t.Errorf("pip did not install %s: %v", name, err)
 		}
 	}
 	for args, want := range map[string]string{"--version": "agentd " + version.Release, "demo --tasks 1": "Tasks done: 1 of 1."} {

@@ -11,13 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/cmd/agentd/check"
-	"agentd/cmd/agentd/console"
-	"agentd/cmd/agentd/convert"
-	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/makemodel"
-	"agentd/cmd/agentd/pull"
+	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
 	"agentd/internal/options"
@@ -27,16 +21,19 @@ import (
 // repository is its root.
 var repository = filepath.Join("..", "..")
 
-// commands are agentd's commands, by name.
-func commands() map[string]*options.Command {
-	return map[string]*options.Command{
-		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"check": check.DefaultConfig().Command(), "pull": pull.Command(), "export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+// lines are the command lines of agentd's commands, by name.
+func lines() map[string]*options.Command {
+	list := map[string]*options.Command{}
+	for _, c := range commands.Program().Commands {
+		if c.Line != nil {
+			list[c.Name] = c.Line
+		}
 	}
+	return list
 }
 
 func TestDocumentedCommandsExist(t *testing.T) {
-	commands := commands()
+	lines := lines()
 	uses := optionstest.Uses(t, repository, "agentd")
 	if len(uses) < 20 {
 		t.Fatalf("%d commands were found", len(uses))
@@ -46,10 +43,10 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		if len(use.Args) > 0 && !strings.HasPrefix(use.Args[0], "-") && !serve.IsModel(use.Args[0]) {
 			name = use.Args[0]
 		}
-		if slices.Contains([]string{"version", "help", "COMMAND"}, name) {
+		if slices.Contains([]string{"man", "version", "help", "COMMAND"}, name) {
 			continue
 		}
-		command, ok := commands[name]
+		command, ok := lines[name]
 		if !ok {
 			t.Errorf("%s: agentd has no command %s", use.File, name)
 			continue
@@ -65,7 +62,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 // TestDocumentedOptionsExist in the documents that name no other program's options.
 func TestDocumentedOptionsExist(t *testing.T) {
 	known := map[string]bool{"help": true, "version": true}
-	for _, command := range append(slices.Collect(maps.Values(commands())), eval.DefaultConfig().Command()) {
+	for _, command := range append(slices.Collect(maps.Values(lines())), eval.DefaultConfig().Command()) {
 		for _, o := range command.Options {
 			known[o.Name] = true
 		}

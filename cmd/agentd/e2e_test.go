@@ -38,7 +38,7 @@ func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 		})
 		t.Run(name+" through agentd", func(t *testing.T) {
 			model := shortModel(t, arch)
-			engine := serveModel(t, "--model", model, "--completions")
+			engine := serveModel(t, "--model", model)
 			f(t, serveEngines(t, []string{engine.url}, "--model", model, "--max-new-tokens", "64"))
 		})
 	}

@@ -109,7 +109,7 @@ func TestLlamaServerDecidesAsTheEmbeddedEngine(t *testing.T) {
 }
 
 func TestAgentdAsEngineDecidesAsTheEmbeddedEngine(t *testing.T) {
-	engine := serveModel(t, "--completions")
+	engine := serveModel(t)
 	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}), decisionsCompared)
 }
 

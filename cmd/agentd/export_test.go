@@ -88,7 +88,10 @@ func TestExportMakesRowsOfWhatTheServerAnswered(t *testing.T) {
 	if coached, _ := exported(t, "--origin", "coaching", path); len(coached) != 1 || !strings.Contains(coached[0], "Which shelf?") {
 		t.Errorf("%q", coached)
 	}
-	pairs, _ := exported(t, "--kind", "pairs", path)
+	pairs, summary := exported(t, "--kind", "pairs", path)
+	if !strings.Contains(summary, "2 inputs gave no pairs: they have no correction") {
+		t.Errorf("the summary has no reason: %s", summary)
+	}
 	if len(pairs) != 1 || !strings.Contains(pairs[0], `"chosen":[{"role":"assistant","content":"Which shelf?"}]`) || !strings.Contains(pairs[0], `"reason":"correction"`) {
 		t.Errorf("%q", pairs)
 	}

@@ -19,7 +19,7 @@ func chatModel(t *testing.T) *running {
 	if err := synth.WriteAdapter(adapter, spec, synth.Adapter{Rank: 4, Alpha: 8, Seed: 3, Gain: 1}); err != nil {
 		t.Fatal(err)
 	}
-	return serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--lora", "careful="+adapter, "--completions", "--max-new-tokens", "24")
+	return serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--lora", "careful="+adapter, "--max-new-tokens", "24")
 }
 
 // openAIPackages are what the client needs.
@@ -49,10 +49,23 @@ func TestReleasedPythonClients(t *testing.T) {
 	}
 }
 
-func TestCompletionsAreOffByDefault(t *testing.T) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3))
-	status, _, err := exchange("POST", r.url+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}]}`)
-	if err != nil || status != 404 {
-		t.Errorf("%d, %v", status, err)
+func TestModelHasItsAliasAndAnyNameAsksIt(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--model-alias", "robots", "--max-new-tokens", "4")
+	const chat = `{"model": "gpt-9", "messages": [{"role": "user", "content": "a"}]}`
+	for path, body := range map[string]string{"GET /v1/models": "", "POST /v1/chat/completions": chat, "POST /v1/completions": `{"model": "x", "prompt": "a"}`} {
+		method, path, _ := strings.Cut(path, " ")
+		status, answer, err := exchange(method, r.url+path, body)
+		if err != nil || status != 200 || !strings.Contains(answer, `"model":"robots"`) && !strings.Contains(answer, `"id":"robots"`) {
+			t.Errorf("%s: %d %s, %v", path, status, answer, err)
+		}
+	}
+}
+
+func TestCompletionsCanBeSwitchedOff(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--completions=false")
+	for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/tokenize"} {
+		if status, _, err := exchange("POST", r.url+path, "{}"); err != nil || status != 404 {
+			t.Errorf("%s: %d, %v", path, status, err)
+		}
 	}
 }

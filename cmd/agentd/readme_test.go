@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/token"
+	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,6 +33,85 @@ func TestReadmeRequestGetsItsAnswer(t *testing.T) {
 		t.Error(err)
 	}
 	expectShown(t, promised, answer)
+}
+
+// elsewhere are the commands of the READMEs that other tests run, by their beginnings, with the name of the test, or that
+// need what a test lacks.
+var elsewhere = map[string]string{
+	"curl -s localhost:8888/v1/responses": "TestReadmeRequestGetsItsAnswer",
+	"pip install agentd_server-":          "TestWheelInstallsCommand",
+	"make example":                        "TestExample",
+	"make run":                            "", // builds all, and waits
+	"make test":                           "", // runs this test
+	"./agentd --model":                    "", // a model of 8 GB
+	"make cuda":                           "", // a GPU
+}
+
+var shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?)```")
+
+// TestCommandsOfReadmesRun against a server with the default model, or are listed in elsewhere.
+func TestCommandsOfReadmesRun(t *testing.T) {
+	r := serveModel(t)
+	for _, file := range []string{"README.md", filepath.Join("clients", "python", "README.md"), filepath.Join("docs", "README.md")} {
+		text, err := os.ReadFile(filepath.Join(repository, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+			var open string // a command whose quotes do not end on its line
+			for line := range strings.Lines(block[1]) {
+				open += line
+				if strings.Count(open, "'")%2 == 0 {
+					runDocumented(t, r, file, open)
+					open = ""
+				}
+			}
+		}
+	}
+}
+
+// runDocumented runs a command of a README with the address of a running server.
+func runDocumented(t *testing.T, r *running, file, command string) {
+	t.Helper()
+	for beginning := range elsewhere {
+		if strings.HasPrefix(command, beginning) {
+			return
+		}
+	}
+	command, _, _ = strings.Cut(command, "#")
+	args := append(strings.Fields(command), "--url", r.url)
+	var out strings.Builder
+	var err error
+	switch {
+	case strings.HasPrefix(command, "./agentd demo"):
+		err = run(t.Context(), args[1:], &out, io.Discard)
+	case strings.HasPrefix(command, "go run "):
+		program := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		program.Dir, program.Stdout, program.Stderr = repository, &out, &out
+		err = program.Run()
+	default:
+		t.Errorf("%s: no test runs %s", file, command)
+		return
+	}
+	if err != nil || out.Len() == 0 {
+		t.Errorf("%s: %s: %v: %s", file, command, err, &out)
+	}
+}
+
+func TestCommandsOfReadmesHaveTests(t *testing.T) {
+	var found []string
+	goFiles(t, func(_ string, _ *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				found = append(found, f.Name.Name)
+			}
+		}
+	})
+	for command, test := range elsewhere {
+		if test != "" && !slices.Contains(found, test) {
+			t.Errorf("%s: no test %s", command, test)
+		}
+	}
 }
 
 // readmeExample is the first request of the README and the answer that it promises.

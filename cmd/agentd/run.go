@@ -7,42 +7,11 @@ import (
 	"io"
 	"strings"
 
-	"agentd/cmd/agentd/check"
-	"agentd/cmd/agentd/console"
-	"agentd/cmd/agentd/convert"
-	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/makemodel"
-	"agentd/cmd/agentd/pull"
+	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
-	"agentd/internal/version"
 )
-
-// runners run the commands of cli.Commands.
-var runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"serve":   serve.Run,
-	"pull":    pull.Run,
-	"console": console.Run,
-	"demo":    demo.Run,
-	"check":   check.Run,
-	"export":  export.Run,
-	"convert": func(_ context.Context, args []string, stdout, _ io.Writer) error {
-		return convert.Run(args, stdout)
-	},
-	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
-		return makemodel.Run(args, stdout)
-	},
-	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
-		fmt.Fprintln(stdout, version.Line("agentd"))
-		return nil
-	},
-	"help": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
-		serve.DefaultConfig().Command().WriteHelp(stdout)
-		return nil
-	},
-}
 
 // run is the program: it dispatches args to a command and returns when that is done.
 // Cancelling ctx ends the command as a first signal does.
@@ -51,7 +20,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		args = append([]string{"serve"}, args...)
 	}
 	command, rest := args[0], args[1:]
-	runner := runners[command]
+	runner := commands.Runners[command]
 	if runner == nil {
 		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.HubHint(command))
 	}

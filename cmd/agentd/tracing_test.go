@@ -196,7 +196,7 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	c := newTraceCollector(t)
 	t.Setenv(collectorVariable, c.URL)
-	engine := serveModel(t, "--completions")
+	engine := serveModel(t)
 	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
 	r := serveEngines(t, []string{engine.url})
 	r.call("/v1/responses", body(t, "r1", user(1, "PROMPT of a person").greedy()))
@@ -219,7 +219,7 @@ func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 func TestCallersTraceContextReachesEngineWithoutTraces(t *testing.T) {
 	c := newTraceCollector(t)
 	t.Setenv(collectorVariable, c.URL)
-	engine := serveModel(t, "--completions")
+	engine := serveModel(t)
 	t.Setenv(collectorVariable, "")
 	r := serveEngines(t, []string{engine.url})
 	r.call("/v1/responses", body(t, "r1", user(1, "Hello.").greedy()))

@@ -1,5 +1,5 @@
 // Package coaching_test runs the example as a newcomer does, against agentd as
-// it is built from this source, with random weights.
+// it is built from this source.
 package coaching_test
 
 import (

@@ -90,7 +90,7 @@ class Orchestrator:
         print(f"Task:  {DESCRIPTION['task']}\nHouse: {self.house}")
         print(
             "\nOnly the coach gets the code of the cupboard's lock, so at least one step has to fail,\n"
-            "however good the model. With random weights nearly every step does."
+            "however good the model."
         )
         instruction = {"type": "user", "content": DESCRIPTION["task"]}
         for step_id in range(1, MAX_STEPS + 1):

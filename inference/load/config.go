@@ -18,6 +18,8 @@ const Auto = -1
 type Config struct {
 	// Path is the model file; "": the default model, which the program embeds.
 	Path string
+	// Alias is the model's name for clients, metrics and traces; "": that in the file, or the engines' own.
+	Alias string
 	// LoRA are the adapters that inputs may name. They are loaded with the model.
 	LoRA []LoRA
 	// WeightsDir is the directory whose files may replace the model or become adapters while

@@ -36,6 +36,16 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
 }
 
+// contextLimit returns the most tokens of a default KV cache. The contexts of a small model on the
+// CPU share smallCache, but each can hold the trained context.
+func contextLimit(gpu bool, trained, contexts int, weights uint64, perCell float64) int {
+	limit := choose(0, gpu, autoContextGPU, autoContextCPU)
+	if gpu || weights > smallModel || perCell == 0 {
+		return limit
+	}
+	return min(limit, max(trained, int(smallCache/perCell)/contexts))
+}
+
 // fitContext returns the default size of the KV cache in tokens: the model's trained context, but at
 // least minShared and at most limit, within its share of free memory. It is a multiple of 256, as
 // llama.cpp requires.

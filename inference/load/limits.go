@@ -15,6 +15,10 @@ const (
 	// of long histories.
 	autoContextCPU = 32 << 10
 	autoContextGPU = 128 << 10
+	// smallCache bounds the default KV cache, all contexts together, of a model of at most smallModel
+	// on the CPU. Both are bytes. Such a model often runs beside a simulator.
+	smallCache = 512 << 20
+	smallModel = 256 << 20
 	// minShared is the least default KV cache in tokens. A candidate uses no more than the
 	// trained context, but many candidates share the cache.
 	minShared = 32 << 10

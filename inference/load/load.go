@@ -133,6 +133,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 	}
 	m.Llama = m.copies[0]
 	m.Info = EngineInfo{ModelInfo: m.Llama.Info(), Path: cfg.Path, Default: cfg.Path == "", GPULayers: groups[0].layers}
+	m.Info.Name = cmp.Or(cfg.Alias, m.Info.Name)
 	return checkQuantization(cfg.Quantization, cmp.Or(cfg.Path, path), m.Info.ModelInfo)
 }
 
@@ -274,7 +275,8 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 		for _, g := range groups[1:] {
 			free = min(free, g.freeMemory(now))
 		}
-		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
+		limit := contextLimit(gpu, info.ContextTrain, f.Contexts, f.SizeBytes, perCell)
+		f.ContextLength = fitContext(info.ContextTrain, limit, free/uint64(each), perCell)
 		if cfg.Agent.MaxNewTokens >= f.ContextLength {
 			return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the chosen context of %d tokens; lower it or set Config.ContextLength", cfg.Agent.MaxNewTokens, f.ContextLength)
 		}

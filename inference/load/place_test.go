@@ -169,6 +169,30 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 	}
 }
 
+func TestSmallModelsOnTheCPUShareASmallCache(t *testing.T) {
+	const smol = 23040 // bytes of a cell of SmolLM2-135M
+	for name, test := range map[string]struct {
+		gpu               bool
+		trained, contexts int
+		weights           uint64
+		perCell           float64
+		want              int
+	}{
+		"SmolLM2-135M":            {false, 8192, 2, 97e6, smol, 512 << 20 / smol / 2},
+		"in one context":          {false, 8192, 1, 97e6, smol, 512 << 20 / smol},
+		"trained on more":         {false, 20000, 2, 97e6, smol, 20000},
+		"trained on much more":    {false, 131072, 2, 97e6, smol, autoContextCPU},
+		"the default model":       {false, 4096, 2, 11532800, 3072, autoContextCPU},
+		"a large model":           {false, 8192, 1, 300 << 20, 114688, autoContextCPU},
+		"on a GPU":                {true, 8192, 1, 97e6, smol, autoContextGPU},
+		"a state without a cache": {false, 8192, 1, 97e6, 0, autoContextCPU},
+	} {
+		if got := contextLimit(test.gpu, test.trained, test.contexts, test.weights, test.perCell); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
 func TestHostCacheIsSharedByContextsAndBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		megabytes int

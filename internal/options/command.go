@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -39,9 +41,10 @@ type Command struct {
 	Outro   string // and after them
 	Options []Option
 
-	Arguments bool   // other arguments than options are allowed
-	Env       string // prefix of the environment variables; "" without them
-	File      *File  // nil without a configuration file
+	Arguments bool     // other arguments than options are allowed
+	Words     []string // that the first of them may be, for completion; none: any text
+	Env       string   // prefix of the environment variables; "" without them
+	File      *File    // nil without a configuration file
 	// Hints say what to do about settings of other programs, by key.
 	Hints map[string]string
 	// Moved are former options by name: what to write now, with VALUE for the value.
@@ -81,7 +84,7 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 			}
 		}
 		for _, o := range c.Options {
-			if s, ok := lookupEnv(c.Variable(o)); ok && s != "" {
+			if s, ok := lookupEnv(c.Variable(o)); ok && s != "" && !isServiceLink(c.Variable(o), s) {
 				variables[o.Name] = s
 			}
 		}
@@ -118,20 +121,27 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 // Variable is the environment variable of an option.
 func (c *Command) Variable(o Option) string { return c.Env + strings.ToUpper(o.Key()) }
 
-// UnknownVariables are the variables of an environment that have the prefix of the command's and
-// belong to no option.
-func (c *Command) UnknownVariables(environ []string) (unknown []string) {
-	known := map[string]bool{}
+// serviceLink matches the variables that Kubernetes sets in a pod for each Service: for one named
+// agentd, AGENTD_SERVICE_HOST and AGENTD_PORT=tcp://10.96.7.1:8888 among others.
+var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=|` +
+	`_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|_PORT=(tcp|udp|sctp)://`)
+
+func isServiceLink(name, value string) bool { return serviceLink.MatchString(name + "=" + value) }
+
+// UnknownVariables are warnings about the variables of an environment that have the prefix of the
+// command's and belong to no option, one sentence each.
+func (c *Command) UnknownVariables(environ []string) (warnings []string) {
+	var known []string
 	for _, o := range c.Options {
-		known[c.Variable(o)] = true
+		known = append(known, c.Variable(o))
 	}
 	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, c.Env) && !known[name] {
-			unknown = append(unknown, name)
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, c.Env) && !slices.Contains(known, name) && !isServiceLink(name, value) {
+			warnings = append(warnings, fmt.Sprintf("variable %s %s", name, c.advice(name, known)))
 		}
 	}
-	return unknown
+	return warnings
 }
 
 // flags returns the texts of the flags given, by option name, and the other arguments.
@@ -210,7 +220,7 @@ func (c *Command) moved(name, as, value string) error {
 // record keeps the last text of a flag, or all of a list.
 func (o Option) record(given map[string]string, s string) error {
 	before, again := given[o.Name]
-	if o.Value.form == asRepeatable || o.Value.form == asSettings {
+	if o.Value.isList() {
 		if s == "" {
 			return errors.New("got an empty list")
 		}
@@ -226,7 +236,7 @@ func (o Option) record(given map[string]string, s string) error {
 // program, else the closest of the names, else where they are listed.
 func (c *Command) advice(name string, names []string) string {
 	key := strings.ReplaceAll(name, "-", "_")
-	if hint, ok := c.Hints[key]; ok {
+	if hint, ok := c.Hints[strings.ToLower(strings.TrimPrefix(key, c.Env))]; ok {
 		return "belongs to another runtime: " + hint
 	}
 	best, distance := "", 3 // farther than two edits is not a typing error

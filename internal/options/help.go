@@ -53,17 +53,22 @@ func (o Option) otherwise() string {
 	}
 }
 
+// explained is the text of the option, with its default.
+func (o Option) explained() string {
+	if d := o.otherwise(); d != "" {
+		return o.usage() + " [" + d + "]"
+	}
+	return o.usage()
+}
+
 // writeHelp prints one option: its flag, its text and its default.
 func (o Option) writeHelp(w io.Writer) {
-	flag, text := "  "+o.flag(), o.usage()
-	if d := o.otherwise(); d != "" {
-		text += " [" + d + "]"
-	}
+	flag := "  " + o.flag()
 	if len(flag) > helpIndent-2 {
 		fmt.Fprintln(w, flag)
 		flag = ""
 	}
-	for _, line := range wrap(text, helpWidth-helpIndent) {
+	for _, line := range wrap(o.explained(), helpWidth-helpIndent) {
 		fmt.Fprintf(w, "%-*s%s\n", helpIndent, flag, line)
 		flag = ""
 	}

@@ -260,9 +260,37 @@ func TestArgumentsAreReturnedWhereAllowed(t *testing.T) {
 }
 
 func TestUnknownVariablesAreFound(t *testing.T) {
-	got := new(config).command().UnknownVariables([]string{"P_INT=1", "P_ITN=1", "HOME=/", "P_CONFIG=x"})
-	if !slices.Equal(got, []string{"P_ITN"}) {
-		t.Errorf("got %v", got)
+	got := new(config).command().UnknownVariables([]string{"P_INT=1", "P_ITN=1", "HOME=/", "P_CONFIG=x", "P_FAR_AWAY=", "P_N_CTX=1"})
+	want := []string{
+		"variable P_ITN is unknown; did you mean P_INT?", "variable P_FAR_AWAY is unknown; program --help lists the options",
+		"variable P_N_CTX belongs to another runtime: use int",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestServiceLinksAreNoOptions: Kubernetes sets these for Services named p and p-web.
+func TestServiceLinksAreNoOptions(t *testing.T) {
+	links := []string{
+		"P_SERVICE_HOST=10.96.7.1", "P_SERVICE_PORT=8888", "P_SERVICE_PORT_HTTP=8888", "P_PORT=tcp://10.96.7.1:8888",
+		"P_PORT_8888_TCP=tcp://10.96.7.1:8888", "P_PORT_8888_TCP_PROTO=tcp", "P_PORT_8888_TCP_PORT=8888", "P_PORT_8888_TCP_ADDR=10.96.7.1",
+		"P_WEB_SERVICE_HOST=10.96.7.2", "P_WEB_PORT=tcp://10.96.7.2:80",
+	}
+	command := new(config).command()
+	if got := command.UnknownVariables(links); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+	port := 1
+	command.Options = append(command.Options, In("A")("port", "N", "", Int(&port, 1, 9)))
+	env := map[string]string{"P_PORT": "tcp://10.96.7.1:8888"}
+	lookup := func(name string) (string, bool) { s, ok := env[name]; return s, ok }
+	if _, _, err := command.Parse(nil, lookup, io.Discard); err != nil || port != 1 {
+		t.Errorf("port %d, %v", port, err)
+	}
+	env["P_PORT"] = "5"
+	if _, _, err := command.Parse(nil, lookup, io.Discard); err != nil || port != 5 {
+		t.Errorf("port %d, %v", port, err)
 	}
 }
 

@@ -19,7 +19,7 @@ type Value struct {
 	field any // pointer to the field
 	form  form
 	want  string   // for numbers: what the text must be
-	words []string // for numbers: words that stand in quotes in JSON
+	words []string // that it may be; of numbers, those that stand in quotes in JSON
 	parse func(text string) error
 	show  func() string
 
@@ -45,6 +45,9 @@ func (v Value) String() string { return v.show() }
 
 // Set fills the field from text.
 func (v Value) Set(text string) error { return v.parse(text) }
+
+// isList reports whether a flag that is given again adds to the value.
+func (v Value) isList() bool { return v.form == asRepeatable || v.form == asSettings }
 
 // Text is any string.
 func Text(p *string) Value {
@@ -79,7 +82,7 @@ func Either(p *bool, no, yes string) Value {
 
 // oneOf is one of a few words, in any letter case.
 func oneOf(field any, words []string, aliases map[string]string, show func() string, set func(word string)) Value {
-	return Value{field: field, show: show, parse: func(s string) error {
+	return Value{field: field, words: words, show: show, parse: func(s string) error {
 		word := strings.ToLower(strings.TrimSpace(s))
 		if to, ok := aliases[word]; ok {
 			word = to
@@ -172,12 +175,14 @@ func List(p *[]string, most int) Value {
 
 // WordsOf is a list of at most most words; each is one of known unless that is empty.
 func WordsOf(p *[]string, most int, known []string) Value {
-	return ListOf(p, most, func(s string) (string, error) {
+	v := ListOf(p, most, func(s string) (string, error) {
 		if len(known) > 0 && !slices.Contains(known, s) {
 			return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))
 		}
 		return s, nil
 	}, func(s string) string { return s })
+	v.words = known
+	return v
 }
 
 // ListOf is a List whose words mean something else.

@@ -75,7 +75,7 @@ func (e *Engine) explained(err error) error {
 	case refusesKey(err):
 		return fmt.Errorf("%w; it refused the key in the file that Config.KeyFile names", err)
 	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status/100 == 3):
-		return fmt.Errorf("%w; name the engine's own address as Config.URLs, such as http://127.0.0.1:8000, without the path of an API (an agentd serves them with completions: true)", err)
+		return fmt.Errorf("%w; name the engine's own address as Config.URLs, such as http://127.0.0.1:8000, without the path of an API (an agentd serves them unless it has completions: false)", err)
 	}
 	return err
 }

@@ -221,6 +221,7 @@ choose(presets[0], group.firstChild);
 $("request").addEventListener("submit", decide);
 $("token").addEventListener("change", look);
 for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", copy);
+$("console").href = `http://${location.hostname}:8890/`; // the default of agentd console
 const showTheme = (name) => { $("theme").textContent = `Theme: ${name}`; };
 $("theme").addEventListener("click", () => showTheme(globalThis.agentdTheme.next()));
 showTheme(globalThis.agentdTheme.current());

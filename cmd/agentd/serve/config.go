@@ -49,7 +49,7 @@ func DefaultConfig() *Config {
 			MaxSessions: coaching.DefaultMaxSessions,
 			MaxSteps:    coaching.DefaultMaxSteps,
 		},
-		Server:       server.Options{Info: agentInfo(version.Release), LoadingWait: defaultLoadingWait},
+		Server:       server.Options{Info: agentInfo(version.Release), LoadingWait: defaultLoadingWait, Completions: true},
 		HTTP:         cli.HTTP{Host: "127.0.0.1", Port: DefaultPort},
 		Log:          cli.Log{Level: "info", Format: "console"},
 		DrainTimeout: defaultDrainTimeout,

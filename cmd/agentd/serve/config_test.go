@@ -86,7 +86,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
+	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "model_alias": "m", "dtype": "float16",
 		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
 		"mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
@@ -96,7 +96,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"drain_timeout": "2m", "prompt_log_dir": %q,
 		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
-		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
+		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": false,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
 		"coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
@@ -104,7 +104,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
+		"model": model, "model-alias": "m", "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
 		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json",
 		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
@@ -113,7 +113,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
 		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
+		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}
 	for _, o := range c.Command().Options {
 		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf", "summary"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
@@ -318,6 +318,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
 		"an empty version":               {args: []string{"--agent-version", " "}, want: []string{"--agent-version", "0.1.0"}},
+		"an alias of spaces":             {args: []string{"--model-alias", " "}, want: []string{"--model-alias", "is blank"}},
 		"empty robot":                    {args: []string{"--default-robot", " "}, want: []string{"--default-robot", "name a robot"}},
 		"certificate without key":        {args: []string{"--tls-cert", "x"}, want: []string{"--tls-cert", "--tls-key"}},
 		"key without certificate":        {args: []string{"--tls-key", "x"}, want: []string{"--tls-key", "--tls-cert"}},

@@ -33,11 +33,8 @@ func (d *Daemon) logStart() {
 		event = event.Str("source", "defaults only")
 	}
 	event.Msg("configuration")
-	for _, warning := range command.ExposedSecrets() {
+	for _, warning := range append(command.ExposedSecrets(), command.UnknownVariables(os.Environ())...) {
 		d.log.Warn().Msg(warning)
-	}
-	for _, name := range command.UnknownVariables(os.Environ()) {
-		d.log.Warn().Str("variable", name).Msg("variable belongs to no option; agentd --help lists the options")
 	}
 }
 

@@ -58,12 +58,13 @@ func (c *Config) model() []options.Option {
 	return []options.Option{
 		option("model", "PATH", "Model to serve: a GGUF file, of a split model its first one, or a directory of transformers with config.json and safetensors. Default: the default model, which decides for robots in small simulated households and knows nothing else.", options.Text(&m.Path)),
 		option("hf", "OWNER/REPO[:FILE]", "Model of a Hugging Face hub, in place of --model. A quantization such as Q8_0 may take the place of FILE. Without both it is the only GGUF file, else Q4_K_M, else Q8_0. The server listens while it downloads. docs/models.md has the variables.", options.Text(&c.HF)),
+		option("model-alias", "NAME", "Name of the model in /v1/models and in answers of OpenAI's API, in metrics and traces. Default: the name in its file.", options.Text(&m.Alias)),
 		option("lora", "NAME=PATH", "LoRA adapter for the model, a GGUF file or a directory of PEFT; may be repeated. Inputs with extra_keys.adapter NAME use it, others the model alone. A context computes one adapter at a time; --contexts serves several at once.", loraFiles(&m.LoRA)),
 		option("weights-dir", "DIR", "Directory whose files may replace the model or become adapters while the server runs, by PUT /v1/weights. It needs a token with the right weights in --auth-token-file. Each model step then reports the version of the weights. Default: weights can't change.", options.Text(&m.WeightsDir)),
 		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
-		option("context-length", "TOKENS", "Size of the KV cache. All running candidates and the prefix cache share it. One candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if the model was trained on more, as far as memory allows.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
+		option("context-length", "TOKENS", "Size of the KV cache. All running candidates and the prefix cache share it. One candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if the model was trained on more, as far as memory allows; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
 		option("max-new-tokens", "TOKENS", "Longest answer of one candidate. A candidate that reaches it ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
 	}
 }
@@ -137,7 +138,7 @@ func (c *Config) http() []options.Option {
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
-			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. An agentd uses another one as its --engine this way.", options.Bool(&s.Completions)),
+			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. --completions=false: not.", options.Bool(&s.Completions)),
 			option("request-timeout", "TIME", "Time limit of a request. Candidates that are not done by then end with the error timeout. 0s: no limit.", options.Duration(&s.RequestTimeout, 0, maxDuration)),
 			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM, SIGINT or SIGHUP. A signal a second later, or more, ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),
 		})

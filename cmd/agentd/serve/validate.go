@@ -28,6 +28,9 @@ func (c *Config) checkModel(p *options.Problems) {
 	if c.HF != "" {
 		c.checkHF(p)
 	}
+	if m.Alias != "" && strings.TrimSpace(m.Alias) == "" {
+		p.Add("model-alias", "is blank; name the model, or remove this")
+	}
 	served := *m
 	served.Path = m.Path + c.HF // one of them is empty
 	if _, err := templateText(m.Agent.Prompt.ChatTemplate); err != nil {

@@ -18,6 +18,8 @@ var Commands = []Command{
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
 	{"convert", "agentd convert [options] DIR FILE", "write a Hugging Face checkpoint as a GGUF file"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},
+	{"completion", "agentd completion bash|zsh|fish", "print completions for a shell"},
+	{"man", "agentd man", "print the manual page"},
 	{"version", "agentd version", "print the version"},
 	{"help", "agentd help", "print this page"},
 }

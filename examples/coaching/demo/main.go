@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -63,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer server.stop()
 		agentURL = server.url
-		fmt.Printf("Started agentd at %s, with random weights: it answers nonsense. AGENTD_URL=http://... uses yours.\n", agentURL)
+		fmt.Printf("Started agentd at %s, with the default model. AGENTD_URL=http://... uses yours.\n", agentURL)
 	}
 	if coachURL == "" {
 		url, stop, err := startCoach(ctx)
@@ -103,28 +102,13 @@ type server struct {
 	stop func()
 }
 
-// startAgentd starts agentd on a free port and waits until it listens. Its model
-// has random weights: the example is about steps that fail and are repaired, and
-// shows that with any model.
+// startAgentd starts agentd with the default model on a free port and waits until it listens.
 func startAgentd(ctx context.Context, program string) (*server, error) {
-	dir, err := os.MkdirTemp("", "agentd-example-")
-	if err != nil {
-		return nil, err
-	}
-	model := filepath.Join(dir, "random.gguf")
-	made, err := command(ctx, program, "make-model", "--out", model).CombinedOutput()
-	if err != nil {
-		_ = os.RemoveAll(dir) // it was ours
-		return nil, fmt.Errorf("agentd (make builds it) can't write a model: %w\n%s", err, made)
-	}
-
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is stopped after the orchestrator
-	c := command(ctx, program, "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-format", "json",
-		"--context-length", "16384", "--max-new-tokens", "48")
+	c := command(ctx, program, "--host", "127.0.0.1", "--port", "0", "--log-format", "json", "--context-length", "16384")
 	stop := func() {
 		cancel()
 		_ = c.Wait() // it was interrupted
-		_ = os.RemoveAll(dir)
 	}
 	log, err := c.StderrPipe()
 	if err == nil {

@@ -27,7 +27,7 @@ type failure struct {
 func (o *orchestrator) task(ctx context.Context) error {
 	fmt.Fprintf(o.out, "Task:  %s\nHouse: %s\n", o.about.Task, o.house.String())
 	fmt.Fprintln(o.out, "\nOnly the coach gets the code of the cupboard's lock, so at least one step has to fail,\n"+
-		"however good the model. With random weights nearly every step does.")
+		"however good the model.")
 
 	instruction := protocol.AgentInstruction{Type: protocol.InstructionUser, Content: o.about.Task}
 	repairs := 0

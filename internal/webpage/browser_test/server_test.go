@@ -87,6 +87,7 @@ func TestPlaygroundShowsCandidates(t *testing.T) {
 	g.showsIn("#summary", "4 candidates of one prompt with 12 tokens")
 	g.press("Prompt of the model")
 	g.shows("You command robots.")
+	g.until(`document.querySelector("nav #console").href === "http://127.0.0.1:8890/"`)
 
 	g.write("Instruction", "fail")
 	g.press("Decide")

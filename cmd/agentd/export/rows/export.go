@@ -48,6 +48,7 @@ type Summary struct {
 	Skipped    map[string]int // candidates and steps that cannot be a row, by reason
 
 	Failures int // chat rows whose outcome is Failure
+	Equal    int // situations without candidates to prefer or a correction; 0 unless the kind is Pairs
 
 	Corrections int            // among the candidates; 0 unless the kind is Pairs
 	Unpaired    map[string]int // corrections that gave no pair, by reason
@@ -61,6 +62,9 @@ func (s *Summary) String() string {
 	}
 	if s.Failures > 0 {
 		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning set outcome to success", s.Failures)
+	}
+	if s.Equal > 0 {
+		text += fmt.Sprintf("\n%d inputs gave no pairs: they have no correction, and no candidates whose outcomes or rewards differ", s.Equal)
 	}
 	if s.Corrections > 0 {
 		paired := s.Corrections

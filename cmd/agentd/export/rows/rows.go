@@ -118,6 +118,7 @@ const (
 func (e *exporter) pairs(s *Situation) error {
 	var best *Candidate
 	var most float64
+	before := e.summary.Corrections
 	for i := range s.Candidates {
 		c := &s.Candidates[i]
 		if c.corrects {
@@ -134,16 +135,16 @@ func (e *exporter) pairs(s *Situation) error {
 			best, most = c, rank
 		}
 	}
-	if best == nil {
-		return nil
-	}
 	var worse []Candidate
 	for i := range s.Candidates {
-		if rank, ok := s.Candidates[i].rank(); ok && rank < most {
+		if rank, ok := s.Candidates[i].rank(); ok && best != nil && rank < most {
 			worse = append(worse, s.Candidates[i])
 		}
 	}
 	if len(worse) == 0 {
+		if e.summary.Corrections == before {
+			e.summary.Equal++
+		}
 		return nil
 	}
 	reasons, err := e.against(s, best, worse, byOutcome)

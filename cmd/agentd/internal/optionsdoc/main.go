@@ -11,14 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agentd/cmd/agentd/check"
-	"agentd/cmd/agentd/console"
-	"agentd/cmd/agentd/convert"
-	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/makemodel"
+	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
-	"agentd/internal/options"
 )
 
 func main() {
@@ -78,18 +72,15 @@ const intro = "# Options\n\n<!-- Written by `make generate` from the options of 
 // write prints the page.
 func write(w io.Writer) {
 	fmt.Fprint(w, intro)
-	section := func(title string, command *options.Command) {
+	for _, c := range commands.Program().Commands {
+		if c.Line == nil || len(c.Line.Options) == 0 {
+			continue
+		}
+		title := "`" + c.Line.Name + "`"
+		if c.Name == "serve" {
+			title = "The server: " + title
+		}
 		fmt.Fprintf(w, "\n## %s\n", title)
-		command.WriteMarkdown(w, 3)
+		c.Line.WriteMarkdown(w, 3)
 	}
-	section("The server: `agentd`", serve.DefaultConfig().Command())
-
-	page := console.DefaultConfig()
-	page.DataDir = "~/.local/share/agentd/console" // the machine's own depends on its user
-	section("`agentd console`", page.Command())
-	section("`agentd demo`", demo.DefaultConfig().Command())
-	section("`agentd check`", check.DefaultConfig().Command())
-	section("`agentd export`", export.DefaultConfig().Command())
-	section("`agentd convert`", convert.DefaultConfig().Command())
-	section("`agentd make-model`", makemodel.DefaultConfig().Command())
 }
