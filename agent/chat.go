@@ -73,7 +73,7 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 // or the answer may be a call or begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
+	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && mayBeCall(say, r.chat.Catalog.CallBegin) {
 		return ""
 	}
 	return say

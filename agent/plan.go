@@ -117,8 +117,8 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 	}
 	if in.distinct && !in.greedy {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
-			"distinct candidates are the most probable ones, and draws among them were removed; "+
-				"set inference_mode to true, or leave candidates out", "candidates", candidatesDistinct))
+			"distinct candidates are the most probable ones; set inference_mode to true, or leave candidates out",
+			"candidates", candidatesDistinct))
 	}
 	if in.distinct && !asked {
 		in.returns.logprobs = false // they have none

@@ -35,10 +35,9 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 
 // Prompt is the input of the model for one input of the agent.
 type Prompt struct {
-	Text     string // with special tokens as text, as in full_prompt of internal steps
-	Segments []format.Segment
-	Tokens   []generation.Token
-	Grammar  string // GBNF, root rule "root"; "": no constraint
+	Text    string // with special tokens as text, as in full_prompt of internal steps
+	Tokens  []generation.Token
+	Grammar string // GBNF, root rule "root"; "": no constraint
 }
 
 // Prompt renders the prompt of an input and generates nothing. An input that needs no model is an
@@ -65,7 +64,7 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	if err := a.tokenize(ctx, request, prompt); err != nil {
 		return nil, err
 	}
-	return &Prompt{Text: prompt.Text, Segments: prompt.Segments, Tokens: request.Prompt, Grammar: request.Grammar}, nil
+	return &Prompt{Text: prompt.Text, Tokens: request.Prompt, Grammar: request.Grammar}, nil
 }
 
 // Latency has the times of one generation whose candidates all ended by themselves.

@@ -277,9 +277,6 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)
 	}
-	if params.StopRepeats {
-		params.Calls = in.catalog.Calls
-	}
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)
 	}

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,15 +23,8 @@ type wanted struct {
 const (
 	returnTokenIDs = "token_ids"
 	returnLogprobs = "logprobs"
-	// removedForced was returnLogprobs and the logprobs of forced tokens.
-	removedForced = "forced_logprobs"
-
-	returnNames = `"` + returnTokenIDs + `" or "` + returnLogprobs + `"`
+	returnNames    = `"` + returnTokenIDs + `" or "` + returnLogprobs + `"`
 )
-
-// forcedRemoved says what to use instead of removedForced.
-const forcedRemoved = removedForced + ` was removed: a forced token is not drawn, and its "masked" is 0; use "` + returnLogprobs +
-	`", and a forward pass over "` + returnTokenIDs + `" for the logprobs of forced tokens`
 
 // add asks for what a name in extra_keys.return means. It returns false for an unknown name.
 func (w *wanted) add(name string) bool {
@@ -49,10 +41,7 @@ func (w *wanted) add(name string) bool {
 
 // ReturnName checks a name that extra_keys.return may have.
 func ReturnName(s string) (string, error) {
-	switch {
-	case s == removedForced:
-		return "", errors.New(forcedRemoved)
-	case !new(wanted).add(s):
+	if !new(wanted).add(s) {
 		return "", fmt.Errorf("got %q, want %s", s, returnNames)
 	}
 	return s, nil
@@ -89,8 +78,6 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	i := 0
 	for e := range protocol.Elements(v) {
 		switch text, ok := protocol.Text(e); {
-		case ok && text == removedForced:
-			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, forcedRemoved, name, i))
 		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
 		case !ok || !w.add(text):

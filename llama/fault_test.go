@@ -38,7 +38,7 @@ func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {
 		_, logits := c.Logits(0)
 		for what, err := range map[string]error{
 			"decode": c.Decode(b), "logits": logits, "clear": c.Memory().Clear(), "forget": c.Memory().Forget(),
-			"copy": c.Memory().Copy(0, 1, 0, 1), "remove": c.Memory().Remove(0, 0, 1), "keep": c.Memory().Keep(0),
+			"copy": c.Memory().Copy(0, 1, 0, 1), "remove": c.Memory().Remove(0, 0, 1),
 		} {
 			if !errors.Is(err, ErrLost) {
 				t.Errorf("%s afterwards: %v", what, err)

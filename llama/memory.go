@@ -47,17 +47,6 @@ func (m *Memory) Remove(seq SeqID, p0, p1 Pos) error {
 	return c.done(C.agd_seq_rm(c.ptr, C.int32_t(seq), C.int32_t(p0), C.int32_t(p1)), seq)
 }
 
-// Keep drops all sequences but seq.
-func (m *Memory) Keep(seq SeqID) error {
-	c := m.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.checkSeq(seq); err != nil {
-		return err
-	}
-	return c.done(C.agd_seq_keep(c.ptr, C.int32_t(seq)), seq)
-}
-
 // Clear drops all sequences.
 func (m *Memory) Clear() error {
 	c := m.c

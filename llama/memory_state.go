@@ -13,14 +13,6 @@ type State struct {
 	from, to Pos
 }
 
-// Size is the state's size in bytes of host memory.
-func (s *State) Size() int {
-	if s.ptr == nil {
-		return 0
-	}
-	return int(C.agd_state_size(s.ptr))
-}
-
 // Free releases the memory.
 func (s *State) Free() {
 	if s.ptr != nil {

@@ -185,7 +185,6 @@ func TestMemoryRefuses(t *testing.T) {
 		"a target with tokens":          mem.Copy(0, 1, 0, -1),
 		"a target of another length":    mem.Copy(0, 1, 2, -1),
 		"removing everyone's":           mem.Remove(-1, 0, -1),
-		"keeping an unknown one":        mem.Keep(9),
 	} {
 		if !errors.Is(err, ErrSequence) {
 			t.Errorf("%s: %v", rule, err)
@@ -196,24 +195,17 @@ func TestMemoryRefuses(t *testing.T) {
 	}
 }
 
-func TestKeepAndClear(t *testing.T) {
+func TestClearDropsAllSequences(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	c := newContext(t, m)
 	mem := c.Memory()
 	for s := range SeqID(3) {
 		feed(t, c, s, tokenize(t, m, "the and"))
 	}
-	end := mem.PosMax(1)
-	if err := mem.Keep(1); err != nil {
-		t.Fatal(err)
-	}
-	if mem.PosMax(0) != -1 || mem.PosMax(1) != end || mem.PosMax(2) != -1 {
-		t.Errorf("after Keep: %d %d %d", mem.PosMax(0), mem.PosMax(1), mem.PosMax(2))
-	}
 	if err := mem.Clear(); err != nil {
 		t.Fatal(err)
 	}
-	if mem.PosMax(1) != -1 {
-		t.Error("after Clear something is left")
+	if mem.PosMax(0) != -1 || mem.PosMax(1) != -1 || mem.PosMax(2) != -1 {
+		t.Errorf("after Clear: %d %d %d", mem.PosMax(0), mem.PosMax(1), mem.PosMax(2))
 	}
 }

@@ -297,7 +297,6 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 		"Logits":          second(c.Logits(0)),
 		"Copy":            mem.Copy(0, 1, 0, -1),
 		"Remove":          mem.Remove(0, 0, -1),
-		"Keep":            mem.Keep(0),
 		"Clear":           mem.Clear(),
 		"Sample":          second(s.Sample(row)),
 		"Accept":          s.Accept(1),

@@ -44,7 +44,6 @@ type branch struct {
 	tokens  []core.Token   // of the completion so far
 	first   int            // index of the node's own tokens
 	sampler *llama.Sampler // nil: closed
-	calls   *callReader    // nil: repeated calls are not checked
 }
 
 // extraShare is the share of its expansions that a search may add to find better completions than
@@ -57,7 +56,7 @@ func (s *trees) start(r *request) error {
 	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
 	t := &tree{request: r, search: search.New(limits)}
 	r.tree = t
-	root := &branch{tree: t, node: t.search.Select()[0], id: r.id, calls: r.newCallReader()}
+	root := &branch{tree: t, node: t.search.Select()[0], id: r.id}
 	root.node.Data = root
 	var err error
 	if root.sampler, err = r.template.Clone(); err != nil {
@@ -186,8 +185,6 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	switch {
 	case err != nil:
 		end.Finish, end.Err = generation.FinishError, err
-	case end.Repeated != "":
-		end.Finish = generation.FinishRepeat
 	case len(b.tokens) > r.gen.MaxTokens || len(b.tokens) == r.gen.MaxTokens && !done:
 		b.tokens = b.tokens[:r.gen.MaxTokens]
 		end.Finish, end.StopToken = generation.FinishLength, -1
@@ -212,10 +209,9 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 }
 
 // extend appends the token of b's node and those that it forces. done: that ends the
-// completion. end gets its stop, or the call that is repeated.
+// completion. end gets its stop.
 func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool, err error) {
-	vocab := s.worker.engine.vocab
-	if vocab.IsEOG(b.node.Token) {
+	if s.worker.engine.vocab.IsEOG(b.node.Token) {
 		end.StopToken = b.node.Token
 		return true, nil
 	}
@@ -229,14 +225,6 @@ func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool
 	if s.worker.canForce(b.tree.request) {
 		if b.tokens, end.StopToken, err = b.sampler.Force(b.tokens); err != nil {
 			return false, err
-		}
-	}
-	if parent.calls != nil {
-		b.calls = parent.calls.clone()
-		for _, token := range b.tokens[b.first:] {
-			if call := b.calls.push(vocab.Piece(token, true)); call != "" {
-				end.Repeated = describeCall(call)
-			}
 		}
 	}
 	return end.StopToken >= 0, nil
@@ -289,13 +277,11 @@ func (s *trees) event(e *core.Event) bool {
 	case e.Kind == core.RequestFinished:
 		s.forget(t, e.Request)
 	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
-		end := generation.Completion{Tokens: b.tokens, StopToken: -1, Finish: e.Finish}
-		if e.Repeated > 0 {
-			end.Repeated = s.worker.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
-		}
 		t.leave(b)
 		b.close()
-		t.fail(b.node, end)
+		t.fail(b.node, generation.Completion{
+			Tokens: b.tokens, StopToken: -1, Finish: e.Finish, Repeated: s.worker.describeRepeat(e),
+		})
 		s.change(t)
 	}
 	return true
@@ -346,7 +332,7 @@ func (t *tree) outcomes(exact bool) (list []candidate) {
 	for _, o := range t.search.Outcomes() {
 		c := o.Node.Data.(generation.Completion)
 		c.Branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
-		list = append(list, candidate{Completion: c})
+		list = append(list, candidate{c})
 	}
 	return list
 }

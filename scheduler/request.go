@@ -123,10 +123,7 @@ type request struct {
 
 // candidate is a completion so far, without the texts. Its StopToken is -1 if no token ended it. Scores
 // has the scores of dropped tokens too.
-type candidate struct {
-	generation.Completion
-	calls *callReader // nil: repeated calls are not checked
-}
+type candidate struct{ generation.Completion }
 
 // failed is the completion of a candidate that failed.
 func failed(tokens []core.Token, err error) generation.Completion {
@@ -178,7 +175,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 func (r *request) seedSamplers(from *llama.Sampler) error {
 	r.mu.Lock()
 	for i := range r.candidates {
-		r.candidates[i] = candidate{Completion: generation.Completion{StopToken: -1}, calls: r.newCallReader()}
+		r.candidates[i] = candidate{generation.Completion{StopToken: -1}}
 	}
 	r.ended, r.found = nil, nil
 	r.mu.Unlock()
@@ -193,13 +190,6 @@ func (r *request) seedSamplers(from *llama.Sampler) error {
 		r.samplers = append(r.samplers, s)
 	}
 	return nil
-}
-
-func (r *request) newCallReader() *callReader {
-	if !r.gen.StopRepeats || r.gen.Calls.Begin == "" {
-		return nil
-	}
-	return &callReader{form: r.gen.Calls}
 }
 
 // restart resets the request to its state at submission.

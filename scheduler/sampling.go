@@ -141,13 +141,12 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 			break
 		}
 		t.addScore(token, false)
-		switch {
-		case w.engine.vocab.IsEOG(token):
-			cand.StopToken = token
-			choice.Verdict = core.Stop
-		case w.appendToken(t, token):
-			choice.Verdict = core.Repeat
-		case w.canForce(t.request):
+		if w.engine.vocab.IsEOG(token) {
+			cand.StopToken, choice.Verdict = token, core.Stop
+			break
+		}
+		t.tokens = append(t.tokens, token)
+		if w.canForce(t.request) {
 			w.appendForced(t, choice)
 		}
 	}
@@ -169,30 +168,13 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	for _, token := range tokens {
 		choice.Forced = append(choice.Forced, len(t.tokens))
 		t.addScore(token, true)
-		if w.appendToken(t, token) {
-			choice.Verdict = core.Repeat
-			return
-		}
+		t.tokens = append(t.tokens, token)
 	}
 	if end >= 0 {
 		t.addScore(end, true)
 		cand.StopToken = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
-}
-
-// appendToken appends a chosen token. It reports whether the candidate ends because it
-// repeats a call.
-func (w *worker) appendToken(t *sampleTask, token llama.Token) (repeats bool) {
-	t.tokens = append(t.tokens, token)
-	cand := &t.request.candidates[t.candidate]
-	if cand.calls == nil {
-		return false
-	}
-	if call := cand.calls.push(w.engine.vocab.Piece(token, true)); call != "" {
-		cand.Repeated = describeCall(call)
-	}
-	return cand.Repeated != ""
 }
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled

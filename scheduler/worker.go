@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"agentd/internal/clip"
 	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
@@ -365,18 +367,21 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 // finishCandidate stores the outcome of a candidate.
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
-	c.Tokens, c.Finish = e.Tokens, e.Finish
-	switch {
-	case e.Finish != generation.FinishRepeat:
-		c.Repeated = "" // the core dropped the token that repeats
-	case e.Repeated > 0:
-		c.Repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
-	}
+	c.Tokens, c.Finish, c.Repeated = e.Tokens, e.Finish, w.describeRepeat(e)
 	w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
 	if c.Finish != generation.FinishStop {
 		c.StopToken = -1 // a forced end after the token limit
 	}
 	r.recordEnd(e.Candidate, e.Cached, w.engine.now())
+}
+
+// describeRepeat describes the n-gram with which a candidate repeated itself, "" if it did not.
+func (w *worker) describeRepeat(e *core.Event) string {
+	if e.Repeated == 0 {
+		return ""
+	}
+	text := w.engine.vocab.Detokenize(e.Tokens[len(e.Tokens)-e.Repeated:], true)
+	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
 
 // failRequest answers a request with the candidates that ended before the failure, and the

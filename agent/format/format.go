@@ -191,15 +191,12 @@ type Format interface {
 	ParseChat(text string) (string, error)
 }
 
-// CallForm describes how calls appear in an answer.
-type CallForm = generation.CallForm
-
 // Catalog is a set of tools as a format shows it to the model. It is made once
 // and shared by all inputs that have these tools.
 type Catalog struct {
 	Set *tools.Set
-	// Calls is how the calls of these tools stand in an answer.
-	Calls CallForm
+	// CallBegin is the text with which calls begin in an answer.
+	CallBegin string
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step

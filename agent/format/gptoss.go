@@ -51,8 +51,9 @@ func (f *gptoss) SuppressControl() bool { return false }
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, parallel: freeName(set, parallelName), spacing: gbnf.AnySpacing, build: f.grammar}
-	c.Calls = CallForm{Begin: functionsPrefix + c.parallel, Depth: 2, Again: "<|start|>assistant"}
+	c := &Catalog{
+		Set: set, CallBegin: functionsPrefix, parallel: freeName(set, parallelName), spacing: gbnf.AnySpacing, build: f.grammar,
+	}
 	shown := set.Tools
 	if len(shown) > 0 && len(set.Robots) > 1 {
 		shown = append(slices.Clip(shown), tools.Tool{Name: c.parallel, Description: parallelDescription, Prompted: parallelPrompted})

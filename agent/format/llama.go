@@ -105,7 +105,7 @@ func (f *llama) SuppressControl() bool { return true }
 func (f *llama) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
 		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: f.grammar,
-		Calls: CallForm{Begin: llamaName, Depth: 1},
+		CallBegin: llamaName,
 	}
 	var b []byte
 	for i := range set.Tools {

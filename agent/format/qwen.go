@@ -89,10 +89,7 @@ func (q *qwen) ShowsResults() bool    { return true }
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
 		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: q.grammar,
-		Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd},
-	}
-	if q.xml { // no text of a parameter has the end of one
-		c.Calls = CallForm{Begin: callOpen, End: "</parameter>\n</function>\n" + callClose, Again: thoughtsEnd}
+		CallBegin: callOpen,
 	}
 	var b []byte
 	for i := range set.Tools {

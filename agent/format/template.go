@@ -134,9 +134,9 @@ func (t *template) SuppressControl() bool { return true }
 func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}, spacing: gbnf.AnySpacing, build: t.grammar}
+	c := &Catalog{Set: set, CallBegin: callOpen, spacing: gbnf.AnySpacing, build: t.grammar}
 	if t.jsonOut {
-		c.Calls.Begin = `"action":`
+		c.CallBegin = `"action":`
 	}
 	if t.made {
 		return c

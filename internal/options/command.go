@@ -47,8 +47,6 @@ type Command struct {
 	File      *File    // nil without a configuration file
 	// Hints say what to do about settings of other programs, by key.
 	Hints map[string]string
-	// Moved are former options by name: what to write now, with VALUE for the value.
-	Moved map[string]string
 }
 
 // Origins say where each option's value came from, by option name. An option that nobody
@@ -77,12 +75,6 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 	}
 	from, variables := Origins{}, map[string]string{}
 	if c.Env != "" {
-		for name := range c.Moved {
-			variable := c.Variable(Option{Name: name})
-			if s, ok := lookupEnv(variable); ok && s != "" {
-				return nil, nil, c.moved(name, variable, s)
-			}
-		}
 		for _, o := range c.Options {
 			if s, ok := lookupEnv(c.Variable(o)); ok && s != "" && !isServiceLink(c.Variable(o), s) {
 				variables[o.Name] = s
@@ -164,17 +156,7 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 			fs.Lookup(o.Name).NoOptDefVal = "true"
 		}
 	}
-	for name := range c.Moved {
-		fs.Func(name, "", func(s string) error { return c.moved(name, "--"+name, s) })
-		if !strings.Contains(c.Moved[name], "VALUE") {
-			fs.Lookup(name).NoOptDefVal = "true"
-		}
-	}
 	if err := fs.Parse(args); err != nil {
-		var moved *movedError
-		if errors.As(err, &moved) {
-			return nil, nil, moved
-		}
 		var missing *pflag.NotExistError
 		if errors.As(err, &missing) {
 			name := missing.GetSpecifiedName()
@@ -203,20 +185,6 @@ func names(list []Option) (names []string) {
 	return names
 }
 
-// movedError says what to write in place of a former option.
-type movedError struct{ text string }
-
-func (e *movedError) Error() string { return e.text }
-
-// moved is the error of a former option. as is its name as the user wrote it.
-func (c *Command) moved(name, as, value string) error {
-	// A URL may hold a password, which no error repeats.
-	if now := c.Moved[name]; strings.Contains(now, "VALUE") && !strings.Contains(value, "://") {
-		return &movedError{fmt.Sprintf("%s %s is %s now", as, value, strings.ReplaceAll(now, "VALUE", value))}
-	}
-	return &movedError{fmt.Sprintf("%s is %s now", as, c.Moved[name])}
-}
-
 // record keeps the last text of a flag, or all of a list.
 func (o Option) record(given map[string]string, s string) error {
 	before, again := given[o.Name]
@@ -233,11 +201,17 @@ func (o Option) record(given map[string]string, s string) error {
 }
 
 // advice says what to do about an unknown setting: the hint about a known one of another
-// program, else the closest of the names, else where they are listed.
+// program, else the option that has it as a key, else the closest of the names, else where
+// they are listed.
 func (c *Command) advice(name string, names []string) string {
 	key := strings.ReplaceAll(name, "-", "_")
 	if hint, ok := c.Hints[strings.ToLower(strings.TrimPrefix(key, c.Env))]; ok {
 		return "belongs to another runtime: " + hint
+	}
+	for _, o := range c.Options {
+		if s, err := o.Value.setting(name); err == nil {
+			return fmt.Sprintf("is a key of --%s: write --%s %s=VALUE", o.Name, o.Name, s.Name)
+		}
 	}
 	best, distance := "", 3 // farther than two edits is not a typing error
 	for _, k := range names {

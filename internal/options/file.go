@@ -72,10 +72,7 @@ func (c *Command) applyFile(path string, from Origins) error {
 		return nil
 	}
 	// unknown refuses a key that does not name an option.
-	unknown := func(as, key string, v jsontext.Value, known []string) error {
-		if name := strings.ReplaceAll(key, "_", "-"); c.Moved[name] != "" {
-			return c.moved(name, where+": "+as, strings.Trim(string(v), `"`))
-		}
+	unknown := func(as, key string, known []string) error {
 		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known))
 	}
 	return eachMember(raw, where, func(key string, v jsontext.Value) error {
@@ -83,14 +80,14 @@ func (c *Command) applyFile(path string, from Origins) error {
 			return eachMember(v, where+": "+key, func(inner string, v jsontext.Value) error {
 				o, ok := byInner[inner]
 				if !ok {
-					return unknown(key+"."+inner, inner, v, inners)
+					return unknown(key+"."+inner, inner, inners)
 				}
 				return set(o, key+"."+inner, v)
 			})
 		}
 		o, ok := byKey[key]
 		if !ok {
-			return unknown(key, key, v, keys)
+			return unknown(key, key, keys)
 		}
 		return set(o, key, v)
 	})

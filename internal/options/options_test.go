@@ -45,7 +45,6 @@ func (c *config) command() *Command {
 		Name: "program", Version: "program 1", Intro: "Intro.\n", Outro: "Outro.\n", Env: "P_",
 		File:  &File{Option: "config", Object: "model", Groups: []string{"A"}, Inner: map[string]string{"text": "path"}, Nullable: []string{"text"}},
 		Hints: map[string]string{"n_ctx": "use int"},
-		Moved: map[string]string{"one": "--many one-of-many=VALUE", "gone": "the variable X=1"},
 		Options: []Option{
 			a("text", "TEXT", "A | text.", Text(&c.Text)),
 			a("words", "WORDS", "", Words(&c.Words)),
@@ -228,10 +227,8 @@ func TestBadLayersAreRefusedByName(t *testing.T) {
 		{file: `[]`, want: []string{"want one JSON object"}},
 		{file: `{} {}`, want: []string{"more after the closing brace"}},
 		{file: `{"list": null}`, want: []string{"list: got null"}},
-		{args: []string{"--one", "3"}, want: []string{"--one 3 is --many one-of-many=3 now"}},
-		{args: []string{"--gone"}, want: []string{"--gone is the variable X=1 now"}},
-		{env: map[string]string{"P_ONE": "3"}, want: []string{"P_ONE 3 is --many one-of-many=3 now"}},
-		{file: `{"one": 3}`, want: []string{"f.json: one 3 is --many one-of-many=3 now"}},
+		{args: []string{"--one_of_many", "3"}, want: []string{"option --one_of_many is a key of --many: write --many one-of-many=VALUE"}},
+		{file: `{"one_of_many": 3}`, want: []string{"f.json: one_of_many is a key of --many: write --many one-of-many=VALUE"}},
 		{args: []string{"--many", "two=on", "--many", "two"}, want: []string{`--many: got "two"`}},
 		{args: []string{"--config", "/nonexistent"}, want: []string{"--config", "/nonexistent"}},
 	} {

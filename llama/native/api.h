@@ -198,7 +198,6 @@ float * agd_logits(struct agd_context * ctx);
 // Memory operations: 0 done, 1 refused (partial removal), -1 an exception.
 int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
-int agd_seq_keep(struct agd_context * ctx, int32_t seq);
 int agd_memory_clear(struct agd_context * ctx, bool data);
 
 // Copies the contents of a sequence's cells to host memory and back. scratch is an empty sequence that both leave
@@ -208,7 +207,6 @@ struct agd_state;
 struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1);
 int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
                     int32_t p1);
-size_t agd_state_size(const struct agd_state * s);
 void   agd_state_free(struct agd_state * s);
 
 // --- sampling ----------------------------------------------------------------

@@ -156,7 +156,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
 	switch {
-	case repeat > 0, choice.Verdict == Repeat && dropped == 0:
+	case repeat > 0:
 		return generation.FinishRepeat, repeat
 	case choice.Verdict == Fail:
 		return generation.FinishError, 0

@@ -22,9 +22,9 @@ import (
 //	run: steps until no rows are left, shown without their rows
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
-// sampler's failure, "=" ends a candidate that repeats itself. Tokens in (...) after a
-// character are forced; "(abc.)" also completes the candidate. "a+b" is sampled from two rows. Without choose every candidate i
-// chooses the letter 'A'+i.
+// sampler's failure. Tokens in (...) after a character are forced; "(abc.)" also completes
+// the candidate. "a+b" is sampled from two rows. Without choose every candidate i chooses
+// the letter 'A'+i.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -248,8 +248,6 @@ func parseChoice(choose string) (c Choice, shown, rest string) {
 			c.Verdict = Stop
 		case '!':
 			c.Verdict = Fail
-		case '=':
-			c.Verdict = Repeat
 		default:
 			c.Tokens = append(c.Tokens, Token(token))
 		}

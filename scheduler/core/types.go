@@ -112,7 +112,6 @@ const (
 	Complete         // ended: nothing may follow the tokens
 	Stop             // ended by an end-of-generation token, which is not among the tokens
 	Fail             // ended: sampling failed after the tokens
-	Repeat           // ended: with the tokens it repeats itself
 )
 
 // Choice answers one Sample.
@@ -160,7 +159,7 @@ type Event struct {
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
 	// Repeated, with generation.FinishRepeat, is the length of the n-gram at the end that
-	// occurs several times in a row; 0 with Verdict Repeat.
+	// occurs several times in a row.
 	Repeated int
 	// Cached is the number of prompt tokens that were not computed for this request.
 	Cached int

@@ -46,10 +46,8 @@ type Params struct {
 	// IgnoreEnd excludes end-of-generation tokens: every completion has MaxTokens tokens.
 	// Benchmarks use it for a fixed load. It excludes Grammar and StopRepeats.
 	IgnoreEnd bool
-	// StopRepeats ends a completion that repeats itself: an n-gram of tokens four times in
-	// a row, or one of its Calls twice.
+	// StopRepeats ends a completion that repeats itself: an n-gram of tokens four times in a row.
 	StopRepeats bool
-	Calls       CallForm
 	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
 	Scores bool
 	// Distinct asks for completions that differ, see there.
@@ -69,21 +67,6 @@ type Sampling struct {
 	TopP        float32 // outside (0, 1): off
 	MinP        float32 // <= 0: off
 	TopK        int     // <= 0: off
-}
-
-// CallForm describes how tool calls appear in the text of a completion. The zero value
-// means that there are none.
-type CallForm struct {
-	// Begin is the text before the calls. A brace and what follows it in Begin belong to the
-	// first call.
-	Begin string
-	// End is the text that ends one call. "": calls are the JSON objects at nesting level
-	// Depth.
-	End   string
-	Depth int
-	// Again is the text that starts another part of the completion, such as the end of a
-	// thinking block. Calls before it are not compared with calls after it.
-	Again string
 }
 
 // Distinct asks for the N most probable completions with different keys, most probable first, by the

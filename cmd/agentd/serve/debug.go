@@ -25,32 +25,3 @@ func (c *Config) debug() []options.Option {
 		option("repetition-stop", "on|off", "", options.Either(&a.KeepRepeating, "on", "off")),
 	))}
 }
-
-// moved are former options: what to write now.
-//
-//nolint:gosec // "tokens" are not credentials
-var moved = map[string]string{
-	"batch-size":         "--debug batch-size=VALUE",
-	"constrain":          "--debug constrain=VALUE",
-	"cpu-attention":      "--debug cpu-attention=VALUE",
-	"device-attention":   "--debug device-attention=VALUE",
-	"draft-rows":         "--debug draft-rows=VALUE",
-	"engine-retries":     "--debug engine-retries=VALUE",
-	"fixed-tokens":       "--debug fixed-tokens=VALUE",
-	"forced-tokens":      "--debug forced-tokens=VALUE",
-	"pprof":              "--debug pprof=VALUE",
-	"prefix-cache":       "--debug prefix-cache=VALUE",
-	"repetition-stop":    "--debug repetition-stop=VALUE",
-	"summary-budget":     "--summary budget=VALUE",
-	"summary-unit":       "--summary unit=VALUE",
-	"summary-max-tokens": "--summary max-tokens=VALUE",
-	"summary-keep":       "--summary keep=VALUE",
-	"coaching-workers":   "--coaching-limits workers=VALUE",
-	"coaching-queue":     "--coaching-limits queue=VALUE",
-	"coaching-sessions":  "--coaching-limits sessions=VALUE",
-	"coaching-idle":      "--coaching-limits idle=VALUE",
-	"coaching-max-steps": "--coaching-limits max-steps=VALUE",
-	"tensor-split":       "a share of each name in --device, such as CUDA0=3,CUDA1=1,",
-	"otlp-endpoint":      "the variable OTEL_EXPORTER_OTLP_ENDPOINT=VALUE",
-	"otlp-content":       "the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
-}

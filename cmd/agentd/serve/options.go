@@ -48,7 +48,6 @@ func (c *Config) Command() *options.Command {
 			Nullable: []string{"prompt-log-dir", "chat-template", "history-max-messages"}, // in files of the protocol's first implementation
 		},
 		Hints: hints,
-		Moved: moved,
 	}
 }
 

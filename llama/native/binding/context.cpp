@@ -264,13 +264,6 @@ extern "C" int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int
     return ctx->on_device(-1, [&] { return llama_memory_seq_rm(llama_get_memory(ctx->ctx), seq, p0, p1) ? 0 : 1; });
 }
 
-extern "C" int agd_seq_keep(struct agd_context * ctx, int32_t seq) {
-    return ctx->on_device(-1, [&] {
-        llama_memory_seq_keep(llama_get_memory(ctx->ctx), seq);
-        return 0;
-    });
-}
-
 extern "C" int agd_memory_clear(struct agd_context * ctx, bool data) {
     return ctx->on_device(-1, [&] {
         llama_memory_clear(llama_get_memory(ctx->ctx), data);
@@ -309,10 +302,6 @@ extern "C" int agd_seq_load(struct agd_context * ctx, const struct agd_state * s
         llama_memory_seq_rm(mem, scratch, -1, -1);
         return done ? 0 : 1;
     });
-}
-
-extern "C" size_t agd_state_size(const struct agd_state * s) {
-    return s->size;
 }
 
 extern "C" void agd_state_free(struct agd_state * s) {
