@@ -84,6 +84,12 @@ func (c *Core) startSequence(g *group) bool {
 	if sequences >= c.maxRunning {
 		return false
 	}
+	if g.begun && !g.started {
+		g.resume()
+		c.version++
+		c.countPassed(g)
+		c.plan.Started = append(c.plan.Started, g.ID)
+	}
 	cand, target, base := promptOnly, g.Prompt, 0
 	var src prefixMatch
 	if g.sampled {
@@ -122,6 +128,16 @@ func (c *Core) startSequence(g *group) bool {
 	}
 	c.attachPrefix(s, src)
 	return true
+}
+
+// resume makes the candidates of Request.Begun wait as if they had been preempted.
+func (g *group) resume() {
+	g.started, g.sampled = true, true
+	for i := range g.candidates {
+		if !g.candidates[i].ended {
+			g.waiting = append(g.waiting, i)
+		}
+	}
 }
 
 // reserved returns the sequences and cells that the running ones may still need, including

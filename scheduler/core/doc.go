@@ -28,6 +28,9 @@
 //  6. Its sequence stays cached until its cells or its id are needed (eviction.go). Evicted
 //     cells may be kept in host memory (hostcache.go).
 //
+// Interrupt ends a request early and returns its tokens. Request.Begun continues it, here or with other
+// weights: its candidates wait as preempted ones do.
+//
 // # Life of a sequence
 //
 //	           allocate                 finishSeq
