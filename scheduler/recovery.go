@@ -84,10 +84,15 @@ func (w *worker) startQueued() {
 	}
 }
 
+// list returns all requests in order of arrival.
+func (w *worker) list() []*request {
+	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
+	return append(slices.Compact(list), w.queue...) // branches have ids of their own
+}
+
 // takeAll empties the queue and returns all requests in order of arrival.
 func (w *worker) takeAll() []*request {
-	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
-	list = append(slices.Compact(list), w.queue...) // branches have ids of their own
+	list := w.list()
 	w.queue = nil
 	return list
 }
