@@ -185,8 +185,8 @@ func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) 
 	return err
 }
 
-// Drain refuses new work and waits for the work in flight. It returns ctx's error if ctx ends
-// first.
+// Drain refuses new work, ends a pause and waits for the work in flight. It returns ctx's error if
+// ctx ends first.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
@@ -198,7 +198,11 @@ func (s *Server) Drain(ctx context.Context) error {
 			close(s.idle)
 		}
 	}
+	paused, _ := s.inference.(Weights)
 	s.mu.Unlock()
+	if paused != nil {
+		paused.Resume()
+	}
 	select {
 	case <-s.idle:
 		return nil

@@ -39,6 +39,13 @@ func (f *fakeWeights) RemoveAdapter(string) error {
 	return f.err
 }
 
+func (f *fakeWeights) Pause(_ context.Context, mode string) error {
+	f.info.Paused = mode
+	return f.err
+}
+
+func (f *fakeWeights) Resume() { f.info.Paused = "" }
+
 const (
 	readerToken  = "0123456789abcdef-reader"
 	trainerToken = "0123456789abcdef-trainer"
@@ -87,6 +94,14 @@ func TestWeightsAnswersAreInDocument(t *testing.T) {
 		"too little memory":     {trainerToken, "PUT", "/v1/weights", change, &Error{Code: CodeNoMemory, Detail: "needs 9 MB"}, 507, "needs 9 MB"},
 		"a removed adapter":     {trainerToken, "DELETE", "/v1/weights/adapters/a", "", nil, 200, `"adapters":[]`},
 		"an unknown adapter":    {trainerToken, "DELETE", "/v1/weights/adapters/z", "", &Error{Code: CodeNotFound, Detail: "no adapter"}, 404, "no adapter"},
+		"a pause":               {trainerToken, "POST", "/v1/pause", `{"mode":"keep"}`, nil, 200, `"paused":"keep"`},
+		"a pause of no mode":    {trainerToken, "POST", "/v1/pause", `{"mode":"stop"}`, nil, 422, `must be wait, abort or keep`},
+		"a pause without mode":  {trainerToken, "POST", "/v1/pause", `{}`, nil, 422, `["body","mode"]`},
+		"a pause of other form": {trainerToken, "POST", "/v1/pause", `{"mode":"keep","for":1}`, nil, 422, `unknown object member name`},
+		"no right to pause":     {readerToken, "POST", "/v1/pause", `{"mode":"keep"}`, nil, 403, "NAME+weights:TOKEN"},
+		"a pause that ended":    {trainerToken, "POST", "/v1/pause", `{"mode":"wait"}`, &Error{Code: CodeConflict, Detail: "was ended"}, 409, "was ended"},
+		"a resume":              {trainerToken, "POST", "/v1/resume", "", nil, 200, `"adapters":[{"name":"a","path":"p","version":"v"}]}`},
+		"no right to resume":    {readerToken, "POST", "/v1/resume", "", nil, 403, "NAME+weights:TOKEN"},
 		"an engine that closed": {trainerToken, "DELETE", "/v1/weights/adapters/a", "", &Error{Code: CodeDraining}, 503, "shutting down"},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {

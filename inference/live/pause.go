@@ -1,0 +1,297 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"agentd/scheduler"
+	"agentd/scheduler/generation"
+)
+
+// PauseMode says what a pause does with generations that run. New ones always wait for its end.
+type PauseMode string
+
+// The modes.
+const (
+	PauseWait  PauseMode = "wait"  // they end as usual
+	PauseAbort PauseMode = "abort" // they end at once, with the tokens so far
+	PauseKeep  PauseMode = "keep"  // they continue after the pause, with the weights that serve then
+)
+
+// pause is the pause of a Service, whose mu guards it.
+type pause struct {
+	mode    PauseMode // "": the service is not paused
+	since   time.Time
+	aborts  int           // of this service, so far
+	changed chan struct{} // closed at the next change of mode or aborts
+	long    *time.Timer   // the log's reminder
+}
+
+// change sets the mode and wakes up those who wait for a change.
+func (p *pause) change(mode PauseMode) {
+	p.mode = mode
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Pause stops the engine, so that the weights can change while nothing is computed. It returns when nothing
+// runs, or with an error when ctx ends or the pause does; the pause lasts until Resume in any case but the last.
+// Another mode during a pause replaces the first. The error is an *Error or that of ctx.
+func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
+	if l.cfg.Remote.Enabled() {
+		return &Error{NotAllowed, "this server's engines are at other URLs; pause them there"}
+	}
+	if err := l.changeable(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	p := &l.pause
+	if p.mode == "" {
+		p.since = time.Now()
+		p.long = time.AfterFunc(longPause, l.remind)
+	}
+	if mode == PauseAbort {
+		p.aborts++
+	}
+	p.change(mode)
+	var quiet []<-chan struct{}
+	for _, v := range append(l.replaced[:len(l.replaced):len(l.replaced)], l.current) {
+		quiet = append(quiet, v.Engine.Pause(mode != PauseWait))
+	}
+	l.mu.Unlock()
+	l.pauses.WithLabelValues(string(mode)).Inc()
+	l.cfg.Log.Info().Str("mode", string(mode)).Msg("paused")
+	for _, q := range quiet {
+		if err := l.until(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits for the end of what runs.
+func (l *Service) until(ctx context.Context, quiet <-chan struct{}) error {
+	for {
+		l.mu.Lock()
+		mode, changed := l.pause.mode, l.pause.changed
+		l.mu.Unlock()
+		if mode == "" {
+			return &Error{Busy, "the pause was ended before all running candidates had ended"}
+		}
+		select {
+		case <-quiet:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Resume ends a pause. Without one it does nothing.
+func (l *Service) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pause.mode == "" {
+		return
+	}
+	l.pause.long.Stop()
+	l.pause.change("")
+	l.current.Engine.Resume() // what replaced models have left goes on with this one
+	l.cfg.Log.Info().Dur("after", time.Since(l.pause.since)).Msg("resumed")
+}
+
+// Paused returns the mode of the pause and how long it has lasted; "": there is none.
+func (l *Service) Paused() (mode PauseMode, lasts time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pause.mode != "" {
+		lasts = time.Since(l.pause.since)
+	}
+	return l.pause.mode, lasts
+}
+
+// remind logs a pause that nobody ends.
+func (l *Service) remind() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pause.mode != "" {
+		l.cfg.Log.Warn().Dur("after", time.Since(l.pause.since)).Msg("still paused, and requests wait; POST /v1/resume ends the pause")
+		l.pause.long.Reset(longPause)
+	}
+}
+
+// held is an admission whose generations survive pauses. They continue with the model and the adapters that serve
+// then.
+type held struct {
+	*scheduler.Admission
+	service *Service
+	on      *modelVersion // whose engine it is
+	using   *adapterUse
+	aborts  int    // of the service, when it was admitted
+	leave   func() // ends the use of on and using, where they are not those of the request
+}
+
+// admitHeld makes an admission of v's engine one that survives pauses.
+func (l *Service) admitHeld(v *modelVersion, a *scheduler.Admission, using *adapterUse) *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &held{Admission: a, service: l, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
+}
+
+// Release implements admission.
+func (h *held) Release() {
+	h.Admission.Release()
+	h.leave()
+}
+
+// heldRequest is a request that a pause interrupted.
+type heldRequest struct {
+	index   int
+	request generation.Request
+	result  *generation.Result
+}
+
+// GenerateAll implements admission.
+func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
+	all := make([]heldRequest, len(requests))
+	for i := range requests {
+		all[i] = heldRequest{index: i, request: requests[i]}
+	}
+	for len(all) > 0 {
+		var mu sync.Mutex
+		var next []heldRequest
+		now := make([]generation.Request, len(all))
+		for i := range all {
+			now[i] = all[i].request
+		}
+		traced{h.Admission}.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
+			if r != nil {
+				r, err = h.label(ctx, &now[i], r)
+			}
+			if r == nil || !r.Paused() {
+				done(all[i].index, r, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			next = append(next, heldRequest{all[i].index, now[i], r})
+		})
+		slices.SortFunc(next, func(a, b heldRequest) int { return a.index - b.index })
+		if len(next) == 0 || h.wait(ctx, next, done) {
+			return
+		}
+		all = h.resume(next, done)
+	}
+}
+
+// wait waits for the end of the pause. If ctx ends first, or the requests are aborted, it answers them and returns true.
+func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int, r *generation.Result, err error)) (over bool) {
+	for {
+		h.service.mu.Lock()
+		p := h.service.pause
+		h.service.mu.Unlock()
+		switch {
+		case p.aborts > h.aborts:
+			for _, r := range requests {
+				done(r.index, r.result, nil)
+			}
+			return true
+		case p.mode == "":
+			return false
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			for _, r := range requests {
+				if errors.Is(ctx.Err(), context.Canceled) {
+					done(r.index, nil, ctx.Err())
+					continue
+				}
+				for i := range r.result.Completions {
+					if c := &r.result.Completions[i]; c.Finish == generation.FinishPaused {
+						c.Finish, c.Err = generation.FinishError, ctx.Err()
+					}
+				}
+				done(r.index, r.result, nil)
+			}
+			return true
+		}
+	}
+}
+
+// resume makes requests of interrupted ones, for the model that serves now. It answers those that can't continue.
+func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Result, err error)) (next []heldRequest) {
+	v, release := h.service.use()
+	using := &adapterUse{adapters: v.adapters}
+	leave := func() {
+		using.end()
+		release()
+	}
+	before := h.using
+	var err error
+	if v != h.on {
+		var moved *scheduler.Admission
+		if moved, err = h.Admission.MoveTo(v.Engine); err == nil {
+			h.Admission = moved
+		}
+	}
+	for _, r := range requests {
+		failed := err
+		if name, _ := before.of(r.request.Adapter); failed == nil && name != "" {
+			a, ok := using.Adapter(name)
+			if r.request.Adapter = a.ID; !ok {
+				failed = fmt.Errorf("the adapter %s was removed while the server was paused", name)
+			}
+		}
+		if failed != nil {
+			done(r.index, nil, failed)
+			continue
+		}
+		if r.request.Distinct == nil { // a search begins again
+			r.request.Resume = r.result
+		}
+		next = append(next, r)
+	}
+	h.leave()
+	h.on, h.using, h.leave = v, using, leave
+	return next
+}
+
+// label names the weights of a result's new tokens.
+func (h *held) label(ctx context.Context, of *generation.Request, r *generation.Result) (*generation.Result, error) {
+	if h.service.cfg.WeightsDir == "" {
+		return r, nil // they can't change
+	}
+	version, err := h.on.Weights.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	part := generation.Part{Version: version}
+	_, part.Adapter = h.using.of(of.Adapter)
+	for i := range r.Completions {
+		c := &r.Completions[i]
+		part.From = 0
+		if of.Resume != nil {
+			was := &of.Resume.Completions[i]
+			if part.From = len(was.Tokens); was.Finish != generation.FinishPaused {
+				continue // it had ended before
+			}
+		}
+		n, last := len(c.Tokens), generation.Part{}
+		if c.Stop != "" {
+			n++
+		}
+		if len(c.Parts) > 0 {
+			last = c.Parts[len(c.Parts)-1]
+		}
+		if n > part.From && (last.Version != part.Version || last.Adapter != part.Adapter) {
+			c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], part)
+		}
+	}
+	return r, nil
+}
