@@ -49,7 +49,7 @@ func (e *Engine) Resume() {
 	e.pausing = notPaused
 }
 
-// signalQuiet tells Pause when no request is left. Engine.mu is held.
+// signalQuiet closes quiet when no request is left. Engine.mu is held.
 func (e *Engine) signalQuiet() {
 	if e.quiet != nil && !slices.ContainsFunc(e.workers, func(w *worker) bool { return len(w.assigned) > 0 }) {
 		close(e.quiet)
@@ -170,8 +170,8 @@ func (r *request) ends() bool {
 	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c candidate) bool { return c.Finish == "" })
 }
 
-// cachedTokens is how many tokens of the prompt were not computed when it was first computed. n are
-// those of this time.
+// cachedTokens is how many tokens of the prompt were not computed when it was first computed, or n
+// since the request was resumed.
 func (r *request) cachedTokens(n int) int {
 	if r.gen.Resume != nil {
 		return max(n, r.gen.Resume.CachedTokens)

@@ -51,7 +51,7 @@ func resumed(t *testing.T, g generation.Request, engines ...*Engine) *generation
 	}
 }
 
-// TestPausedGenerationsContinueAsIfUnpaused: tokens, texts, ends and scores are those of one run, on one context
+// TestPausedGenerationsContinueAsIfUnpaused: tokens, texts, ends and scores equal one run, on one context
 // and on two, in one engine and in another with the same weights.
 func TestPausedGenerationsContinueAsIfUnpaused(t *testing.T) {
 	m := testModel(t, synth.Qwen3)

@@ -50,7 +50,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 			e.release(r)
 		}
 		return result, nil
-	case <-ctx.Done():
+	default: // ctx has ended
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
 			<-r.done

@@ -133,7 +133,7 @@ type held struct {
 	on      *modelVersion // whose engine it is
 	using   *adapterUse
 	aborts  int    // of the service, when it was admitted
-	leave   func() // ends the use of on and using, where they are not those of the request
+	leave   func() // ends the use of on and using, unless the request itself has them
 }
 
 // admitHeld makes an admission of v's engine one that survives pauses.

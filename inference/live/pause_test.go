@@ -73,6 +73,21 @@ func answers(t *testing.T, ctx context.Context, l *Service, extra string) <-chan
 	return done
 }
 
+// midway begins to decide and pauses the service before the answer is complete. It tries until it was quick enough.
+func midway(t *testing.T, ctx context.Context, l *Service, extra string, mode PauseMode) <-chan []protocol.AgentOutput {
+	t.Helper()
+	for before := interrupted(l); ; {
+		done := answers(t, ctx, l, extra)
+		generating(t, l, 20)
+		mustPause(t, l, mode)
+		if interrupted(l) > before {
+			return done
+		}
+		l.Resume()
+		<-done
+	}
+}
+
 // generating waits until the current engine has generated n more tokens.
 func generating(t *testing.T, l *Service, n uint64) {
 	t.Helper()
@@ -110,12 +125,7 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 			}
 			whole := <-answers(t, t.Context(), l, tc.extra)
 			before := stepOf(t, whole[0])
-			done := answers(t, t.Context(), l, tc.extra)
-			generating(t, l, 20)
-			mustPause(t, l, PauseKeep)
-			if interrupted(l) == 0 {
-				t.Fatal("nothing was interrupted")
-			}
+			done := midway(t, t.Context(), l, tc.extra, PauseKeep)
 			if err := tc.change(); err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +155,7 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 				if at := v[1].From; !slices.Equal(got.IDs[:at], stepOf(t, whole[k]).IDs[:at]) {
 					t.Errorf("candidate %d: the first %d tokens differ from the old weights'", k, at)
 				}
-				// From there on the tokens are those of the new weights after these tokens.
+				// From there on the new weights alone choose the same tokens.
 				lists := make([]string, 2)
 				for i := range lists {
 					lists[i] = "[]"
@@ -163,9 +173,7 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 func TestAbortedCandidatesHaveTheirTokens(t *testing.T) {
 	l, _ := pausable(t)
 	whole := <-answers(t, t.Context(), l, "")
-	done := answers(t, t.Context(), l, "")
-	generating(t, l, 20)
-	mustPause(t, l, PauseAbort)
+	done := midway(t, t.Context(), l, "", PauseAbort)
 	outs := <-done // during the pause
 	lists := make([]string, len(outs))
 	for k, o := range outs {
@@ -216,9 +224,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 	l, _ := pausable(t)
 	t.Run("client that leaves", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		done := answers(t, ctx, l, "")
-		generating(t, l, 20)
-		mustPause(t, l, PauseKeep)
+		done := midway(t, ctx, l, "", PauseKeep)
 		cancel()
 		if outs := <-done; outs != nil {
 			t.Errorf("%+v", outs)
@@ -227,9 +233,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 	})
 	t.Run("deadline", func(t *testing.T) {
 		late := overdue{t.Context(), make(chan struct{})}
-		done := answers(t, late, l, "")
-		generating(t, l, 20)
-		mustPause(t, l, PauseKeep)
+		done := midway(t, late, l, "", PauseKeep)
 		close(late.done)
 		for _, o := range <-done {
 			if s := stepOf(t, o); o.Error == nil || o.Error.Code != agent.CodeTimeout || len(s.IDs) == 0 {
@@ -239,9 +243,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 		l.Resume()
 	})
 	t.Run("abort after keep", func(t *testing.T) {
-		done := answers(t, t.Context(), l, "")
-		generating(t, l, 20)
-		mustPause(t, l, PauseKeep)
+		done := midway(t, t.Context(), l, "", PauseKeep)
 		mustPause(t, l, PauseAbort)
 		if o := (<-done)[0]; o.Error == nil || o.Error.Code != agent.CodePaused {
 			t.Errorf("%+v", o.Error)
@@ -252,9 +254,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 		if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
 			t.Fatal(err)
 		}
-		done := answers(t, t.Context(), l, `,"adapter":"policy"`)
-		generating(t, l, 20)
-		mustPause(t, l, PauseKeep)
+		done := midway(t, t.Context(), l, `,"adapter":"policy"`, PauseKeep)
 		if err := l.RemoveAdapter("policy"); err != nil {
 			t.Fatal(err)
 		}
