@@ -99,6 +99,7 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 
 // prepare validates a request, takes its queue places and makes its samplers.
 func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*request, error) {
+	gen.Client = generation.ClientOf(ctx)
 	if err := a.engine.validate(&gen); err != nil {
 		return nil, err
 	}

@@ -78,8 +78,8 @@ func (w *worker) startQueued() {
 		w.resetCore()
 	}
 	for len(w.queue) > 0 && (!w.cfg.Isolate || w.core.Idle()) {
-		r := w.queue[0]
-		w.queue = slices.Delete(w.queue, 0, 1)
+		r := slices.MaxFunc(w.queue, func(a, b *request) int { return a.gen.Priority - b.gen.Priority })
+		w.queue = slices.DeleteFunc(w.queue, func(o *request) bool { return o == r })
 		w.submit(r)
 	}
 }

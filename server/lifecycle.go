@@ -172,6 +172,7 @@ func (s *Server) InFlight() int {
 func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) error) error {
 	ctx, settle := connection.Caller(c.Request, false)
 	defer func() { _ = settle() }()
+	ctx = generation.ForClient(ctx, c.GetString(keyClient))
 	timed := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc

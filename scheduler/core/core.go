@@ -17,7 +17,7 @@ type Core struct {
 	seqs         []sequence
 	freeSeqs     []*sequence // a stack
 
-	// groups holds the live requests in order of arrival.
+	// groups holds the live requests in the order in which they start, see insert.
 	groups []*group
 	byID   map[RequestID]*group
 	turn   turn
@@ -65,6 +65,7 @@ type group struct {
 	Request
 	lengths    *lengthEstimate
 	arrival    uint64 // in order of Submit, from 1
+	turn       uint64 // candidates of its client before it, see insert
 	candidates []candidate
 	unfinished int // candidates that have not ended
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
@@ -146,15 +147,10 @@ func (c *Core) Submit(r Request) error {
 	}
 	c.turn.arrivals++
 	c.version++
-	at := len(c.groups)
-	if r.Fork {
-		if i := slices.IndexFunc(c.groups, func(o *group) bool { return !o.started && !o.Fork }); i >= 0 {
-			at = i
-		}
-	} else {
+	if !r.Fork {
 		c.stats.PromptTokens += uint64(len(r.Prompt))
 	}
-	c.groups = slices.Insert(c.groups, at, g)
+	c.insert(g)
 	c.byID[r.ID] = g
 	c.check()
 	return nil
@@ -225,7 +221,7 @@ func (c *Core) Invalidate(id SeqID) {
 	s.invalid = s.state != seqFree
 	switch s.state {
 	case seqRunning:
-		c.preempt(s)
+		c.preempt(s, false)
 	case seqCached:
 		c.evict(s, 0)
 	}

@@ -367,6 +367,8 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
 			before = append(before, job.Prompt)
 			job.Adapter = rapid.SampledFrom(adapters).Draw(t, "adapter")
+			job.Priority = rapid.SampledFrom([]int{0, 0, -1, 1}).Draw(t, "priority")
+			job.Client = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client")
 			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed")+100*int(job.Adapter))
 		}
 		drop := func(t *rapid.T) {

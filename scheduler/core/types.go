@@ -20,7 +20,7 @@ type SeqID int32
 type AdapterID = generation.AdapterID
 
 // Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
-// Adapter, N, MaxTokens, StopRepeats, and whether Temperature is 0.
+// Adapter, N, MaxTokens, StopRepeats, Priority, Client, and whether Temperature is 0.
 type Request struct {
 	ID RequestID
 	generation.Request

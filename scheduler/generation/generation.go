@@ -61,6 +61,12 @@ type Params struct {
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "": not known.
 	Session string
+	// Priority: requests with a higher one start first, and take the place of running ones with a
+	// lower one, which continue later.
+	Priority int
+	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
+	// ForClient.
+	Client string
 	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
 	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
 	// means that all begin again. It is called from one goroutine at a time and must not block.
@@ -195,3 +201,16 @@ const (
 	FinishRepeat Finish = "repetition" // see Params.StopRepeats
 	FinishPaused Finish = "paused"     // interrupted; Params.Resume continues it
 )
+
+type clientKey struct{}
+
+// ForClient returns a context whose requests belong to the client of that name.
+func ForClient(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, clientKey{}, name)
+}
+
+// ClientOf returns the name that ForClient set, "" without one.
+func ClientOf(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
+}
