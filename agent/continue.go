@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -36,12 +37,27 @@ func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result
 		r.Completions = append(r.Completions, c)
 	}
 	switch {
-	case a.cfg.NoContinue != "":
-		return bad(protocol.TypeValue, a.cfg.NoContinue+"; leave "+name+" out")
+	case a.cfg.NoScheduling != "":
+		return bad(protocol.TypeValue, a.cfg.NoScheduling+"; leave "+name+" out")
 	case len(r.Completions) != candidates:
 		return bad(protocol.TypeValue, "it has "+strconv.Itoa(len(r.Completions))+" lists, and num_outputs is "+strconv.Itoa(candidates)+"; give one for each candidate")
 	}
 	return r, nil
+}
+
+// readPriority reads extra_keys.priority.
+func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
+	n, err := strconv.Atoi(string(v))
+	problem := ""
+	switch {
+	case err != nil || n < -maxPriority || n > maxPriority:
+		problem = fmt.Sprintf("it must be an integer from %d to %d", -maxPriority, maxPriority)
+	case n != 0 && a.cfg.NoScheduling != "":
+		problem = a.cfg.NoScheduling + "; leave it out"
+	default:
+		return n, nil
+	}
+	return 0, protocol.Problems{protocol.NewProblem(protocol.TypeValue, problem, "priority")}
 }
 
 // checkContinue refuses what extra_keys.continue can't be combined with, and leaves one completion where candidates

@@ -35,6 +35,7 @@ func TestExtraKeysAgreeWithDocument(t *testing.T) {
 		`{"candidates": {"rank": "logprob"}}`, `{"candidates": {"top": 1}}`,
 		`{"return": []}`, `{"return": null}`, `{"return": "token_ids"}`, `{"return": ["token_ids", "logprobs"]}`, `{"return": ["forced_logprobs"]}`, `{"return": ["scores"]}`, `{"return": [1]}`,
 		`{"continue": [[]]}`, `{"continue": [[1, 2, 3]]}`, `{"continue": null}`, `{"continue": [1]}`, `{"continue": [["1"]]}`, `{"continue": [[-1]]}`, `{"continue": [[1.5]]}`, `{"continue": [[null]]}`, `{"continue": [[4294967296]]}`,
+		`{"priority": 0}`, `{"priority": 100}`, `{"priority": -100}`, `{"priority": 101}`, `{"priority": -101}`, `{"priority": null}`, `{"priority": "1"}`, `{"priority": 1.5}`,
 		`{"return": ["token_ids"], "candidates": {"distinct": true}, "inference_mode": true, "adapter": "careful"}`,
 	} {
 		input := protocol.AgentInput{ExtraKeys: protocol.Raw(text), NumOutputs: 1}

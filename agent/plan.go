@@ -29,6 +29,7 @@ type inputRun struct {
 	adapter    Adapter            // the zero value: none
 	distinct   bool               // extra_keys.candidates
 	resume     *generation.Result // extra_keys.continue
+	priority   int
 
 	// Run sets the others.
 	catalog    *format.Catalog
@@ -113,6 +114,8 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 			asked = true
 		case "continue":
 			in.resume, more = a.readContinue(v, in.input.NumOutputs)
+		case "priority":
+			in.priority, more = a.readPriority(v)
 		case "candidates":
 			in.distinct, more = a.readCandidates(v)
 		}

@@ -283,7 +283,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)
 	}
-	params.Session, params.Resume = session(in), in.resume
+	params.Session, params.Resume, params.Priority = session(in), in.resume, in.priority
 	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
 		if params.Grammar, err = in.catalog.Grammar(); err != nil {
 			return &failure{CodeInvalidTools, ComponentCommander, err}

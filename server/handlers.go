@@ -66,7 +66,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 
 // postResponses answers an AgentRequest with one AgentOutput for every candidate.
 func (s *Server) postResponses(c *gin.Context) {
-	inference, err := s.admit(c)
+	inference, err := s.admitToModel(c)
 	if err != nil {
 		s.fail(c, err)
 		return

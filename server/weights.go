@@ -23,9 +23,10 @@ type Weights interface {
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
 	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. Resume
-	// ends it.
+	// ends it. Resumed returns a channel that is closed when there is no pause.
 	Pause(ctx context.Context, mode string) error
 	Resume()
+	Resumed() <-chan struct{}
 }
 
 // weightsChange is the body of PUT /v1/weights: one of the two.

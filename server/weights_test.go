@@ -20,6 +20,7 @@ type fakeWeights struct {
 	inferenceFunc
 	info protocol.Weights
 	err  error
+	over chan struct{} // open: paused
 }
 
 func (f *fakeWeights) Current(context.Context) (*protocol.Weights, error) { return &f.info, nil }
@@ -44,7 +45,21 @@ func (f *fakeWeights) Pause(_ context.Context, mode string) error {
 	return f.err
 }
 
-func (f *fakeWeights) Resume() { f.info.Paused = "" }
+func (f *fakeWeights) Resume() {
+	if f.info.Paused = ""; f.over != nil {
+		close(f.over)
+		f.over = nil
+	}
+}
+
+func (f *fakeWeights) Resumed() <-chan struct{} {
+	if f.over != nil {
+		return f.over
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
 
 const (
 	readerToken  = "0123456789abcdef-reader"
@@ -98,6 +113,7 @@ func TestWeightsAnswersAreInDocument(t *testing.T) {
 		"a pause of no mode":    {trainerToken, "POST", "/v1/pause", `{"mode":"stop"}`, nil, 422, `must be wait, abort or keep`},
 		"a pause without mode":  {trainerToken, "POST", "/v1/pause", `{}`, nil, 422, `["body","mode"]`},
 		"a pause of other form": {trainerToken, "POST", "/v1/pause", `{"mode":"keep","for":1}`, nil, 422, `unknown object member name`},
+		"a second pause":        {trainerToken, "POST", "/v1/pause", `{"mode":"keep"}`, &Error{Code: CodeConflict, Detail: "paused already"}, 409, "paused already"},
 		"no right to pause":     {readerToken, "POST", "/v1/pause", `{"mode":"keep"}`, nil, 403, "NAME+weights:TOKEN"},
 		"a pause that ended":    {trainerToken, "POST", "/v1/pause", `{"mode":"wait"}`, &Error{Code: CodeConflict, Detail: "was ended"}, 409, "was ended"},
 		"a resume":              {trainerToken, "POST", "/v1/resume", "", nil, 200, `"adapters":[{"name":"a","path":"p","version":"v"}]}`},

@@ -9,6 +9,9 @@ const (
 	// longPause is how long a pause lasts until the log reminds of it, again and again.
 	longPause = 5 * time.Minute
 
+	// pauseLooks is how often a pause that waits looks for a step that never ends.
+	pauseLooks = time.Second
+
 	// minLocalAnswer is the least token limit of a coach's answer to a long question.
 	minLocalAnswer = 256
 )

@@ -24,23 +24,23 @@ const (
 
 // pause is the pause of a Service, whose mu guards it.
 type pause struct {
-	mode    PauseMode // "": the service is not paused
-	since   time.Time
-	aborts  int           // of this service, so far
-	changed chan struct{} // closed at the next change of mode or aborts
-	long    *time.Timer   // the log's reminder
+	mode   PauseMode // "": the service is not paused
+	since  time.Time
+	aborts int           // pauses of mode abort, so far
+	over   chan struct{} // closed unless the service is paused
+	long   *time.Timer   // the log's reminder
 }
 
-// change sets the mode and wakes up those who wait for a change.
-func (p *pause) change(mode PauseMode) {
-	p.mode = mode
-	close(p.changed)
-	p.changed = make(chan struct{})
+// neverPaused is a pause that is over.
+func neverPaused() pause {
+	p := pause{over: make(chan struct{})}
+	close(p.over)
+	return p
 }
 
 // Pause stops the engine, so that the weights can change while nothing is computed. It returns when nothing
-// runs, or with an error when ctx ends or the pause does; the pause lasts until Resume in any case but the last.
-// Another mode during a pause replaces the first. The error is an *Error or that of ctx.
+// runs; the pause lasts until Resume. After an error there is no pause of this call. The error is an *Error
+// or that of ctx.
 func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 	if l.cfg.Remote.Enabled() {
 		return &Error{NotAllowed, "this server's engines are at other URLs; pause them there"}
@@ -50,23 +50,27 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 	}
 	l.mu.Lock()
 	p := &l.pause
-	if p.mode == "" {
-		p.since = time.Now()
-		p.long = time.AfterFunc(longPause, l.remind)
+	if p.mode != "" {
+		defer l.mu.Unlock()
+		return &Error{Busy, fmt.Sprintf("the server is paused already, in mode %s; POST /v1/resume first", p.mode)}
 	}
+	p.mode, p.since, p.over = mode, time.Now(), make(chan struct{})
+	p.long = time.AfterFunc(longPause, l.remind)
 	if mode == PauseAbort {
 		p.aborts++
 	}
-	p.change(mode)
-	var quiet []<-chan struct{}
-	for _, v := range append(l.replaced[:len(l.replaced):len(l.replaced)], l.current) {
-		quiet = append(quiet, v.Engine.Pause(mode != PauseWait))
+	over := p.over
+	versions := append(l.replaced[:len(l.replaced):len(l.replaced)], l.current)
+	quiet := make([]<-chan struct{}, len(versions))
+	for i, v := range versions {
+		quiet[i] = v.Engine.Pause(mode != PauseWait)
 	}
 	l.mu.Unlock()
 	l.pauses.WithLabelValues(string(mode)).Inc()
 	l.cfg.Log.Info().Str("mode", string(mode)).Msg("paused")
-	for _, q := range quiet {
-		if err := l.until(ctx, q); err != nil {
+	for i, v := range versions {
+		if err := v.until(ctx, quiet[i], over); err != nil {
+			l.endPause(over)
 			return err
 		}
 	}
@@ -74,35 +78,48 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 }
 
 // until waits for the end of what runs.
-func (l *Service) until(ctx context.Context, quiet <-chan struct{}) error {
+func (v *modelVersion) until(ctx context.Context, quiet, over <-chan struct{}) error {
+	looks := time.NewTicker(pauseLooks)
+	defer looks.Stop()
 	for {
-		l.mu.Lock()
-		mode, changed := l.pause.mode, l.pause.changed
-		l.mu.Unlock()
-		if mode == "" {
-			return &Error{Busy, "the pause was ended before all running candidates had ended"}
-		}
 		select {
 		case <-quiet:
 			return nil
-		case <-changed:
+		case <-over:
+			return &Error{Busy, "the pause was ended before all running candidates had ended"}
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-looks.C:
+			if err := v.failure(); err != nil {
+				return &Error{Busy, "the server can't pause: " + err.Error()}
+			}
 		}
 	}
 }
 
 // Resume ends a pause. Without one it does nothing.
-func (l *Service) Resume() {
+func (l *Service) Resume() { l.endPause(l.Resumed()) }
+
+// Resumed returns a channel that is closed when no pause lasts.
+func (l *Service) Resumed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pause.mode == "" {
+	return l.pause.over
+}
+
+// endPause ends the pause of a channel over, unless it has ended.
+func (l *Service) endPause(over <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &l.pause
+	if p.mode == "" || p.over != over {
 		return
 	}
-	l.pause.long.Stop()
-	l.pause.change("")
+	p.mode = ""
+	p.long.Stop()
 	l.current.Engine.Resume() // what replaced models have left goes on with this one
-	l.cfg.Log.Info().Dur("after", time.Since(l.pause.since)).Msg("resumed")
+	close(p.over)
+	l.cfg.Log.Info().Dur("after", time.Since(p.since)).Msg("resumed")
 }
 
 // Paused returns the mode of the pause and how long it has lasted; "": there is none.
@@ -130,17 +147,18 @@ func (l *Service) remind() {
 type held struct {
 	*scheduler.Admission
 	service *Service
+	asked   *adapterUse   // which the requests name
 	on      *modelVersion // whose engine it is
-	using   *adapterUse
-	aborts  int    // of the service, when it was admitted
-	leave   func() // ends the use of on and using, unless the request itself has them
+	using   *adapterUse   // of on
+	aborts  int           // of the service, when it was admitted
+	leave   func()        // ends the use of on and using, unless the request itself has them
 }
 
 // admitHeld makes an admission of v's engine one that survives pauses.
 func (l *Service) admitHeld(v *modelVersion, a *scheduler.Admission, using *adapterUse) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &held{Admission: a, service: l, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
+	return &held{Admission: a, service: l, asked: using, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
 }
 
 // Release implements admission.
@@ -161,6 +179,9 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 	all := make([]heldRequest, len(requests))
 	for i := range requests {
 		all[i] = heldRequest{index: i, request: requests[i]}
+	}
+	if h.using != h.asked { // a pause has interrupted what came before
+		all = h.renamed(all, h.asked, done)
 	}
 	for len(all) > 0 {
 		var mu sync.Mutex
@@ -190,76 +211,83 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 }
 
 // wait waits for the end of the pause. If ctx ends first, or the requests are aborted, it answers them and returns true.
-func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int, r *generation.Result, err error)) (over bool) {
-	for {
-		h.service.mu.Lock()
-		p := h.service.pause
-		h.service.mu.Unlock()
-		switch {
-		case p.aborts > h.aborts:
-			for _, r := range requests {
-				done(r.index, r.result, nil)
-			}
-			return true
-		case p.mode == "":
-			return false
+func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int, r *generation.Result, err error)) (answered bool) {
+	h.service.mu.Lock()
+	p := h.service.pause
+	h.service.mu.Unlock()
+	if p.aborts > h.aborts {
+		for _, r := range requests {
+			done(r.index, r.result, nil)
 		}
-		select {
-		case <-p.changed:
-		case <-ctx.Done():
-			for _, r := range requests {
-				if errors.Is(ctx.Err(), context.Canceled) {
-					done(r.index, nil, ctx.Err())
-					continue
-				}
-				for i := range r.result.Completions {
-					if c := &r.result.Completions[i]; c.Finish == generation.FinishPaused {
-						c.Finish, c.Err = generation.FinishError, ctx.Err()
-					}
-				}
-				done(r.index, r.result, nil)
-			}
-			return true
-		}
+		return true
 	}
+	select {
+	case <-p.over:
+		return false
+	case <-ctx.Done():
+	}
+	for _, r := range requests {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			done(r.index, nil, ctx.Err())
+			continue
+		}
+		for i := range r.result.Completions {
+			if c := &r.result.Completions[i]; c.Finish == generation.FinishPaused {
+				c.Finish, c.Err = generation.FinishError, ctx.Err()
+			}
+		}
+		done(r.index, r.result, nil)
+	}
+	return true
 }
 
 // resume makes requests of interrupted ones, for the model that serves now. It answers those that can't continue.
-func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Result, err error)) (next []heldRequest) {
+func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Result, err error)) []heldRequest {
 	v, release := h.service.use()
-	using := &adapterUse{adapters: v.adapters}
-	leave := func() {
+	if v != h.on {
+		moved, err := h.Admission.MoveTo(v.Engine)
+		if err != nil {
+			release()
+			for _, r := range requests {
+				done(r.index, nil, err)
+			}
+			return nil
+		}
+		h.Admission = moved
+	}
+	before, leave, using := h.using, h.leave, &adapterUse{adapters: v.adapters}
+	h.on, h.using = v, using
+	h.leave = func() {
 		using.end()
 		release()
 	}
-	before := h.using
-	var err error
-	if v != h.on {
-		var moved *scheduler.Admission
-		if moved, err = h.Admission.MoveTo(v.Engine); err == nil {
-			h.Admission = moved
-		}
-	}
-	for _, r := range requests {
-		failed := err
-		if name, _ := before.of(r.request.Adapter); failed == nil && name != "" {
-			a, ok := using.Adapter(name)
-			if r.request.Adapter = a.ID; !ok {
-				failed = fmt.Errorf("the adapter %s was removed while the server was paused", name)
-			}
-		}
-		if failed != nil {
-			done(r.index, nil, failed)
-			continue
-		}
-		if r.request.Distinct == nil { // a search begins again
+	requests = h.renamed(requests, before, done)
+	leave()
+	for i := range requests {
+		if r := &requests[i]; r.request.Distinct == nil { // a search begins again
 			r.request.Resume = r.result
 		}
-		next = append(next, r)
 	}
-	h.leave()
-	h.on, h.using, h.leave = v, using, leave
-	return next
+	return requests
+}
+
+// renamed gives requests the adapters that have the names now which theirs had before. It answers those whose
+// adapter was removed.
+func (h *held) renamed(requests []heldRequest, before *adapterUse, done func(i int, r *generation.Result, err error)) []heldRequest {
+	var kept []heldRequest
+	for _, r := range requests {
+		name, _ := before.of(r.request.Adapter)
+		if name != "" {
+			a, ok := h.using.Adapter(name)
+			if !ok {
+				done(r.index, nil, fmt.Errorf("the adapter %s was removed while the server was paused", name))
+				continue
+			}
+			r.request.Adapter = a.ID
+		}
+		kept = append(kept, r)
+	}
+	return kept
 }
 
 // label names the weights of a result's new tokens.
@@ -267,7 +295,7 @@ func (h *held) label(ctx context.Context, of *generation.Request, r *generation.
 	if h.service.cfg.WeightsDir == "" {
 		return r, nil // they can't change
 	}
-	version, err := h.on.Weights.Version(ctx)
+	version, err := h.on.Weights.Version(context.WithoutCancel(ctx)) // it was known before the weights served
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 		}
 		cfg.WeightsDir = dir
 	}
-	l := &Service{changes: newChanges(), pauses: newPauses(), free: load.MemoryNow, wait: closeWait, pause: pause{changed: make(chan struct{})}}
+	l := &Service{changes: newChanges(), pauses: newPauses(), free: load.MemoryNow, wait: closeWait, pause: neverPaused()}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
 		l.found(e)
