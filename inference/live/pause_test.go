@@ -242,14 +242,6 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 		}
 		l.Resume()
 	})
-	t.Run("abort after keep", func(t *testing.T) {
-		done := midway(t, t.Context(), l, "", PauseKeep)
-		mustPause(t, l, PauseAbort)
-		if o := (<-done)[0]; o.Error == nil || o.Error.Code != agent.CodePaused {
-			t.Errorf("%+v", o.Error)
-		}
-		l.Resume()
-	})
 	t.Run("removed adapter", func(t *testing.T) {
 		if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
 			t.Fatal(err)
@@ -265,6 +257,82 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 	})
 	if s := l.current.Engine.Stats(); s.Admitted != 0 || s.Running != 0 {
 		t.Errorf("left: %d admitted, %d running", s.Admitted, s.Running)
+	}
+}
+
+func TestPauseIsUndoneWhenItsCallerLeaves(t *testing.T) {
+	l, _ := pausable(t)
+	for { // until the pause was quicker than the answer
+		done := answers(t, t.Context(), l, "")
+		generating(t, l, 20)
+		ctx, leave := context.WithCancel(t.Context())
+		err := make(chan error, 1)
+		go func() { err <- l.Pause(ctx, PauseWait) }()
+		waittest.Eventually(t, "it is paused", func() bool { return errors.Is(l.Failure(), generation.ErrPaused) })
+		leave()
+		left := <-err
+		for _, o := range <-done {
+			if o.Status != protocol.StatusCompleted {
+				t.Errorf("%+v", o.Error)
+			}
+		}
+		if left != nil {
+			if !errors.Is(left, context.Canceled) || l.Failure() != nil {
+				t.Errorf("%v, then %v", left, l.Failure())
+			}
+			return
+		}
+		l.Resume()
+	}
+}
+
+// TestLaterGenerationsOfARequestUseTheNewAdapter: as those after a summary, which a pause has interrupted.
+func TestLaterGenerationsOfARequestUseTheNewAdapter(t *testing.T) {
+	l, _ := pausable(t)
+	if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	generated := func(g generation.Request, a admission) (tokens []generation.Token) {
+		a.GenerateAll(t.Context(), []generation.Request{g}, func(_ int, r *generation.Result, err error) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tokens = r.Completions[0].Tokens
+		})
+		return tokens
+	}
+	begin := func() (generation.Request, admission) {
+		v, release := l.use()
+		using, end := v.useAdapters()
+		a, _ := using.Adapter("policy")
+		held, err := v.admit(2, using)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { held.Release(); end(); release() })
+		return generation.Request{Prompt: []generation.Token{5, 6, 7}, Params: generation.Params{N: 1, MaxTokens: 12, Seeds: []uint32{1}, Adapter: a.ID}}, held
+	}
+	old, before := begin()
+	oldTokens := generated(old, before)
+	request, running := begin()
+	mustPause(t, l, PauseKeep)
+	first := make(chan []generation.Token)
+	go func() { first <- generated(request, running) }() // held before its first token
+	if err := errors.Join(l.SetModel(t.Context(), "model0.gguf"), l.SetAdapter(t.Context(), "policy", "adapter1.gguf")); err != nil {
+		t.Fatal(err)
+	}
+	l.Resume()
+	got := [][]generation.Token{<-first, generated(request, running)}
+	fresh, after := begin()
+	want := generated(fresh, after)
+	if slices.Equal(want, oldTokens) {
+		t.Fatal("both adapters choose the same tokens")
+	}
+	for i, tokens := range got {
+		if !slices.Equal(tokens, want) {
+			t.Errorf("generation %d has %v, the new adapter %v", i, tokens, want)
+		}
 	}
 }
 
@@ -304,7 +372,9 @@ func TestPauseIsSeenAndEnds(t *testing.T) {
 	}
 	<-done
 	mustPause(t, l, PauseKeep)
-	mustPause(t, l, PauseKeep)
+	if err := l.Pause(t.Context(), PauseAbort); !errors.As(err, &refused) || refused.Reason != Busy || !strings.Contains(refused.Detail, "paused already, in mode keep") {
+		t.Errorf("a second pause: %v", err)
+	}
 	l.Resume()
 	fixed := tinyConfig(t)
 	if err := openLive(t, fixed).Pause(t.Context(), PauseKeep); !errors.As(err, &refused) || refused.Reason != NotAllowed {
