@@ -191,3 +191,51 @@ func TestTokensFromClientsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestUrgentRequestPreemptsOthersWhichLoseNothing: on one context for two sequences.
+func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	patient, urgent := constrained(sampled(tokenize(t, m, story), 4, 60, 9)), greedy(tokenize(t, m, "Now"), 1, 3)
+	patient.Scores, urgent.Priority = true, 5
+	plain := setup{cfg: Config{Policy: Policy{MaxRunning: 2}}}
+	want := mustGenerate(t, newTestEngine(t, plain), patient)
+	var admission *Admission
+	var handle *Handle
+	steps, early := 0, false
+	plain.wrap = func(b backend) backend {
+		return &faulty{backend: b, decode: func([]core.Row) error {
+			if admission == nil {
+				return nil // the engine tries the weights
+			}
+			if steps++; steps == 4 {
+				handle = admission.Submit(t.Context(), []generation.Request{urgent})[0]
+			}
+			if steps == 4+2+urgent.MaxTokens { // after two steps of the prompt, and one of each further token
+				early = handle.request.candidates[0].Finish != ""
+			}
+			return nil
+		}}
+	}
+	e := newTestEngine(t, plain)
+	places, err := e.Admit(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer places.Release()
+	admission = places
+	got, err := places.Generate(t.Context(), patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := handle.Wait(t.Context()); err != nil || len(r.Completions[0].Tokens) != 3 || !early {
+		t.Errorf("the urgent one: %+v, %v, ended early: %t", r, err, early)
+	}
+	for i, c := range got.Completions {
+		if w := want.Completions[i]; !slices.Equal(c.Tokens, w.Tokens) || c.Finish != w.Finish || len(c.Scores) != len(w.Scores) {
+			t.Errorf("candidate %d: %+v, alone %+v", i, c, w)
+		}
+	}
+	if e.Stats().Preemptions == 0 {
+		t.Error("nothing was preempted")
+	}
+}
