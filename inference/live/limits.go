@@ -6,9 +6,6 @@ const (
 	// closeWait is how long Service.Close waits for a load, which was aborted before.
 	closeWait = 10 * time.Second
 
-	// longPause is how long a pause lasts until the log reminds of it, again and again.
-	longPause = 5 * time.Minute
-
 	// pauseLooks is how often a pause that waits looks for a step that never ends.
 	pauseLooks = time.Second
 

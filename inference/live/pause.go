@@ -28,7 +28,6 @@ type pause struct {
 	since  time.Time
 	aborts int           // pauses of mode abort, so far
 	over   chan struct{} // closed unless the service is paused
-	long   *time.Timer   // the log's reminder
 }
 
 // neverPaused is a pause that is over.
@@ -55,7 +54,6 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 		return &Error{Busy, fmt.Sprintf("the server is paused already, in mode %s; POST /v1/resume first", p.mode)}
 	}
 	p.mode, p.since, p.over = mode, time.Now(), make(chan struct{})
-	p.long = time.AfterFunc(longPause, l.remind)
 	if mode == PauseAbort {
 		p.aborts++
 	}
@@ -116,7 +114,6 @@ func (l *Service) endPause(over <-chan struct{}) {
 		return
 	}
 	p.mode = ""
-	p.long.Stop()
 	l.current.Engine.Resume() // what replaced models have left goes on with this one
 	close(p.over)
 	l.cfg.Log.Info().Dur("after", time.Since(p.since)).Msg("resumed")
@@ -130,16 +127,6 @@ func (l *Service) Paused() (mode PauseMode, lasts time.Duration) {
 		lasts = time.Since(l.pause.since)
 	}
 	return l.pause.mode, lasts
-}
-
-// remind logs a pause that nobody ends.
-func (l *Service) remind() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pause.mode != "" {
-		l.cfg.Log.Warn().Dur("after", time.Since(l.pause.since)).Msg("still paused, and requests wait; POST /v1/resume ends the pause")
-		l.pause.long.Reset(longPause)
-	}
 }
 
 // held is an admission whose generations survive pauses. They continue with the model and the adapters that serve
