@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
@@ -59,19 +60,32 @@ func KnownAdapters(adapters Adapters) string {
 	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
-// appendWeights appends to the object of a generation which weights computed it.
-func (t *tokenTrace) appendWeights(b []byte) []byte {
-	if t.version != "" {
-		b = append(b, `,"model_version":`...)
-		b = rawjson.AppendString(b, t.version)
+// appendWeights appends to the object of a generation which weights computed it: the last ones, and all with the
+// index of their first token where others computed a part, or the client sent one.
+func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
+	last := generation.Part{Version: t.version, Adapter: t.adapter.Version}
+	if n := len(parts); n > 0 {
+		last = parts[n-1]
 	}
-	if t.adapter.Name != "" {
-		b = append(b, `,"adapter":`...)
-		b = rawjson.AppendString(b, t.adapter.Name)
+	b = appendText(b, "model_version", last.Version)
+	b = appendText(b, "adapter", t.adapter.Name)
+	b = appendText(b, "adapter_version", last.Adapter)
+	if last.From == 0 {
+		return b
 	}
-	if t.adapter.Version != "" {
-		b = append(b, `,"adapter_version":`...)
-		b = rawjson.AppendString(b, t.adapter.Version)
+	b = append(b, `,"versions":`...)
+	return appendList(b, len(parts), func(b []byte, i int) []byte {
+		b = strconv.AppendInt(append(b, `{"from":`...), int64(parts[i].From), 10)
+		b = appendText(b, "model_version", parts[i].Version)
+		return append(appendText(b, "adapter_version", parts[i].Adapter), '}')
+	})
+}
+
+// appendText appends a member to an object that has members, unless its text is empty.
+func appendText(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
 	}
-	return b
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return rawjson.AppendString(b, text)
 }

@@ -74,6 +74,9 @@ type Config struct {
 	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
 	// message. "": they can.
 	NoDistinct string
+	// NoScheduling is the reason why answers can't be continued (extra_keys.continue) or come first
+	// (extra_keys.priority), a clause for a message. "": they can.
+	NoScheduling string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
 

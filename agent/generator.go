@@ -41,6 +41,8 @@ const (
 	CodeTimeout         = "timeout"          // the request's time was up
 	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
 	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is not a correction, or corrections are not supported
+	CodePaused          = "paused"           // a pause of mode abort interrupted the answer
+	CodeInvalidContinue = "invalid_continue" // the model can't have written the tokens of extra_keys.continue
 	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
 
@@ -74,6 +76,10 @@ func failed(err error) *failure {
 		return &failure{CodeModelError, ComponentScheduler, err}
 	case errors.Is(err, generation.ErrFewer):
 		return &failure{CodeFewerCandidates, ComponentScheduler, fmt.Errorf("%w; ask for fewer candidates, or without extra_keys.candidates", err)}
+	case errors.Is(err, generation.ErrPaused):
+		return &failure{CodePaused, ComponentScheduler, fmt.Errorf("%w; send the input again, with the step's token_ids in extra_keys.continue to go on", err)}
+	case errors.Is(err, generation.ErrResume):
+		return &failure{CodeInvalidContinue, ComponentScheduler, fmt.Errorf("extra_keys.continue: %w; send token_ids as they were returned", err)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{CodeTimeout, ComponentScheduler, err}
 	case ends(err):

@@ -44,6 +44,9 @@ const (
 	outputBytes = 2 << 10
 	answerBytes = 16
 
+	// maxPriority is the highest extra_keys.priority, and negated the lowest.
+	maxPriority = 100
+
 	// maxChain bounds the tokens that a memory holds, far beyond most contexts.
 	maxChain = 1 << 18
 	// chainMembers bounds the bytes of its other members.

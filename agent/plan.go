@@ -26,8 +26,10 @@ type inputRun struct {
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
-	adapter    Adapter // the zero value: none
-	distinct   bool    // extra_keys.candidates
+	adapter    Adapter            // the zero value: none
+	distinct   bool               // extra_keys.candidates
+	resume     *generation.Result // extra_keys.continue
+	priority   int
 
 	// Run sets the others.
 	catalog    *format.Catalog
@@ -110,6 +112,10 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		case "return":
 			in.returns, more = a.readReturn(v)
 			asked = true
+		case "continue":
+			in.resume, more = a.readContinue(v, in.input.NumOutputs)
+		case "priority":
+			in.priority, more = a.readPriority(v)
 		case "candidates":
 			in.distinct, more = a.readCandidates(v)
 		}
@@ -127,7 +133,7 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
 			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
 	}
-	return problems
+	return append(problems, in.checkContinue()...)
 }
 
 // Completions returns the most completions that Run asks a Generator for. Deterministic

@@ -129,7 +129,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		return
 	}
 	g.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
-		if err == nil && ctx.Err() == nil { // else not all candidates ended by themselves
+		if err == nil && ctx.Err() == nil && !r.Paused() { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
 		}
 		waiting[i].span.add(r)
@@ -280,7 +280,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)
 	}
-	params.Session = session(in)
+	params.Session, params.Resume, params.Priority = session(in), in.resume, in.priority
 	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
 		if params.Grammar, err = in.catalog.Grammar(); err != nil {
 			return &failure{CodeInvalidTools, ComponentCommander, err}

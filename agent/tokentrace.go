@@ -101,7 +101,7 @@ type tokenTrace struct {
 // where the next prompt leaves the tokens of the prompt and the answer, -1 where it begins
 // with all of them or there is none.
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
-	b = t.appendWeights(b)
+	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
 		b = append(append(append(b, `,"prompt_from":"`...), t.from...), `","prompt_token_ids":`...)
 		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })

@@ -17,6 +17,7 @@ const (
 	HealthReady    = "ready"
 	HealthLoading  = "loading"
 	HealthDraining = "draining"
+	HealthPaused   = "paused" // POST /v1/pause; requests wait
 	HealthFailed   = "failed" // only another process can go on
 	// HealthStuck begins the status of an engine with steps that do not end; the contexts follow,
 	// as in "stuck: context 0".
@@ -25,7 +26,7 @@ const (
 
 // AgentHealth is the body of GET /health.
 type AgentHealth struct {
-	Status string `wire:"status,required,oneof=ready|loading|draining|failed|stuck: *"`
+	Status string `wire:"status,required,oneof=ready|loading|draining|paused|failed|stuck: *"`
 }
 
 // AgentInfo is the body of GET /v1/info.

@@ -62,7 +62,7 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"DELETE /v1/coaching/sessions/{run_id}", "DELETE /v1/weights/adapters/{name}", "GET /health", "GET /metrics", "GET /openapi.json", "GET /v1/info",
-		"GET /v1/weights", "POST /v1/coaching", "POST /v1/responses", "PUT /v1/coaching/sessions/{run_id}", "PUT /v1/weights",
+		"GET /v1/weights", "POST /v1/coaching", "POST /v1/pause", "POST /v1/responses", "POST /v1/resume", "PUT /v1/coaching/sessions/{run_id}", "PUT /v1/weights",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -111,7 +111,7 @@ func TestOpenAPISchemasHaveTheFieldsOfTheModels(t *testing.T) {
 		})
 	}
 	// Other packages test the schemas of the agent and of the weights.
-	others := []string{"Problem", "ValidationError", "Error", "ExtraKeys", "AdapterName", "WeightsChange", "WeightsInfo", "WeightsFile"}
+	others := []string{"Problem", "ValidationError", "Error", "ExtraKeys", "AdapterName", "WeightsChange", "WeightsInfo", "WeightsFile", "Pause", "PauseMode"}
 	for name := range schemas {
 		if _, known := modelFields[name]; !known && !slices.Contains(others, name) {
 			t.Errorf("schema %s is of no model", name)
@@ -158,7 +158,7 @@ func TestOpenAPIBoundsAreTheLimits(t *testing.T) {
 		{"AgentOutput", "status", "enum", []string{StatusCompleted, StatusError}},
 		{"AgentInstruction", "type", "enum", []string{InstructionUser, InstructionEnv}},
 		{"SpecializedCoachingResponse", "status", "enum", []string{CoachingCorrected, CoachingAbandoned, CoachingFailed}},
-		{"AgentHealth", "status", "pattern", "^(" + strings.Join([]string{HealthReady, HealthLoading, HealthDraining, HealthFailed, HealthStuck + ": .+"}, "|") + ")$"},
+		{"AgentHealth", "status", "pattern", "^(" + strings.Join([]string{HealthReady, HealthLoading, HealthDraining, HealthPaused, HealthFailed, HealthStuck + ": .+"}, "|") + ")$"},
 		{"InternalStep", "origin", "enum", []string{OriginModel, OriginCoaching}},
 		{"HumanCoachingResponse", "status", "enum", []string{HumanCompleted, HumanSkipped, HumanAborted}},
 		{"ReplaceSay", "kind", "const", KindReplaceSay},

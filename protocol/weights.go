@@ -4,6 +4,7 @@ package protocol
 type Weights struct {
 	Model    WeightsFile   `json:"model"`
 	Adapters []WeightsFile `json:"adapters"`
+	Paused   string        `json:"paused,omitzero"` // mode of the pause
 }
 
 // WeightsFile is a file of weights. Version names its bytes.

@@ -72,7 +72,7 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
 	for i := range rs {
-		h := &Handle{engine: a.engine}
+		h := &Handle{engine: a.engine, admission: a}
 		handles[i] = h
 		group.Go(func() error {
 			h.request, h.err = a.prepare(ctx, rs[i])
@@ -99,6 +99,7 @@ func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Hand
 
 // prepare validates a request, takes its queue places and makes its samplers.
 func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*request, error) {
+	gen.Client = generation.ClientOf(ctx)
 	if err := a.engine.validate(&gen); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ type Engine struct {
 	// stuckSteps counts what the watchdog found.
 	stuckSteps uint64
 	trying     bool // the weights do not serve yet
+	pausing    pausing
+	quiet      chan struct{} // closed when no worker has a request; nil: nobody waits for that
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
@@ -219,6 +221,13 @@ func (e *Engine) submit(requests []*request) error {
 	if e.closed {
 		return ErrClosed
 	}
+	if e.pausing != notPaused {
+		for _, r := range requests {
+			r.pause()
+			close(r.done)
+		}
+		return nil
+	}
 	for _, r := range requests {
 		w := e.place(r)
 		if w == nil { // the same for all requests
@@ -234,17 +243,17 @@ func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.cancelled = true
-	if !e.closed { // otherwise every request is being answered
+	if !e.closed && r.worker != nil { // otherwise every request is being answered
 		r.worker.send(command{request: r, cancel: true})
 	}
 }
 
 // receive takes a worker's commands. closed: the engine was closed.
-func (e *Engine) receive(w *worker) (inbox []command, closed bool) {
+func (e *Engine) receive(w *worker) (inbox []command, p pausing, closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	inbox, w.inbox = w.inbox, nil
-	return inbox, e.closed
+	return inbox, e.pausing, e.closed
 }
 
 func (e *Engine) isClosed() bool {

@@ -78,6 +78,7 @@ func (w *worker) unassign(r *request) {
 	w.engine.mu.Lock()
 	w.load -= r.cost
 	delete(w.assigned, r)
+	w.engine.signalQuiet()
 	w.engine.mu.Unlock()
 }
 
@@ -105,7 +106,7 @@ func (e *Engine) reassign(r *request, from *worker) *worker {
 	to := e.place(r)
 	stays := to == nil || e.closed || r.cancelled
 	e.mu.Unlock()
-	if stays || r.restart() != nil {
+	if stays || r.restart(e.vocab) != nil {
 		return nil
 	}
 	e.mu.Lock()

@@ -78,16 +78,21 @@ func (w *worker) startQueued() {
 		w.resetCore()
 	}
 	for len(w.queue) > 0 && (!w.cfg.Isolate || w.core.Idle()) {
-		r := w.queue[0]
-		w.queue = slices.Delete(w.queue, 0, 1)
+		r := slices.MaxFunc(w.queue, func(a, b *request) int { return a.gen.Priority - b.gen.Priority })
+		w.queue = slices.DeleteFunc(w.queue, func(o *request) bool { return o == r })
 		w.submit(r)
 	}
 }
 
+// list returns all requests in order of arrival.
+func (w *worker) list() []*request {
+	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
+	return append(slices.Compact(list), w.queue...) // branches have ids of their own
+}
+
 // takeAll empties the queue and returns all requests in order of arrival.
 func (w *worker) takeAll() []*request {
-	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
-	list = append(slices.Compact(list), w.queue...) // branches have ids of their own
+	list := w.list()
 	w.queue = nil
 	return list
 }

@@ -15,19 +15,21 @@ import (
 
 // Handle is a submitted request.
 type Handle struct {
-	engine  *Engine
-	request *request // nil if it was refused
-	err     error    // the reason
+	engine    *Engine
+	admission *Admission
+	request   *request // nil if it was refused
+	err       error    // the reason
 }
 
 // Wait returns the result of the request. It must be called once. Its error is one of
 //   - ErrModel (wrapped): no context is left
 //   - *generation.OverflowError
 //   - llama.ErrGrammar (wrapped): the grammar is invalid
+//   - generation.ErrResume (wrapped): Params.Resume can't be continued
 //   - ErrClosed, ErrReleased
 //   - ctx.Err(), which also frees the request's sequences
 //
-// Later errors are in the completions. If a deadline passes after some candidates have ended,
+// Later errors are in the completions. A paused request keeps its queue places, to be submitted again. If a deadline passes after some candidates have ended,
 // Wait returns these, and the others with its error.
 func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	if h.err != nil {
@@ -37,12 +39,18 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	r := e.follow(ctx, h.request)
 	select {
 	case <-r.done:
-		defer e.release(r)
 		if r.err != nil {
+			e.release(r)
 			return nil, r.err
 		}
-		return r.result(e.vocab), nil
-	case <-ctx.Done():
+		result := r.result(e.vocab)
+		if result.Paused() {
+			h.admission.keepPlaces(r)
+		} else {
+			e.release(r)
+		}
+		return result, nil
+	default: // ctx has ended
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
 			<-r.done
@@ -73,6 +81,8 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Progress != nil):
 		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd and Progress")
+	case g.Resume != nil && (g.Distinct != nil || len(g.Resume.Completions) != g.N):
+		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct", g.N)
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
@@ -141,6 +151,9 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if gen.Resume != nil && !gen.Resume.Times.Submitted.IsZero() {
+		r.times = gen.Resume.Times
+	}
 	if len(e.workers) > 1 {
 		r.blocks = prefixBlocks(gen.Adapter, gen.Prompt) // not under the engine's lock
 	}
@@ -149,7 +162,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	} else {
 		r.samplers = append(r.samplers, first)
 	}
-	if err := r.seedSamplers(first); err != nil {
+	if err := r.seedSamplers(first, e.vocab); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -171,8 +184,9 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 	return cfg
 }
 
-// seedSamplers clones the missing samplers from an unused one and resets the candidates.
-func (r *request) seedSamplers(from *llama.Sampler) error {
+// seedSamplers clones the missing samplers from an unused one and resets the candidates, to where
+// Params.Resume has them.
+func (r *request) seedSamplers(from *llama.Sampler, v *llama.Vocab) error {
 	r.mu.Lock()
 	for i := range r.candidates {
 		r.candidates[i] = candidate{generation.Completion{StopToken: -1}}
@@ -189,11 +203,11 @@ func (r *request) seedSamplers(from *llama.Sampler) error {
 		}
 		r.samplers = append(r.samplers, s)
 	}
-	return nil
+	return r.resume(v)
 }
 
 // restart resets the request to its state at submission.
-func (r *request) restart() error {
+func (r *request) restart(v *llama.Vocab) error {
 	if r.gen.Progress != nil {
 		r.gen.Progress(-1, nil)
 	}
@@ -201,7 +215,15 @@ func (r *request) restart() error {
 		_ = s.Close() // fails only if closed already
 	}
 	r.samplers, r.cached = r.samplers[:0], 0
-	return r.seedSamplers(r.template)
+	if err := r.seedSamplers(r.template, v); err != nil || r.gen.Progress == nil {
+		return err
+	}
+	for i := range r.candidates {
+		if begun := r.candidates[i].Tokens; len(begun) > 0 {
+			r.gen.Progress(i, begun)
+		}
+	}
+	return nil
 }
 
 // reach records when an event of times first happened.
@@ -230,7 +252,7 @@ func (r *request) recordFound(list []candidate, now time.Time) {
 
 func (r *request) result(v *llama.Vocab) *generation.Result {
 	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cached, Times: r.times,
+		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.cached), Times: r.times,
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	for i := range r.candidates {
@@ -248,7 +270,7 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 		return nil
 	}
 	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: r.endedCached, Times: r.endedTimes,
+		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.endedCached), Times: r.endedTimes,
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	for i := range result.Completions {

@@ -160,7 +160,7 @@ func (w *worker) run() {
 // earlier commands are still answered. rows is that of a prompt that was tried.
 func (w *worker) round() (open bool, rows int) {
 	w.rounds.begin(w.engine.now())
-	inbox, closed := w.engine.receive(w)
+	inbox, pausing, closed := w.engine.receive(w)
 	for _, c := range inbox {
 		switch {
 		case c.drop != 0:
@@ -176,6 +176,7 @@ func (w *worker) round() (open bool, rows int) {
 			w.enqueue(c.request)
 		}
 	}
+	w.interrupt(pausing)
 	return !closed, rows
 }
 
@@ -218,11 +219,13 @@ func (w *worker) newID() core.RequestID {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
-	submit := func() error { return w.core.Submit(core.Request{ID: r.id, Request: r.gen}) }
+	submit := func() error { return w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()}) }
 	if r.gen.Distinct != nil {
 		submit = func() error { return w.trees.start(r) }
 	}
-	if err := submit(); err != nil {
+	if r.ends() {
+		w.finish(r, nil)
+	} else if err := submit(); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons of the core
 	}
 }

@@ -29,22 +29,22 @@ type openAICall func(ctx context.Context, m openai.Model, id string, body []byte
 // routeCompletions adds the paths of OpenAI's API.
 func (s *Server) routeCompletions(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
-	r.GET(pathModels, mark, s.openAI(func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
+	r.GET(pathModels, mark, s.openAI(s.admit, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(s.admit, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(s.admitToModel, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Complete(ctx, m, id, body)
 	}))
-	r.POST(pathChat, mark, s.jsonBody, s.openAI(openai.Chat))
+	r.POST(pathChat, mark, s.jsonBody, s.openAI(s.admitToModel, openai.Chat))
 }
 
 // openAI makes a handler of an answer.
-func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
+func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer openAICall) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		inference, err := s.admit(c)
+		inference, err := admit(c)
 		if err != nil {
 			s.fail(c, err)
 			return

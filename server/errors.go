@@ -181,6 +181,8 @@ func asError(err error) *Error {
 	case errors.As(err, &tooLarge):
 		// What the model holds changes, and with it what requests may hold.
 		return &Error{Code: CodeTooLarge, Detail: tooLarge.Error(), RetryAfter: retryDraining}
+	case errors.Is(err, generation.ErrPaused):
+		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
 	}

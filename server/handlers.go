@@ -28,6 +28,8 @@ func (s *Server) getHealth(c *gin.Context) {
 		switch err := s.failure(); {
 		case errors.Is(err, generation.ErrUnreachable):
 			health.Status = protocol.HealthLoading // another engine, or the same one later
+		case errors.Is(err, generation.ErrPaused):
+			health.Status = protocol.HealthPaused
 		case errors.As(err, &hang):
 			health.Status, dead = protocol.HealthStuck+": "+hang.Names(), true
 		case err != nil:
@@ -41,7 +43,7 @@ func (s *Server) getHealth(c *gin.Context) {
 	switch health.Status {
 	case protocol.HealthReady:
 		status = http.StatusOK
-	case protocol.HealthLoading:
+	case protocol.HealthLoading, protocol.HealthPaused:
 		c.Header("Retry-After", strconv.Itoa(int(retryLoading.Seconds())))
 	case protocol.HealthDraining:
 		c.Header("Retry-After", strconv.Itoa(int(retryDraining.Seconds())))
@@ -64,7 +66,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 
 // postResponses answers an AgentRequest with one AgentOutput for every candidate.
 func (s *Server) postResponses(c *gin.Context) {
-	inference, err := s.admit(c)
+	inference, err := s.admitToModel(c)
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -104,30 +104,58 @@ func (s *Server) stopWaiting() {
 	}
 }
 
-// admit begins a request like begin. While the model loads, the request waits for up to
-// LoadingWait with its body unread. Requests beyond maxWaiting are refused at once.
+// admit begins a request like begin. While the model loads, the request waits, see await.
 func (s *Server) admit(c *gin.Context) (Inference, error) {
 	i, err := s.begin()
-	if !isLoading(err) || s.opts.LoadingWait <= 0 {
+	if !isLoading(err) {
 		return i, err
 	}
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > maxWaiting {
+	if err := s.await(c, s.loaded, err); err != nil {
 		return nil, err
+	}
+	return s.begin()
+}
+
+// admitToModel is admit for a request that the model computes. It also waits while the weights are paused.
+func (s *Server) admitToModel(c *gin.Context) (Inference, error) {
+	i, err := s.admit(c)
+	if w, ok := i.(Weights); ok {
+		refusal := &Error{Code: CodeBusy, Detail: "the server is paused, and its weights change", RetryAfter: retryLoading}
+		if err = s.await(c, w.Resumed(), refusal); err != nil {
+			s.end()
+			return nil, err
+		}
+	}
+	return i, err
+}
+
+// await waits for an event for up to LoadingWait, with the request's body unread, and then returns the
+// refusal. Requests beyond maxWaiting are refused at once.
+func (s *Server) await(c *gin.Context, event <-chan struct{}, refusal error) error {
+	select {
+	case <-event:
+		return nil
+	default:
+	}
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > maxWaiting || s.opts.LoadingWait <= 0 {
+		return refusal
 	}
 	ctx, settle := connection.Caller(c.Request, true)
 	defer func() { _ = settle() }()
 	enough := time.NewTimer(s.opts.LoadingWait)
 	defer enough.Stop()
+	var err error
 	select {
-	case <-s.loaded:
+	case <-event:
 	case <-enough.C:
+		err = refusal
 	case <-ctx.Done():
 	}
 	if cause := settle(); cause != nil {
-		return nil, ended(cause)
+		return ended(cause)
 	}
-	return s.begin()
+	return err
 }
 
 func isLoading(err error) bool {
@@ -172,6 +200,7 @@ func (s *Server) InFlight() int {
 func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) error) error {
 	ctx, settle := connection.Caller(c.Request, false)
 	defer func() { _ = settle() }()
+	ctx = generation.ForClient(ctx, c.GetString(keyClient))
 	timed := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -185,8 +214,8 @@ func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) 
 	return err
 }
 
-// Drain refuses new work and waits for the work in flight. It returns ctx's error if ctx ends
-// first.
+// Drain refuses new work, ends a pause and waits for the work in flight. It returns ctx's error if
+// ctx ends first.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
@@ -198,7 +227,11 @@ func (s *Server) Drain(ctx context.Context) error {
 			close(s.idle)
 		}
 	}
+	paused, _ := s.inference.(Weights)
 	s.mu.Unlock()
+	if paused != nil {
+		paused.Resume()
+	}
 	select {
 	case <-s.idle:
 		return nil

@@ -24,8 +24,8 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout closes idle keep-alive connections.
 	idleTimeout = 2 * time.Minute
-	// maxWaiting bounds the requests that wait for the model to load. Each has a connection and
-	// its headers in memory, and no body.
+	// maxWaiting bounds the requests that wait for the model to load, or for a pause to end. Each has a
+	// connection and its headers in memory, and no body.
 	maxWaiting = 1024
 	// maxRequestID is the longest accepted X-Request-Id, in bytes.
 	maxRequestID = 128

@@ -164,6 +164,8 @@ func (s *Server) routes() (*gin.Engine, error) {
 		get(pathMetrics, s.getMetrics)
 		get(pathWeights, s.getWeights)
 		g.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
+		g.POST(pathPause, s.mayChangeWeights, s.jsonBody, s.postPause)
+		g.POST(pathResume, s.mayChangeWeights, s.postResume)
 		g.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
 	}
 	if s.opts.Completions {

@@ -75,6 +75,36 @@ func TestWaitForModelEnds(t *testing.T) {
 	}
 }
 
+func TestRequestsWaitWhilePaused(t *testing.T) {
+	for name, test := range map[string]struct {
+		wait   time.Duration
+		end    func(*Server, *fakeWeights)
+		status string
+	}{
+		"resume":                       {long, func(_ *Server, f *fakeWeights) { f.Resume() }, "200 "},
+		"the server drains":            {long, func(s *Server, _ *fakeWeights) { _ = s.Drain(context.Background()) }, "200 "},
+		"its work is cancelled":        {long, func(s *Server, _ *fakeWeights) { s.CancelWork() }, "503 "},
+		"nothing waits without a time": {0, nil, "503 "},
+		"the time is up":               {time.Millisecond, nil, "503 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeWeights{inferenceFunc: echo, over: make(chan struct{})}
+			ls := listen(t, func(o *Options) { o.LoadingWait = test.wait })
+			ls.Ready(f)
+			answer := ls.post(t)
+			if test.end != nil {
+				ls.waits(t, 1)
+				test.end(ls.Server, f)
+			}
+			if got := wait(t, "the answer", answer); !strings.HasPrefix(got, test.status) || test.end == nil && !strings.Contains(got, "paused") {
+				t.Errorf("got %s, want %s", got, test.status)
+			}
+			ls.waits(t, 0)
+			waittest.Eventually(t, "nothing in flight", func() bool { return ls.InFlight() == 0 })
+		})
+	}
+}
+
 func TestFailedLoadRefusesLaterRequests(t *testing.T) {
 	ls := listen(t, waitsForModel)
 	ls.FailLoading()

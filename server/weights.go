@@ -22,6 +22,11 @@ type Weights interface {
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
+	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. Resume
+	// ends it. Resumed returns a channel that is closed when there is no pause.
+	Pause(ctx context.Context, mode string) error
+	Resume()
+	Resumed() <-chan struct{}
 }
 
 // weightsChange is the body of PUT /v1/weights: one of the two.
@@ -37,6 +42,8 @@ type weightsChange struct {
 const (
 	pathWeights  = "/v1/weights"
 	pathAdapters = pathWeights + "/adapters/"
+	pathPause    = "/v1/pause"
+	pathResume   = "/v1/resume"
 )
 
 // adapterName is a name of an adapter.

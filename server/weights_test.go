@@ -20,6 +20,7 @@ type fakeWeights struct {
 	inferenceFunc
 	info protocol.Weights
 	err  error
+	over chan struct{} // open: paused
 }
 
 func (f *fakeWeights) Current(context.Context) (*protocol.Weights, error) { return &f.info, nil }
@@ -37,6 +38,27 @@ func (f *fakeWeights) SetAdapter(_ context.Context, name, path string) error {
 func (f *fakeWeights) RemoveAdapter(string) error {
 	f.info.Adapters = []protocol.WeightsFile{}
 	return f.err
+}
+
+func (f *fakeWeights) Pause(_ context.Context, mode string) error {
+	f.info.Paused = mode
+	return f.err
+}
+
+func (f *fakeWeights) Resume() {
+	if f.info.Paused = ""; f.over != nil {
+		close(f.over)
+		f.over = nil
+	}
+}
+
+func (f *fakeWeights) Resumed() <-chan struct{} {
+	if f.over != nil {
+		return f.over
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
 }
 
 const (
@@ -87,6 +109,15 @@ func TestWeightsAnswersAreInDocument(t *testing.T) {
 		"too little memory":     {trainerToken, "PUT", "/v1/weights", change, &Error{Code: CodeNoMemory, Detail: "needs 9 MB"}, 507, "needs 9 MB"},
 		"a removed adapter":     {trainerToken, "DELETE", "/v1/weights/adapters/a", "", nil, 200, `"adapters":[]`},
 		"an unknown adapter":    {trainerToken, "DELETE", "/v1/weights/adapters/z", "", &Error{Code: CodeNotFound, Detail: "no adapter"}, 404, "no adapter"},
+		"a pause":               {trainerToken, "POST", "/v1/pause", `{"mode":"keep"}`, nil, 200, `"paused":"keep"`},
+		"a pause of no mode":    {trainerToken, "POST", "/v1/pause", `{"mode":"stop"}`, nil, 422, `must be wait, abort or keep`},
+		"a pause without mode":  {trainerToken, "POST", "/v1/pause", `{}`, nil, 422, `["body","mode"]`},
+		"a pause of other form": {trainerToken, "POST", "/v1/pause", `{"mode":"keep","for":1}`, nil, 422, `unknown object member name`},
+		"a second pause":        {trainerToken, "POST", "/v1/pause", `{"mode":"keep"}`, &Error{Code: CodeConflict, Detail: "paused already"}, 409, "paused already"},
+		"no right to pause":     {readerToken, "POST", "/v1/pause", `{"mode":"keep"}`, nil, 403, "NAME+weights:TOKEN"},
+		"a pause that ended":    {trainerToken, "POST", "/v1/pause", `{"mode":"wait"}`, &Error{Code: CodeConflict, Detail: "was ended"}, 409, "was ended"},
+		"a resume":              {trainerToken, "POST", "/v1/resume", "", nil, 200, `"adapters":[{"name":"a","path":"p","version":"v"}]}`},
+		"no right to resume":    {readerToken, "POST", "/v1/resume", "", nil, 403, "NAME+weights:TOKEN"},
 		"an engine that closed": {trainerToken, "DELETE", "/v1/weights/adapters/a", "", &Error{Code: CodeDraining}, 503, "shutting down"},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {

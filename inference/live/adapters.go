@@ -18,6 +18,7 @@ import (
 	"agentd/llama/checkpoint"
 	"agentd/protocol"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 )
 
 // adapters are the LoRA adapters of a model by name. A request keeps those that it uses until it
@@ -181,6 +182,18 @@ func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
 	}
 	u.used[name] = l
 	return l.Adapter, true
+}
+
+// of returns the name and the version of an adapter that is used; "": none.
+func (u *adapterUse) of(id generation.AdapterID) (name, version string) {
+	if u != nil {
+		for name, l := range u.used {
+			if l.ID == id {
+				return name, l.Version
+			}
+		}
+	}
+	return "", ""
 }
 
 // Names implements agent.Adapters.

@@ -37,6 +37,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		v.collectEmbedded(out)
 	}
 	c.service.changes.Collect(out)
+	c.service.pauses.Collect(out)
+	_, paused := c.service.Paused()
+	gauge(out, "paused_seconds", "Time since the pause began (POST /v1/pause). 0: the server is not paused.", nil, paused.Seconds())
 	v.collectWeights(out)
 }
 
@@ -46,6 +49,11 @@ func newChanges() *prometheus.CounterVec {
 		Name: "agentd_weights_changes_total",
 		Help: "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).",
 	}, []string{"kind", "result"})
+}
+
+// newPauses makes the counter of pauses.
+func newPauses() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_pauses_total", Help: "Pauses (POST /v1/pause), by mode."}, []string{"mode"})
 }
 
 // label are the labels of one metric.

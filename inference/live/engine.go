@@ -13,13 +13,17 @@ type admission interface {
 }
 
 // admit reserves places for all completions of a request, or refuses it with *generation.QueueFullError or
-// generation.ErrClosed.
-func (v *modelVersion) admit(completions int) (admission, error) {
+// generation.ErrClosed. using are the adapters of the request.
+func (v *modelVersion) admit(completions int, using agent.Adapters) (admission, error) {
 	if v.Remote != nil {
 		return v.Remote.Admit(completions)
 	}
 	a, err := v.Engine.Admit(completions)
-	return traced{a}, err
+	if err != nil || v.service == nil {
+		return traced{a}, err
+	}
+	use, _ := using.(*adapterUse)
+	return v.service.admitHeld(v, a, use), nil
 }
 
 // failure is Service.Failure of this version.

@@ -24,7 +24,7 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
 		}
 	}
-	admission, err := v.admit(1)
+	admission, err := v.admit(1, using)
 	if err != nil {
 		return backend.Answer{}, asBackendError(err)
 	}
@@ -66,6 +66,8 @@ func asBackendError(err error) error {
 		return nil
 	case errors.As(err, &full):
 		return &backend.Error{Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err, Detail: "this server's queue is full (queue_limit)"}
+	case errors.Is(err, generation.ErrPaused):
+		return &backend.Error{Kind: backend.KindBusy, Err: err, Detail: err.Error()}
 	case errors.As(err, &busy):
 		return &backend.Error{Kind: backend.KindBusy, RetryAfter: busy.RetryAfter, Err: err, Detail: busy.Reason}
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):

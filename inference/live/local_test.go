@@ -161,7 +161,7 @@ func TestModelAsCoachReportsItsErrors(t *testing.T) {
 	q.MaxTokens = 2
 	fails("truncated", t.Context(), q, backend.KindTruncated, "2 new tokens")
 
-	ticket, err := s.admit(1)
+	ticket, err := s.admit(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ var _ backend.Local = (*Service)(nil)
 type Service struct {
 	cfg     load.Config
 	changes *prometheus.CounterVec // of the weights
+	pauses  *prometheus.CounterVec
 	free    func() load.FreeMemory
 	wait    time.Duration // closeWait
 
@@ -37,6 +39,8 @@ type Service struct {
 
 	mu       sync.Mutex
 	current  *modelVersion
+	replaced []*modelVersion // not freed yet
+	pause    pause
 	loading  string                 // what is being loaded; "": nothing
 	hangs    *generation.StuckError // its first step; nil: it does not hang
 	draining sync.WaitGroup         // models that were replaced and are not freed
@@ -52,7 +56,7 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 		}
 		cfg.WeightsDir = dir
 	}
-	l := &Service{changes: newChanges(), free: load.MemoryNow, wait: closeWait}
+	l := &Service{changes: newChanges(), pauses: newPauses(), free: load.MemoryNow, wait: closeWait, pause: neverPaused()}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
 		l.found(e)
@@ -70,6 +74,7 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.current.service = l
 	if cfg.WeightsDir != "" { // every step reports the version
 		if _, err := l.current.Weights.Version(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -98,13 +103,20 @@ func (l *Service) replace(v *modelVersion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.current
-	l.current = v
+	if l.pause.mode != "" {
+		v.Engine.Pause(true)
+	}
+	l.current, v.service = v, l
+	l.replaced = append(l.replaced, old)
 	old.retired = true
 	if old.users == 0 {
 		close(old.idle)
 	}
 	l.draining.Go(func() {
 		<-old.idle
+		l.mu.Lock()
+		l.replaced = slices.DeleteFunc(l.replaced, func(v *modelVersion) bool { return v == old })
+		l.mu.Unlock()
 		if err := old.Close(); err != nil {
 			l.cfg.Log.Error().Err(err).Msg("the old model was not freed")
 			return
@@ -343,7 +355,8 @@ var members = strings.NewReplacer("with Config.Path", "as model", "with Config.L
 func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 	v, release := l.use()
 	defer release()
-	w := &protocol.Weights{Model: protocol.WeightsFile{Path: v.Info.Path}, Adapters: []protocol.WeightsFile{}}
+	paused, _ := l.Paused()
+	w := &protocol.Weights{Model: protocol.WeightsFile{Path: v.Info.Path}, Adapters: []protocol.WeightsFile{}, Paused: string(paused)}
 	if v.Weights != nil {
 		var err error
 		if w.Model.Version, err = v.Weights.Version(ctx); err != nil {
@@ -359,6 +372,7 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 // Close ends running generations and frees the current version and those that were replaced. No call may
 // begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
 func (l *Service) Close() error {
+	l.Resume() // nothing is held any more
 	ended := make(chan struct{})
 	go func() {
 		l.change.Lock()   // held by the load
@@ -413,15 +427,18 @@ func (l *Service) Window() int {
 
 // Failure returns the reason why no request can be decided until the process restarts, nil while
 // requests can be decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError
-// may; it may also be of weights that are being loaded.
+// may; it may also be of weights that are being loaded. generation.ErrPaused lasts until Resume.
 func (l *Service) Failure() error {
 	v, release := l.use()
 	defer release()
 	err := v.failure()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil && l.hangs != nil {
+	switch {
+	case err == nil && l.hangs != nil:
 		return l.hangs
+	case err == nil && l.pause.mode != "":
+		return generation.ErrPaused
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (t traced) GenerateAll(ctx context.Context, requests []generation.Request, 
 	if tracing.On(ctx) {
 		untraced := done
 		done = func(i int, r *generation.Result, err error) {
-			if r != nil {
+			if r != nil && !r.Paused() {
 				phases(tracing.Under(ctx, requests[i].Context), r)
 			}
 			untraced(i, r, err)

@@ -16,6 +16,7 @@ import (
 // modelVersion is one loaded model and the requests that use it.
 type modelVersion struct {
 	*load.Model
+	service    *Service  // nil: only one version ever serves
 	adapters   *adapters // nil: the engines are on other machines
 	queueLimit int
 	latency    *latency
@@ -73,7 +74,7 @@ func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) (
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
 			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
 	}
-	admission, err := v.admit(n)
+	admission, err := v.admit(n, using)
 	if err != nil {
 		return nil, err
 	}

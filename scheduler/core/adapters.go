@@ -6,8 +6,8 @@ package core
 // While no request of another adapter waits, requests start as they come. Once one waits, later
 // requests of the current adapter wait too, except those that arrived before the turn
 // began. So requests of one adapter that wait together run together. When no sequence runs, the
-// adapter of the oldest waiting request gets its turn. A request waits for at most one turn of each
-// other adapter, and each turn has an end.
+// adapter of the first waiting request gets its turn. A request waits for at most one turn of each
+// other adapter, and each turn has an end. A higher priority ends a turn at once, see chooseAdapter.
 type turn struct {
 	adapter AdapterID
 	// until is the arrival of the last request before the turn began.
@@ -15,38 +15,40 @@ type turn struct {
 	arrivals uint64 // of all requests so far
 }
 
-// chooseAdapter begins the turn of another adapter when the current one has nothing to run.
+// chooseAdapter begins the turn of another adapter when the current one has nothing to run of the
+// highest priority. It preempts what runs then, which has a lower one.
 func (c *Core) chooseAdapter() {
-	if len(c.running) > 0 || c.firstStartable() != nil {
+	if len(c.groups) == 0 {
+		return
+	}
+	top := c.groups[0]
+	if g := c.firstStartable(); g != nil && g.Priority == top.Priority {
 		return
 	}
 	for _, g := range c.groups {
-		if g.started { // its candidates wait for room
+		if g.started && g.Priority == top.Priority && g.Adapter == c.turn.adapter { // it runs, or waits for room
 			return
 		}
 	}
-	if len(c.groups) > 0 {
-		c.turn.adapter, c.turn.until = c.groups[0].Adapter, c.turn.arrivals
-		c.stats.AdapterTurns++
-		c.version++
+	for len(c.running) > 0 {
+		c.preempt(c.lowest(), true)
 	}
+	c.turn.adapter, c.turn.until = top.Adapter, c.turn.arrivals
+	c.stats.AdapterTurns++
+	c.version++
 }
 
-// startable yields the requests that have not started and may start in this turn, in order of
-// arrival.
+// startable yields the requests that have not started and may start in this turn, in the order of
+// groups.
 func (c *Core) startable(yield func(*group) bool) {
 	othersWait := false
 	for _, g := range c.groups {
 		switch {
-		case g.started:
 		case g.Adapter != c.turn.adapter:
 			othersWait = true
-		case othersWait && g.arrival > c.turn.until:
-			return // as all that follow
-		default:
-			if !yield(g) {
-				return
-			}
+		case g.started || othersWait && g.arrival > c.turn.until:
+		case !yield(g):
+			return
 		}
 	}
 }

@@ -1,41 +1,79 @@
 package core
 
+import "slices"
+
 // admit starts what fits, in order. A large request is not passed over: it gets
 // its room as running sequences end.
 func (c *Core) admit() {
 	c.chooseAdapter()
-	for !c.admissionPaused || len(c.running) == 0 {
+	for {
 		g := c.nextGroup()
-		if g == nil || !c.startSequence(g) && !c.startOldest(g) {
+		switch {
+		case g == nil, c.admissionPaused && len(c.running) > 0 && !c.runsBelow(g):
+			return
+		case !c.startSequence(g) && !c.startOldest(g) && !c.makeWay(g):
 			return
 		}
 	}
 }
 
-// nextGroup returns the request that may start a sequence next. In order of arrival, these are
-// requests that have not started, and requests with waiting candidates that run less than
-// their share. If there is none, it is the first one with waiting candidates. If a start
+// insert adds a request to those that wait: by priority first, then by turns of clients, then in
+// order of arrival. A client's turn is the number of candidates that it asked for before, as far as
+// they are alive. One that has none gets the turn of the next request. So clients with few requests do
+// not wait for all of one with many. A fork comes before what has not started.
+func (c *Core) insert(g *group) {
+	waits := false
+	for _, o := range c.groups {
+		switch {
+		case o.Fork || o.Priority != g.Priority:
+		case o.Client == g.Client:
+			g.turn = max(g.turn, o.turn+uint64(o.N))
+		case !o.started && !waits:
+			g.turn, waits = max(g.turn, o.turn), true
+		}
+	}
+	at := slices.IndexFunc(c.groups, func(o *group) bool {
+		if o.Priority != g.Priority {
+			return o.Priority < g.Priority
+		}
+		return !o.started && !o.Fork && (g.Fork || o.turn > g.turn)
+	})
+	if at < 0 {
+		at = len(c.groups)
+	}
+	c.groups = slices.Insert(c.groups, at, g)
+}
+
+// nextGroup returns the request that may start a sequence next, of the highest priority with one. In
+// order, these are requests that have not started, and requests with waiting candidates that run less
+// than their share. If there is none, it is the first one with waiting candidates. If a start
 // requires eviction, preferCached chooses among those not started.
 func (c *Core) nextGroup() *group {
 	next := c.firstStartable()
+	waits := func(g *group) bool { return len(g.waiting) > 0 && g.Adapter == c.turn.adapter }
+	var first *group // that could start one
 	busy, waiting := 0, 0
 	for _, g := range c.groups {
-		if g.running > 0 {
+		if first == nil && (g == next || waits(g)) {
+			first = g
+		}
+		switch {
+		case first != nil && g.Priority < first.Priority:
+		case g.running > 0:
 			busy++
-		} else if g == next {
+		case g == next:
 			waiting = 1
 		}
 	}
 	share := max(1, c.maxRunning/max(1, busy+waiting))
-	var first *group
 	for _, g := range c.groups {
 		switch {
+		case first == nil || g.Priority < first.Priority:
+			return first
 		case g == next:
 			return c.preferCached(g)
-		case len(g.waiting) > 0 && g.running < share:
+		case waits(g) && g.running < share:
 			return g
-		case len(g.waiting) > 0 && first == nil:
-			first = g
 		}
 	}
 	return first
@@ -55,7 +93,7 @@ func (c *Core) preferCached(first *group) *group {
 	}
 	best, most, mostInCells, seen := first, -1, 0, 0
 	for g := range c.startable {
-		if seen++; seen > lookAhead {
+		if seen++; seen > lookAhead || g.Priority < first.Priority {
 			break
 		}
 		src := c.matchPrefix(g.Adapter, g.Prompt, len(c.running))
@@ -83,6 +121,12 @@ func (c *Core) startSequence(g *group) bool {
 	sequences, cells := c.reserved()
 	if sequences >= c.maxRunning {
 		return false
+	}
+	if g.begun && !g.started {
+		g.resume()
+		c.version++
+		c.countPassed(g)
+		c.plan.Started = append(c.plan.Started, g.ID)
 	}
 	cand, target, base := promptOnly, g.Prompt, 0
 	var src prefixMatch
@@ -124,6 +168,16 @@ func (c *Core) startSequence(g *group) bool {
 	return true
 }
 
+// resume makes the candidates of Request.Begun wait as if they had been preempted.
+func (g *group) resume() {
+	g.started, g.sampled = true, true
+	for i := range g.candidates {
+		if !g.candidates[i].ended {
+			g.waiting = append(g.waiting, i)
+		}
+	}
+}
+
 // reserved returns the sequences and cells that the running ones may still need, including
 // reserved forks.
 func (c *Core) reserved() (sequences, cells int) {
@@ -135,14 +189,14 @@ func (c *Core) reserved() (sequences, cells int) {
 }
 
 // firstWave returns how many candidates of g start together: as many as there are ids and
-// cells for, but half of them while other requests wait to start.
+// cells for, but half of them while other requests of its priority wait to start.
 func (c *Core) firstWave(g *group, sequences, room, each int) int {
 	wave := c.maxRunning - sequences
 	if each > 0 {
 		wave = min(wave, room/each)
 	}
 	for other := range c.startable {
-		if other != g {
+		if other != g && other.Priority >= g.Priority {
 			wave = (wave + 1) / 2
 			break
 		}

@@ -202,7 +202,7 @@ func (c *Core) finishGroup(g *group) {
 func (c *Core) failGroup(g *group, why StepStatus) {
 	c.stats.Failed++
 	c.events = append(c.events, Event{Kind: RequestFailed, Request: g.ID, Cached: g.cached, Status: why})
-	c.abort(g)
+	c.abort(g, false)
 }
 
 // handleNoSlot makes the next step need fewer cells. It terminates: each remedy works a

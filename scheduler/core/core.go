@@ -17,7 +17,7 @@ type Core struct {
 	seqs         []sequence
 	freeSeqs     []*sequence // a stack
 
-	// groups holds the live requests in order of arrival.
+	// groups holds the live requests in the order in which they start, see insert.
 	groups []*group
 	byID   map[RequestID]*group
 	turn   turn
@@ -65,11 +65,13 @@ type group struct {
 	Request
 	lengths    *lengthEstimate
 	arrival    uint64 // in order of Submit, from 1
+	turn       uint64 // candidates of its client before it, see insert
 	candidates []candidate
 	unfinished int // candidates that have not ended
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
 	// their first tokens.
 	started, sampled bool
+	begun            bool // Request.Begun was given
 	// passed counts later requests that started first.
 	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
@@ -127,7 +129,7 @@ func New(cfg Config) (*Core, error) {
 }
 
 // Submit queues a request. It fails with a *generation.OverflowError when the request can
-// never run, and with ErrDuplicate, ErrEmpty or ErrCount.
+// never run, and with ErrDuplicate, ErrEmpty, ErrCount or ErrBegun.
 func (c *Core) Submit(r Request) error {
 	switch {
 	case c.byID[r.ID] != nil:
@@ -139,18 +141,16 @@ func (c *Core) Submit(r Request) error {
 	case r.MaxTokens > c.cfg.Cells || len(r.Prompt)+r.MaxTokens > c.cfg.Cells:
 		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: c.cfg.Cells}
 	}
+	g := &group{Request: r, arrival: c.turn.arrivals + 1, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
+	if r.Begun != nil && !g.begin() {
+		return ErrBegun
+	}
 	c.turn.arrivals++
-	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
 	c.version++
-	at := len(c.groups)
-	if r.Fork {
-		if i := slices.IndexFunc(c.groups, func(o *group) bool { return !o.started && !o.Fork }); i >= 0 {
-			at = i
-		}
-	} else {
+	if !r.Fork {
 		c.stats.PromptTokens += uint64(len(r.Prompt))
 	}
-	c.groups = slices.Insert(c.groups, at, g)
+	c.insert(g)
 	c.byID[r.ID] = g
 	c.check()
 	return nil
@@ -166,9 +166,52 @@ func (c *Core) Cancel(id RequestID) bool {
 	if !g.Fork {
 		c.stats.Cancelled++
 	}
-	c.abort(g)
+	c.abort(g, false)
 	c.check()
 	return true
+}
+
+// begin sets the candidates of Request.Begun. It reports whether these are valid.
+func (g *group) begin() bool {
+	if len(g.Begun) != g.N {
+		return false
+	}
+	g.begun = true
+	for i, tokens := range g.Begun {
+		if tokens == nil {
+			g.candidates[i].ended = true
+			g.unfinished--
+			continue
+		}
+		if len(tokens) >= g.MaxTokens {
+			return false
+		}
+		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
+	}
+	return g.unfinished > 0
+}
+
+// Started reports whether a request has got a sequence, or has ended.
+func (c *Core) Started(id RequestID) bool {
+	g := c.byID[id]
+	return g == nil || g.started
+}
+
+// Interrupt ends a live request like Cancel, but its sequences stay for their prefixes. It returns
+// the tokens of its candidates as Request.Begun has them. It must not be called between Plan and
+// Commit.
+func (c *Core) Interrupt(id RequestID) (begun [][]Token) {
+	g := c.byID[id]
+	c.stats.Paused++
+	begun = make([][]Token, g.N)
+	for i := range g.candidates {
+		if cand := &g.candidates[i]; !cand.ended {
+			begun[i] = append([]Token{}, cand.tokens...)
+		}
+	}
+	c.abort(g, true)
+	c.check()
+	return begun
 }
 
 // Invalidate marks a sequence whose contents in the context are lost. Its tokens are computed
@@ -178,7 +221,7 @@ func (c *Core) Invalidate(id SeqID) {
 	s.invalid = s.state != seqFree
 	switch s.state {
 	case seqRunning:
-		c.preempt(s)
+		c.preempt(s, false)
 	case seqCached:
 		c.evict(s, 0)
 	}
@@ -196,13 +239,18 @@ func (c *Core) Idle() bool {
 	return len(c.groups) == 0 && len(c.freeing) == 0 && (c.opsDelivered || len(c.plan.Ops) == 0)
 }
 
-// abort ends a request early. Its running sequences are freed; the cached ones stay.
-func (c *Core) abort(g *group) {
+// abort ends a request early. Its running sequences are freed, or kept for their prefixes; the
+// cached ones stay.
+func (c *Core) abort(g *group, keep bool) {
 	if g.running > 0 {
 		c.admissionPaused = false
 	}
 	for i := len(c.running) - 1; i >= 0; i-- {
-		if s := c.running[i]; s.group == g {
+		switch s := c.running[i]; {
+		case s.group != g:
+		case keep && s.length > 0:
+			c.finishSeq(s)
+		default:
 			c.stopRunning(s, seqFreeing)
 			c.freeing = append(c.freeing, s)
 		}

@@ -13,7 +13,8 @@
 // # Life of a request
 //
 //  1. Submit queues a request: one prompt, N candidates. It refuses one that can never fit.
-//  2. Plan admits it when there is room (admission.go). Its sequence starts as a copy of the
+//  2. Plan admits it when there is room (admission.go): by priority, then by turns of clients. For
+//     a higher priority, running sequences are preempted (preemption.go). Its sequence starts as a copy of the
 //     longest cached prefix, or follows another prompt in prefill until their common part is
 //     there (prefixcache.go). Cells for the first wave of candidates are reserved: the worst
 //     case, or the usual number with Config.Overcommit.
@@ -27,6 +28,9 @@
 //     weights; adapters take turns (adapters.go).
 //  6. Its sequence stays cached until its cells or its id are needed (eviction.go). Evicted
 //     cells may be kept in host memory (hostcache.go).
+//
+// Interrupt ends a request early and returns its tokens. Request.Begun continues it, here or with other
+// weights: its candidates wait as preempted ones do.
 //
 // # Life of a sequence
 //

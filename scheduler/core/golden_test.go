@@ -16,8 +16,9 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
-//	submit id=N n=N max=N repeat=N adapter=N [isolatelast] [branch] [fork] (the prompt is the input)
-//	cancel id=N | dropadapter id=N | lost seq=N | stats
+//	submit id=N n=N max=N repeat=N adapter=N priority=N client=NAME [isolatelast] [branch] [fork] (the prompt is the input)
+//	  begun=TEXT;TEXT;... are the first tokens of the candidates; "." has ended
+//	cancel id=N | interrupt id=N | dropadapter id=N | lost seq=N | stats
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -92,8 +93,29 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
 		}
+		job.Priority = number("priority", 0)
+		d.MaybeScanArgs(t, "client", &job.Client)
+		if d.HasArg("begun") {
+			var begun string
+			d.ScanArgs(t, "begun", &begun)
+			for text := range strings.SplitSeq(begun, ";") {
+				tokens := append([]Token{}, []rune(text)...)
+				if text == "." {
+					tokens = nil
+				}
+				job.Begun = append(job.Begun, tokens)
+			}
+		}
 		if err := g.core.Submit(job); err != nil {
 			g.printf("%v", err)
+		}
+	case "interrupt":
+		for i, tokens := range g.core.Interrupt(RequestID(number("id", 0))) {
+			text := "ended"
+			if tokens != nil {
+				text = fmt.Sprintf("%q", string(tokens))
+			}
+			g.printf("candidate %d: %s", i, text)
 		}
 	case "cancel":
 		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))

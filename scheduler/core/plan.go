@@ -125,7 +125,8 @@ func (c *Core) chunkSize(s *sequence) int {
 	if n == 1 {
 		return n
 	}
-	if s.cand == promptOnly && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
+	first := s.cand == promptOnly || len(s.group.candidates[s.cand].tokens) == 0
+	if first && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
 		n-- // see snapshot
 	}
 	if c.cfg.PartialCopy {

@@ -2,21 +2,50 @@ package core
 
 import "slices"
 
-// preemptYoungest preempts the running sequence that started last, and pauses admission until
-// a sequence ends.
+// preemptYoungest preempts the running sequence that started last, of the lowest priority, and pauses
+// admission until a sequence ends.
 func (c *Core) preemptYoungest() {
 	c.admissionPaused = true
-	c.preempt(c.running[len(c.running)-1])
+	c.preempt(c.lowest(), false)
 }
 
-// preempt frees the sequence of a candidate or of a whole prompt. Its tokens are computed
-// again, from the best cached prefix, when there is room.
-func (c *Core) preempt(s *sequence) {
+// makeWay preempts a running sequence of a lower priority than g has. It reports whether there was one.
+func (c *Core) makeWay(g *group) bool {
+	if !c.runsBelow(g) {
+		return false
+	}
+	c.preempt(c.lowest(), true)
+	return true
+}
+
+// runsBelow reports whether a sequence of a lower priority than g has runs.
+func (c *Core) runsBelow(g *group) bool {
+	s := c.lowest()
+	return s != nil && s.group.Priority < g.Priority
+}
+
+// lowest returns the running sequence that started last of those with the lowest priority.
+func (c *Core) lowest() (lowest *sequence) {
+	for _, s := range c.running {
+		if lowest == nil || s.group.Priority <= lowest.group.Priority {
+			lowest = s
+		}
+	}
+	return lowest
+}
+
+// preempt stops the sequence of a candidate or of a whole prompt, which starts again from the best
+// cached prefix when there is room. Its cells are freed, or kept until they are needed.
+func (c *Core) preempt(s *sequence, keep bool) {
 	c.stats.Preemptions++
 	g, cand := s.group, s.cand
-	c.stopRunning(s, seqFreeing)
-	c.saveToHost(s, s.length-s.privateCells())
-	c.freeSeq(s)
+	if keep && s.length > 0 {
+		c.finishSeq(s)
+	} else {
+		c.stopRunning(s, seqFreeing)
+		c.saveToHost(s, s.length-s.privateCells())
+		c.freeSeq(s)
+	}
 	if cand == promptOnly {
 		g.started = false
 		return

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // prefillBudget bounds the prompt rows of a step.
 type prefillBudget struct {
@@ -14,8 +17,8 @@ type prefillShare struct {
 	rows int
 }
 
-// schedulePrefills plans rows of prompts, shortest remaining prompt first: this gives the
-// lowest mean time to first token. A share is reserved for the oldest prompt, so that a long
+// schedulePrefills plans rows of prompts, of one priority the shortest remaining prompt first: this gives
+// the lowest mean time to first token. A share is reserved for the oldest prompt, so that a long
 // one progresses.
 func (c *Core) schedulePrefills(left prefillBudget) {
 	if len(c.prefills) == 0 || left.rows <= 0 {
@@ -28,7 +31,9 @@ func (c *Core) schedulePrefills(left prefillBudget) {
 	oldest := prefillBudget{rows: max(1, left.rows/oldestShare), cost: left.cost / oldestShare}
 	left.grant(c, &c.shares[0], oldest, 1)
 	c.byRemaining = append(c.byRemaining[:0], c.prefills...)
-	slices.SortStableFunc(c.byRemaining, func(a, b *sequence) int { return a.numRemaining() - b.numRemaining() })
+	slices.SortStableFunc(c.byRemaining, func(a, b *sequence) int {
+		return cmp.Or(b.group.Priority-a.group.Priority, a.numRemaining()-b.numRemaining())
+	})
 	for _, s := range c.byRemaining {
 		i := slices.IndexFunc(c.shares, func(sh prefillShare) bool { return sh.seq == s })
 		left.grant(c, &c.shares[i], left, 0)

@@ -138,12 +138,12 @@ func (c *Core) rematchFollowers() {
 // finishSeq stops s and keeps it for its prefix, unless another cached sequence holds the same
 // tokens in cells of its own.
 func (c *Core) finishSeq(s *sequence) {
-	g, cand := s.group, s.cand
-	if cand == promptOnly {
-		c.stopRunning(s, seqCached)
-		return
+	g := s.group
+	c.scratch = append(c.scratch[:0], g.Prompt...)
+	if s.cand != promptOnly {
+		c.scratch = append(c.scratch, g.candidates[s.cand].tokens...)
 	}
-	c.scratch = append(append(c.scratch[:0], g.Prompt...), g.candidates[cand].tokens...)[:s.length]
+	c.scratch = c.scratch[:s.length]
 	usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
 	other, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, usable)
 	c.stopRunning(s, seqCached)

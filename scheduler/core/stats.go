@@ -31,6 +31,7 @@ type Stats struct {
 	Rows           uint64 `metric:"step_tokens_total" help:"Tokens in all steps, speculative ones included. Divided by agentd_steps_total: the mean batch size." context:"true"`
 	Finished       uint64 `metric:"candidates_finished_total" help:"Candidates that generated to their end."`
 	Repeated       uint64 `metric:"candidates_repeated_total" help:"Candidates ended because they repeated themselves."`
+	Paused         uint64 `metric:"generations_paused_total" help:"Generations interrupted by a pause, once for each pause."`
 	Cancelled      uint64 `metric:"generations_cancelled_total" help:"Generations cancelled by their caller."`
 	Failed         uint64 `metric:"generations_failed_total" help:"Generations that ended with a model error."`
 	Forked         uint64 `metric:"sequences_forked_total" help:"Sequences copied from the prompt of their request."`

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"testing"
 
@@ -131,6 +132,22 @@ func (w *world) cancel(id RequestID) {
 		w.t.Fatalf("request %d is not alive", id)
 	}
 	delete(w.requests, id)
+}
+
+// interrupt interrupts a request and continues it under another id.
+func (w *world) interrupt(id, next RequestID) {
+	j := w.requests[id]
+	delete(w.requests, id)
+	j.ID, j.Begun = next, w.core.Interrupt(id)
+	for i, tokens := range j.Begun {
+		if (tokens == nil) != j.ended[i] || tokens != nil && !slices.Equal(tokens, j.cands[i].tokens) {
+			w.t.Fatalf("request %d candidate %d is interrupted with %v, its tokens are %v", id, i, tokens, j.cands[i].tokens)
+		}
+	}
+	if err := w.core.Submit(j.Request); err != nil {
+		w.t.Fatal(err)
+	}
+	w.requests[next] = j
 }
 
 // least is the shortest n-gram that ends a candidate of a request; 0: any may repeat.
@@ -350,6 +367,8 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
 			before = append(before, job.Prompt)
 			job.Adapter = rapid.SampledFrom(adapters).Draw(t, "adapter")
+			job.Priority = rapid.SampledFrom([]int{0, 0, -1, 1}).Draw(t, "priority")
+			job.Client = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client")
 			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed")+100*int(job.Adapter))
 		}
 		drop := func(t *rapid.T) {
@@ -371,6 +390,14 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 				w.cancel(rapid.SampledFrom(ids).Draw(t, "cancel"))
 			}
 		}
+		pause := func(t *rapid.T) {
+			for _, id := range slices.Sorted(maps.Keys(w.requests)) {
+				if !w.requests[id].StopRepeats && rapid.Bool().Draw(t, "paused") {
+					next++
+					w.interrupt(id, next)
+				}
+			}
+		}
 		step := func(t *rapid.T) {
 			w.takePlan()
 			if len(w.plan.Rows) == 0 {
@@ -387,7 +414,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose, "drop": drop,
+			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose, "drop": drop, "pause": pause,
 		})
 		w.drain()
 	})

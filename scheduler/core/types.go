@@ -20,7 +20,7 @@ type SeqID int32
 type AdapterID = generation.AdapterID
 
 // Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
-// Adapter, N, MaxTokens, StopRepeats, and whether Temperature is 0.
+// Adapter, N, MaxTokens, StopRepeats, Priority, Client, and whether Temperature is 0.
 type Request struct {
 	ID RequestID
 	generation.Request
@@ -30,6 +30,9 @@ type Request struct {
 	// Fork continues a branch, whose tokens end its Prompt. Its prompt does not count in
 	// Stats, and it starts before requests that wait.
 	Fork bool
+	// Begun has the first tokens of each candidate, which continues after them; nil for one that
+	// has ended before. The slice is nil where all candidates begin.
+	Begun [][]Token
 }
 
 // isolatesLast reports whether the last prompt token is computed in a step after the rest of the
@@ -42,6 +45,7 @@ var (
 	ErrDuplicate = errors.New("core: a request with this id is still alive")
 	ErrEmpty     = errors.New("core: the prompt is empty")
 	ErrCount     = errors.New("core: N and MaxNew must be at least 1")
+	ErrBegun     = errors.New("core: Begun needs one element for each candidate, one that is not nil, and fewer than MaxTokens in each")
 )
 
 // OpKind is the kind of a memory operation.

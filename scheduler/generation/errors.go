@@ -17,6 +17,10 @@ var (
 	// ErrFewer is wrapped by the errors of completions that Params.Distinct asked for and that
 	// do not exist, or were not found within the limit of the search.
 	ErrFewer = errors.New("there are fewer different completions")
+	// ErrPaused is the error of a completion that a pause of the engine has interrupted.
+	ErrPaused = errors.New("the server was paused before the answer was complete")
+	// ErrResume is wrapped by the error of a request whose Params.Resume can't be continued.
+	ErrResume = errors.New("the tokens can't be continued")
 	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )

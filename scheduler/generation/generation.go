@@ -5,6 +5,7 @@ package generation
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -52,9 +53,18 @@ type Params struct {
 	Scores bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
+	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
+	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct.
+	Resume *Result
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "": not known.
 	Session string
+	// Priority: requests with a higher one start first, and take the place of running ones with a
+	// lower one, which continue later.
+	Priority int
+	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
+	// ForClient.
+	Client string
 	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
 	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
 	// means that all begin again. It is called from one goroutine at a time and must not block.
@@ -92,6 +102,11 @@ type Result struct {
 	Times   Times
 }
 
+// Paused reports whether a pause has interrupted completions of the result.
+func (r *Result) Paused() bool {
+	return slices.ContainsFunc(r.Completions, func(c Completion) bool { return c.Finish == FinishPaused })
+}
+
 // Times are the latencies of a request, measured from Submitted. Zero means that the
 // event did not happen.
 type Times struct {
@@ -116,12 +131,20 @@ type Completion struct {
 	Scores       []Score
 	OnlyLogprobs bool
 	Finish       Finish
+	// Parts names the weights of its tokens where they may change during a completion.
+	Parts []Part
 	// Branch is set for a completion that Params.Distinct asked for.
 	Branch *Branch
 	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
 	Repeated string
-	// Err is the cause of FinishError.
+	// Err is the cause of FinishError, and ErrPaused with FinishPaused.
 	Err error
+}
+
+// Part names the weights that computed the tokens of a completion from an index on, up to the next part.
+type Part struct {
+	From             int
+	Version, Adapter string // versions of the model, and of its adapter; "": there is none
 }
 
 // Branch is what a search reports about a completion.
@@ -153,10 +176,24 @@ type Score struct {
 // Finish is the reason why a completion ended.
 type Finish string
 
-// Finish reasons. All but FinishRepeat are common to servers of this kind.
+// Finish reasons. All but the last two are common to servers of this kind.
 const (
 	FinishStop   Finish = "stop"       // an end-of-generation token, or the end of the grammar
 	FinishLength Finish = "length"     // MaxTokens
 	FinishError  Finish = "error"      // see Completion.Err
 	FinishRepeat Finish = "repetition" // see Params.StopRepeats
+	FinishPaused Finish = "paused"     // interrupted; Params.Resume continues it
 )
+
+type clientKey struct{}
+
+// ForClient returns a context whose requests belong to the client of that name.
+func ForClient(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, clientKey{}, name)
+}
+
+// ClientOf returns the name that ForClient set, "" without one.
+func ClientOf(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
+}

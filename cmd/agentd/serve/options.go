@@ -133,10 +133,10 @@ func (c *Config) http() []options.Option {
 	return slices.Concat(
 		c.HTTP.Options(groupHTTP,
 			"Address to listen on. 0.0.0.0 opens the server to the network; consider --auth-token-file.",
-			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for the request log and the metrics agentd_client_*. NAME+weights:TOKEN may also change the weights."),
+			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for its turns, the request log and the metrics agentd_client_*. NAME+weights:TOKEN may also change the weights."),
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
-			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
+			option("loading-wait", "TIME", "How long requests wait while the model loads or is paused before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
 			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. --completions=false: not.", options.Bool(&s.Completions)),
 			option("request-timeout", "TIME", "Time limit of a request. Candidates that are not done by then end with the error timeout. 0s: no limit.", options.Duration(&s.RequestTimeout, 0, maxDuration)),
 			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM, SIGINT or SIGHUP. A signal a second later, or more, ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),

@@ -27,6 +27,10 @@ func (s served) SetAdapter(ctx context.Context, name, path string) error {
 
 func (s served) RemoveAdapter(name string) error { return coded(s.Service.RemoveAdapter(name)) }
 
+func (s served) Pause(ctx context.Context, mode string) error {
+	return coded(s.Service.Pause(ctx, live.PauseMode(mode)))
+}
+
 func (s served) OpenAI() (openai.Model, func()) { return s.Service.OpenAI() }
 
 // codes of refused changes of the weights.

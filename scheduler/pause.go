@@ -1,0 +1,206 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+)
+
+// A paused engine holds nothing. What it interrupts or does not take ends with generation.FinishPaused,
+// and generation.Params.Resume continues it later, here or in an engine with other weights.
+
+// pausing says which requests an engine interrupts.
+type pausing int
+
+const (
+	notPaused  pausing = iota
+	pausedNew          // those that have not started
+	pausedMore         // and those that run
+)
+
+// Pause interrupts the requests that have not started, and with running those that run, too. So it
+// does with all that are submitted until Resume. quiet is closed when no request is left.
+func (e *Engine) Pause(running bool) (quiet <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pausing = pausedNew
+	if running {
+		e.pausing = pausedMore
+	}
+	if e.quiet == nil {
+		e.quiet = make(chan struct{})
+	}
+	quiet = e.quiet
+	e.signalQuiet()
+	for _, w := range e.workers {
+		w.wakeUp()
+	}
+	return quiet
+}
+
+// Resume ends a pause.
+func (e *Engine) Resume() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pausing = notPaused
+}
+
+// signalQuiet closes quiet when no request is left. Engine.mu is held.
+func (e *Engine) signalQuiet() {
+	if e.quiet != nil && !slices.ContainsFunc(e.workers, func(w *worker) bool { return len(w.assigned) > 0 }) {
+		close(e.quiet)
+		e.quiet = nil
+	}
+}
+
+// interrupt ends the worker's requests that a pause concerns.
+func (w *worker) interrupt(p pausing) {
+	if p == notPaused {
+		return
+	}
+	for _, r := range w.list() {
+		switch queued := slices.Index(w.queue, r); {
+		case queued >= 0:
+			w.queue = slices.Delete(w.queue, queued, queued+1)
+		case p == pausedNew && w.core.Started(r.id):
+			continue
+		case r.tree != nil:
+			copy(r.candidates, r.tree.outcomes(false))
+		default:
+			for i, tokens := range w.core.Interrupt(r.id) {
+				if tokens != nil {
+					r.candidates[i].Tokens = tokens
+				}
+			}
+		}
+		r.pause()
+		w.finish(r, nil) // it cancels a search
+	}
+}
+
+// pause ends the candidates that have not ended.
+func (r *request) pause() {
+	for i := range r.candidates {
+		if c := &r.candidates[i]; c.Finish == "" {
+			c.Finish, c.Err = generation.FinishPaused, generation.ErrPaused
+		}
+	}
+}
+
+// resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
+func (r *request) resume(v *llama.Vocab) error {
+	if r.gen.Resume == nil {
+		return nil
+	}
+	for i := range r.candidates {
+		if err := r.resumeOne(i, v); err != nil {
+			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
+		}
+		if r.candidates[i].Finish != "" {
+			r.recordEnd(i, r.gen.Resume.CachedTokens, r.times.Submitted.Add(r.times.End))
+		}
+	}
+	return nil
+}
+
+func (r *request) resumeOne(i int, v *llama.Vocab) error {
+	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
+	c.Completion = was
+	c.StopToken = -1
+	if was.Finish != generation.FinishPaused {
+		if was.Stop != "" {
+			c.StopToken = was.StopToken
+		}
+		return nil
+	}
+	c.Finish, c.Err, c.Tokens, c.Scores = "", nil, nil, slices.Clone(was.Scores)
+	for k, token := range was.Tokens {
+		if c.Finish != "" {
+			return fmt.Errorf("token %d follows the end of the answer", k)
+		}
+		if err := r.samplers[i].Accept(token); err != nil {
+			return fmt.Errorf("token %d: %w", k, err)
+		}
+		if r.gen.Scores && k >= len(was.Scores) {
+			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
+		}
+		if v.IsEOG(token) {
+			c.StopToken, c.Finish = token, generation.FinishStop
+			continue
+		}
+		c.Tokens = append(c.Tokens, token)
+	}
+	switch {
+	case len(c.Tokens) > r.gen.MaxTokens:
+		return fmt.Errorf("%d tokens, and the limit of an answer is %d", len(c.Tokens), r.gen.MaxTokens)
+	case c.Finish == "" && len(c.Tokens) == r.gen.MaxTokens:
+		c.Finish = generation.FinishLength
+	}
+	return nil
+}
+
+// begun is core.Request.Begun of a request; nil: no candidate has begun.
+func (r *request) begun() (list [][]core.Token) {
+	if r.gen.Resume == nil {
+		return nil
+	}
+	none := true
+	for i := range r.candidates {
+		c := &r.candidates[i]
+		list = append(list, nil)
+		if c.Finish == "" {
+			list[i] = append([]core.Token{}, c.Tokens...)
+		}
+		none = none && c.Finish == "" && len(c.Tokens) == 0
+	}
+	if none {
+		return nil
+	}
+	return list
+}
+
+// ends reports whether all candidates of a resumed request have ended.
+func (r *request) ends() bool {
+	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c candidate) bool { return c.Finish == "" })
+}
+
+// cachedTokens is how many tokens of the prompt were not computed when it was first computed, or n
+// since the request was resumed.
+func (r *request) cachedTokens(n int) int {
+	if r.gen.Resume != nil {
+		return max(n, r.gen.Resume.CachedTokens)
+	}
+	return n
+}
+
+// keepPlaces ends a paused request, whose candidates can be submitted again.
+func (a *Admission) keepPlaces(r *request) {
+	r.close()
+	a.mu.Lock()
+	a.unused += r.gen.N
+	a.mu.Unlock()
+	a.engine.calls.Done()
+}
+
+// MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
+// them.
+func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
+	a.mu.Lock()
+	n := a.unused
+	a.mu.Unlock()
+	e.mu.Lock()
+	closed := e.closed
+	if !closed {
+		e.admitted += n
+	}
+	e.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	a.Keep(0)
+	return &Admission{engine: e, unused: n}, nil
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+)
+
+// pauseModes are the modes of POST /v1/pause.
+var pauseModes = []string{"wait", "abort", "keep"}
+
+func (s *Server) postPause(c *gin.Context) {
+	s.weightsWork(c, func(ctx context.Context, w Weights) error {
+		body, share, err := s.readBody(c, 0)
+		defer share.Release()
+		if err != nil {
+			return err
+		}
+		mode, err := decodePause(body)
+		if err != nil {
+			return err
+		}
+		return w.Pause(ctx, mode)
+	})
+}
+
+func (s *Server) postResume(c *gin.Context) {
+	s.weightsWork(c, func(_ context.Context, w Weights) error {
+		w.Resume()
+		return nil
+	})
+}
+
+// pauseBody is the body of POST /v1/pause.
+type pauseBody struct {
+	Mode *string `json:"mode"`
+}
+
+// decodePause reads the body of POST /v1/pause.
+func decodePause(body []byte) (mode string, err error) {
+	var pause pauseBody
+	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
+	if err := json.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
+		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
+	}
+	if pause.Mode == nil || !slices.Contains(pauseModes, *pause.Mode) {
+		return "", protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
+	}
+	return *pause.Mode, nil
+}
