@@ -41,18 +41,18 @@ type inputRun struct {
 
 	// Run sets the others.
 	catalog    *format.Catalog
-	version    string // of the weights, if returns asks for it
-	continues  bool   // the prompt goes on with the tokens of the memory
+	version    string                 // of the weights, if returns asks for it
+	continues  bool                   // the prompt goes on with the tokens of the memory
 	out        []protocol.AgentOutput // complete where there is a status
 	turn       *memory.Append         // what completed candidates share, as step is
 	step       *stepMaker
 	watch      func(out *protocol.AgentOutput) // see Plan.Watch; nil: nobody does
 	given      []bool                          // candidates that watch has had
-	request    generation.Request // its Prompt is set by generate
-	prompt     *format.Prompt     // nil if nothing is to be generated
-	shortening *shortening        // generated before the candidates, nil if nothing is
-	steps      []protocol.Raw     // of shortening
-	counts     SummaryCounts      // of shortening
+	request    generation.Request              // its Prompt is set by generate
+	prompt     *format.Prompt                  // nil if nothing is to be generated
+	shortening *shortening                     // generated before the candidates, nil if nothing is
+	steps      []protocol.Raw                  // of shortening
+	counts     SummaryCounts                   // of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends
 	span       inputSpan

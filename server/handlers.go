@@ -62,7 +62,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// postResponses answers an AgentRequest with one AgentOutput for every candidate.
+// postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.
 func (s *Server) postResponses(c *gin.Context) {
 	inference, err := s.admit(c)
 	if err != nil {
@@ -73,10 +73,22 @@ func (s *Server) postResponses(c *gin.Context) {
 
 	share := s.memory.Share()
 	defer share.Release() // after the answer, which a slow client holds
-	outs, err := s.decide(c, inference, share)
+	began := time.Now()
+	req, held, err := readRequest(c, share)
+	streaming, ok := inference.(Streaming)
+	ok = ok && transfer.AcceptsLines(c.GetHeader("Accept"))
+	var outs []protocol.AgentOutput
+	switch {
+	case err != nil:
+	case ok:
+		err = s.stream(c, streaming, req, share)
+	default:
+		outs, err = s.decide(c, inference, req, began, share, held)
+	}
 	switch {
 	case err != nil:
 		s.fail(c, err)
+	case ok:
 	case protocol.ResponseSize(outs) < streamFrom:
 		s.writeJSON(c, http.StatusOK, protocol.EncodeResponse(outs))
 	default:
@@ -84,27 +96,29 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 }
 
-// decide makes the candidates that answer the request, and validates them against it. They hold
-// share.
-func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share) ([]protocol.AgentOutput, error) {
-	began := time.Now()
+// readRequest reads and decodes the request, which holds so many bytes of share.
+func readRequest(c *gin.Context, share *budget.Share) (req *protocol.AgentRequest, held int, err error) {
 	body, err := transfer.ReadBody(c, maxBody, share)
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, 0, bodyError(err)
 	}
-	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
-	if err != nil {
-		return nil, err
-	}
-	if err := share.Hold(int64(held)); err != nil {
-		return nil, err
+	if req, held, err = protocol.DecodeAgentRequestWithin(body, share.Add); err != nil {
+		return nil, 0, err
 	}
 	if forMagma(c) {
 		callsOverSay(req)
 	}
+	return req, held, share.Hold(int64(held))
+}
+
+// decide makes the candidates that answer the request, and validates them against it. They hold
+// share.
+func (s *Server) decide(
+	c *gin.Context, inference Inference, req *protocol.AgentRequest, began time.Time, share *budget.Share, held int,
+) ([]protocol.AgentOutput, error) {
 	var outs []protocol.AgentOutput
 	var times *timing.Timing
-	err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
+	err := within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
 		ctx, times = timing.With(ctx, began)
 		outs, err = inference.Decide(budget.With(ctx, share), req)
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agentd/agent"
 	"agentd/coaching/backend"
 	"agentd/inference/load"
 	"agentd/llama/checkpoint"
@@ -387,6 +388,16 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	v, release := l.use()
 	defer release()
 	return v.Decide(ctx, req)
+}
+
+// DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and then
+// each with every candidate that is complete, once and from any goroutine. Candidates that it did not give
+// have its error.
+func (l *Service) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
+	v, release := l.use()
+	defer release()
+	_, err := v.decide(ctx, req, func(p *agent.Plan) { p.Watch(begun, each) })
+	return err
 }
 
 // Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The
