@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"agentd/agent"
 	"agentd/coaching/backend"
 	"agentd/inference/load"
 	"agentd/llama/checkpoint"
@@ -396,8 +395,7 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 func (l *Service) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
 	v, release := l.use()
 	defer release()
-	_, err := v.decide(ctx, req, func(p *agent.Plan) { p.Watch(begun, each) })
-	return err
+	return v.DecideEach(ctx, req, begun, each)
 }
 
 // Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The

@@ -59,6 +59,12 @@ func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) (
 	return v.decide(ctx, req, func(*agent.Plan) {})
 }
 
+// DecideEach is Service.DecideEach with this version.
+func (v *modelVersion) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
+	_, err := v.decide(ctx, req, func(p *agent.Plan) { p.Watch(begun, each) })
+	return err
+}
+
 // decide is Decide. prepared gets the plan before it runs.
 func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, prepared func(*agent.Plan)) ([]protocol.AgentOutput, error) {
 	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
