@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +69,38 @@ func responses(t *testing.T, r *running) {
 				!strings.Contains(step.FullPrompt, "Fetch <|im_end|> it") || !bytes.Contains(generation, []byte(`"prompt_tokens":`)) {
 				t.Errorf("got %+v", step)
 			}
+		}
+	})
+	t.Run("lines have the candidates of the array", func(t *testing.T) {
+		text := body(t, "lines", user(1, "Fetch it").outputs(3).greedy(), user(2, "Wait").greedy(), user(3, "Go").tools(`[{"name":"a b"}]`))
+		want, err := checked(text, r.answer(text, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, got := []int{0, 3, 4}, make([]string, len(want))
+		lines := slices.Collect(strings.Lines(r.answer(text, http.Header{"Accept": {"application/x-ndjson"}})))
+		for _, line := range lines[:len(lines)-1] {
+			var l struct {
+				Input     int             `json:"input_index"`
+				Index     int             `json:"candidate_index"`
+				Candidate json.RawMessage `json:"candidate"`
+			}
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			outs, err := protocol.DecodeAgentOutputs([]byte("[" + string(l.Candidate) + "]"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[first[l.Input]+l.Index] = answerOf(outs[0])
+		}
+		for i, o := range want {
+			if got[i] != answerOf(o) {
+				t.Errorf("candidate %d is %q, want %q", i, got[i], answerOf(o))
+			}
+		}
+		if end := strings.TrimSpace(lines[len(lines)-1]); len(lines) != 6 || end != `{"candidates":5}` {
+			t.Errorf("%d lines, the last one is %q", len(lines), end)
 		}
 	})
 	t.Run("deterministic candidates are generated once", func(t *testing.T) {
