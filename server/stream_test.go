@@ -167,7 +167,7 @@ func TestCandidatesMissingAtTheEndAreErrors(t *testing.T) {
 			s.Ready(eachFunc(func(_ context.Context, begun func(), each func(int, *protocol.AgentOutput), outs []protocol.AgentOutput) error {
 				begun()
 				each(0, &outs[1])
-			outs[2].Memory = nil // it must be an object
+				outs[2].Memory = nil // it must be an object
 				each(1, &outs[2])
 				return test.err
 			}))

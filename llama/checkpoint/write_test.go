@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -102,7 +103,7 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 func TestCheckpointsLoad(t *testing.T) {
 	for _, f := range checkpointtest.All() {
 		t.Run(f.Name, func(t *testing.T) {
-			file, err := Open(f.Write(t, t.TempDir()))
+			file, err := Open(t.Context(), f.Write(t, t.TempDir()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,6 +120,18 @@ func TestCheckpointsLoad(t *testing.T) {
 				t.Error("tokens have other kinds than in the checkpoint")
 			}
 		})
+	}
+}
+
+func TestCancelledLoadStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	checkpointtest.WriteAdapter(t, dir)
+	_, adapter := OpenAdapter(ctx, dir, Base{"llama", 4, 2})
+	all := checkpointtest.All()
+	if _, err := Open(ctx, all[0].Write(t, dir)); !errors.Is(err, context.Canceled) || !errors.Is(adapter, context.Canceled) {
+		t.Errorf("a model: %v, an adapter: %v", err, adapter)
 	}
 }
 
