@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"agentd/internal/budget"
@@ -76,12 +77,12 @@ func (s *Server) postResponses(c *gin.Context) {
 	began := time.Now()
 	req, held, err := readRequest(c, share)
 	streaming, ok := inference.(Streaming)
-	ok = ok && transfer.AcceptsLines(c.GetHeader("Accept"))
+	ok = ok && transfer.AcceptsLines(strings.Join(c.Request.Header.Values("Accept"), ","))
 	var outs []protocol.AgentOutput
 	switch {
 	case err != nil:
 	case ok:
-		err = s.stream(c, streaming, req, share)
+		err = s.stream(c, streaming, req, share, held)
 	default:
 		outs, err = s.decide(c, inference, req, began, share, held)
 	}
@@ -128,7 +129,7 @@ func (s *Server) decide(
 	}
 	if err := protocol.ValidateResponse(req, outs); err != nil {
 		// No client gets a malformed answer, not even one by a bug.
-		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+		return nil, invalid(err)
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header())
@@ -136,4 +137,9 @@ func (s *Server) decide(
 	// sent even where they take more than was estimated.
 	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))
 	return outs, nil
+}
+
+// invalid is the error of an answer that breaks the contract.
+func invalid(err error) *Error {
+	return &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 }

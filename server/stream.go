@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/internal/budget"
@@ -24,9 +25,9 @@ type Streaming interface {
 	DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput)) error
 }
 
-// stream answers with a candidate a line, in the order of completion. It returns the error of a request
-// that has no answer yet.
-func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.AgentRequest, share *budget.Share) error {
+// stream answers with a candidate a line, in the order of completion. The request holds so many bytes of
+// share. It returns the error of a request that has no answer yet.
+func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.AgentRequest, share *budget.Share, held int) error {
 	l := &lines{server: s, c: c, req: req, send: transfer.Parts(c, transfer.NDJSON), ready: make(chan line, req.Candidates()+1)}
 	for i := range req.Inputs {
 		l.first = append(l.first, len(l.sent))
@@ -39,8 +40,14 @@ func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.Agent
 		writing.Go(func() { l.write(cancel) })
 		defer writing.Wait()
 		defer close(l.ready)
-		return inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
-			func(input int, out *protocol.AgentOutput) { l.ready <- line{input, out} })
+		var made atomic.Int64
+		err := inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
+			func(input int, out *protocol.AgentOutput) {
+				made.Add(int64(protocol.HeldBytes([]protocol.AgentOutput{*out})))
+				l.ready <- line{input, out}
+			})
+		_ = share.Hold(int64(held) + made.Load()) // as in decide
+		return err
 	})
 	var e *Error
 	switch {
@@ -97,6 +104,7 @@ func (l *lines) write(cancel func()) {
 				_, _ = l.Write(nil)
 			default:
 				l.candidate(next.input, next.out)
+				quiet.Reset(keepAlive)
 			}
 		case <-quiet.C:
 			if l.c.Writer.Written() {
@@ -118,7 +126,7 @@ func (l *lines) Write(part []byte) (int, error) {
 // candidate sends a line, unless the candidate breaks the contract.
 func (l *lines) candidate(input int, out *protocol.AgentOutput) {
 	if err := protocol.ValidateCandidate(l.req, input, out.CandidateIndex, out); err != nil {
-		l.server.endedEarly(l.c, err)
+		l.server.endedEarly(l.c, invalid(err))
 		return
 	}
 	l.sent[l.first[input]+out.CandidateIndex] = true

@@ -18,9 +18,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
+
+	"github.com/rs/zerolog"
 )
 
 // eachFunc is a fake Streaming, which decides with echo.
@@ -163,7 +166,8 @@ func TestCandidatesMissingAtTheEndAreErrors(t *testing.T) {
 		"invalid output":  {errors.New("secret"), "internal error; the server's log has the request id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTest(t, Loading, nil)
+			var log bytes.Buffer
+			s := newTest(t, Loading, nil, func(o *Options) { o.Log = zerolog.New(&log) })
 			s.Ready(eachFunc(func(_ context.Context, begun func(), each func(int, *protocol.AgentOutput), outs []protocol.AgentOutput) error {
 				begun()
 				each(0, &outs[1])
@@ -185,6 +189,9 @@ func TestCandidatesMissingAtTheEndAreErrors(t *testing.T) {
 				if *got[1+i].Input != input || outs[0].Status != protocol.StatusError || e.Message != test.want || e.Code != "model_error" {
 					t.Errorf("line %d is of input %d: %+v", 1+i, *got[1+i].Input, e)
 				}
+			}
+			if !strings.Contains(log.String(), `{"level":"error","error":"internal error; the server's log has the request id: response is invalid: `) {
+				t.Errorf("the log does not name what is invalid: %s", log.String())
 			}
 		})
 	}
@@ -223,7 +230,7 @@ func TestCancelledWorkEndsTheStreamWithItsReason(t *testing.T) {
 		return ctx.Err()
 	}))
 	conn := ls.dial(t)
-	io.WriteString(conn, raw("Accept: "+transfer.NDJSON+"\r\n"))
+	io.WriteString(conn, raw("Accept: text/plain\r\nAccept: "+transfer.NDJSON+"\r\n"))
 	res, body, _ := answer(t, bufio.NewReader(conn), http.MethodPost)
 	if got := linesOf(t, body); res.StatusCode != http.StatusOK || len(got) != 2 || !strings.Contains(body, "the server is shutting down") {
 		t.Errorf("%s %s", res.Status, body)
@@ -272,17 +279,43 @@ func TestClientThatNeverReadsEndsTheWork(t *testing.T) {
 	})
 }
 
+func TestSlowReaderOfLinesHoldsOnlyTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTest(t, Loading, nil)
+		const work = 1 << 20
+		s.Ready(eachFunc(func(ctx context.Context, begun func(), each func(int, *protocol.AgentOutput), outs []protocol.AgentOutput) error {
+			return cmp.Or(budget.Add(ctx, work), backwards(ctx, begun, each, outs))
+		}))
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			req := httptest.NewRequest(http.MethodPost, "/v1/responses", strings.NewReader(twoInputs))
+			req.Header.Set("Accept", transfer.NDJSON)
+			s.Handler().ServeHTTP(&deaf{ResponseRecorder: httptest.NewRecorder()}, req)
+		}()
+		synctest.Wait()
+		if used := s.memory.Used(); used == 0 || used >= work {
+			t.Errorf("after the work %d bytes are held", used)
+		}
+		<-read
+	})
+}
+
 func TestQuietStreamHasSpacesBeforeItsNextLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTest(t, Loading, nil)
 		s.Ready(eachFunc(func(ctx context.Context, begun func(), each func(int, *protocol.AgentOutput), outs []protocol.AgentOutput) error {
 			time.Sleep(3 * keepAlive / 2) // a status may still follow
 			begun()
-			time.Sleep(2 * keepAlive)
-			return backwards(ctx, func() {}, each, outs)
+			time.Sleep(2*keepAlive + keepAlive/4) // the first space comes half a pause after the beginning
+			each(1, &outs[2])
+			time.Sleep(3 * keepAlive / 4) // no pause since the line
+			each(0, &outs[1])
+			each(0, &outs[0])
+			return nil
 		}))
 		body := streamRequest("/v1/responses", twoInputs).do(t, s).Body.String()
-		if got := linesOf(t, body); len(got) != 4 || !strings.HasPrefix(body, `  {"input`) {
+		if got := linesOf(t, body); len(got) != 4 || !strings.HasPrefix(body, `  {"input`) || strings.Contains(body, "\n ") {
 			t.Errorf("%q", body)
 		}
 	})

@@ -85,6 +85,9 @@ func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 	}
 }
 
+// interim is an interim answer.
+const interim = "HTTP/1.1 100 Continue\r\n\r\n"
+
 // probe sends an interim answer. A reading client skips it, and a closed socket answers with a
 // reset. Once the answer has begun, as a stream does, its own parts do that.
 func (c *Conn) probe() error {
@@ -95,7 +98,7 @@ func (c *Conn) probe() error {
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
-	_, err := c.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	_, err := c.Conn.Write([]byte(interim))
 	return err
 }
 

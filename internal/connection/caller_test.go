@@ -27,7 +27,6 @@ func TestNoInterimAnswerAfterTheAnswerHasBegun(t *testing.T) {
 			t.Errorf("%q, %v; want %q", to.String(), err, want)
 		}
 	}
-	const interim = "HTTP/1.1 100 Continue\r\n\r\n"
 	probe(interim)
 	if _, err := c.Write([]byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
 		t.Fatal(err)

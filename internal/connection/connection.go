@@ -137,7 +137,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Write implements [net.Conn]. Without a handler, the bytes are an error of net/http.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.answering.Load() {
-		c.setAnswered(true) // not during a probe
+		if string(p) != interim { // which net/http writes for Expect
+			c.setAnswered(true) // not during a probe
+		}
 		return c.Conn.Write(p)
 	}
 	status, detail, ok := c.meaning(p)
