@@ -405,6 +405,7 @@ class TestLines(unittest.TestCase):
             ((line(1, source_id=3, memory=...),), ("candidate", "memory")),
             ((self.LINES[0], b'{"candidates": 3}\n'), ("candidates",)),
             ((*self.LINES, b'{"candidates": 2}\n'), ("candidates",)),
+            ((b"[]",), ()),
             ((*self.LINES, b'{"candidates": 3}\n', self.LINES[0]), ()),
         ):
             with self.assertRaises(ContractError) as caught:

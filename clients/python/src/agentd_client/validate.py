@@ -188,6 +188,8 @@ class Lines:
 
     def end(self) -> None:
         """Checks that nothing is missing."""
+        if self._part.startswith(b"["):
+            raise ContractError((), "is an array: the server sends no lines; call decide")
         if not self._ended or self._part.strip():
             raise NetworkError("POST /v1/responses: the lines ended before the last one")
 
