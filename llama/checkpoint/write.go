@@ -83,7 +83,11 @@ func describe(dir string) (g *gguf, list []output, done func(), err error) {
 		c.ExpertWidth = c.FeedForward
 		g.uint32(a.name+".attention.sliding_window", c.Window)
 	}
-	if err = c.metadata(g, a.name); err != nil {
+	err = c.metadata(g, a.name)
+	if err == nil && a.name == linear {
+		err = c.hybridMetadata(g)
+	}
+	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
 	return g, list, t.close, writeVocabulary(g, dir, &c.hyperparameters)
