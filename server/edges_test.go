@@ -249,7 +249,7 @@ func TestTruncatedBodyIsAnswered400(t *testing.T) {
 
 func TestCancelledWorkOfHalfClosedClientIsAnswered(t *testing.T) {
 	ls := listen(t)
-	_, conn := halfClosed(t, ls)
+	_, conn := halfClosed(t, ls, "")
 	from := bufio.NewReader(conn)
 	if _, err := from.Peek(1); err != nil {
 		t.Fatal(err)
