@@ -440,3 +440,33 @@ func TestCatalogsAreShared(t *testing.T) {
 		t.Errorf("the prompt begins with %+v", first[:2])
 	}
 }
+
+// again is a script that gives its completions before they are complete, the first one twice.
+type again struct{ script }
+
+func (s *again) GenerateAll(ctx context.Context, gs []generation.Request, done func(int, *generation.Result, error)) {
+	s.script.GenerateAll(ctx, gs, func(i int, r *generation.Result, err error) {
+		early := &generation.Result{Completions: slices.Clone(r.Completions)}
+		early.Completions[0].Text = "First."
+		gs[i].Each(early, 0)
+		early.Completions[0].Text = "Again."
+		early.Completions[1].Err = generation.ErrClosed
+		gs[i].Each(early, 0)
+		gs[i].Each(early, 1) // an error of the whole request
+		done(i, r, err)
+	})
+}
+
+func TestFirstCompletionOfACandidateCounts(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	plan, err := a.Prepare(request(t, `{"num_outputs":3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	plan.Watch(func() {}, func(_ int, out *protocol.AgentOutput) { said = append(said, fmt.Sprint(out.CandidateIndex, out.Output.Say)) })
+	outs, err := a.Run(t.Context(), plan, &again{script{answers: []string{"Later."}}})
+	if want := []string{"0First.", "1Later.", "2Later."}; err != nil || !slices.Equal(said, want) || outs[0].Output.Say != "First." {
+		t.Errorf("%q, %v", said, err)
+	}
+}

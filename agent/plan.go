@@ -14,8 +14,18 @@ type Plan struct {
 	inputs    []*inputRun
 	outputs   int // candidates of all inputs
 
+	begun func()                                     // of Watch, nil: nobody watches
+	each  func(input int, out *protocol.AgentOutput) // of Watch
+
 	latencies []Latency     // set by Run
 	summaries SummaryCounts // set by Run
+}
+
+// Watch makes Run call begun when nothing but the engine or the end of ctx can fail the request as
+// a whole, and then each with every candidate that is complete, once and from any goroutine. The
+// candidate must not be changed. Those that Run does not complete are its error.
+func (p *Plan) Watch(begun func(), each func(input int, out *protocol.AgentOutput)) {
+	p.begun, p.each = begun, each
 }
 
 // inputRun is one input from its validation to its candidates.
@@ -33,14 +43,18 @@ type inputRun struct {
 
 	// Run sets the others.
 	catalog    *format.Catalog
-	version    string // of the weights, if returns asks for it
-	continues  bool   // the prompt goes on with the tokens of the memory
-	out        []protocol.AgentOutput
-	request    generation.Request // its Prompt is set by generate
-	prompt     *format.Prompt     // nil if nothing is to be generated
-	shortening *shortening        // generated before the candidates, nil if nothing is
-	steps      []protocol.Raw     // of shortening
-	counts     SummaryCounts      // of shortening
+	version    string                 // of the weights, if returns asks for it
+	continues  bool                   // the prompt goes on with the tokens of the memory
+	out        []protocol.AgentOutput // complete where there is a status
+	turn       *memory.Append         // what completed candidates share, as step is
+	step       *stepMaker
+	watch      func(out *protocol.AgentOutput) // see Plan.Watch; nil: nobody does
+	given      []bool                          // candidates that watch has had
+	request    generation.Request              // its Prompt is set by generate
+	prompt     *format.Prompt                  // nil if nothing is to be generated
+	shortening *shortening                     // generated before the candidates, nil if nothing is
+	steps      []protocol.Raw                  // of shortening
+	counts     SummaryCounts                   // of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends
 	span       inputSpan

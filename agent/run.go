@@ -18,8 +18,8 @@ import (
 
 // Run makes the candidates of a plan, input by input. Failures are candidates
 // with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
-// all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The generator may be nil for a
-// plan without completions.
+// all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The
+// generator may be nil for a plan without completions.
 //
 // All prompts are rendered before the first one is generated. The generator gets them together
 // and in order, so that the same request is always computed in the same way. Summaries are
@@ -46,6 +46,7 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	if g != nil {
 		g.Keep(completions(runs))
 	}
+	p.watch()
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
 	for _, in := range runs {
 		p.summaries.add(in.counts)
@@ -120,6 +121,9 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		default:
 			if in.span.IsRecording() {
 				request.Context = in.span.ctx
+			}
+			if in.watch != nil && request == &in.request {
+				request.Each = func(r *generation.Result, k int) { a.early(ctx, in, r, k) }
 			}
 			requests = append(requests, *request)
 			waiting = append(waiting, in)
@@ -196,8 +200,33 @@ func (in *inputRun) fail(f *failure) {
 		return
 	}
 	for k := range in.out {
-		in.failOne(&in.out[k], f)
-		in.out[k].InternalSteps = in.steps
+		if in.given == nil || !in.given[k] {
+			in.failOne(&in.out[k], f)
+			in.out[k].InternalSteps = in.steps
+		}
+	}
+}
+
+// watch begins to give candidates, if there is a Watch.
+func (p *Plan) watch() {
+	if p.each == nil {
+		return
+	}
+	p.begun()
+	for i, in := range p.inputs {
+		in.given = make([]bool, len(in.out))
+		in.watch = func(out *protocol.AgentOutput) { p.each(i, out) }
+		in.give() // those without a generation
+	}
+}
+
+// give gives the complete candidates that nobody had yet.
+func (in *inputRun) give() {
+	for k := range in.given {
+		if in.out[k].Status != "" && !in.given[k] {
+			in.given[k] = true
+			in.watch(&in.out[k])
+		}
 	}
 }
 
@@ -313,6 +342,7 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 
 // shorten continues with an input after the generation that shortens its memory.
 func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
+	defer in.give()
 	defer in.guard()
 	if f := a.memory.shorten(ctx, in, result, err); f != nil {
 		in.fail(f)
@@ -322,34 +352,32 @@ func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Re
 // finish makes the candidates of an input from the result of its generation.
 func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Result, err error) {
 	defer in.endSpan()
+	defer in.give()
 	defer in.guard()
-	request := &in.request
 	if err == nil {
-		err = complete(result, request.N)
+		err = complete(result, in.request.N)
 	}
 	if err != nil {
 		in.fail(failed(err))
 		return
 	}
-	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
-	step := newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel).traced(in, request.Prompt)
-	if in.shortening != nil {
-		step.cut = in.shortening.cut
-	}
 	for k := range result.Completions {
-		c := &result.Completions[k]
-		if c.Err != nil && ends(c.Err) {
-			in.ended = c.Err
+		if err := result.Completions[k].Err; err != nil && ends(err) {
+			in.ended = err
 			return
 		}
-		in.out[k].InternalSteps = in.steps
-		seed := request.Seeds[k]
-		if in.distinct {
-			seed = request.Seeds[0] // of the whole search
-		}
-		a.candidate(ctx, &in.out[k], in, turn, step, result, c, seed)
+		a.candidate(ctx, in, result, k)
 	}
-	in.repeatFirst(request.N) // deterministic candidates are equal
+	in.repeatFirst(in.request.N) // deterministic candidates are equal
+}
+
+// early makes a candidate whose completion has ended before that of others.
+func (a *Agent) early(ctx context.Context, in *inputRun, result *generation.Result, k int) {
+	defer in.give()
+	defer in.guard()
+	if err := result.Completions[k].Err; err == nil || !ends(err) {
+		a.candidate(ctx, in, result, k)
+	}
 }
 
 // repeatFirst makes the candidates from the n-th on copies of the first.
@@ -368,10 +396,24 @@ func complete(r *generation.Result, n int) error {
 	return nil
 }
 
-// candidate makes one candidate from a completion.
-func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *inputRun, turn *memory.Append, step *stepMaker,
-	result *generation.Result, c *generation.Completion, seed uint32,
-) {
+// candidate makes candidate k from its completion, unless it is complete.
+func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.Result, k int) {
+	c, out := &result.Completions[k], &in.out[k]
+	if out.Status != "" {
+		return
+	}
+	if in.turn == nil {
+		in.turn = in.memory.Prepare(in.author(), in.input.Instruction.Content)
+		in.step = newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel).traced(in, in.request.Prompt)
+		if in.shortening != nil {
+			in.step.cut = in.shortening.cut
+		}
+	}
+	turn, step, seed := in.turn, in.step, in.request.Seeds[k]
+	if in.distinct {
+		seed = in.request.Seeds[0] // of the whole search
+	}
+	out.InternalSteps = in.steps
 	if c.Err != nil {
 		if len(c.Tokens) > 0 { // the partial output may explain the error
 			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)

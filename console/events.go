@@ -20,7 +20,7 @@ func (c *Console) getEvents(g *gin.Context) {
 	}
 	defer c.tasks.hub.leave(stream)
 
-	send := transfer.Events(g)
+	send := transfer.Parts(g, "text/event-stream")
 	change := func() string {
 		return fmt.Sprintf("event: change\ndata: {\"version\":%d}\n\n", c.tasks.hub.current())
 	}

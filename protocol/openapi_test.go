@@ -16,7 +16,7 @@ import (
 // modelFields are the tables that the decoders go by, by schema.
 var modelFields = map[string]fields{
 	"AgentRequest": fieldsOf[AgentRequest](), "AgentInput": fieldsOf[AgentInput](), "AgentInstruction": fieldsOf[AgentInstruction](),
-	"AgentOutput": fieldsOf[AgentOutput](), "AgentDecision": fieldsOf[AgentDecision](), "ToolCall": fieldsOf[ToolCall](), "AgentError": fieldsOf[AgentError](),
+	"StreamedCandidate": fieldsOf[StreamedCandidate](), "StreamEnd": fieldsOf[StreamEnd](), "AgentOutput": fieldsOf[AgentOutput](), "AgentDecision": fieldsOf[AgentDecision](), "ToolCall": fieldsOf[ToolCall](), "AgentError": fieldsOf[AgentError](),
 	"InternalStep": fieldsOf[InternalStep](), "AgentHealth": fieldsOf[AgentHealth](), "AgentInfo": fieldsOf[AgentInfo](),
 	"CoachingSessionConfig": fieldsOf[CoachingSessionConfig](), "CoachingBackend": fieldsOf[CoachingBackend](),
 	"SpecializedCoachingRequest": fieldsOf[SpecializedCoachingRequest](), "CoachingContext": fieldsOf[coachingContext](), "CoachingStage": fieldsOf[CoachingStage](),

@@ -100,6 +100,28 @@ func WriteResponse(w io.Writer, outs []AgentOutput) error {
 	return out.err
 }
 
+// StreamedCandidate is a line of the response of POST /v1/responses as NDJSON.
+type StreamedCandidate struct {
+	InputIndex     int          `wire:"input_index,required,least=0"` // in inputs
+	CandidateIndex int          `wire:"candidate_index,required,least=0"`
+	Candidate      *AgentOutput `wire:"candidate,required"`
+}
+
+// StreamEnd is its last line.
+type StreamEnd struct {
+	Candidates int `wire:"candidates,required,least=1"` // lines before
+}
+
+// WriteLine writes a [StreamedCandidate] or [StreamEnd] and the end of its line, large raw values from
+// where they lie. The error is w's.
+func WriteLine(w io.Writer, line any) error {
+	out := sink{to: w}
+	out.value(line)
+	out.dst = append(out.dst, '\n')
+	out.flush()
+	return out.err
+}
+
 // ResponseSize is about the number of bytes of the response of POST /v1/responses.
 func ResponseSize(outs []AgentOutput) int {
 	size := 2

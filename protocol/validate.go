@@ -112,6 +112,14 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	return v.err()
 }
 
+// ValidateCandidate checks one candidate against the request, as the one of that index for an input.
+// The error is [Problems].
+func ValidateCandidate(req *AgentRequest, input, index int, o *AgentOutput) error {
+	var v validator
+	v.answers(o, req.RequestID, req.Inputs[input].ID, index)
+	return v.err()
+}
+
 // answers checks one candidate against the expected one at its index.
 func (v *validator) answers(o *AgentOutput, requestID string, sourceID int64, index int) {
 	v.output(o)

@@ -139,9 +139,6 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 				done(i, nil, public(err))
 				return
 			}
-			for k := range r.Completions {
-				r.Completions[k].Err = public(r.Completions[k].Err)
-			}
 			done(i, r, nil)
 		})
 	}

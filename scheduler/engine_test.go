@@ -277,6 +277,47 @@ func TestDeadlineReturnsEndedCandidates(t *testing.T) {
 	}
 }
 
+// TestEachCompletionIsGivenAsItEnds: one candidate decodes at a time, and a step waits until the first
+// one was given.
+func TestEachCompletionIsGivenAsItEnds(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	var f *faulty
+	given := make(chan generation.Completion, 9)
+	var list []generation.Completion
+	e := newTestEngine(t, setup{outputs: 1, wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
+	f.decode = func([]core.Row) error {
+		if f.steps == 6 {
+			select {
+			case c := <-given:
+				list = append(list, c)
+			case <-time.After(time.Minute):
+				t.Error("the first completion was not given")
+			}
+		}
+		return nil
+	}
+	g := sampled(tokenize(t, m, "abc"), 3, 4, 7)
+	g.IgnoreEnd = true
+	g.Each = func(r *generation.Result, k int) {
+		if r.PromptTokens != len(g.Prompt) || len(r.Completions) != 3 {
+			t.Errorf("%+v", r)
+		}
+		given <- r.Completions[k]
+	}
+	want := mustGenerate(t, e, g).Completions
+	for len(given) > 0 {
+		list = append(list, <-given)
+	}
+	if len(list) == 0 || len(list) > len(want) {
+		t.Fatalf("%d completions were given", len(list))
+	}
+	for k, c := range list {
+		if diff := cmp.Diff(want[k], c); diff != "" {
+			t.Errorf("completion %d: %s", k, diff)
+		}
+	}
+}
+
 func TestCancelWhileQueued(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 1, outputs: 1})

@@ -107,6 +107,7 @@ type request struct {
 	samplers []*llama.Sampler
 	done     chan struct{}
 	leave    chan struct{} // takes a value while its context is stuck
+	more     chan struct{} // takes a value when candidates have ended, for gen.Each
 
 	err        error // of the whole request
 	cached     int
@@ -118,6 +119,7 @@ type request struct {
 	// which do not change, and cached and times as of then. A search has found instead.
 	mu          sync.Mutex
 	ended       []int
+	given       int // of ended, to gen.Each
 	found       []candidate
 	endedCached int
 	endedTimes  generation.Times
@@ -142,7 +144,7 @@ func failed(tokens []core.Token, err error) generation.Completion {
 
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
-		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1),
+		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1), more: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
 		candidates: make([]candidate, gen.N),
 		times:      generation.Times{Submitted: e.now()},
@@ -191,7 +193,7 @@ func (r *request) seedSamplers(from *llama.Sampler, v *llama.Vocab) error {
 	for i := range r.candidates {
 		r.candidates[i] = candidate{generation.Completion{StopToken: -1}}
 	}
-	r.ended, r.found = nil, nil
+	r.ended, r.given, r.found = nil, 0, nil
 	r.mu.Unlock()
 	if r.gen.Distinct != nil {
 		return nil // its branches have them
@@ -240,6 +242,36 @@ func (r *request) recordEnd(candidate, cached int, now time.Time) {
 	r.ended = append(r.ended, candidate)
 	r.endedCached, r.endedTimes = cached, r.times
 	r.endedTimes.End = now.Sub(r.times.Submitted)
+	if r.gen.Each != nil {
+		select {
+		case r.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// giveEach gives the caller the candidates that have ended since the last call.
+func (r *request) giveEach(v *llama.Vocab) {
+	r.mu.Lock()
+	fresh := r.ended[r.given:]
+	r.given = len(r.ended)
+	result := r.endedResult(v, fresh)
+	r.mu.Unlock()
+	for _, i := range fresh {
+		r.gen.Each(result, i)
+	}
+}
+
+// endedResult is a result with these completions. mu is held.
+func (r *request) endedResult(v *llama.Vocab, ended []int) *generation.Result {
+	result := &generation.Result{
+		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.endedCached), Times: r.endedTimes,
+		Completions: make([]generation.Completion, len(r.candidates)),
+	}
+	for _, i := range ended {
+		result.Completions[i] = r.candidates[i].completion(v)
+	}
+	return result
 }
 
 // recordFound records what a search has found so far.
@@ -269,18 +301,14 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	if len(r.ended)+len(r.found) == 0 {
 		return nil
 	}
-	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.endedCached), Times: r.endedTimes,
-		Completions: make([]generation.Completion, len(r.candidates)),
-	}
-	for i := range result.Completions {
-		result.Completions[i] = generation.Completion{Finish: generation.FinishError, Err: err}
-	}
-	for _, i := range r.ended {
-		result.Completions[i] = r.candidates[i].completion(v)
-	}
+	result := r.endedResult(v, r.ended)
 	for i := range r.found {
 		result.Completions[i] = r.found[i].completion(v)
+	}
+	for i := range result.Completions {
+		if c := &result.Completions[i]; c.Finish == "" {
+			c.Finish, c.Err = generation.FinishError, err
+		}
 	}
 	return result
 }
@@ -288,7 +316,7 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 // completion returns the completion with its texts.
 func (c *candidate) completion(v *llama.Vocab) generation.Completion {
 	done := c.Completion
-	done.Text, done.StopToken = v.Detokenize(c.Tokens, true), 0
+	done.Text, done.StopToken, done.Err = v.Detokenize(c.Tokens, true), 0, public(c.Err)
 	scored := len(c.Tokens)
 	if c.StopToken >= 0 {
 		done.Stop, done.StopToken = string(v.Piece(c.StopToken, true)), c.StopToken

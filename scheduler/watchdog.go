@@ -127,6 +127,8 @@ func (e *Engine) follow(ctx context.Context, r *request) *request {
 			return r
 		case <-r.leave:
 			r = e.elsewhere(r)
+		case <-r.more:
+			r.giveEach(e.vocab)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"agentd/server/openai"
 
 	"github.com/gin-gonic/gin"
-	"github.com/rs/zerolog"
 )
 
 // Paths of OpenAI's API, with Options.Completions.
@@ -65,7 +63,7 @@ func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer open
 		defer unload()
 		quiet := time.NewTicker(keepAlive)
 		defer quiet.Stop()
-		stream := openai.Stream{Send: transfer.Events(c), Quiet: quiet.C}
+		stream := openai.Stream{Send: transfer.Parts(c, "text/event-stream"), Quiet: quiet.C}
 		var text []byte
 		err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
 			text, err = answer(ctx, model, c.GetString(keyRequestID), body, stream)
@@ -87,13 +85,7 @@ func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer open
 
 // failStream ends a stream with the reason in err.
 func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
-	e := asError(err)
-	entry := codes[e.Code]
-	level := zerolog.DebugLevel
-	if e.Code == CodeInternal {
-		level = zerolog.ErrorLevel
-	}
-	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
-	body := openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
+	e := s.endedEarly(c, err)
+	body := openai.AppendError(codes[e.Code].status, e.detail(), e.Param)
 	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }

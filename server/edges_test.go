@@ -161,13 +161,13 @@ func closeSending(t *testing.T, conn net.Conn) {
 	}
 }
 
-// halfClosed sends a request, waits for the start of its work and closes the sending side.
-func halfClosed(t *testing.T, ls *listening) (*slow, net.Conn) {
+// halfClosed sends a request with more headers, waits for the start of its work and closes the sending side.
+func halfClosed(t *testing.T, ls *listening, headers string) (*slow, net.Conn) {
 	t.Helper()
 	d := newSlow()
 	ls.Ready(d)
 	conn := ls.dial(t)
-	io.WriteString(conn, raw(""))
+	io.WriteString(conn, raw(headers))
 	wait(t, "the work's start", d.started)
 	closeSending(t, conn)
 	return d, conn
@@ -176,7 +176,7 @@ func halfClosed(t *testing.T, ls *listening) (*slow, net.Conn) {
 func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
-			d, conn := halfClosed(t, ls)
+			d, conn := halfClosed(t, ls, "")
 			from := bufio.NewReader(conn)
 			// The server has noticed when it asks whether the client is still there.
 			if line, err := from.Peek(len("HTTP/1.1 100")); err != nil || string(line) != "HTTP/1.1 100" {
@@ -200,13 +200,15 @@ func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 func TestHalfClosedClientThatLeavesCancelsItsWork(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
-			d, conn := halfClosed(t, ls)
-			if _, err := bufio.NewReader(conn).Peek(1); err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-			if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
-				t.Errorf("the work ended with %v", err)
+			for _, headers := range []string{"", "Expect: 100-continue\r\n"} { // which net/http answers itself
+				d, conn := halfClosed(t, ls, headers)
+				if _, err := bufio.NewReader(conn).Peek(1); err != nil {
+					t.Fatal(err)
+				}
+				conn.Close()
+				if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
+					t.Errorf("with %q the work ended with %v", headers, err)
+				}
 			}
 		})
 	}
@@ -247,7 +249,7 @@ func TestTruncatedBodyIsAnswered400(t *testing.T) {
 
 func TestCancelledWorkOfHalfClosedClientIsAnswered(t *testing.T) {
 	ls := listen(t)
-	_, conn := halfClosed(t, ls)
+	_, conn := halfClosed(t, ls, "")
 	from := bufio.NewReader(conn)
 	if _, err := from.Peek(1); err != nil {
 		t.Fatal(err)

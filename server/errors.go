@@ -98,7 +98,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	detail := cmp.Or(e.Detail, codes[e.Code].detail)
+	detail := e.detail()
 	if e.Err != nil {
 		return detail + ": " + e.Err.Error()
 	}
@@ -107,7 +107,7 @@ func (e *Error) Error() string {
 
 // reason is what the client reads, in one line for the log.
 func (e *Error) reason() string {
-	reason := cmp.Or(e.Detail, codes[e.Code].detail)
+	reason := e.detail()
 	if len(e.Problems) > 0 {
 		reason = e.Problems.All()
 	}
@@ -146,6 +146,9 @@ func (e *Error) logged() string {
 
 // fieldName is what fields of the protocol are named like.
 var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// detail is what the client reads.
+func (e *Error) detail() string { return cmp.Or(e.Detail, codes[e.Code].detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -216,11 +219,11 @@ func (s *Server) fail(c *gin.Context, err error) {
 	s.logRefusedCoaching(c, e)
 	var body []byte
 	if c.GetBool(keyOpenAI) {
-		body = openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
+		body = openai.AppendError(entry.status, e.detail(), e.Param)
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
 		Status:     entry.status,
-		Detail:     cmp.Or(e.Detail, entry.detail),
+		Detail:     e.detail(),
 		Body:       body,
 		Problems:   e.Problems,
 		RetryAfter: max(e.RetryAfter, entry.retry),

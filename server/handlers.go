@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"agentd/internal/budget"
@@ -64,7 +65,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// postResponses answers an AgentRequest with one AgentOutput for every candidate.
+// postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.
 func (s *Server) postResponses(c *gin.Context) {
 	inference, err := s.admitToModel(c)
 	if err != nil {
@@ -75,10 +76,22 @@ func (s *Server) postResponses(c *gin.Context) {
 
 	share := s.memory.Share()
 	defer share.Release() // after the answer, which a slow client holds
-	outs, err := s.decide(c, inference, share)
+	began := time.Now()
+	req, held, err := readRequest(c, share)
+	streaming, ok := inference.(Streaming)
+	ok = ok && transfer.AcceptsLines(strings.Join(c.Request.Header.Values("Accept"), ","))
+	var outs []protocol.AgentOutput
+	switch {
+	case err != nil:
+	case ok:
+		err = s.stream(c, streaming, req, share, held)
+	default:
+		outs, err = s.decide(c, inference, req, began, share, held)
+	}
 	switch {
 	case err != nil:
 		s.fail(c, err)
+	case ok:
 	case protocol.ResponseSize(outs) < streamFrom:
 		s.writeJSON(c, http.StatusOK, protocol.EncodeResponse(outs))
 	default:
@@ -86,27 +99,29 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 }
 
-// decide makes the candidates that answer the request, and validates them against it. They hold
-// share.
-func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share) ([]protocol.AgentOutput, error) {
-	began := time.Now()
+// readRequest reads and decodes the request, which holds so many bytes of share.
+func readRequest(c *gin.Context, share *budget.Share) (req *protocol.AgentRequest, held int, err error) {
 	body, err := transfer.ReadBody(c, maxBody, share)
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, 0, bodyError(err)
 	}
-	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
-	if err != nil {
-		return nil, err
-	}
-	if err := share.Hold(int64(held)); err != nil {
-		return nil, err
+	if req, held, err = protocol.DecodeAgentRequestWithin(body, share.Add); err != nil {
+		return nil, 0, err
 	}
 	if forMagma(c) {
 		callsOverSay(req)
 	}
+	return req, held, share.Hold(int64(held))
+}
+
+// decide makes the candidates that answer the request, and validates them against it. They hold
+// share.
+func (s *Server) decide(
+	c *gin.Context, inference Inference, req *protocol.AgentRequest, began time.Time, share *budget.Share, held int,
+) ([]protocol.AgentOutput, error) {
 	var outs []protocol.AgentOutput
 	var times *timing.Timing
-	err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
+	err := within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
 		ctx, times = timing.With(ctx, began)
 		outs, err = inference.Decide(budget.With(ctx, share), req)
 		return err
@@ -116,7 +131,7 @@ func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share
 	}
 	if err := protocol.ValidateResponse(req, outs); err != nil {
 		// No client gets a malformed answer, not even one by a bug.
-		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+		return nil, invalid(err)
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header())
@@ -124,4 +139,9 @@ func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share
 	// sent even where they take more than was estimated.
 	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))
 	return outs, nil
+}
+
+// invalid is the error of an answer that breaks the contract.
+func invalid(err error) *Error {
+	return &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 }

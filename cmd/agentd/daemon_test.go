@@ -147,10 +147,12 @@ func (r *running) health(want string) {
 func (r *running) post(body string) <-chan string { return r.later("/v1/responses", body) }
 
 // later posts a body in the background and delivers "status body".
-func (r *running) later(path, body string) <-chan string {
+func (r *running) later(path, body string) <-chan string { return r.laterHeader(path, body, nil) }
+
+func (r *running) laterHeader(path, body string, header http.Header) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
-		status, text, err := exchange("POST", r.url+path, body)
+		status, _, text, err := exchangeHeader("POST", r.url+path, body, header)
 		if err != nil {
 			text = err.Error()
 		}

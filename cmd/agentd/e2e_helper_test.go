@@ -146,6 +146,16 @@ func (r *running) outputs(text string, send http.Header) ([]protocol.AgentOutput
 	return outs, nil
 }
 
+// answer is the body of a success.
+func (r *running) answer(text string, header http.Header) string {
+	r.t.Helper()
+	status, _, answer, err := exchangeHeader("POST", r.url+"/v1/responses", text, header)
+	if err != nil || status != http.StatusOK {
+		r.t.Fatalf("got %d %.500s, %v\nfor %.500s", status, answer, err, text)
+	}
+	return answer
+}
+
 // checked decodes an answer strictly and validates it against its request.
 func checked(text, answer string) ([]protocol.AgentOutput, error) {
 	req, err := protocol.DecodeAgentRequest([]byte(text))

@@ -218,6 +218,29 @@ func drainFinishesWork(t *testing.T, r *running, computes func(n int)) {
 	}
 }
 
+func TestDrainTimeoutEndsLinesWithItsReason(t *testing.T) { eachBase(t, drainTimeoutOfLines) }
+
+func drainTimeoutOfLines(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000",
+		"--debug", "constrain=off", "--drain-timeout", "10ms").at(base)
+	answer := r.laterHeader("/v1/responses", body(t, "last", user(1, "a").outputs(2), user(2, "b").tools(`[{"name":"a b"}]`)), acceptLines)
+	r.becomes("agentd_num_requests_running", 2)
+	r.stop()
+	got := wait(t, "the answer", answer)
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(got, `200 {"input_index":1,`) || lines[3] != `{"candidates":3}` {
+		t.Fatalf("%d lines: %.2000s", len(lines), got)
+	}
+	for _, line := range lines[1:3] {
+		if !strings.Contains(line, `"code":"model_error","message":"the server is shutting down"`) {
+			t.Errorf("cut off: %s", line)
+		}
+	}
+	if err := r.end(); err == nil {
+		t.Error("the server ended as if nothing was cut off")
+	}
+}
+
 func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +71,7 @@ func responses(t *testing.T, r *running) {
 			}
 		}
 	})
+	t.Run("lines have the candidates of the array", func(t *testing.T) { sameLines(t, r) })
 	t.Run("deterministic candidates are generated once", func(t *testing.T) {
 		before := r.metric("agentd_candidates_finished_total")
 		r.ask("greedy", user(1, "Where is the cup?").outputs(4).greedy().tools(moveTool))
@@ -98,6 +101,43 @@ func corrections(t *testing.T, r *running) {
 	r.ask("no correction", user(1, "hi").extra(`{"coaching": null, "unknown": {"temperature": 9}}`))
 	if after := r.metric("agentd_prompt_tokens_total"); after == before {
 		t.Error("coaching: null counted as a correction")
+	}
+}
+
+// acceptLines asks for candidates as lines.
+var acceptLines = http.Header{"Accept": {"application/x-ndjson"}}
+
+// sameLines asks for an array and for lines.
+func sameLines(t *testing.T, r *running) {
+	text := body(t, "lines", user(1, "Fetch it").outputs(3).greedy(), user(2, "Wait").greedy(), user(3, "Go").tools(`[{"name":"a b"}]`))
+	want, err := checked(text, r.answer(text, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, got := []int{0, 3, 4}, make([]string, len(want))
+	lines := slices.Collect(strings.Lines(r.answer(text, acceptLines)))
+	for _, line := range lines[:len(lines)-1] {
+		var l struct {
+			Input     int             `json:"input_index"`
+			Index     int             `json:"candidate_index"`
+			Candidate json.RawMessage `json:"candidate"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		outs, err := protocol.DecodeAgentOutputs([]byte("[" + string(l.Candidate) + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[first[l.Input]+l.Index] = answerOf(outs[0])
+	}
+	for i, o := range want {
+		if got[i] != answerOf(o) {
+			t.Errorf("candidate %d is %q, want %q", i, got[i], answerOf(o))
+		}
+	}
+	if end := strings.TrimSpace(lines[len(lines)-1]); len(lines) != 6 || end != `{"candidates":5}` {
+		t.Errorf("%d lines, the last one is %q", len(lines), end)
 	}
 }
 

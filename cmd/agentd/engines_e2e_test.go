@@ -129,7 +129,9 @@ func TestVLLM(t *testing.T) {
 
 func TestSameRequestToAnEngineGivesSameCandidates(t *testing.T) {
 	model := tinyModel(t, synth.Qwen3)
-	sameCandidates(t, serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "24"), 6)
+	r := serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "24")
+	sameCandidates(t, r, 6)
+	sameLines(t, r)
 }
 
 // sameCandidates asks the same twice. Of eight candidates, some must differ.

@@ -63,7 +63,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	}
 	file := path
 	if checkpoint.IsAdapterDirectory(path) {
-		f, err := checkpoint.OpenAdapter(path, a.base)
+		f, err := checkpoint.OpenAdapter(ctx, path, a.base)
 		if err != nil {
 			return fmt.Errorf("the adapter %s could not be read: %w", name, err)
 		}

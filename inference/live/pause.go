@@ -176,6 +176,13 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 		now := make([]generation.Request, len(all))
 		for i := range all {
 			now[i] = all[i].request
+			if each := now[i].Each; each != nil {
+				now[i].Each = func(r *generation.Result, k int) {
+					if r, err := h.label(ctx, &now[i], r); err == nil { // else the request fails with it
+						each(r, k)
+					}
+				}
+			}
 		}
 		traced{h.Admission}.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
 			if r != nil {

@@ -403,6 +403,15 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	return v.Decide(ctx, req)
 }
 
+// DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and then
+// each with every candidate that is complete, once and from any goroutine. Candidates that it did not give
+// have its error.
+func (l *Service) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
+	v, release := l.use()
+	defer release()
+	return v.DecideEach(ctx, req, begun, each)
+}
+
 // Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The
 // question waits in the same queue as the candidates of requests.
 func (l *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {

@@ -87,7 +87,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		defer f.Close() // m.Weights opens it, too
 		path = f.Name()
 	} else if checkpoint.IsDirectory(path) {
-		f, err := checkpoint.Open(path)
+		f, err := checkpoint.Open(ctx, path)
 		if err != nil {
 			return fmt.Errorf("the checkpoint could not be read: %w", err)
 		}

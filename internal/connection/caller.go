@@ -25,12 +25,11 @@ const (
 
 // Caller returns a context for work whose answer r's client waits for. It ends when the client has
 // left, or when the server cancels its work. Unlike r's own context, it does not end when the client
-// only closes its sending side, as shutdown(SHUT_WR) does. settle must be called before anything is
-// written. It returns the cause of the context's end, nil if it has not ended, and may be called
-// again.
+// only closes its sending side, as shutdown(SHUT_WR) does. settle must be called at the end of the
+// work. It returns the cause of the context's end, nil if it has not ended, and may be called again.
 //
 // Both cases look the same to a reader. A closed socket answers a write with a reset. So the client
-// is sent interim answers, 100 Continue, until the work is done. A client of HTTP/1.1 skips them
+// is sent interim answers, 100 Continue, until the answer begins. A client of HTTP/1.1 skips them
 // (RFC 9110, 15.2). HTTP/1.0 has none, so a client that closes its sending side counts as gone.
 //
 // net/http watches a connection only after the body was read. With unread, Caller watches it
@@ -86,12 +85,20 @@ func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 	}
 }
 
+// interim is an interim answer.
+const interim = "HTTP/1.1 100 Continue\r\n\r\n"
+
 // probe sends an interim answer. A reading client skips it, and a closed socket answers with a
-// reset.
+// reset. Once the answer has begun, as a stream does, its own parts do that.
 func (c *Conn) probe() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered {
+		return nil
+	}
 	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
-	_, err := c.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	_, err := c.Conn.Write([]byte(interim))
 	return err
 }
 

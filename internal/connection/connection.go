@@ -23,6 +23,7 @@ func Prepare(s *http.Server) {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := of(r); c != nil {
 			c.answering.Store(true)
+			c.setAnswered(false)
 			if c.mayMislead(r) {
 				w.Header().Set("Connection", "close")
 			}
@@ -92,8 +93,15 @@ type Conn struct {
 	answering atomic.Bool // a handler is answering
 	begun     atomic.Bool // bytes of the next request have arrived
 
-	mu   sync.Mutex
-	head []byte // what was read without a handler since the last request; mu guards it
+	mu       sync.Mutex
+	head     []byte // what was read without a handler since the last request; mu guards it
+	answered bool   // the answer has begun; mu guards it
+}
+
+func (c *Conn) setAnswered(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = on
 }
 
 type connKey struct{}
@@ -129,6 +137,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Write implements [net.Conn]. Without a handler, the bytes are an error of net/http.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.answering.Load() {
+		if string(p) != interim { // which net/http writes for Expect
+			c.setAnswered(true) // not during a probe
+		}
 		return c.Conn.Write(p)
 	}
 	status, detail, ok := c.meaning(p)

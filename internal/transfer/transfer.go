@@ -252,14 +252,14 @@ func send(c *gin.Context, status int, packed bool, length int64, write func(io.W
 	return nil
 }
 
-// Events returns a function that sends parts of a stream of events, each at once, and the headers
-// with the first part, which may be empty. Its error is that of a client that does not read.
-func Events(c *gin.Context) (send func(part []byte) error) {
+// Parts returns a function that sends parts of a stream, each at once, and the headers with the first
+// part, which may be empty. Its error is that of a client that does not read.
+func Parts(c *gin.Context, contentType string) (send func(part []byte) error) {
 	patient := newPatientWriter(c, flushed{c.Writer})
 	return func(part []byte) error {
 		if !c.Writer.Written() {
-			c.Header("Content-Type", "text/event-stream")
-			c.Header("X-Accel-Buffering", "no") // nginx would buffer events
+			c.Header("Content-Type", contentType)
+			c.Header("X-Accel-Buffering", "no") // nginx would buffer them
 		}
 		_, err := patient.Write(part)
 		_ = patient.deadline(time.Time{}) // the connection may be kept alive
@@ -327,12 +327,21 @@ func Compress(body []byte) []byte {
 }
 
 // AcceptsGzip reports whether an Accept-Encoding header admits gzip: it has gzip or *, without q=0.
-func AcceptsGzip(header string) bool {
+func AcceptsGzip(header string) bool { return accepts(header, "gzip", "*") }
+
+// AcceptsLines reports whether an Accept header names NDJSON, without q=0.
+func AcceptsLines(header string) bool { return accepts(header, NDJSON, NDJSON) }
+
+// NDJSON is the media type of lines that are JSON.
+const NDJSON = "application/x-ndjson"
+
+// accepts reports whether a header has one of two values, of which the first outranks the second.
+func accepts(header, value, any string) bool {
 	accepted := false
 	for part := range strings.SplitSeq(header, ",") {
 		coding, params, _ := strings.Cut(part, ";")
 		coding = strings.ToLower(strings.TrimSpace(coding))
-		if coding != "gzip" && coding != "*" {
+		if coding != value && coding != any {
 			continue
 		}
 		wanted := true
@@ -340,7 +349,7 @@ func AcceptsGzip(header string) bool {
 			weight, err := strconv.ParseFloat(q, 64)
 			wanted = err == nil && weight > 0
 		}
-		if coding == "gzip" { // outranks *
+		if coding == value {
 			return wanted
 		}
 		accepted = wanted

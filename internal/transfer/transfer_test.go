@@ -159,7 +159,7 @@ func TestReaderOfEventsHasTimeForAllOfThem(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reader := &slowReader{ResponseRecorder: httptest.NewRecorder()}
 				c, _ := gin.CreateTestContext(reader)
-				send := Events(c)
+				send := Parts(c, "text/event-stream")
 				sent, most := 0, int(WriteTimeout/time.Second)
 				for sent <= most && send([]byte("data\n\n")) == nil {
 					sent++

@@ -111,7 +111,7 @@ func (a *architecture) adapterTensor(s *stored, base Base) (output, error) {
 	}
 	n := parse(module + ".weight")
 	to := a.layer[n.part]
-	if n.layer < 0 || to == "" || n.expert >= 0 || strings.HasPrefix(n.part, "mlp.experts") || strings.HasSuffix(to, "_norm") {
+	if n.layer < 0 || to == "" || n.expert >= 0 || strings.HasPrefix(n.part, "mlp.experts") || strings.HasPrefix(n.part, "linear_attn.") || strings.HasSuffix(to, "_norm") {
 		return output{}, errors.New("adapters for that module are not known; merge the adapter into its model")
 	}
 	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(letter))

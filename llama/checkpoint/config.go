@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -19,26 +20,27 @@ type config struct {
 }
 
 type hyperparameters struct {
-	VocabSize    int      `json:"vocab_size"`
-	Context      int      `json:"max_position_embeddings"`
-	Width        int      `json:"hidden_size"`
-	Layers       int      `json:"num_hidden_layers"`
-	Heads        int      `json:"num_attention_heads"`
-	KVHeads      int      `json:"num_key_value_heads"`
-	HeadSize     int      `json:"head_dim"`
-	FeedForward  int      `json:"intermediate_size"`
-	ExpertWidth  int      `json:"moe_intermediate_size"`
-	Experts      int      `json:"num_experts"`
-	LocalExperts int      `json:"num_local_experts"`
-	ExpertsUsed  int      `json:"num_experts_per_tok"`
-	Window       int      `json:"sliding_window"`
-	Tied         *bool    `json:"tie_word_embeddings"`
-	Epsilon      float64  `json:"rms_norm_eps"`
-	Theta        float64  `json:"rope_theta"`
-	Rope         *rope    `json:"rope_parameters"`
-	RopeScaling  *rope    `json:"rope_scaling"` // its name before transformers 5
-	BOS          *int     `json:"bos_token_id"`
-	Partial      *float64 `json:"partial_rotary_factor"`
+	VocabSize    int     `json:"vocab_size"`
+	Context      int     `json:"max_position_embeddings"`
+	Width        int     `json:"hidden_size"`
+	Layers       int     `json:"num_hidden_layers"`
+	Heads        int     `json:"num_attention_heads"`
+	KVHeads      int     `json:"num_key_value_heads"`
+	HeadSize     int     `json:"head_dim"`
+	FeedForward  int     `json:"intermediate_size"`
+	ExpertWidth  int     `json:"moe_intermediate_size"`
+	Experts      int     `json:"num_experts"`
+	LocalExperts int     `json:"num_local_experts"`
+	ExpertsUsed  int     `json:"num_experts_per_tok"`
+	Window       int     `json:"sliding_window"`
+	Tied         *bool   `json:"tie_word_embeddings"`
+	Epsilon      float64 `json:"rms_norm_eps"`
+	Theta        float64 `json:"rope_theta"`
+	Rope         *rope   `json:"rope_parameters"`
+	RopeScaling  *rope   `json:"rope_scaling"` // its name before transformers 5
+	BOS          *int    `json:"bos_token_id"`
+	Partial      float64 `json:"partial_rotary_factor"`
+	linearAttention
 }
 
 // rope are the parameters of rotary positions, as transformers names them.
@@ -53,6 +55,8 @@ type rope struct {
 	Fast     float64 `json:"beta_fast"`
 	Slow     float64 `json:"beta_slow"`
 	Scale    float64 `json:"attention_factor"`
+	Partial  float64 `json:"partial_rotary_factor"`
+	Sections []int32 `json:"mrope_section"`
 }
 
 // maxSize bounds all sizes in config.json, far beyond what models have.
@@ -70,13 +74,10 @@ func readConfig(dir string) (*config, error) {
 	h := &c.hyperparameters
 	path := filepath.Join(dir, "config.json")
 	for _, n := range []int{h.VocabSize, h.Context, h.Width, h.Layers, h.Heads, h.KVHeads, h.HeadSize, h.FeedForward, h.ExpertWidth, h.Experts,
-		h.LocalExperts, h.ExpertsUsed, h.Window} {
+		h.LocalExperts, h.ExpertsUsed, h.Window, h.Kernel, h.KeySize, h.ValueSize, h.KeyHeads, h.ValueHeads, h.Interval} {
 		if n < 0 || n > maxSize {
 			return nil, fmt.Errorf("%s: it has a size of %d", path, n)
 		}
-	}
-	if h.Partial != nil && *h.Partial != 1 {
-		return nil, fmt.Errorf("%s: partial_rotary_factor is not known; give a GGUF file of the model instead", path)
 	}
 	if h.Rope == nil {
 		h.Rope = h.RopeScaling
@@ -86,6 +87,7 @@ func readConfig(dir string) (*config, error) {
 	}
 	set(&h.Rope.Theta, h.Theta)
 	set(&h.Rope.Type, h.Rope.OldType)
+	set(&h.Rope.Partial, h.Partial)
 	set(&h.Experts, h.LocalExperts)
 	set(&h.KVHeads, h.Heads)
 	return &c, nil
@@ -124,7 +126,15 @@ func (c *config) metadata(g *gguf, prefix string) error {
 			g.uint32(prefix+"."+v.key, v.value)
 		}
 	}
-	g.uint32(prefix+".rope.dimension_count", c.headSize())
+	turned, partial := c.headSize(), c.Rope.Partial
+	if prefix == linear {
+		set(&partial, 0.25) // as transformers and the converter
+		turned, partial = int(float64(turned)*partial), 0
+	}
+	if partial != 0 && partial != 1 {
+		return errors.New("partial_rotary_factor is not known; give a GGUF file of the model instead")
+	}
+	g.uint32(prefix+".rope.dimension_count", turned)
 	g.float32(prefix+".attention.layer_norm_rms_epsilon", c.Epsilon)
 	if c.Rope.Theta > 0 {
 		g.float32(prefix+".rope.freq_base", c.Rope.Theta)

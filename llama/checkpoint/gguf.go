@@ -60,6 +60,13 @@ func (g *gguf) texts(key string, values []string) {
 	}
 }
 
+func (g *gguf) booleans(key string, values []bool) {
+	g.key(key, ggufArray)
+	g.number(uint32(ggufBool))
+	g.number(uint64(len(values)))
+	g.number(values)
+}
+
 func (g *gguf) int32s(key string, values []int32) {
 	g.key(key, ggufArray)
 	g.number(uint32(ggufInt32))

@@ -11,7 +11,7 @@ import (
 
 // architecture is how a class of transformers is stored in a GGUF file.
 type architecture struct {
-	name    string            // in general.architecture
+	name    string            // in general.architecture; qwen35: see linear.go
 	layer   map[string]string // names in a layer, without .weight or .bias
 	permute bool              // rows of queries and keys are in the order of the halves of a head
 }
@@ -38,6 +38,8 @@ var architectures = map[string]architecture{
 	"GptOssForCausalLM": {name: "gpt-oss", layer: with(inLayer, map[string]string{
 		"post_attention_layernorm": "post_attention_norm", "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
 	})},
+	"Qwen3_5ForCausalLM":              {name: linear, layer: inHybrid},
+	"Qwen3_5ForConditionalGeneration": {name: linear, layer: inHybrid}, // its text
 }
 
 func with(base, more map[string]string) map[string]string {
@@ -68,7 +70,7 @@ type named struct {
 
 func parse(name string) named {
 	n := named{layer: -1, expert: -1}
-	part, inLayer := strings.CutPrefix(name, "model.layers.")
+	part, inLayer := strings.CutPrefix(strings.Replace(name, "language_model.", "", 1), "model.layers.")
 	if inLayer {
 		number, rest, _ := strings.Cut(part, ".")
 		if layer, err := strconv.Atoi(number); err == nil {
@@ -131,7 +133,7 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return fmt.Errorf("config.json has %d layers with %d experts", c.Layers, c.Experts)
 	}
 	switch {
-	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"):
+	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"), l.name == linear && beside(n.part):
 		return nil
 	case n.kind == "scales": // with its blocks
 		return nil
@@ -153,6 +155,8 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return nil
 	case l.transposes(n):
 		return l.append(transposed(name, s, all))
+	case l.name == linear:
+		return l.append(c.hybrid(name, n, s))
 	case l.permute && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj"):
 		heads := c.Heads
 		if n.part == "self_attn.k_proj" {
@@ -180,6 +184,9 @@ func (l *layout) in(n named) string {
 		return ""
 	}
 	if name := l.layer[n.part]; name != "" {
+		if name == "ssm_a" {
+			kind = ""
+		}
 		return fmt.Sprintf("blk.%d.%s%s", n.layer, name, kind)
 	}
 	return ""
@@ -224,7 +231,7 @@ func (l *layout) complete(path string) error {
 	}
 	for _, o := range l.list {
 		rest, first := strings.CutPrefix(o.name, "blk.0.")
-		for i := 1; first && i < l.config.Layers; i++ {
+		for i := 1; first && !(l.name == linear && ofOneKind(rest)) && i < l.config.Layers; i++ {
 			if name := fmt.Sprintf("blk.%d.%s", i, rest); !have[name] {
 				return fmt.Errorf("%s: the checkpoint has no tensor for %s", path, name)
 			}

@@ -49,7 +49,7 @@ func (o *output) size() int64 {
 // converter writes vectors, norms, biases and the experts' router as F32.
 func keepsType(name string, shape []int64) bool {
 	return len(shape) > 1 && !strings.HasSuffix(name, ".bias") &&
-		!strings.HasSuffix(name, "_norm.weight") && !strings.HasSuffix(name, "ffn_gate_inp.weight")
+		!strings.HasSuffix(name, "_norm.weight") && !strings.HasSuffix(name, "ffn_gate_inp.weight") && !strings.HasSuffix(name, "ssm_conv1d.weight")
 }
 
 // rearrange makes a tensor of the file from parts of several stored ones that have one shape and type. change
@@ -81,6 +81,9 @@ func rearrange(name string, shape []int64, parts []*stored, change func(row []by
 func eachRow(s *stored, f func(row []byte) error) error {
 	row := make([]byte, s.rowSize())
 	for i := range s.shape[0] {
+		if s.order != nil {
+			i = s.order(i)
+		}
 		if _, err := s.file.ReadAt(row, s.offset+i*s.rowSize()); err != nil {
 			return fmt.Errorf("%s: tensor %s: %w", s.file.Name(), s.name, err)
 		}

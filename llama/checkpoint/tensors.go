@@ -29,7 +29,8 @@ type stored struct {
 	dtype  string
 	shape  []int64 // outermost first
 	file   *os.File
-	offset int64 // in file
+	offset int64               // in file
+	order  func(i int64) int64 // which element of the outermost dimension is the i-th; nil: i
 }
 
 // rowSize is the bytes of one element of the outermost dimension.

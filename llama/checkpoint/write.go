@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +83,11 @@ func describe(dir string) (g *gguf, list []output, done func(), err error) {
 		c.ExpertWidth = c.FeedForward
 		g.uint32(a.name+".attention.sliding_window", c.Window)
 	}
-	if err = c.metadata(g, a.name); err != nil {
+	err = c.metadata(g, a.name)
+	if err == nil && a.name == linear {
+		err = c.hybridMetadata(g)
+	}
+	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
 	return g, list, t.close, writeVocabulary(g, dir, &c.hyperparameters)
@@ -116,9 +121,9 @@ func fileType(list []output) int {
 
 // Open returns a checkpoint as a GGUF file in memory, whose name is a path that this process can
 // open. The weights are in memory once: llama.cpp maps the file. Close frees it once nobody else has the path
-// open.
-func Open(dir string) (*os.File, error) {
-	return inMemory(func(w io.Writer) error { return Write(w, dir) })
+// open. It stops when ctx ends.
+func Open(ctx context.Context, dir string) (*os.File, error) {
+	return inMemory(ctx, func(w io.Writer) error { return Write(w, dir) })
 }
 
 // OpenShape is Open without the values of the weights, for what only needs their sizes. It takes next to no memory.
@@ -133,7 +138,7 @@ func OpenShape(dir string) (*os.File, error) {
 		size += list[i].size() + padding(list[i].size())
 		list[i].write = nil
 	}
-	f, err := inMemory(func(w io.Writer) error { return g.writeHead(w, list) })
+	f, err := inMemory(context.Background(), func(w io.Writer) error { return g.writeHead(w, list) })
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +153,31 @@ func OpenShape(dir string) (*os.File, error) {
 }
 
 // OpenAdapter is Open for an adapter of base.
-func OpenAdapter(dir string, base Base) (*os.File, error) {
-	return inMemory(func(w io.Writer) error { return WriteAdapter(w, dir, base) })
+func OpenAdapter(ctx context.Context, dir string, base Base) (*os.File, error) {
+	return inMemory(ctx, func(w io.Writer) error { return WriteAdapter(w, dir, base) })
 }
 
-func inMemory(write func(io.Writer) error) (*os.File, error) {
+func inMemory(ctx context.Context, write func(io.Writer) error) (*os.File, error) {
 	fd, err := unix.MemfdCreate("checkpoint.gguf", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("a file in memory: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err := write(f); err != nil {
+	if err := write(stopped{ctx, f}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// stopped is a writer that fails once ctx has ended.
+type stopped struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (s stopped) Write(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.to.Write(p)
 }

@@ -2,11 +2,13 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,16 +16,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
 
 	"agentd/llama"
 	"agentd/llama/checkpoint/checkpointtest"
+	"agentd/scheduler/remote"
 )
 
 var update = flag.Bool("update", false, "write testdata/tensors.golden with what the converter of llama.cpp writes")
 
 const golden = "testdata/tensors.golden"
 
-// converter is the variable with the path of a Python that has torch and transformers. make nightly sets it.
+// converter is the variable with the path of a Python that has torch and transformers. make test-vllm sets it.
 const converter = "AGENTD_CONVERTER_PYTHON"
 
 // summary lists the tensors of a GGUF file: type, shape, and the digest of the data.
@@ -37,29 +43,94 @@ func summary(t *testing.T, name string, data []byte) (lines []string) {
 	return lines
 }
 
-// TestTensorsAreThoseOfTheConverter of llama.cpp, in each bit. The golden file is what the
-// converter wrote; with a Python that has torch and transformers the test runs it again.
-func TestTensorsAreThoseOfTheConverter(t *testing.T) {
-	parent, python := t.TempDir(), os.Getenv(converter)
-	var ours, theirs []string
-	run := func(name, pre, dir string, base ...string) {
-		if python == "" {
-			return
+// reference writes a checkpoint, or an adapter of base, as llama.cpp's converter does, and returns the path.
+func reference(t *testing.T, pre, dir string, base ...string) string {
+	t.Helper()
+	source, err := filepath.Abs("../../third_party/llama.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := dir + ".gguf"
+	script(t, "reference.py", append([]string{source, pre, dir, out}, base...)...)
+	return out
+}
+
+// script runs a program of testdata.
+func script(t *testing.T, name string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Getenv(converter), append([]string{filepath.Join("testdata", name)}, args...)...)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, text)
+	}
+}
+
+// logits are those after each of 40 tokens.
+func logits(t *testing.T, path string) (rows []float32) {
+	t.Helper()
+	m, err := llama.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	const n = 40
+	c, err := m.NewContext(llama.SetContext(512), llama.SetBatch(64), llama.SetMaxOutputs(n), llama.SetThreads(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := llama.NewBatch(n)
+	defer b.Free()
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		if err := b.Add(llama.Token(random.IntN(m.Vocab().Size())), llama.Pos(i), 0, true); err != nil {
+			t.Fatal(err)
 		}
-		out := filepath.Join(parent, name+".gguf")
-		source, err := filepath.Abs("../../third_party/llama.cpp")
+	}
+	if err := c.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		row, err := c.Logits(i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := exec.CommandContext(t.Context(), python, append([]string{"testdata/reference.py", source, pre, dir, out}, base...)...)
-		if text, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, text)
+		rows = append(rows, row...)
+	}
+	return rows
+}
+
+// sameLogits compares two files in each bit.
+func sameLogits(t *testing.T, ours, theirs string) {
+	t.Helper()
+	bits := func(rows []float32) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), 4*len(rows)) }
+	if a, b := logits(t, ours), logits(t, theirs); !bytes.Equal(bits(a), bits(b)) || slices.ContainsFunc(a, func(v float32) bool { return v != v }) {
+		t.Errorf("%s and %s have other logits: %v, %v", ours, theirs, a[:8], b[:8])
+	}
+}
+
+// TestTensorsAreThoseOfTheConverter of llama.cpp, in each bit. The golden file is what the
+// converter wrote; with a Python that has torch and transformers the test runs it again, and compares logits.
+func TestTensorsAreThoseOfTheConverter(t *testing.T) {
+	parent, python := t.TempDir(), os.Getenv(converter)
+	var ours, theirs []string
+	run := func(name, pre, dir string, written []byte, base ...string) {
+		ours = append(ours, summary(t, name, written)...)
+		if python == "" {
+			return
 		}
+		out := reference(t, pre, dir, base...)
 		data, err := os.ReadFile(out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		theirs = append(theirs, summary(t, name, data)...)
+		if len(base) == 0 {
+			path := filepath.Join(parent, "ours.gguf")
+			if err := os.WriteFile(path, written, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			sameLogits(t, path, out)
+		}
 	}
 	for _, f := range checkpointtest.All() {
 		dir := f.Write(t, parent)
@@ -67,8 +138,7 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 		if err := Write(&b, dir); err != nil {
 			t.Fatal(err)
 		}
-		ours = append(ours, summary(t, f.Name, b.Bytes())...)
-		run(f.Name, f.Pre, dir)
+		run(f.Name, f.Pre, dir, b.Bytes())
 		base, ok := map[string]Base{"llama-f32": {"llama", 4, 2}, "qwen2-bf16": {"qwen2", 4, 2}}[f.Name]
 		if !ok {
 			continue
@@ -79,8 +149,7 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 		if err := WriteAdapter(&b, adapter, base); err != nil {
 			t.Fatal(err)
 		}
-		ours = append(ours, summary(t, f.Name+"-lora", b.Bytes())...)
-		run(f.Name+"-lora", f.Pre, adapter, dir)
+		run(f.Name+"-lora", f.Pre, adapter, b.Bytes(), dir)
 	}
 	if *update && python != "" {
 		if err := os.WriteFile(golden, []byte(strings.Join(theirs, "\n")+"\n"), 0o600); err != nil {
@@ -98,11 +167,68 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 	}
 }
 
+// published is the variable with a GGUF file of Llama's architecture and SmolLM2's vocabulary. make test-vllm sets it.
+const published = "AGENTD_CONVERTER_MODEL"
+
+// TestPublishedModelsAreThoseOfTheConverter: tensors, logits, and the tokens of the library tokenizers. transformers
+// writes the values of the model's file as a checkpoint.
+func TestPublishedModelsAreThoseOfTheConverter(t *testing.T) {
+	if os.Getenv(converter) == "" || os.Getenv(published) == "" {
+		t.Skipf("no %s or no %s; make test-vllm sets them", converter, published)
+	}
+	for pre, file := range map[string]string{"llama-bpe": "../../defaultmodel/weights/household.gguf", "smollm": os.Getenv(published)} {
+		t.Run(pre, func(t *testing.T) {
+			parent := t.TempDir()
+			dir, ours := filepath.Join(parent, "model-f32"), filepath.Join(parent, "ours.gguf")
+			texts := append(remote.Probes(1000), strings.Join(remote.Probes(300), " "))
+			text, err := json.Marshal(texts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths := []string{filepath.Join(parent, "texts.json"), filepath.Join(parent, "tokens.json")}
+			if err := os.WriteFile(paths[0], text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			script(t, "published.py", file, dir, paths[0], paths[1])
+			var b bytes.Buffer
+			if err := Write(&b, dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(ours, b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			theirs := reference(t, pre, dir)
+			data, err := os.ReadFile(theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(summary(t, pre, data), summary(t, pre, b.Bytes())); diff != "" {
+				t.Errorf("tensors: %s", diff)
+			}
+			sameLogits(t, ours, theirs)
+			m, err := llama.New(ours, llama.SetVocabOnly(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Free()
+			var want [][]llama.Token
+			if text, err = os.ReadFile(paths[1]); err != nil || json.Unmarshal(text, &want) != nil || len(want) != len(texts) {
+				t.Fatal(err, len(want))
+			}
+			for i, text := range texts {
+				if got, err := m.Vocab().Tokenize(text, false, false); err != nil || !slices.Equal(got, want[i]) {
+					t.Errorf("%q: %v, want %v, %v", text, got, want[i], err)
+				}
+			}
+		})
+	}
+}
+
 // TestCheckpointsLoad in llama.cpp, each with its vocabulary.
 func TestCheckpointsLoad(t *testing.T) {
 	for _, f := range checkpointtest.All() {
 		t.Run(f.Name, func(t *testing.T) {
-			file, err := Open(f.Write(t, t.TempDir()))
+			file, err := Open(t.Context(), f.Write(t, t.TempDir()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,6 +245,18 @@ func TestCheckpointsLoad(t *testing.T) {
 				t.Error("tokens have other kinds than in the checkpoint")
 			}
 		})
+	}
+}
+
+func TestCancelledLoadStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	checkpointtest.WriteAdapter(t, dir)
+	_, adapter := OpenAdapter(ctx, dir, Base{"llama", 4, 2})
+	all := checkpointtest.All()
+	if _, err := Open(ctx, all[0].Write(t, dir)); !errors.Is(err, context.Canceled) || !errors.Is(adapter, context.Canceled) {
+		t.Errorf("a model: %v, an adapter: %v", err, adapter)
 	}
 }
 

@@ -25,6 +25,10 @@ type Request struct {
 	// Context has values that belong to this request alone, such as the span of its trace; nil:
 	// the values of the call's context hold. Its end does not end the request.
 	Context context.Context
+	// Each, if set, gets each completion as it ends, from an engine that knows it before the others:
+	// r.Completions[k], and no other one. It is called from one goroutine at a time, before the
+	// request ends. A completion that was computed again is given again.
+	Each func(r *Result, k int)
 }
 
 // Params are the settings of a request.

@@ -209,7 +209,7 @@ func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
 	}
 	group, one := errgroup.WithContext(ctx)
 	group.SetLimit(probeCalls)
-	for _, text := range probes(texts) {
+	for _, text := range Probes(texts) {
 		group.Go(func() error { return e.compare(one, r, id, text) })
 	}
 	err := group.Wait()
@@ -251,9 +251,9 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	return nil
 }
 
-// probes are texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
+// Probes are n texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
 // JSON, numbers, white space, and letters of several scripts.
-func probes(n int) []string {
+func Probes(n int) []string {
 	parts := []string{
 		"the", " robot", "Robot", " picks", " up", "'s", "'ll", "don't", " kitchen", "ROVER", "_", "go_to", "camelCase",
 		" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n", ".", ",", "...", "!?", " - ", "/", "\\", "//", "#", "@", "$", "%", "^", "&", "*",

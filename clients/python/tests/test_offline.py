@@ -331,6 +331,107 @@ class TestProxies(unittest.TestCase):
             self.assertNotIn("SECRET", str(caught.exception))
 
 
+def line(input_index: int, **changes: Any) -> bytes:
+    made = output(**changes)
+    whole = {"input_index": input_index, "candidate_index": made["candidate_index"], "candidate": made}
+    return json.dumps(whole, ensure_ascii=False).encode() + b"\n"
+
+
+class Parts(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body in parts; an exception among them breaks it off."""
+
+    def __init__(self, *parts: bytes | Exception) -> None:
+        self.parts, self.closed = parts, False
+
+    def __iter__(self) -> Any:
+        for part in self.parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part
+
+    async def __aiter__(self) -> Any:
+        for part in self:
+            yield part
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class TestLines(unittest.TestCase):
+    TWO = (Input("a", num_outputs=2, id=7), Input("b", id=3))
+    LINES = (
+        line(1, source_id=3),
+        line(0, source_id=7, candidate_index=1),
+        b" " + line(0, source_id=7, memory={"a": "\u2028\x85"}),
+    )
+
+    def test_candidates_come_in_the_order_of_lines(self) -> None:
+        whole = b"".join(self.LINES) + b'{"candidates": 3}\n'
+        for size in (1, 7, len(whole)):
+            server = Server(
+                httpx.Response(200, stream=Parts(*(whole[i : i + size] for i in range(0, len(whole), size))))
+            )
+            got = list(server.client().stream(self.TWO, request_id="r"))
+            self.assertEqual([(i, made.candidate_index) for i, made in got], [(1, 0), (0, 1), (0, 0)])
+            self.assertEqual(got[2][1].memory, {"a": "\u2028\x85"})
+            self.assertEqual(server.requests[0].headers["Accept"], "application/x-ndjson")
+
+    def test_the_asynchronous_client_iterates_alike(self) -> None:
+        server = Server(httpx.Response(200, stream=Parts(*self.LINES, b'{"candidates": 3}\n')))
+
+        async def all_of() -> list[int]:
+            async with server.async_client() as client:
+                return [i async for i, _ in client.stream(self.TWO, request_id="r")]
+
+        self.assertEqual(asyncio.run(all_of()), [1, 0, 0])
+
+    def test_lines_that_break_off_are_an_error(self) -> None:
+        for last in (b"", b'{"candidates": 3}', httpx.ReadError("reset")):
+            body = Parts(*self.LINES, last)
+            got = Server(httpx.Response(200, stream=body)).client(retry=QUICK).stream(self.TWO, request_id="r")
+            self.assertEqual([next(got)[0] for _ in self.LINES], [1, 0, 0])
+            with self.assertRaises(NetworkError):
+                next(got)
+            self.assertTrue(body.closed)
+
+    def test_lines_that_break_the_contract_name_their_place(self) -> None:
+        for lines, place in (
+            ((self.LINES[0], self.LINES[0]), ()),
+            ((line(2),), ()),
+            ((line(0, source_id=3),), ("candidate", "source_id")),
+            ((line(1, source_id=3, memory=...),), ("candidate", "memory")),
+            ((self.LINES[0], b'{"candidates": 3}\n'), ("candidates",)),
+            ((*self.LINES, b'{"candidates": 2}\n'), ("candidates",)),
+            ((b"[]",), ()),
+            ((*self.LINES, b'{"candidates": 3}\n', self.LINES[0]), ()),
+        ):
+            with self.assertRaises(ContractError) as caught:
+                list(Server(httpx.Response(200, stream=Parts(*lines))).client().stream(self.TWO, request_id="r"))
+            self.assertEqual(caught.exception.path, place)
+
+    def test_a_refusal_is_retried_and_an_iterator_that_ends_early_is_closed(self) -> None:
+        body = Parts(*self.LINES)
+        busy = httpx.Response(503, json={"detail": "full"}, headers={"Retry-After": "0"})
+        server = Server(busy, httpx.Response(200, stream=body))
+        got = server.client(retry=QUICK).stream(self.TWO, request_id="r")
+        next(got)
+        got.close()
+        self.assertEqual((len(server.requests), body.closed), (2, True))
+        with self.assertRaisesRegex(StatusError, "wrong id"):
+            list(Server(httpx.Response(422, json={"detail": "wrong id"})).client().stream(self.TWO))
+
+    def test_indexes_go_on_in_the_next_request(self) -> None:
+        def of(first: int, number: int) -> httpx.Response:
+            lines = (line(i, request_id=f"r-{first}", source_id=i) for i in range(number))
+            return httpx.Response(200, content=b"".join(lines) + b'{"candidates": %d}\n' % number)
+
+        got = Server(of(0, MAX_INPUTS), of(1, 2)).client().stream([Input("a")] * (MAX_INPUTS + 2), request_id="r")
+        self.assertEqual([i for i, _ in got], list(range(MAX_INPUTS + 2)))
+
+
 class TestBatches(unittest.TestCase):
     def test_bounds_of_a_request_split_the_inputs(self) -> None:
         for name, inputs, sizes in [

@@ -4,6 +4,7 @@ AGENTD_URL=http://127.0.0.1:8888 python -m unittest discover -s tests
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import tempfile
@@ -73,6 +74,14 @@ class TestServer(unittest.TestCase):
         self.assertEqual(self.client.health(), "ready")
         info = self.client.info()
         self.assertEqual((info.agent_id, info.capabilities["inference"]), ("full-history-agent", True))
+
+    def test_lines_have_the_candidates_of_the_answer(self) -> None:
+        inputs = [CUP, dataclasses.replace(CUP, num_outputs=3)]
+        want = self.client.decide(inputs)
+        got: list[list[Decision | None]] = [[None], [None] * 3]
+        for i, candidate in self.client.stream(inputs):
+            got[i][candidate.candidate_index] = candidate.decision
+        self.assertEqual(got, [[candidate.decision for candidate in each] for each in want])
 
     def test_two_turns_go_on_with_the_memory(self) -> None:
         ((first,),) = self.client.decide([CUP])

@@ -2,6 +2,7 @@
 package convert
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func (c *Config) write(dir, out string) error {
 	if err := llama.Init(zerolog.Nop()); err != nil { // it prints each tensor
 		return err
 	}
-	whole, err := checkpoint.Open(dir)
+	whole, err := checkpoint.Open(context.Background(), dir)
 	if err != nil {
 		return err
 	}

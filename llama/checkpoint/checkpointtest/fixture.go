@@ -74,6 +74,7 @@ func All() []Fixture {
 		blocks[at+"gate_up_proj_blocks"], blocks[at+"gate_up_proj_scales"] = []int64{4, 2 * 96, 2, 16}, []int64{4, 2 * 96, 2}
 		blocks[at+"down_proj_blocks"], blocks[at+"down_proj_scales"] = []int64{4, width, 3, 16}, []int64{4, width, 3}
 	}
+	hybrid, images := hybridShapes()
 	tied := dense(16)
 	delete(tied, "lm_head.weight")
 	ossConfig := Object{"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 32, "rope_parameters": yarn}
@@ -85,7 +86,44 @@ func All() []Fixture {
 		{Name: "qwen3moe-bf16", Pre: "qwen2", files: 1, shapes: moe, config: class("Qwen3MoeForCausalLM", Object{"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32})},
 		{Name: "gptoss-bf16", Pre: "gpt-4o", files: 1, shapes: oss, config: class("GptOssForCausalLM", ossConfig)},
 		{Name: "gptossmx-bf16", Pre: "gpt-4o", files: 1, shapes: blocks, u8: []string{"_blocks", "_scales"}, config: class("GptOssForCausalLM", with(ossConfig, Object{"quantization_config": Object{"quant_method": "mxfp4"}}))},
+		{Name: "qwen35-bf16", Pre: "qwen35", files: 1, shapes: hybrid, config: class("Qwen3_5ForCausalLM", hybridConfig)},
+		{Name: "qwen35vl-f32", Pre: "qwen35", files: 2, shapes: images, config: Object{
+			"architectures": []string{"Qwen3_5ForConditionalGeneration"}, "model_type": "qwen3_5", "text_config": with(class("", hybridConfig), Object{"architectures": nil, "layer_types": nil}),
+		}},
 	}
+}
+
+// hybridConfig is of Qwen 3.5, whose first layer has linear attention.
+var hybridConfig = Object{
+	"model_type": "qwen3_5_text", "head_dim": 32, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+	"linear_num_key_heads": 2, "linear_num_value_heads": 6, "layer_types": []string{"linear_attention", "full_attention"}, "full_attention_interval": 2,
+	"rope_parameters": Object{"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": []int{2, 1, 1}},
+}
+
+// hybridShapes are the tensors of Qwen 3.5, of a text model and of one that also sees images and guesses further tokens.
+func hybridShapes() (text, images map[string][]int64) {
+	text = map[string][]int64{"model.embed_tokens.weight": {Vocab, width}, "model.norm.weight": {width}, "lm_head.weight": {Vocab, width}}
+	for i, attention := range []map[string][]int64{{
+		"linear_attn.in_proj_qkv.weight": {160, width}, "linear_attn.in_proj_z.weight": {96, width}, "linear_attn.in_proj_a.weight": {6, width},
+		"linear_attn.in_proj_b.weight": {6, width}, "linear_attn.conv1d.weight": {160, 1, 4}, "linear_attn.dt_bias": {6}, "linear_attn.A_log": {6},
+		"linear_attn.norm.weight": {16}, "linear_attn.out_proj.weight": {width, 96},
+	}, {
+		"self_attn.q_proj.weight": {256, width}, "self_attn.k_proj.weight": {64, width}, "self_attn.v_proj.weight": {64, width},
+		"self_attn.o_proj.weight": {width, 128}, "self_attn.q_norm.weight": {32}, "self_attn.k_norm.weight": {32},
+	}} {
+		at := fmt.Sprintf("model.layers.%d.", i)
+		for name, shape := range attention {
+			text[at+name] = shape
+		}
+		text[at+"input_layernorm.weight"], text[at+"post_attention_layernorm.weight"] = []int64{width}, []int64{width}
+		text[at+"mlp.gate_proj.weight"], text[at+"mlp.up_proj.weight"] = []int64{96, width}, []int64{96, width}
+		text[at+"mlp.down_proj.weight"] = []int64{width, 96}
+	}
+	images = map[string][]int64{"model.visual.pos_embed.weight": {4, 4}, "mtp.fc.weight": {width, 2 * width}}
+	for name, shape := range text {
+		images[strings.Replace(name, "model.", "model.language_model.", 1)] = shape
+	}
+	return text, images
 }
 
 func with(base, more Object) Object {
@@ -131,7 +169,7 @@ func (f *Fixture) Write(t *testing.T, parent string) string {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	vocab := map[string]int{}
+	vocab := map[string]int{"th": 260}
 	for b := range 256 {
 		vocab[string(byteRune(byte(b)))] = b
 	}
@@ -148,7 +186,7 @@ func (f *Fixture) Write(t *testing.T, parent string) string {
 				{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
 			}},
 			"decoder": Object{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-			"model":   Object{"type": "BPE", "vocab": vocab, "merges": [][]string{}},
+			"model":   Object{"type": "BPE", "vocab": vocab, "merges": [][]string{{"t", "h"}}},
 		},
 	})
 	dtype := strings.ToUpper(f.Name[strings.LastIndexByte(f.Name, '-')+1:])
@@ -185,6 +223,9 @@ func added(id int, content string, special bool) Object {
 func patternOf(pre string) string {
 	if pre == "gpt-4o" {
 		return `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}|\s+`
+	}
+	if pre == "qwen35" {
+		return strings.Replace(QwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)
 	}
 	if pre == "llama-bpe" {
 		return strings.Replace(QwenPattern, `|\p{N}|`, `|\p{N}{1,3}|`, 1)

@@ -19,4 +19,6 @@ else:
 
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     sys.argv = ["", directory, "--outfile", out, "--outtype", directory.rsplit("-", 1)[1]]
+    if "qwen35" in directory:
+        sys.argv.append("--no-mtp")
     runpy.run_path(source + "/convert_hf_to_gguf.py", run_name="__main__")

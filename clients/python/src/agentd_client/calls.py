@@ -34,6 +34,7 @@ class Send:
     body: bytes | None = None
     repeatable: bool = True
     patient: bool = False  # the answer may take as long as a person
+    lines: bool = False  # the body of a success is read by the caller, line by line
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Answer:
     status: int
     retry_after: str | None
     body: bytes
+    response: httpx.Response  # still open after a success with Send.lines
 
 
 Steps = Generator[Send | Wait, Answer | httpx.TransportError | None, T]
@@ -128,6 +130,11 @@ def respond(request: Mapping[str, Any], policy: retry.Retry) -> Steps[list[Candi
     # Servers keep nothing between requests, so a repeated one has no effect but its answer.
     got = yield from exchange(Send("POST", "/v1/responses", encode(request)), policy, 200)
     return validate.responses(got.body, request)
+
+
+def stream(request: Mapping[str, Any], policy: retry.Retry) -> Steps[httpx.Response]:
+    got = yield from exchange(Send("POST", "/v1/responses", encode(request), lines=True), policy, 200)
+    return got.response
 
 
 def grouped(requests: Sequence[Mapping[str, Any]], answers: Iterable[list[Candidate]]) -> list[list[Candidate]]:

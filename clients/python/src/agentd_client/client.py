@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 
 import httpx
 
-from . import calls, proxies
-from .errors import AgentServerError
+from . import calls, proxies, validate
+from .errors import AgentServerError, NetworkError
 from .models import Candidate, CoachingResponse, Info, Input
 from .retry import Retry
 from .wire import CoachingRequest, SessionConfig
@@ -56,13 +56,20 @@ class _Settings:
             "method": send.method,
             "url": self._base + send.path,
             "content": send.body,
-            "headers": {"Content-Type": "application/json"} if send.body is not None else None,
+            "headers": ({"Content-Type": "application/json"} if send.body is not None else {})
+            | ({"Accept": "application/x-ndjson"} if send.lines else {}),
             "timeout": self._patience if send.patient else self._timeout,
         }
 
+    def _broken(self, error: httpx.TransportError) -> NetworkError:
+        made = NetworkError(f"POST /v1/responses: the lines broke off: {error or type(error).__name__}")
+        made.proxy = self._proxy
+        return made
+
 
 def _answer(response: httpx.Response) -> calls.Answer:
-    return calls.Answer(response.status_code, response.headers.get("Retry-After"), response.content)
+    body = response.content if response.is_closed else b""  # lines are read later
+    return calls.Answer(response.status_code, response.headers.get("Retry-After"), body, response)
 
 
 class Client(_Settings):
@@ -101,7 +108,11 @@ class Client(_Settings):
                 got = None
                 continue
             try:
-                got = _answer(self._http.request(**self._arguments(step)))
+                request = self._http.build_request(**self._arguments(step))
+                response = self._http.send(request, stream=step.lines)
+                if not (step.lines and response.is_success):
+                    response.read()
+                got = _answer(response)
             except httpx.TransportError as error:
                 got = error
 
@@ -124,6 +135,26 @@ class Client(_Settings):
     def respond(self, request: Mapping[str, Any]) -> list[Candidate]:
         """Send one request as it is. The whole answer is checked against it."""
         return self._drive(calls.respond(request, self._retry))
+
+    def stream(self, inputs: Iterable[Input], *, request_id: str | None = None) -> Iterator[tuple[int, Candidate]]:
+        """The candidates of `decide` in the order in which they are ready, each with the index of its input.
+
+        Many inputs become several requests, one after the other. Once candidates have come nothing is sent again: a
+        connection that breaks raises NetworkError. Closing the iterator cancels the rest.
+        """
+        first = 0
+        for request in calls.batches(inputs, request_id):
+            lines = validate.Lines(request, first)
+            response = self._drive(calls.stream(request, self._retry))
+            try:
+                for part in response.iter_bytes():
+                    yield from lines.feed(part)
+                lines.end()
+            except httpx.TransportError as error:
+                raise self._broken(error) from error
+            finally:
+                response.close()
+            first += len(request["inputs"])
 
     def put_session(self, run_id: str, config: SessionConfig) -> None:
         """Configure who coaches a run."""
@@ -184,7 +215,11 @@ class AsyncClient(_Settings):
                 got = None
                 continue
             try:
-                got = _answer(await self._http.request(**self._arguments(step)))
+                request = self._http.build_request(**self._arguments(step))
+                response = await self._http.send(request, stream=step.lines)
+                if not (step.lines and response.is_success):
+                    await response.aread()
+                got = _answer(response)
             except httpx.TransportError as error:
                 got = error
 
@@ -215,6 +250,25 @@ class AsyncClient(_Settings):
     async def respond(self, request: Mapping[str, Any]) -> list[Candidate]:
         """Send one request as it is. The whole answer is checked against it."""
         return await self._drive(calls.respond(request, self._retry))
+
+    async def stream(
+        self, inputs: Iterable[Input], *, request_id: str | None = None
+    ) -> AsyncIterator[tuple[int, Candidate]]:
+        """The same as `Client.stream`."""
+        first = 0
+        for request in calls.batches(inputs, request_id):
+            lines = validate.Lines(request, first)
+            response = await self._drive(calls.stream(request, self._retry))
+            try:
+                async for part in response.aiter_bytes():
+                    for candidate in lines.feed(part):
+                        yield candidate
+                lines.end()
+            except httpx.TransportError as error:
+                raise self._broken(error) from error
+            finally:
+                await response.aclose()
+            first += len(request["inputs"])
 
     async def put_session(self, run_id: str, config: SessionConfig) -> None:
         """Configure who coaches a run."""

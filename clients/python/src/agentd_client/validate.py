@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from .errors import ContractError
+from .errors import ContractError, NetworkError
 from .models import (
     AgentError,
     Candidate,
@@ -144,10 +144,54 @@ def responses(body: bytes, request: Mapping[str, Any]) -> list[Candidate]:
     if len(found) != len(asked):
         raise ContractError((), f"has {len(found)} candidates; the request asks for {len(asked)}")
     for i, (made, (source, index)) in enumerate(zip(found, asked)):
-        for name, want in (("request_id", request["request_id"]), ("source_id", source), ("candidate_index", index)):
-            if getattr(made, name) != want:
-                raise ContractError((i, name), f"must be {want!r}, not {getattr(made, name)!r}")
+        _answers(made, request, source, index, (i,))
     return found
+
+
+def _answers(made: Candidate, request: Mapping[str, Any], source: int, index: int, path: Path) -> None:
+    for name, want in (("request_id", request["request_id"]), ("source_id", source), ("candidate_index", index)):
+        if getattr(made, name) != want:
+            raise ContractError((*path, name), f"must be {want!r}, not {getattr(made, name)!r}")
+
+
+class Lines:
+    """The lines of an answer that arrives in parts. The request's first input has the index `first`."""
+
+    def __init__(self, request: Mapping[str, Any], first: int = 0) -> None:
+        self._request, self._first, self._part = request, first, b""
+        self._asked = {(i, k) for i, one in enumerate(request["inputs"]) for k in range(one.get("num_outputs", 1))}
+        self._number, self._ended = len(self._asked), False
+
+    def feed(self, part: bytes) -> list[tuple[int, Candidate]]:
+        """The candidates of the lines that a part completes, each with the index of its input."""
+        *whole, self._part = (self._part + part).split(b"\n")
+        return [made for line in whole if (made := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> tuple[int, Candidate] | None:
+        f = _Fields(parse(line), ())
+        if self._ended:
+            raise ContractError((), "has a line after its end")
+        if "candidates" in f.left:
+            if self._asked or f.take("candidates", int) != self._number:
+                raise ContractError(("candidates",), f"must be {self._number}, after as many candidates")
+            f.end()
+            self._ended = True
+            return None
+        at = f.take("input_index", int), f.take("candidate_index", int)
+        if at not in self._asked:
+            raise ContractError((), f"has candidate {at[1]} of input {at[0]}, not asked for or not again")
+        self._asked.remove(at)
+        made = candidate(f.left.pop("candidate", None), ("candidate",))
+        f.end()
+        _answers(made, self._request, self._request["inputs"][at[0]]["id"], at[1], ("candidate",))
+        return self._first + at[0], made
+
+    def end(self) -> None:
+        """Checks that nothing is missing."""
+        if self._part.startswith(b"["):
+            raise ContractError((), "is an array: the server sends no lines; call decide")
+        if not self._ended or self._part.strip():
+            raise NetworkError("POST /v1/responses: the lines ended before the last one")
 
 
 def coached(body: bytes, request: Mapping[str, Any]) -> CoachingResponse:

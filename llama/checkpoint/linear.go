@@ -1,0 +1,168 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Qwen 3.5 has layers with linear attention (a gated delta net) and, in most models one of four, with full
+// attention. llama.cpp's converter describes what its file has: norms as factors instead of their
+// distance from 1, the decay instead of its logarithm, and the heads of values in another order.
+
+// linear is the architecture's name in a GGUF file.
+const linear = "qwen35"
+
+var inHybrid = with(inLayer, map[string]string{
+	"post_attention_layernorm": "post_attention_norm",
+	"linear_attn.in_proj_qkv":  "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
+	"linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta",
+	"linear_attn.conv1d": "ssm_conv1d", "linear_attn.dt": "ssm_dt", "linear_attn.A_log": "ssm_a",
+	"linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
+})
+
+// beside reports whether a tensor is of no layer that computes text: of images, or of the guess of further tokens.
+func beside(part string) bool {
+	return strings.HasPrefix(part, "model.visual.") || strings.HasPrefix(strings.TrimPrefix(part, "model."), "mtp.")
+}
+
+// ofOneKind reports whether a tensor of a layer is only in layers with one of the two kinds of attention.
+func ofOneKind(name string) bool {
+	return strings.HasPrefix(name, "ssm_") || strings.HasPrefix(name, "attn_") && name != "attn_norm.weight"
+}
+
+// linearAttention are the parameters of layers with linear attention.
+type linearAttention struct {
+	Kernel     int      `json:"linear_conv_kernel_dim"`
+	KeySize    int      `json:"linear_key_head_dim"`
+	ValueSize  int      `json:"linear_value_head_dim"`
+	KeyHeads   int      `json:"linear_num_key_heads"`
+	ValueHeads int      `json:"linear_num_value_heads"`
+	Interval   int      `json:"full_attention_interval"`
+	LayerTypes []string `json:"layer_types"`
+}
+
+// hybridMetadata writes what llama.cpp reads of them.
+func (c *config) hybridMetadata(g *gguf) error {
+	a := &c.linearAttention
+	set(&a.Interval, 4)
+	switch {
+	case min(a.Kernel, a.KeySize, a.KeyHeads, a.ValueHeads) <= 0 || a.KeySize != a.ValueSize || a.ValueHeads%a.KeyHeads != 0:
+		return fmt.Errorf("linear attention has %d heads of %d for keys and %d of %d for values, and a kernel of %d; "+
+			"the sizes must be equal, and the heads for values a multiple", a.KeyHeads, a.KeySize, a.ValueHeads, a.ValueSize, a.Kernel)
+	case len(a.LayerTypes) != 0 && len(a.LayerTypes) != c.Layers:
+		return fmt.Errorf("layer_types has %d elements for %d layers", len(a.LayerTypes), c.Layers)
+	}
+	g.uint32(linear+".ssm.conv_kernel", a.Kernel)
+	g.uint32(linear+".ssm.state_size", a.KeySize)
+	g.uint32(linear+".ssm.group_count", a.KeyHeads)
+	g.uint32(linear+".ssm.time_step_rank", a.ValueHeads)
+	g.uint32(linear+".ssm.inner_size", a.ValueSize*a.ValueHeads)
+	g.uint32(linear+".full_attention_interval", a.Interval)
+	if len(a.LayerTypes) > 0 {
+		recurrent := make([]bool, c.Layers)
+		for i, kind := range a.LayerTypes {
+			recurrent[i] = kind == "linear_attention"
+		}
+		g.booleans(linear+".attention.recurrent_layers", recurrent)
+	}
+	sections := []int32{11, 11, 10, 0} // the converter's, where the checkpoint has none
+	if s := c.Rope.Sections; len(s) > 0 {
+		sections = append(slices.Clone(s), 0, 0, 0)[:4]
+	}
+	g.int32s(linear+".rope.dimension_sections", sections)
+	return nil
+}
+
+// hybrid is a tensor of Qwen 3.5.
+func (c *config) hybrid(name string, n named, s *stored) (output, error) {
+	a := &c.linearAttention
+	if n.part == "linear_attn.conv1d" && len(s.shape) == 3 && s.shape[1] == 1 {
+		squeezed := *s
+		squeezed.shape = []int64{s.shape[0], s.shape[2]}
+		s = &squeezed
+	}
+	switch n.part {
+	case "linear_attn.in_proj_qkv", "linear_attn.conv1d":
+		return a.tiled(name, s, 2*a.KeyHeads, a.ValueSize)
+	case "linear_attn.in_proj_z":
+		return a.tiled(name, s, 0, a.ValueSize)
+	case "linear_attn.in_proj_a", "linear_attn.in_proj_b", "linear_attn.dt":
+		return a.tiled(name, s, 0, 1)
+	case "linear_attn.A_log":
+		o, err := a.tiled(name, s, 0, 1)
+		return mapped(o, func(v float32) float32 { return float32(-math.Exp(float64(v))) }), err
+	case "linear_attn.out_proj":
+		if len(s.shape) != 2 || s.shape[1] != int64(a.ValueHeads*a.ValueSize) {
+			return output{}, fmt.Errorf("its shape is %v for %d heads of %d", s.shape, a.ValueHeads, a.ValueSize)
+		}
+		size := a.ValueSize * int(dtypes[s.dtype])
+		return rearrange(name, s.shape, []*stored{s}, func(row []byte) []byte {
+			out := make([]byte, 0, len(row))
+			for i := range a.ValueHeads {
+				at := a.from(i) * size
+				out = append(out, row[at:at+size]...)
+			}
+			return out
+		})
+	}
+	o, err := plain(name, s)
+	if n.kind == "weight" && strings.HasSuffix(n.part, "norm") && n.part != "linear_attn.norm" {
+		o = mapped(o, func(v float32) float32 { return v + 1 })
+	}
+	return o, err
+}
+
+// from is which head of values of the checkpoint is head i of the file. The checkpoint has the heads of
+// values by their head of keys; the file has a head of values of each head of keys, then the next one of each.
+func (a *linearAttention) from(i int) int {
+	return i%a.KeyHeads*(a.ValueHeads/a.KeyHeads) + i/a.KeyHeads
+}
+
+// tiled has the heads of values, each of so many rows, in the order of the file. The first heads stay.
+func (a *linearAttention) tiled(name string, s *stored, first, rows int) (output, error) {
+	heads := first + a.ValueHeads
+	if s.shape[0] != int64(heads*rows) {
+		return output{}, fmt.Errorf("its shape is %v; it must have %d heads of %d", s.shape, heads, rows)
+	}
+	byHead := *s
+	byHead.shape = append([]int64{int64(heads), int64(rows)}, s.shape[1:]...)
+	byHead.order = func(i int64) int64 {
+		if i < int64(first) {
+			return i
+		}
+		return int64(first + a.from(int(i)-first))
+	}
+	return rearrange(name, s.shape, []*stored{&byHead}, same)
+}
+
+// mapped changes the values of a tensor that is F32 in the file.
+func mapped(o output, f func(float32) float32) output {
+	write := o.write
+	o.write = func(w io.Writer) error {
+		if o.kind != ggmlF32 {
+			return errors.New("its values must be F32")
+		}
+		return write(mapping{w, f})
+	}
+	return o
+}
+
+// mapping changes each float32 of what is written.
+type mapping struct {
+	to io.Writer
+	f  func(float32) float32
+}
+
+func (m mapping) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i += 4 {
+		v := math.Float32frombits(binary.LittleEndian.Uint32(p[i:]))
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(m.f(v)))
+	}
+	return m.to.Write(out)
+}

@@ -1,0 +1,67 @@
+"""Writes the model of a GGUF file as a checkpoint in F32, and the tokens that the library tokenizers makes of texts.
+
+usage: published.py FILE.gguf DIR TEXTS.json TOKENS.json
+"""
+
+import json
+import os
+import sys
+
+import gguf
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CUTS = {
+    "llama-bpe": [
+        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ],
+    "smollm": [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)],
+}
+
+path, directory, texts, tokens = sys.argv[1:]
+fields = gguf.GGUFReader(path).fields
+
+
+def value(name):
+    return fields["tokenizer.ggml." + name].contents()
+
+
+config = AutoConfig.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path))
+if "qwen3.attention.key_length" in fields:  # which transformers does not read
+    config.head_dim = fields["qwen3.attention.key_length"].contents()
+model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+weights = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
+missing = model.load_state_dict(weights, strict=False)
+assert missing.missing_keys in ([], ["lm_head.weight"]) and not missing.unexpected_keys, missing
+model.tie_weights()
+model.generation_config.eos_token_id = value("eos_token_id")
+model.save_pretrained(directory)
+
+pre, pieces = value("pre"), value("tokens")
+tokenizer = Tokenizer(
+    models.BPE(
+        {text: i for i, text in enumerate(pieces)},
+        [tuple(merge.split(" ")) for merge in value("merges")],
+        ignore_merges=pre == "llama-bpe",
+    )
+)
+tokenizer.pre_tokenizer = pre_tokenizers.Sequence(CUTS[pre])
+tokenizer.decoder = decoders.ByteLevel()
+for text, kind in zip(pieces, value("token_type")):
+    if kind in (gguf.TokenType.CONTROL, gguf.TokenType.USER_DEFINED):
+        tokenizer.add_tokens([AddedToken(text, special=kind == gguf.TokenType.CONTROL, normalized=False)])
+tokenizer.save(directory + "/tokenizer.json")
+with open(directory + "/tokenizer_config.json", "w") as f:
+    json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": pieces[value("eos_token_id")]}, f)
+
+with open(texts) as f:
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in json.load(f)]
+with open(tokens, "w") as f:
+    json.dump(ids, f)

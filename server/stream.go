@@ -1,0 +1,175 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agentd/internal/budget"
+	"agentd/internal/transfer"
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+// Streaming is an Inference that gives candidates before all of them are complete.
+type Streaming interface {
+	// DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and
+	// then each with every complete candidate and the index of its input, once and from any
+	// goroutine. Candidates that it did not give have its error.
+	DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput)) error
+}
+
+// stream answers with a candidate a line, in the order of completion. The request holds so many bytes of
+// share. It returns the error of a request that has no answer yet.
+func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.AgentRequest, share *budget.Share, held int) error {
+	l := &lines{server: s, c: c, req: req, send: transfer.Parts(c, transfer.NDJSON), ready: make(chan line, req.Candidates()+1)}
+	for i := range req.Inputs {
+		l.first = append(l.first, len(l.sent))
+		l.sent = append(l.sent, make([]bool, req.Inputs[i].NumOutputs)...)
+	}
+	err := within(c, s.opts.RequestTimeout, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var writing sync.WaitGroup
+		writing.Go(func() { l.write(cancel) })
+		defer writing.Wait()
+		defer close(l.ready)
+		var made atomic.Int64
+		err := inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
+			func(input int, out *protocol.AgentOutput) {
+				made.Add(int64(protocol.HeldBytes([]protocol.AgentOutput{*out})))
+				l.ready <- line{input, out}
+			})
+		_ = share.Hold(int64(held) + made.Load()) // as in decide
+		return err
+	})
+	var e *Error
+	switch {
+	case l.panicked != nil:
+		panic(l.panicked)
+	case !c.Writer.Written():
+		return cmp.Or(err, errMissing)
+	case l.err != nil, errors.As(err, &e) && e.Code == CodeClientGone:
+		c.Set(keyStatus, statusClientGone)
+		s.sent(c, cmp.Or(l.err, err))
+	default:
+		l.end(err)
+	}
+	return nil
+}
+
+var errMissing = errors.New("the inference gave no answer, or not all candidates")
+
+// lines is an answer that is being sent.
+type lines struct {
+	server   *Server
+	c        *gin.Context
+	req      *protocol.AgentRequest
+	send     func(part []byte) error
+	ready    chan line // has space for all, so that a slow client holds up no engine
+	first    []int     // number of the first candidate of each input
+	sent     []bool    // by number
+	err      error     // of the client, which then gets nothing more
+	panicked any
+}
+
+// line is a candidate of an input; without one the answer begins.
+type line struct {
+	input int
+	out   *protocol.AgentOutput
+}
+
+// write sends what is ready until there is no more, or the client does not read, which cancels the work.
+func (l *lines) write(cancel func()) {
+	defer func() {
+		if l.panicked = recover(); l.panicked != nil {
+			cancel()
+		}
+	}()
+	quiet := time.NewTicker(keepAlive)
+	defer quiet.Stop()
+	for l.err == nil {
+		select {
+		case next, more := <-l.ready:
+			switch {
+			case !more:
+				return
+			case next.out == nil:
+				_, _ = l.Write(nil)
+			default:
+				l.candidate(next.input, next.out)
+				quiet.Reset(keepAlive)
+			}
+		case <-quiet.C:
+			if l.c.Writer.Written() {
+				_, _ = l.Write([]byte(" ")) // which JSON ignores before a value
+			}
+		}
+	}
+	cancel()
+}
+
+// Write implements [io.Writer].
+func (l *lines) Write(part []byte) (int, error) {
+	if l.err == nil {
+		l.err = l.send(part)
+	}
+	return len(part), l.err
+}
+
+// candidate sends a line, unless the candidate breaks the contract.
+func (l *lines) candidate(input int, out *protocol.AgentOutput) {
+	if err := protocol.ValidateCandidate(l.req, input, out.CandidateIndex, out); err != nil {
+		l.server.endedEarly(l.c, invalid(err))
+		return
+	}
+	l.sent[l.first[input]+out.CandidateIndex] = true
+	_ = protocol.WriteLine(l, &protocol.StreamedCandidate{InputIndex: input, CandidateIndex: out.CandidateIndex, Candidate: out})
+	if l.err == nil {
+		l.server.metrics.outputs(l.c.GetString(keyClient), []protocol.AgentOutput{*out})
+	}
+}
+
+// end sends the candidates that are missing, with the error err, and the last line.
+func (l *lines) end(err error) {
+	var e *Error
+	if slices.Contains(l.sent, false) {
+		e = l.server.endedEarly(l.c, cmp.Or(err, errMissing))
+	}
+	for i := range l.req.Inputs {
+		in := &l.req.Inputs[i]
+		for k := range in.NumOutputs {
+			if !l.sent[l.first[i]+k] {
+				l.candidate(i, &protocol.AgentOutput{
+					RequestID: l.req.RequestID, SourceID: in.ID, CandidateIndex: k, Status: protocol.StatusError, Memory: in.Memory,
+					Error: &protocol.AgentError{Code: codeModelError, Message: e.detail(), Component: componentScheduler},
+				})
+			}
+		}
+	}
+	_ = protocol.WriteLine(l, &protocol.StreamEnd{Candidates: len(l.sent)})
+	l.server.sent(l.c, l.err)
+}
+
+// What a candidate has whose request ended early.
+const (
+	codeModelError     = "model_error"
+	componentScheduler = "scheduler"
+)
+
+// endedEarly logs why a stream does not have all that was asked for.
+func (s *Server) endedEarly(c *gin.Context, err error) *Error {
+	e := asError(err)
+	level := zerolog.DebugLevel
+	if e.Code == CodeInternal {
+		level = zerolog.ErrorLevel
+	}
+	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
+	return e
+}
