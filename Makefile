@@ -52,6 +52,11 @@ example-python: agentd ## the same run with an orchestrator in Python
 	@third_party/prereqs.sh python3
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
+.PHONY: example-rl
+example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
+	@third_party/prereqs.sh pip
+	examples/rl/run.sh $(ARGS)
+
 .PHONY: test
 test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
@@ -80,7 +85,7 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, all fuzz targets, race stress
+nightly: agentd ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 5 minutes of GRPO, all fuzz targets, race stress
 	@third_party/prereqs.sh cc postgres python3 pip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./console
@@ -88,6 +93,7 @@ nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10
 	AGENTD_CHAIN_TURNS=2500 go test -count=1 -run PromptsGoOn ./agent
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference/live
 	model=$$(third_party/smollm2.sh); AGENTD_SAME_BYTES=$$model go test -count=1 -timeout 60m -run SameBytesUnderAnyLoad -v ./cmd/agentd
+	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
 			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \

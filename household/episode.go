@@ -3,6 +3,7 @@ package household
 import (
 	_ "embed" // for the chat template
 	"math/rand/v2"
+	"slices"
 
 	"agentd/protocol"
 )
@@ -227,6 +228,24 @@ func (e *Episode) execute(calls []protocol.ToolCall) {
 func (e *Episode) instruct(author string, n *news) {
 	e.known.learn(n)
 	e.instruction = protocol.AgentInstruction{Type: author, Content: n.text}
+}
+
+// Reward of a decision at this point: 1 if it is right. Otherwise it is the share of right calls
+// in all calls that it makes, or in all that it should make if these are more.
+func (e *Episode) Reward(d protocol.AgentDecision) float64 {
+	want := e.Expected()
+	if Same(d, want) {
+		return 1
+	}
+	right := 0
+	for _, w := range want.ToolCalls {
+		if slices.ContainsFunc(d.ToolCalls, func(c protocol.ToolCall) bool {
+			return w.TargetRobotName == c.TargetRobotName && sameCall(w, c)
+		}) {
+			right++
+		}
+	}
+	return float64(right) / float64(max(1, len(want.ToolCalls), len(d.ToolCalls)))
 }
 
 // Same reports whether two decisions are the same. The order of calls to

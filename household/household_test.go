@@ -253,6 +253,33 @@ func TestSameIgnoresTheOrderOfRobots(t *testing.T) {
 	}
 }
 
+func TestRewardIsTheShareOfRightCalls(t *testing.T) {
+	e := New(1, Options{Busy: true})
+	for seed := uint64(2); len(e.Expected().ToolCalls) != 2; seed++ {
+		e = New(seed, Options{Busy: true})
+	}
+	right := e.Expected().ToolCalls
+	wrong := right[1]
+	wrong.Name += "?"
+	for _, c := range []struct {
+		calls []protocol.ToolCall
+		want  float64
+	}{
+		{right, 1},
+		{[]protocol.ToolCall{right[1], right[0]}, 1},
+		{right[:1], 0.5},
+		{[]protocol.ToolCall{right[0], right[0]}, 0.5},
+		{[]protocol.ToolCall{right[0], wrong}, 0.5},
+		{[]protocol.ToolCall{right[0], wrong, wrong, wrong}, 0.25},
+		{[]protocol.ToolCall{wrong}, 0},
+		{nil, 0},
+	} {
+		if got := e.Reward(protocol.AgentDecision{ToolCalls: c.calls}); got != c.want {
+			t.Errorf("%v: %v, want %v", c.calls, got, c.want)
+		}
+	}
+}
+
 // TestKnowledgeIsTrue: nobody lies, and whatever changes is reported, so
 // that a planner that sees only the prompt does what is right in the house.
 func TestKnowledgeIsTrue(t *testing.T) {

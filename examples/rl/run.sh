@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# run.sh --out DIR [OPTIONS]  trains the default model with grpo.py, whose OPTIONS these are. The packages go into the
+#                             cache: 6 GB, once. agentd must be built.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../../third_party/common.sh"
+
+here=$root/examples/rl gguf=$root/defaultmodel/weights/household.gguf
+venv=$cache/rl-$(hash8 <"$here/requirements.txt")
+base=$cache/huggingface/$(hash8 <"$gguf")
+
+install() {
+	python3 -m venv "$1"
+	"$1/bin/python" -m pip install -q --disable-pip-version-check -r "$here/requirements.txt"
+}
+convert() { "$venv/bin/python" -B "$root/household/train/huggingface.py" "$gguf" "$1"; }
+
+[[ -d $venv ]] || say "installing TRL and PyTorch into $venv (6 GB, once)"
+with_lock rl installed "$venv" install
+with_lock vllm installed "$base" convert
+tasks=$(mktemp)
+trap 'rm "$tasks"' EXIT
+go build -C "$root" -o "$tasks" ./examples/rl/tasks
+PYTHONPATH=$root/clients/python/src "$venv/bin/python" -B "$here/grpo.py" \
+	--agentd "$root/agentd" --tasks "$tasks" --base "$base" "$@"
