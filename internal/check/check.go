@@ -181,11 +181,10 @@ func Run(ctx context.Context, c Config, each func(Result)) (report *Report, err 
 		if each != nil {
 			each(result)
 		}
-		if k.silent {
+		if result.Verdict == Fail {
 			if _, err := k.exchange(ctx, get("/health?alive"), r.id); err != nil {
 				return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
 			}
-			k.silent = false
 		}
 	}
 	return report, nil
@@ -276,7 +275,8 @@ func (k *kit) declared(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("no server answers: %w", err)
 	}
-	if x.status != http.StatusOK || x.decode(&k.info) != nil {
+	var agent bool
+	if k.info, agent = x.info(); !agent {
 		return fmt.Errorf("no agent server: GET /v1/info: %s", x)
 	}
 	declares := k.info.Capabilities[protocol.CapabilityCoaching]

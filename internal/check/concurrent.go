@@ -36,9 +36,6 @@ var concurrentRules = slices.Concat([]rule{
 		client := fmt.Sprint("c", i)
 		p.take(post(mine(plain, client)), own(client))
 	}),
-	crowd("concurrent/same-ids", Must, "4", "clients with the same ids do not hinder each other", func(p *probe, _ int) {
-		p.take(post(plain), decided)
-	}),
 	crowd("concurrent/order", Must, "4", "batches at the same time are each in order", func(p *probe, _ int) {
 		body := edit(edit(batch, "check-batch", ruleName), `"num_outputs":3`, `"num_outputs":2`)
 		p.take(post(body), list("the order of the inputs", func(outs []output) bool {
