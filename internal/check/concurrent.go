@@ -42,20 +42,6 @@ var concurrentRules = slices.Concat([]rule{
 			return runs(outs, func(o output, n int) int { return int(o.Source) * n }) == "[60 -1 14]"
 		}))
 	}),
-	crowd("concurrent/refusals", Should, "4", "an invalid request does not hurt one beside it", func(p *probe, i int) {
-		if i%2 == 0 {
-			p.take(post(input(`"id":"x"`)), refused)
-		} else {
-			p.take(post(cheap), decided)
-		}
-	}),
-	crowd("concurrent/health", Should, "2", "health is answered while the server works", func(p *probe, i int) {
-		if i%2 == 0 {
-			p.take(post(plain), decided)
-		} else {
-			p.take(get("/health?busy"), ok)
-		}
-	}),
 	many("cancel/next", Must, "2", "after clients have left, the next is answered", func(p *probe) {
 		p.together(clients, func(int) {
 			ctx, leave := context.WithTimeout(p.ctx, pause)

@@ -13,7 +13,6 @@ func secondInput(input string) string { return edit(plain, `}}]`, `}},`+input+`]
 
 // errorRules are about the form of what is refused.
 var errorRules = slices.Concat([]rule{
-	one("error/form", Should, "3", post(input(`"id":[]`)), problem("", "")),
 	one("error/place", Should, "3", post(secondInput(`{"id":{},"instruction":{"type":"user","content":"hi"}}`)), problem("", "body.inputs[1].id")),
 	one("error/every-problem", Should, "3", post(edit(input(`"id":[1]`), `"hi"`, `2`)),
 		both(problem("", "body.inputs[0].id"), problem("", "body.inputs[0].instruction.content"))),

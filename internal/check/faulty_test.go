@@ -166,7 +166,7 @@ func basePath(needs []need) string {
 }
 
 // judged are the ids of the rules that fail on a server with a fault.
-func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]Result) {
+func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]*Result) {
 	t.Helper()
 	c := Config{Level: May, Only: only, Coaching: "auto"}
 	var tokens []string
@@ -180,11 +180,11 @@ func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []stri
 	s := httptest.NewServer(f.serve(rightServer(t, slices.Contains(needs, needNoCoaching), tokens...)))
 	defer s.Close()
 	c.URL = s.URL + basePath(needs)
-	report, err := Run(t.Context(), c, nil)
+	report, err := Run(t.Context(), c, func(*Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	results = map[string]Result{}
+	results = map[string]*Result{}
 	for _, r := range report.Results {
 		results[r.ID] = r
 		if r.Verdict == Fail {
@@ -215,14 +215,14 @@ func TestInferenceAloneIsEnough(t *testing.T) {
 		Capabilities: map[string]bool{"inference": true, "coaching": false},
 	}}, small{}))
 	defer web.Close()
-	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
+	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, func(*Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := report.Count(func(x *Result) bool { return x.Verdict == Fail }); n > 0 {
 		t.Errorf("%d rules fail: %s", n, report.Summary())
 	}
-	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 80 {
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 70 {
 		t.Errorf("%d rules pass: %s", n, report.Summary())
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 const (
@@ -48,7 +47,6 @@ func puts(id, level, about, before, after string, r right) rule {
 // badSessions make session invalid.
 var badSessions = []variant{
 	{"session/empty", Must, session, `{}`},
-	{"session/list", Must, session, `[]`},
 	{"session/unknown-field", Must, `{"backends"`, `{"coach":1,"backends"`},
 	{"session/backend-field", Must, `"type"`, `"temperature":1,"type"`},
 	{"session/logs-text", Must, `{"backends"`, `{"capture_logs":"no","backends"`},
@@ -89,8 +87,6 @@ func sessionRules() []rule {
 			opened, step{put("RUNID-2", session), noContent}, step{del("RUNID-2"), noContent}, step{put(runName, other), conflict}),
 		chain("session/run-escaped", Should, "6", "a run_id is percent-encoded: slash, space, percent, é",
 			step{put(escaped, session), noContent}, step{del(escaped), noContent}),
-		one("session/run-long", May, "8", put(strings.Repeat("x", 1025), session), refused),
-		one("session/run-longest", May, "8", del(strings.Repeat("x", 1024)), status(http.StatusNoContent, http.StatusNotFound)),
 		one("session/backend-list", Should, "6", put(runName, `{"backends":[`+backend+`]}`), noContent),
 		one("session/content-type-header", Should, "6", put(runName, edit(session, `"Authorization"`,
 			`"Content-type":"application/json","Authorization"`)), noContent),
