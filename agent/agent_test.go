@@ -106,28 +106,6 @@ func TestToolsAreReadAfterAdmission(t *testing.T) {
 	}
 }
 
-func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
-	a := newAgent(t, agent.Config{}, nil)
-	g := &script{answers: []string{"one", "two", "three"}}
-	req := request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true}}`, `{"num_outputs":2}`)
-	plan, err := a.Prepare(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := plan.Completions(); n != 3 {
-		t.Errorf("%d sequences, want 1 and 2", n)
-	}
-	outs := run(t, a, g, req)
-	if outs[0].Output.Say != outs[1].Output.Say || outs[0].Output.Say != outs[2].Output.Say {
-		t.Errorf("candidates differ: %+v", outs[:3])
-	}
-	for _, asked := range g.asked {
-		if (asked.Temperature == 0) != (asked.N == 1) {
-			t.Errorf("asked %+v", asked)
-		}
-	}
-}
-
 func TestIgnoreEndTakesAnyOutputAsReply(t *testing.T) {
 	a := newAgent(t, agent.Config{IgnoreEnd: true, MaxNewTokens: 7}, nil)
 	g := &script{answers: []string{`<tool_call>{"name": "go`}, adjust: func(r *generation.Result) {
@@ -309,7 +287,6 @@ func TestPrepareProblems(t *testing.T) {
 	for _, test := range []struct{ name, input, want string }{
 		{"history", `{"memory":{"history":{}}}`, "body.inputs[1].memory.history: "},
 		{"a rule", `{"memory":{"memory_list":[1]}}`, "body.inputs[1].memory.memory_list[0]: "},
-		{"an author", `{"memory":{"history":[{"author":"x","content":""}]}}`, "body.inputs[1].memory.history[0].author: "},
 		{"a state", `{"memory":{"_qwen":5}}`, "body.inputs[1].memory._qwen: "},
 		{"inference_mode", `{"extra_keys":{"inference_mode":"true"}}`, "body.inputs[1].extra_keys.inference_mode: it must be true"},
 		{"a null inference_mode", `{"extra_keys":{"inference_mode":null}}`, "body.inputs[1].extra_keys.inference_mode: it must be true"},

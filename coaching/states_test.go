@@ -21,12 +21,7 @@ func TestStates(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"unknown sessions give not found", []step{{"post", ErrUnknown}, {"delete", ErrUnknown}}},
-		{"a configured session answers and closes", []step{{"put A", nil}, {"post", nil}, {"post", nil}, {"delete", nil}}},
-		{"a closed run is unknown again", []step{{"put A", nil}, {"delete", nil}, {"post", ErrUnknown}, {"delete", ErrUnknown}}},
 		{"the same configuration may be put again", []step{{"put A", nil}, {"put A", nil}, {"post", nil}, {"put A", nil}}},
-		{"another configuration is a conflict and changes nothing", []step{{"put A", nil}, {"put B", ErrConflict}, {"post", nil}, {"put A", nil}}},
-		{"a closed run may be configured again in another way", []step{{"put A", nil}, {"delete", nil}, {"put B", nil}, {"put A", ErrConflict}, {"post", nil}}},
 		{"a closing session takes nothing", []step{
 			{"put A", nil}, {"begin post", nil}, {"begin delete", nil},
 			{"post", ErrUnknown}, {"delete", ErrUnknown}, {"put A", ErrConflict}, {"put A", ErrClosing}, {"put B", ErrClosing},

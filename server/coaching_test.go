@@ -102,21 +102,20 @@ func TestCoachingAnswers(t *testing.T) {
 		retry  string
 		call   string // what reached the coach; "" for nothing
 	}{
-		"a session with a bad body":        {Ready, coaching.ErrConflict, put(sessionA, `{}`), 422, `"loc":["body","backends"]`, "", ""},
-		"a trajectory that is too long":    {Ready, forbidden, post(coachingBody), 422, `"loc":["body"`, "", "coach a"},
-		"the end of no session":            {Ready, coaching.ErrUnknown, remove(sessionA), 404, "no coaching session", "", "close a"},
-		"too many sessions":                {Ready, full, put(sessionA, sessionBody), 503, "queue is full", "3", "configure a"},
-		"a full queue":                     {Ready, full, post(coachingBody), 503, `{"detail":"the session's queue is full"}`, "3", "coach a"},
-		"a service that was closed":        {Ready, coaching.ErrShutdown, post(coachingBody), 503, "shutting down", "10", "coach a"},
-		"a store that fails stays inside":  {Ready, errors.New("secret path"), put(sessionA, sessionBody), 500, "internal error", "", "configure a"},
-		"a session while loading":          {Loading, nil, put(sessionA, sessionBody), 503, "loading", "2", ""},
-		"a request while loading":          {Loading, nil, post(coachingBody), 503, "loading", "2", ""},
-		"a session while draining":         {Draining, nil, put(sessionA, sessionBody), 503, "shutting down", "10", ""},
-		"a request while draining":         {Draining, nil, post(coachingBody), 503, "shutting down", "10", ""},
-		"the end of one while loading":     {Loading, nil, remove(sessionA), 204, "", "", "close a"},
-		"the end of one while draining":    {Draining, nil, remove(sessionA), 204, "", "", "close a"},
-		"a run_id with a slash and a plus": {Ready, nil, put("/v1/coaching/sessions/run%2F1+2%20x", sessionBody), 204, "", "", "configure run/1+2 x"},
-		"a path below a run_id":            {Ready, nil, remove(sessionA + "/b"), 404, "no such path", "", ""},
+		"a session with a bad body":       {Ready, coaching.ErrConflict, put(sessionA, `{}`), 422, `"loc":["body","backends"]`, "", ""},
+		"a trajectory that is too long":   {Ready, forbidden, post(coachingBody), 422, `"loc":["body"`, "", "coach a"},
+		"the end of no session":           {Ready, coaching.ErrUnknown, remove(sessionA), 404, "no coaching session", "", "close a"},
+		"too many sessions":               {Ready, full, put(sessionA, sessionBody), 503, "queue is full", "3", "configure a"},
+		"a full queue":                    {Ready, full, post(coachingBody), 503, `{"detail":"the session's queue is full"}`, "3", "coach a"},
+		"a service that was closed":       {Ready, coaching.ErrShutdown, post(coachingBody), 503, "shutting down", "10", "coach a"},
+		"a store that fails stays inside": {Ready, errors.New("secret path"), put(sessionA, sessionBody), 500, "internal error", "", "configure a"},
+		"a session while loading":         {Loading, nil, put(sessionA, sessionBody), 503, "loading", "2", ""},
+		"a request while loading":         {Loading, nil, post(coachingBody), 503, "loading", "2", ""},
+		"a session while draining":        {Draining, nil, put(sessionA, sessionBody), 503, "shutting down", "10", ""},
+		"a request while draining":        {Draining, nil, post(coachingBody), 503, "shutting down", "10", ""},
+		"the end of one while loading":    {Loading, nil, remove(sessionA), 204, "", "", "close a"},
+		"the end of one while draining":   {Draining, nil, remove(sessionA), 204, "", "", "close a"},
+		"a path below a run_id":           {Ready, nil, remove(sessionA + "/b"), 404, "no such path", "", ""},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {
 			if base == pathMagma {
@@ -165,7 +164,8 @@ func TestCoachingResponsesAreChecked(t *testing.T) {
 
 func TestInfoAndCoachMustAgree(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"a coach that is not advertised": func(o *Options) { o.Coach = &fakeCoach{} },
+		"a session version without coaching": func(o *Options) { o.Info.CoachingSessionVersion = "1" },
+		"a coach that is not advertised":     func(o *Options) { o.Coach = &fakeCoach{} },
 		"no coach for what is": func(o *Options) {
 			coached(&fakeCoach{})(o)
 			o.Coach = nil

@@ -243,14 +243,6 @@ func fails(err error) inferenceFunc {
 	return func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { return nil, err }
 }
 
-func TestInfoMustBeConsistent(t *testing.T) {
-	opts := testOptions()
-	opts.Info.CoachingSessionVersion = "1" // without coaching
-	if _, err := New(opts); err == nil {
-		t.Fatal("no error")
-	}
-}
-
 func TestBodyLimit(t *testing.T) {
 	decided := false
 	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {

@@ -194,7 +194,7 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			next = append(next, heldRequest{all[i].index, now[i], r})
+			next = append(next, heldRequest{all[i].index, all[i].request, r})
 		})
 		slices.SortFunc(next, func(a, b heldRequest) int { return a.index - b.index })
 		if len(next) == 0 || h.wait(ctx, next, done) {

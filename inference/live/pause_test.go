@@ -64,9 +64,14 @@ func answers(t *testing.T, ctx context.Context, l *Service, extra string) <-chan
 	}
 	done := make(chan []protocol.AgentOutput, 1)
 	go func() {
-		outs, err := l.Decide(ctx, req)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
+		outs := make([]protocol.AgentOutput, 2)
+		given := func(_ int, o *protocol.AgentOutput) { outs[o.CandidateIndex] = *o }
+		err := l.DecideEach(ctx, req, func() {}, given)
+		if err != nil {
+			outs = nil
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 		}
 		done <- outs
 	}()

@@ -103,6 +103,7 @@ func rules() []rule {
 
 // Config says what is judged.
 type Config struct {
+	List     bool              // only lists the rules, without verdicts
 	URL      string            // of the server; rules append their paths
 	Token    string            // bearer token; "": none
 	Level    string            // the last level that is judged
@@ -113,7 +114,7 @@ type Config struct {
 }
 
 // ErrUnknownRule is wrapped by the error about an id that no rule has.
-var ErrUnknownRule = errors.New("there is no such rule")
+var ErrUnknownRule = errors.New("there is no such rule; agentd check --list has them")
 
 // selected are the rules that c asks for.
 func (c *Config) selected() (list []rule, err error) {
@@ -128,37 +129,34 @@ func (c *Config) selected() (list []rule, err error) {
 	}
 	for _, id := range c.Only {
 		if !known[id] {
-			return nil, fmt.Errorf("%w: %s", ErrUnknownRule, id)
+			return nil, fmt.Errorf("%s: %w", id, ErrUnknownRule)
 		}
 	}
 	for id := range c.Expect {
 		if !known[id] || !strings.Contains(id, "/") {
-			return nil, fmt.Errorf("known failures: %w: %s", ErrUnknownRule, id)
+			return nil, fmt.Errorf("known failures: %s: %w", id, ErrUnknownRule)
 		}
 	}
 	return list, nil
 }
 
-func (r *rule) result() Result {
-	return Result{ID: r.id, Level: r.level, Section: r.section, About: r.about}
-}
-
-// List describes the rules that c asks for. Their verdicts are empty.
-func List(c Config) (*Report, error) {
-	list, err := c.selected()
-	report := &Report{Revision: protocol.Version}
-	for _, r := range list {
-		report.Results = append(report.Results, r.result())
-	}
-	return report, err
+func (r *rule) result() *Result {
+	return &Result{ID: r.id, Level: r.level, Section: r.section, About: r.about}
 }
 
 // Run judges the server. The error is about the server as a whole, or ErrUnknownRule. Each result is
 // also given to each.
-func Run(ctx context.Context, c Config, each func(Result)) (report *Report, err error) {
+func Run(ctx context.Context, c Config, each func(*Result)) (report *Report, err error) {
 	list, err := c.selected()
 	if err != nil {
 		return nil, err
+	}
+	report = &Report{URL: c.URL, Revision: protocol.Version}
+	if c.List {
+		for _, r := range list {
+			report.add(r.result(), each)
+		}
+		return report, nil
 	}
 	k, err := newKit(ctx, c)
 	if err != nil {
@@ -170,29 +168,24 @@ func Run(ctx context.Context, c Config, each func(Result)) (report *Report, err 
 			err = fmt.Errorf("a fault of the kit: %v", fault)
 		}
 	}()
-	report = &Report{URL: c.URL, Revision: protocol.Version}
 	for _, r := range list {
 		result := k.judge(ctx, &r)
 		if reason, known := c.Expect[r.id]; known {
 			result.Known = cmp.Or(reason, "no reason given")
 		}
 		result.Stale = result.Known != "" && (result.Verdict == Pass || result.Verdict == NotAsked)
-		report.Results = append(report.Results, result)
-		if each != nil {
-			each(result)
-		}
-		if k.silent {
+		report.add(result, each)
+		if result.Verdict == Fail {
 			if _, err := k.exchange(ctx, get("/health?alive"), r.id); err != nil {
 				return report, fmt.Errorf("the server does not answer after the rule %s: %w", r.id, err)
 			}
-			k.silent = false
 		}
 	}
 	return report, nil
 }
 
 // judge applies a rule.
-func (k *kit) judge(ctx context.Context, r *rule) Result {
+func (k *kit) judge(ctx context.Context, r *rule) *Result {
 	result := r.result()
 	for _, n := range r.needs {
 		if !k.have[n] {
@@ -276,7 +269,8 @@ func (k *kit) declared(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("no server answers: %w", err)
 	}
-	if x.status != http.StatusOK || x.decode(&k.info) != nil {
+	var agent bool
+	if k.info, agent = x.info(); !agent {
 		return fmt.Errorf("no agent server: GET /v1/info: %s", x)
 	}
 	declares := k.info.Capabilities[protocol.CapabilityCoaching]

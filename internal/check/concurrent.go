@@ -36,28 +36,11 @@ var concurrentRules = slices.Concat([]rule{
 		client := fmt.Sprint("c", i)
 		p.take(post(mine(plain, client)), own(client))
 	}),
-	crowd("concurrent/same-ids", Must, "4", "clients with the same ids do not hinder each other", func(p *probe, _ int) {
-		p.take(post(plain), decided)
-	}),
 	crowd("concurrent/order", Must, "4", "batches at the same time are each in order", func(p *probe, _ int) {
 		body := edit(edit(batch, "check-batch", ruleName), `"num_outputs":3`, `"num_outputs":2`)
 		p.take(post(body), list("the order of the inputs", func(outs []output) bool {
 			return runs(outs, func(o output, n int) int { return int(o.Source) * n }) == "[60 -1 14]"
 		}))
-	}),
-	crowd("concurrent/refusals", Should, "4", "an invalid request does not hurt one beside it", func(p *probe, i int) {
-		if i%2 == 0 {
-			p.take(post(input(`"id":"x"`)), refused)
-		} else {
-			p.take(post(cheap), decided)
-		}
-	}),
-	crowd("concurrent/health", Should, "2", "health is answered while the server works", func(p *probe, i int) {
-		if i%2 == 0 {
-			p.take(post(plain), decided)
-		} else {
-			p.take(get("/health?busy"), ok)
-		}
 	}),
 	many("cancel/next", Must, "2", "after clients have left, the next is answered", func(p *probe) {
 		p.together(clients, func(int) {

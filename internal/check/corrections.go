@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ const (
 
 // corrected is a request with a correction.
 func corrected(payload string) string {
-	return edit(cheap, `{"kind":"replace_say","text":"ok"}`, payload)
+	return edit(cheap, okSay, payload)
 }
 
 func replaceSay(text string) string { return `{"kind":"replace_say","text":"` + text + `"}` }
@@ -26,25 +27,19 @@ func replaceDecision(members string) string {
 func replaceCalls(calls string) string { return replaceDecision(`"tool_calls":[` + calls + `]`) }
 
 // badCorrections are corrections that no agent may apply.
-var badCorrections = []struct {
-	id, payload string
-}{
-	{"correction/kind-unknown", `{"kind":"replace_all","text":"x"}`},
-	{"correction/kind-missing", `{"text":"x"}`},
-	{"correction/text-empty", replaceSay("")},
-	{"correction/text-missing", `{"kind":"replace_say"}`},
-	{"correction/text-number", `{"kind":"replace_say","text":1}`},
-	{"correction/field-unknown", `{"kind":"replace_say","text":"x","more":1}`},
-	{"correction/not-an-object", `"replace_say"`},
-	{"correction/decision-missing", `{"kind":"replace_decision"}`},
-	{"correction/say-null", replaceDecision(`"say":null`)},
-	{"correction/call-without-name", replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
-	{"correction/call-without-robot", replaceCalls(`{"name":"n","arguments":{}}`)},
-	{"correction/arguments-list", replaceCalls(`{"name":"n","arguments":[],"target_robot_name":"r"}`)},
+var badCorrections = []variant{
+	{"correction/kind-unknown", Should, okSay, `{"kind":"replace_all","text":"x"}`},
+	{"correction/text-empty", Should, okSay, replaceSay("")},
+	{"correction/field-unknown", Should, okSay, `{"kind":"replace_say","text":"x","more":1}`},
+	{"correction/not-an-object", Should, okSay, `"replace_say"`},
+	{"correction/decision-missing", Should, okSay, `{"kind":"replace_decision"}`},
+	{"correction/call-without-name", Should, okSay, replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
 }
 
-// refuses reports whether the candidate is an error without an internal step.
-func refuses(o output) bool { return o.Error != nil && o.Output == nil && len(o.Steps) == 0 }
+// refuses is an answer whose candidates are errors without internal steps.
+var refuses = every("an error of the candidate, no step", func(o output) bool {
+	return o.Error != nil && o.Output == nil && len(o.Steps) == 0
+})
 
 // opens reports whether the candidate is openCall.
 func opens(o output) bool {
@@ -58,10 +53,9 @@ func corrects(id, level, payload, about string, judge func(o output) bool) rule 
 
 // correctionRules are about corrections under extra_keys.coaching.
 func correctionRules() []rule {
-	says := every("say is "+better, func(o output) bool { return o.says(better) })
 	list := with(needResume,
-		one("correction/say", Must, "5", post(corrected(replaceSay(better))), says),
-		one("correction/candidates", Must, "5", post(edit(corrected(replaceSay(better)), `"id":1`, `"id":1,"num_outputs":3`)), says),
+		one("correction/say", Must, "5", post(edit(corrected(replaceSay(better)), `"id":1`, `"id":1,"num_outputs":3`)),
+			every("say of each is "+better, func(o output) bool { return o.says(better) })),
 		one("correction/own-input", Must, "5", post(edit(corrected(replaceSay(better)), `[{`,
 			`[{"id":2,"instruction":{"type":"user","content":"hi"}},{`)),
 			every("only input 1 is corrected", func(o output) bool { return o.says(better) == (o.Source == 1) })),
@@ -111,12 +105,10 @@ func correctionRules() []rule {
 		one("correction/failed-memory", Should, "5", post(edit(corrected(`{"kind":"x"}`), `"id":1`, `"id":1,"memory":{"history":[],"n":1}`)),
 			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
-	for _, bad := range badCorrections {
-		full = append(full, corrects(bad.id, Should, bad.payload, "an error of the candidate, no step", refuses))
-	}
 	both := replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)
-	full = append(full, with(needSession1, corrects("correction/say-and-calls", Should, both, "an error of the candidate, no step", refuses))...)
-	full = append(full, with(needSession0, corrects("correction/calls-over-say", May, both, "the call without the say",
-		func(o output) bool { return opens(o) && o.Output.Say == "" }))...)
+	full = slices.Concat(full, variants(badCorrections, "5", post(cheap), refuses),
+		with(needSession1, one("correction/say-and-calls", Should, "5", post(corrected(both)), refuses)),
+		with(needSession0, corrects("correction/calls-over-say", May, both, "the call without the say",
+			func(o output) bool { return opens(o) && o.Output.Say == "" })))
 	return append(list, with(needResume, with(needHistory, full...)...)...)
 }

@@ -3,7 +3,6 @@ package check
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -17,10 +16,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"agentd/agent"
 	"agentd/coaching"
+	"agentd/household/dataset/playbacktest"
 	"agentd/protocol"
-	"agentd/scheduler/generation"
 	"agentd/server"
 
 	"github.com/rs/zerolog"
@@ -28,45 +26,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// refuser is a model that answers everything with the same reply, the last input first, and its own vocabulary.
-type refuser struct{}
-
-func (refuser) SpecialTokens() []string               { return []string{"<|im_start|>", "<|im_end|>", "<tool_call>"} }
-func (refuser) RenderTemplate([]byte) (string, error) { return "", nil }
-func (refuser) Tokenize(string, bool, bool) ([]generation.Token, error) {
-	return []generation.Token{1}, nil
-}
-func (refuser) Find(string) (generation.Token, bool) { return 2, true }
-func (refuser) AddBOS() bool                         { return false }
-func (refuser) BOS() generation.Token                { return -1 }
-func (refuser) LongestPiece() int                    { return 1 << 20 }
-func (refuser) Size() int                            { return 0 }
-
-func (refuser) Detokenize([]generation.Token, bool) string { return "" }
-func (refuser) Keep(int)                                   {}
-func (refuser) GenerateAll(_ context.Context, asked []generation.Request, done func(int, *generation.Result, error)) {
-	for i, g := range slices.Backward(asked) {
-		r := &generation.Result{PromptTokens: 1}
-		for range g.N {
-			r.Completions = append(r.Completions, generation.Completion{
-				Text: "I use no tools.", Stop: "<|im_end|>", Tokens: make([]generation.Token, 4), Finish: generation.FinishStop,
-			})
-		}
-		done(i, r, nil)
-	}
-}
-
-// decider is the agent of the right server.
-type decider struct{ *agent.Agent }
-
-func (d decider) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	plan, err := d.Prepare(req)
-	if err != nil {
-		return nil, err
-	}
-	return d.Run(ctx, plan, refuser{})
-}
 
 const token = "a-token-of-this-server"
 
@@ -89,11 +48,11 @@ func rightServer(t *testing.T, off bool, tokens ...string) http.Handler {
 		t.Cleanup(func() { _ = coach.Close(context.Background()) })
 		o.Coach = coach
 	}
-	a, err := agent.New(agent.Config{Format: "qwen"}, refuser{}, refuser{})
+	lost, err := playbacktest.New() // it says the same to every prompt
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serving(t, o, decider{a})
+	return serving(t, o, lost)
 }
 
 func serving(t *testing.T, o server.Options, d server.Inference) http.Handler {
@@ -109,14 +68,13 @@ func serving(t *testing.T, o server.Options, d server.Inference) http.Handler {
 
 // fault changes the answers to some requests.
 type fault struct {
-	when    string // a part of the requests: method, URI, headers and body
-	from    int    // the first of them that it is about, counted from 1
-	status  int    // 0: the right one
-	body    string // "": the right one
-	old     string // a regular expression, whose first match in the answer is replaced
-	new     string
-	encoded bool              // the answer has a Content-Encoding
-	before  func(body string) // is called before the request is served
+	when   string // a part of the requests: method, URI, headers and body
+	from   int    // the first of them that it is about, counted from 1
+	status int    // 0: the right one
+	body   string // "": the right one
+	old    string // a regular expression, whose first match in the answer is replaced
+	new    string
+	before func(body string) // is called before the request is served
 }
 
 // serve answers with the fault.
@@ -149,9 +107,6 @@ func (f *fault) serve(right http.Handler) http.Handler {
 		if f.body != "" {
 			w.Header().Set("Content-Type", "text/html")
 		}
-		if f.encoded {
-			w.Header().Set("Content-Encoding", "br")
-		}
 		w.WriteHeader(cmp.Or(f.status, answer.Code))
 		_, _ = w.Write(text)
 	})
@@ -159,8 +114,8 @@ func (f *fault) serve(right http.Handler) http.Handler {
 
 // wire is a request as faults see it. It ends with a zero.
 func wire(r *http.Request, body []byte) string {
-	return fmt.Sprintf("%s %s\n%s %s %s %s %s %s\n%s\x00", r.Method, r.URL.RequestURI(), r.Header["Content-Type"], r.Header["Content-Encoding"],
-		r.Header["Accept-Encoding"], r.Header["Authorization"], r.Header["Origin"], r.Header["Expect"], body)
+	return fmt.Sprintf("%s %s\n%s %s %s %s\n%s\x00", r.Method, r.URL.RequestURI(), r.Header["Content-Type"], r.Header["X-Request-Id"],
+		r.Header["Authorization"], r.Header["Origin"], body)
 }
 
 // broken is the fault for a rule of steps: the last one is answered wrongly.
@@ -175,12 +130,11 @@ func broken(t *testing.T, r rule) *fault {
 	}
 	for _, wrong := range []*exchange{
 		{status: http.StatusOK, body: []byte("[]")}, {status: http.StatusTeapot, body: []byte("<p>no</p>")},
-		{status: http.StatusOK, header: http.Header{"Content-Encoding": {"br"}}},
 	} {
 		if last.right.judge(wrong) == Pass {
 			continue
 		}
-		f.status, f.body, f.encoded = wrong.status, string(wrong.body), wrong.header != nil
+		f.status, f.body = wrong.status, string(wrong.body)
 		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
 			f.when = " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
@@ -212,7 +166,7 @@ func basePath(needs []need) string {
 }
 
 // judged are the ids of the rules that fail on a server with a fault.
-func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]Result) {
+func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []string, results map[string]*Result) {
 	t.Helper()
 	c := Config{Level: May, Only: only, Coaching: "auto"}
 	var tokens []string
@@ -226,11 +180,11 @@ func judged(t *testing.T, f *fault, needs []need, only ...string) (failed []stri
 	s := httptest.NewServer(f.serve(rightServer(t, slices.Contains(needs, needNoCoaching), tokens...)))
 	defer s.Close()
 	c.URL = s.URL + basePath(needs)
-	report, err := Run(t.Context(), c, nil)
+	report, err := Run(t.Context(), c, func(*Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	results = map[string]Result{}
+	results = map[string]*Result{}
 	for _, r := range report.Results {
 		results[r.ID] = r
 		if r.Verdict == Fail {
@@ -261,14 +215,14 @@ func TestInferenceAloneIsEnough(t *testing.T) {
 		Capabilities: map[string]bool{"inference": true, "coaching": false},
 	}}, small{}))
 	defer web.Close()
-	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, nil)
+	report, err := Run(t.Context(), Config{URL: web.URL, Level: Should, Coaching: "auto"}, func(*Result) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := report.Count(func(x *Result) bool { return x.Verdict == Fail }); n > 0 {
 		t.Errorf("%d rules fail: %s", n, report.Summary())
 	}
-	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 100 {
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 70 {
 		t.Errorf("%d rules pass: %s", n, report.Summary())
 	}
 }
@@ -301,10 +255,6 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 	got := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		delete(r.Header, "Accept-Encoding") // curl's own
-		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
-			body, _ = io.ReadAll(z)
-		}
 		got <- wire(r, body)
 	}))
 	defer s.Close()
@@ -312,8 +262,8 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 	repeated := 0
 	for _, r := range rules() {
 		if !slices.Contains([]string{
-			"health/head", "token/wrong", "request/empty", "request/quotes", "request/utf-8", "request/byte-order-mark", "request/type-absent",
-			"request/gzip", "input/content-unicode", "bound/depth", "bound/inputs-beyond", "session/run-escaped", "session/delete-unknown",
+			"health/head", "token/wrong", "request/empty", "request/utf-8", "request/type-absent", "input/content-unicode",
+			"bound/depth", "bound/inputs-beyond", "session/run-escaped", "session/delete-unknown",
 		}, r.id) {
 			continue
 		}
@@ -332,7 +282,7 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 		}
 		repeated++
 	}
-	if repeated != 13 {
+	if repeated != 10 {
 		t.Errorf("%d requests were repeated", repeated)
 	}
 }

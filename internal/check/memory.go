@@ -1,11 +1,12 @@
 package check
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"maps"
+	"regexp"
 	"strings"
+
+	"agentd/protocol"
 )
 
 // given is the memory of the rules. Its numbers, escapes and order show whether it was kept.
@@ -35,107 +36,80 @@ func (o *output) last() string {
 	return turns[len(turns)-1].Content
 }
 
-// members are the values of the memory's members as they are written, and their names in order.
-func (o *output) members() (values map[string]string, names []string) {
-	values = map[string]string{}
-	d := json.NewDecoder(bytes.NewReader(o.Memory))
-	for _, _ = d.Token(); d.More(); {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			break
-		}
-		names = append(names, fmt.Sprint(name))
-		values[fmt.Sprint(name)] = string(value)
-	}
-	return values, names
+// kept is a member of the memory, as it is written.
+func (o *output) kept(name string) string {
+	v, _ := protocol.Get(protocol.Raw(o.Memory), name)
+	return string(v)
 }
 
-// kept is what became of the given memory.
-type kept struct {
-	turns   []turn // at least two
-	members map[string]string
-	names   []string // of the members
-}
-
-func (k *kept) last() turn { return k.turns[len(k.turns)-1] }
-
-// remembered is a rule about what becomes of the given memory.
-func remembered(id, level, about string, judge func(k *kept) bool) rule {
+// remembered is a rule about what becomes of the given memory. Its history has two turns or more.
+func remembered(id, level, about string, judge func(o output, turns []turn) bool) rule {
 	sent := post(strings.Replace(edit(remembering(given), `"hi"`, `"Open it."`), ruleName, "check-memory", 1))
 	sent.shared = "memory"
 	return one(id, level, "5", sent, every(about, func(o output) bool {
-		members, names := o.members()
-		k := &kept{o.history(), members, names}
-		return len(k.turns) >= 2 && judge(k)
+		turns := o.history()
+		return len(turns) >= 2 && judge(o, turns)
 	}))
 }
 
 // badMemories are memories of another shape than the full-history agent's, and goodMemories are read
-// though they are written in other ways.
+// though they are written in other ways. They replace an empty one.
 var (
-	badMemories = []struct{ id, memory string }{
-		{"memory/history-object", `{"history":{}}`},
-		{"memory/entry-number", `{"history":[1]}`},
-		{"memory/entry-without-content", `{"history":[{"author":"USER"}]}`},
-		{"memory/content-number", `{"history":[{"author":"USER","content":1}]}`},
-		{"memory/author-unknown", `{"history":[{"author":"CAT","content":""}]}`},
-		{"memory/rules-text", `{"memory_list":"Be kind."}`},
-		{"memory/rule-number", `{"memory_list":["x",2]}`},
-		{"memory/summary-list", `{"summary":[]}`},
+	badMemories = []variant{
+		{"memory/history-object", Should, `{}`, `{"history":{}}`},
+		{"memory/entry-number", Should, `{}`, `{"history":[1]}`},
+		{"memory/entry-without-content", Should, `{}`, `{"history":[{"author":"USER"}]}`},
+		{"memory/author-unknown", Should, `{}`, `{"history":[{"author":"CAT","content":""}]}`},
+		{"memory/rule-number", Should, `{}`, `{"memory_list":["x",2]}`},
+		{"memory/summary-list", Should, `{}`, `{"summary":[]}`},
 	}
-	goodMemories = []struct{ id, memory string }{
-		{"memory/author-letter-case", `{"history":[{"author":"uSer","content":"a"},{"author":"model","content":"b"}]}`},
-		{"memory/author-other-names", `{"history":[{"author":"assistant","content":"b"},{"author":"status","content":"c"}]}`},
-		{"memory/author-absent", `{"history":[{"content":"a"}]}`},
-		{"memory/model-plain-text", `{"history":[{"author":"MODEL","content":"{no JSON"}]}`},
-		{"memory/nulls", `{"history":null,"memory_list":null,"summary":null}`},
-		{"memory/summary", `{"summary":"The box is open."}`},
+	goodMemories = []variant{
+		{"memory/author-letter-case", Should, `{}`, `{"history":[{"author":"uSer","content":"a"},{"author":"model","content":"b"}]}`},
+		{"memory/author-other-names", Should, `{}`, `{"history":[{"author":"assistant","content":"b"},{"author":"status","content":"c"}]}`},
+		{"memory/model-plain-text", Should, `{}`, `{"history":[{"author":"MODEL","content":"{no JSON"}]}`},
+		{"memory/nulls", Should, `{}`, `{"history":null,"memory_list":null,"summary":null}`},
 	}
 )
 
 // memoryRules are about the memory of the full-history agent.
 func memoryRules() []rule {
-	grown := func(n int) right {
-		return every(fmt.Sprintf("a history of %d turns", n), func(o output) bool { return len(o.history()) == n })
-	}
 	list := []rule{
-		remembered("memory/kept", Must, "the turns before stay", func(k *kept) bool {
-			return k.turns[0].Author == "USER" && k.turns[0].Content == "a" && k.turns[1].Author == "MODEL"
+		remembered("memory/kept", Must, "the turns before stay", func(_ output, turns []turn) bool {
+			return turns[0].Author == "USER" && turns[0].Content == "a" && turns[1].Author == "MODEL"
 		}),
-		remembered("memory/appended", Must, "a completed candidate appends two turns", func(k *kept) bool { return len(k.turns) == 4 }),
-		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(k *kept) bool {
-			return k.turns[len(k.turns)-2] == turn{"USER", "Open it.", ""}
+		remembered("memory/appended", Must, "a completed candidate appends two turns", func(_ output, turns []turn) bool {
+			return len(turns) == 4
 		}),
-		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(k *kept) bool {
-			return k.last().Author == "MODEL" && same([]byte(k.last().Content), []byte(`{"say":"ok","action":{}}`))
+		remembered("memory/instruction", Must, "the last turn but one is USER with the instruction", func(_ output, turns []turn) bool {
+			return turns[len(turns)-2] == turn{"USER", "Open it.", ""}
 		}),
-		remembered("memory/other-keys", Must, "other keys keep their values", func(k *kept) bool {
-			return same([]byte(k.members["zebra"]), []byte("1.5")) && k.members["a"] == "null"
+		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(o output, turns []turn) bool {
+			return turns[len(turns)-1].Author == "MODEL" && same([]byte(o.last()), []byte(`{"say":"ok","action":{}}`))
 		}),
-		remembered("memory/rules", Must, "memory_list stays", func(k *kept) bool {
-			return same([]byte(k.members["memory_list"]), []byte(`["Be kind."]`))
+		remembered("memory/other-keys", Must, "other keys keep their values", func(o output, _ []turn) bool {
+			return same([]byte(o.kept("zebra")), []byte("1.5")) && o.kept("a") == "null"
 		}),
-		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(k *kept) bool { return k.turns[0].Mood == "x" }),
-		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(k *kept) bool {
-			return k.members["zebra"] == "1.50" && k.members["big"] == "12345678901234567890123" &&
-				strings.Contains(k.members["history"], `"\u0061"`)
+		remembered("memory/rules", Must, "memory_list stays", func(o output, _ []turn) bool {
+			return same([]byte(o.kept("memory_list")), []byte(`["Be kind."]`))
 		}),
-		remembered("memory/key-order", Should, "keys keep their order", func(k *kept) bool {
-			return slices.Equal(k.names, []string{"zebra", "history", "big", "memory_list", "a"})
+		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(_ output, turns []turn) bool { return turns[0].Mood == "x" }),
+		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(o output, _ []turn) bool {
+			return o.kept("zebra") == "1.50" && o.kept("big") == "12345678901234567890123" && strings.Contains(o.kept("history"), `"\u0061"`)
+		}),
+		remembered("memory/key-order", Should, "keys keep their order", func(o output, _ []turn) bool {
+			return regexp.MustCompile(`(?s)^\{\s*"zebra".*"history".*"big".*"memory_list".*"a"`).Match(o.Memory)
 		}),
 		one("memory/environment", Must, "5", post(edit(cheap, `"user"`, `"env"`)), every("a SYSTEM turn", func(o output) bool {
 			return len(o.history()) == 2 && o.history()[0].Author == "SYSTEM"
 		})),
-		one("memory/empty", Must, "5", post(cheap), grown(2)),
 		one("memory/nothing-invented", Should, "5", post(cheap), every("a history and nothing else", func(o output) bool {
-			_, names := o.members()
-			return len(names) == 1
+			return len(maps.Collect(protocol.Members(protocol.Raw(o.Memory)))) == 1
 		})),
 		one("memory/failed", Should, "5", post(input(unusable+`,"memory":`+given)),
 			failed(every("an error returns the memory as it came", func(o output) bool { return same(o.Memory, []byte(given)) }))),
 		many("memory/continued", Must, "5", "the returned memory is the next request's", func(p *probe) {
-			p.take(post(remembering(string(p.take(post(cheap), decided).outputs()[0].Memory))), grown(4))
+			memory := string(p.take(post(cheap), decided).outputs()[0].Memory)
+			p.take(post(remembering(memory)), every("a history of 4 turns", func(o output) bool { return len(o.history()) == 4 }))
 		}),
 		answered("memory/candidates", Must, every("the last turn has the candidate's own decision", func(o output) bool {
 			return o.Output == nil || o.last() == "" || strings.Contains(o.last(), strings.Trim(encode(o.Output.Say), `"`))
@@ -143,11 +117,7 @@ func memoryRules() []rule {
 		one("memory/place", May, "5", post(remembering(`{"history":[{"author":"USER","content":"a"},{"author":"DOG","content":""}]}`)),
 			problem("", "body.inputs[0].memory.history[1].author")),
 	}
-	for _, bad := range badMemories {
-		list = append(list, one(bad.id, Should, "5", post(remembering(bad.memory)), refused))
-	}
-	for _, good := range goodMemories {
-		list = append(list, one(good.id, Should, "5", post(remembering(good.memory)), decided))
-	}
+	list = append(list, variants(badMemories, "5", post(remembering(`{}`)), refused)...)
+	list = append(list, variants(goodMemories, "5", post(remembering(`{}`)), decided)...)
 	return with(needHistory, with(needResume, list...)...)
 }

@@ -1,11 +1,8 @@
 package check
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,14 +25,7 @@ type kit struct {
 	coach     *coach
 	load      *load
 	cache     map[string]*exchange
-	silent    bool // a request got no answer
-	info      struct {
-		AgentID        string          `json:"agent_id"`
-		Capabilities   map[string]bool `json:"capabilities"`
-		Resume         bool            `json:"coaching_resume"`
-		Reason         string          `json:"coaching_unavailable_reason"`
-		SessionVersion string          `json:"coaching_session_version"`
-	}
+	info      info
 }
 
 func (k *kit) close() {
@@ -126,8 +116,6 @@ func (r *request) headers() []string {
 	return append([]string{"Content-Type: application/json"}, r.header...)
 }
 
-const gzipped = "Content-Encoding: gzip"
-
 // curl is a command that repeats the request. The token is a variable.
 func (r *request) curl(base string, token bool) string {
 	parts := []string{"curl", "-sS", "-i", "-X", r.method}
@@ -142,8 +130,6 @@ func (r *request) curl(base string, token bool) string {
 	}
 	parts = append(parts, quote(base+r.path))
 	switch {
-	case slices.Contains(r.header, gzipped):
-		return r.text.shell() + " | gzip | " + strings.Join(append(parts, "--data-binary", "@-"), " ")
 	case r.text.n > 0:
 		return r.text.shell() + " | " + strings.Join(append(parts, "--data-binary", "@-"), " ")
 	case r.text.head != "":
@@ -211,19 +197,9 @@ func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, er
 	}
 	r.text.head, r.text.tail = strings.NewReplacer(names...).Replace(r.text.head), strings.ReplaceAll(r.text.tail, ruleName, id)
 	x := &exchange{request: r}
-	body := []byte(r.text.String())
-	if slices.Contains(r.header, gzipped) {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, err := z.Write(body)
-		if err = errors.Join(err, z.Close()); err != nil {
-			return x, err
-		}
-		body = b.Bytes()
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, k.base+r.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.method, k.base+r.path, strings.NewReader(r.text.String()))
 	if err != nil {
 		return x, err
 	}
@@ -255,7 +231,7 @@ func (p *probe) send(r request) *exchange {
 	}
 	for try := 0; ; try++ {
 		x, err := p.kit.exchange(p.ctx, r, p.rule.id)
-		p.note(x, err)
+		p.note(x)
 		if err != nil {
 			p.fail("no answer: %v", err)
 		}
@@ -267,11 +243,10 @@ func (p *probe) send(r request) *exchange {
 }
 
 // note keeps what a report shows, an answer for other rules, and a session that must be closed.
-func (p *probe) note(x *exchange, err error) {
+func (p *probe) note(x *exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = x
-	p.kit.silent = p.kit.silent || err != nil
 	if x.request.shared != "" {
 		p.kit.cache[x.request.shared] = x
 	}
@@ -344,7 +319,7 @@ var (
 	notFound    = status(http.StatusNotFound)
 	conflict    = status(http.StatusConflict)
 	refused     = status(http.StatusUnprocessableEntity)
-	unavailable = status(http.StatusServiceUnavailable)
+	down        = both(status(http.StatusServiceUnavailable), absent("Retry-After"))
 	unsupported = status(http.StatusUnsupportedMediaType)
-	notAllowed  = status(http.StatusMethodNotAllowed)
+	notAllowed  = both(status(http.StatusMethodNotAllowed), header("Allow", http.MethodPost))
 )

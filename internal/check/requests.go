@@ -9,8 +9,9 @@ import (
 const (
 	// plain is the smallest valid request.
 	plain = `{"request_id":"RULE","inputs":[{"id":1,"instruction":{"type":"user","content":"hi"}}]}`
-	// replaced is what makes a server that knows corrections decide without its model.
-	replaced = `"extra_keys":{"coaching":{"kind":"replace_say","text":"ok"}}`
+	// okSay is a correction, and replaced is what makes a server that knows corrections decide without its model.
+	okSay    = `{"kind":"replace_say","text":"ok"}`
+	replaced = `"extra_keys":{"coaching":` + okSay + `}`
 	// cheap is a valid request that needs no model where corrections are known.
 	cheap = `{"request_id":"RULE","inputs":[{"id":1,"instruction":{"type":"user","content":"hi"},` + replaced + `}]}`
 )
@@ -42,67 +43,40 @@ func variants(table []variant, section string, sent request, r right) (list []ru
 // badRequests make plain invalid.
 var badRequests = []variant{
 	{"request/truncated", Must, `}]}`, ``},
-	{"request/trailing-comma", Must, `}]}`, `}],}`},
 	{"request/trailing-data", Must, `}]}`, `}]} {}`},
-	{"request/comment", Must, `"inputs"`, `/* c */ "inputs"`},
-	{"request/quotes", Must, `"inputs"`, `'inputs'`},
 	{"request/nan", Should, `"id":1`, `"id":1,"memory":{"x":NaN}`},
-	{"request/infinity", Should, `"id":1`, `"id":1,"memory":{"x":-Infinity}`},
-	{"request/byte-order-mark", Should, `{"request_id"`, "\xef\xbb\xbf" + `{"request_id"`},
 	{"request/utf-8", Should, `"hi"`, "\"\xff\""},
 	{"request/lone-surrogate", Should, `"hi"`, `"\ud800"`},
 	{"request/name-twice", Should, `"id":1`, `"id":1,"id":1`},
 	{"request/name-twice-in-memory", Should, `"id":1`, `"id":1,"memory":{"x":{"y":1,"y":1}}`},
-	{"request/name-twice-escaped", Should, `"id":1`, `"id":1,"memory":{"a":1,"\u0061":1}`},
 	{"request/array", Must, plain, `["RULE"]`},
-	{"request/string", Must, plain, `"RULE"`},
 	{"request/unknown-field", Must, `"inputs"`, `"stream":true,"inputs"`},
 	{"request/letter-case", Must, `"inputs"`, `"Inputs"`},
 	{"request/id-missing", Must, `"request_id":"RULE",`, ``},
 	{"request/id-empty", Must, `"RULE"`, `""`},
 	{"request/id-number", Must, `"RULE"`, `5`},
-	{"request/id-null", Must, `"RULE"`, `null`},
 	{"request/inputs-missing", Must, plain, `{"request_id":"RULE"}`},
-	{"request/inputs-null", Must, plain, `{"request_id":"RULE","inputs":null}`},
 	{"request/inputs-empty", Must, plain, `{"request_id":"RULE","inputs":[]}`},
 	{"request/inputs-object", Must, plain, `{"request_id":"RULE","inputs":{}}`},
-	{"request/input-number", Must, `[{"id"`, `[1,{"id"`},
 	{"input/unknown-field", Must, `"id":1`, `"id":1,"temperature":1`},
 	{"input/id-missing", Must, `"id":1,`, ``},
 	{"input/id-text", Must, `"id":1`, `"id":"1"`},
-	{"input/id-fraction", Must, `"id":1`, `"id":1.5`},
 	{"input/id-float", Must, `"id":1`, `"id":1.0`},
-	{"input/id-exponent", Should, `"id":1`, `"id":1e0`},
-	{"input/id-true", Must, `"id":1`, `"id":true`},
-	{"input/id-null", Must, `"id":1`, `"id":null`},
 	{"input/id-too-large", Should, `"id":1`, `"id":9223372036854775808`},
 	{"input/id-twice", Must, `}}]`, `}},{"id":1,"instruction":{"type":"user","content":"hi"}}]`},
 	{"input/instruction-missing", Must, `,"instruction":{"type":"user","content":"hi"}`, ``},
-	{"input/instruction-text", Must, `{"type":"user","content":"hi"}`, `"hi"`},
 	{"input/instruction-field", Must, `"content":"hi"`, `"content":"hi","role":"user"`},
-	{"input/type-missing", Must, `"type":"user",`, ``},
-	{"input/type-unknown", Must, `"user"`, `"assistant"`},
 	{"input/type-letter-case", Must, `"user"`, `"User"`},
 	{"input/content-missing", Must, `,"content":"hi"`, ``},
-	{"input/content-number", Must, `"hi"`, `1`},
 	{"input/content-null", Must, `"hi"`, `null`},
-	{"input/content-parts", Must, `"hi"`, `[{"type":"text","text":"hi"}]`},
-	{"input/tools-object", Must, `"id":1`, `"id":1,"tools":{}`},
 	{"input/tool-text", Must, `"id":1`, `"id":1,"tools":["move"]`},
-	{"input/tools-null", Should, `"id":1`, `"id":1,"tools":null`},
 	{"input/attributes-list", Must, `"id":1`, `"id":1,"attributes":[]`},
-	{"input/attributes-null", Should, `"id":1`, `"id":1,"attributes":null`},
-	{"input/memory-text", Must, `"id":1`, `"id":1,"memory":"{}"`},
 	{"input/memory-list", Must, `"id":1`, `"id":1,"memory":[]`},
 	{"input/memory-null", Should, `"id":1`, `"id":1,"memory":null`},
 	{"input/extra-keys-list", Must, `"id":1`, `"id":1,"extra_keys":[]`},
-	{"input/extra-keys-null", Should, `"id":1`, `"id":1,"extra_keys":null`},
 	{"input/outputs-zero", Must, `"id":1`, `"id":1,"num_outputs":0`},
-	{"input/outputs-negative", Must, `"id":1`, `"id":1,"num_outputs":-1`},
 	{"input/outputs-text", Must, `"id":1`, `"id":1,"num_outputs":"1"`},
 	{"input/outputs-float", Should, `"id":1`, `"id":1,"num_outputs":1.0`},
-	{"input/outputs-true", Should, `"id":1`, `"id":1,"num_outputs":true`},
-	{"input/outputs-null", Should, `"id":1`, `"id":1,"num_outputs":null`},
 }
 
 // goodRequests keep cheap valid.
@@ -110,12 +84,9 @@ var goodRequests = []variant{
 	{"input/all-fields", Must, `"id":1`, `"id":1,"tools":[{"name":"move","description":"Moves.",` +
 		`"parameters":{"x":{"description":"Metres.","type":"int"}}}],` +
 		`"attributes":{"objects":["cup"],"known_robots":["arm"]},"memory":{},"num_outputs":1`},
-	{"input/environment", Must, `"user"`, `"env"`},
 	{"input/content-empty", Should, `"hi"`, `""`},
 	{"input/content-unicode", Must, `"hi"`, `"\ud83e\udd16 \"é\" \u0000 \\ 机器人"`},
 	{"input/extra-keys-unknown", Must, `"extra_keys":{`, `"extra_keys":{"top_k":3,"x":{"y":[1]},`},
-	{"input/attributes-unknown", Must, `"id":1`, `"id":1,"attributes":{"weather":{"wind":[1,2.5,null]}}`},
-	{"input/white-space", Must, `"id":1`, "\n\t \"id\" :\r\n 1"},
 }
 
 // requestRules are about one body and whether it is valid.
@@ -123,10 +94,7 @@ var requestRules = slices.Concat([]rule{
 	one("request/empty", Must, "1", post(""), refused),
 	one("request/type-absent", Should, "1", post(cheap, "Content-Type: "), ok),
 	one("request/type-parameters", Must, "1", post(cheap, "Content-Type: application/json; charset=utf-8"), ok),
-	one("request/type-text", Should, "1", post(cheap, "Content-Type: text/plain"), unsupported),
-	one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), unsupported),
-	one("request/gzip", May, "2", post(cheap, gzipped), ok),
-	one("request/encoding-unknown", May, "3", post(cheap, "Content-Encoding: br"), both(unsupported, header("Accept-Encoding", "gzip"))),
+	one("request/type-form", Should, "1", post(cheap, "Content-Type: application/x-www-form-urlencoded"), both(unsupported, sentence)),
 }, variants(badRequests, "1", post(plain), refused), variants(goodRequests, "4", post(cheap), ok))
 
 // long is a request with a part that is repeated.
@@ -151,10 +119,6 @@ var boundRules = slices.Concat([]rule{
 	one("bound/inputs-beyond", May, "8", long(beforeInputs, `{"id":#`+rest+`,`, 1024, lastInput), problem("too_long", "body.inputs")),
 	one("bound/outputs-beyond", May, "8", post(input(`"id":1,"num_outputs":257`)), problem("less_than_equal", "body.inputs[0].num_outputs")),
 	one("bound/candidates-beyond", May, "8", long(beforeInputs, `{"id":#,"num_outputs":256`+rest+`,`, 16, lastInput), refused),
-	one("bound/repeated-beyond", May, "8", long(edit(beforeMemory, `"id":1`, `"id":1,"num_outputs":256`)+`{"x":"`,
-		strings.Repeat("x", 1024), 2048, `"}}]}`), refused),
-	one("bound/elements-beyond", May, "8", long(edit(beforeMemory, `"memory":`, `"tools":[`), `{},`, 1<<20, `{}]}]}`), refused),
-	one("bound/members-beyond", May, "8", long(beforeMemory+`{`, `"m#":0,`, 1<<18, `"m":0}}]}`), refused),
 	one("bound/problems", May, "8", long(`{"request_id":"RULE",`, `"x#":0,`, 300, `"inputs":[]}`), problem("too_many_problems", "")),
 }, with(needResume,
 	one("bound/inputs", May, "8", long(beforeInputs, `{"id":#`+rest+`,`, 1023, lastInput), ok),
@@ -163,5 +127,4 @@ var boundRules = slices.Concat([]rule{
 		edit(lastInput, `"id":0`, `"id":0,"num_outputs":256`)), ok),
 ), with(needHistory,
 	one("bound/history-beyond", May, "8", long(beforeMemory+`{"history":[`, `{"content":""},`, 131072, `{"content":""}]}}]}`), refused),
-	one("bound/rules-beyond", May, "8", long(beforeMemory+`{"memory_list":[`, `"",`, 131072, `""]}}]}`), refused),
 ))

@@ -2,7 +2,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,6 @@ const (
 // Config is all settings of the command.
 type Config struct {
 	Rules     kit.Config
-	List      bool
 	Expect    string
 	TokenFile string
 	Format    string
@@ -69,7 +67,7 @@ func (c *Config) Command() *options.Command {
 			what("load", "N", "Clients that ask while the rules run.", options.Int(&c.Rules.Load, 0, kit.MaxLoad)),
 			what("token-file", "FILE", "File whose first token is sent to the server.", options.SecretFile(&c.TokenFile)),
 			what("expect", "FILE", "Known failures, in YAML: ids of rules with reasons. An entry that does not fail is a failure.", options.Text(&c.Expect)),
-			report("list", "", "List the rules instead.", options.Bool(&c.List)),
+			report("list", "", "List the rules instead.", options.Bool(&c.Rules.List)),
 			report("format", "FORMAT", "text or json.", options.Choice(&c.Format, []string{"text", "json"}, nil)),
 			report("junit", "FILE", "Also write a report for CI, in JUnit's format.", options.Text(&c.JUnit)),
 		},
@@ -118,9 +116,9 @@ func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
 		}
 	}
 	switch {
-	case c.List && (len(rest) > 0 || c.JUnit != ""):
+	case c.Rules.List && (len(rest) > 0 || c.JUnit != ""):
 		return nil, errors.New("--list asks no server; leave out the URL and --junit")
-	case c.List:
+	case c.Rules.List:
 	case len(rest) != 1 || !strings.HasPrefix(rest[0], "http://") && !strings.HasPrefix(rest[0], "https://") || strings.Contains(rest[0], "@"):
 		return nil, errors.New("name the server by one http or https URL without a password, such as http://127.0.0.1:8888")
 	default:
@@ -132,31 +130,25 @@ func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
 // Run is the command.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c, err := parse(args, stdout, stderr)
-	if errors.Is(err, options.ErrDone) {
-		return err
-	}
 	if err != nil {
 		return &exit{err, usage}
 	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	if c.List {
-		list, err := kit.List(c.Rules)
-		if err != nil {
-			return failed(err)
-		}
-		return c.write(list, stdout)
-	}
-	report, err := kit.Run(ctx, c.Rules, func(r kit.Result) {
+	line := func(r *kit.Result) {
 		if c.Format == "text" {
 			fmt.Fprint(stdout, r.Line())
 		}
-	})
+	}
+	report, err := kit.Run(ctx, c.Rules, line)
 	if report != nil {
 		err = errors.Join(err, c.write(report, stdout))
 	}
-	if err != nil {
-		return failed(err)
+	switch {
+	case errors.Is(err, kit.ErrUnknownRule):
+		return &exit{err, usage}
+	case err != nil:
+		return &exit{err, fault}
 	}
 	if n := report.Count((*kit.Result).Breaks); n > 0 {
 		return &exit{fmt.Errorf("%d rules of level must failed, or did not fail as expected", n), 1}
@@ -164,33 +156,20 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// failed gives an error its exit status.
-func failed(err error) error {
-	if errors.Is(err, kit.ErrUnknownRule) {
-		return &exit{fmt.Errorf("%w; see agentd check --list", err), usage}
-	}
-	return &exit{err, fault}
-}
-
 // write writes the report where it was asked for.
-func (c *Config) write(r *kit.Report, stdout io.Writer) error {
-	var err error
+func (c *Config) write(r *kit.Report, stdout io.Writer) (err error) {
 	switch {
 	case c.Format == "json":
 		err = r.WriteJSON(stdout)
-	case c.List:
-		for _, x := range r.Results {
-			fmt.Fprint(stdout, x.Line())
-		}
-	default:
-		fmt.Fprintln(stdout, r.Summary())
+	case !c.Rules.List:
+		_, err = fmt.Fprintln(stdout, r.Summary())
 	}
-	if c.JUnit == "" {
+	if c.JUnit == "" || err != nil {
 		return err
 	}
-	f, created := os.Create(c.JUnit)
-	if created != nil {
-		return cmp.Or(err, fmt.Errorf("--junit: %w", created))
+	f, err := os.Create(c.JUnit)
+	if err != nil {
+		return fmt.Errorf("--junit: %w", err)
 	}
-	return errors.Join(err, r.WriteJUnit(f), f.Close())
+	return errors.Join(r.WriteJUnit(f), f.Close())
 }
