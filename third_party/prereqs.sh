@@ -59,11 +59,14 @@ for name; do
 done
 ((${#missing[@]})) || exit 0
 
-if ((EUID == 0)) && command -v apt-get >/dev/null; then
-	say "installing ${packages[*]}"
+apt_install() {
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1 ||
 		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null; } || true
+}
+if ((EUID == 0)) && command -v apt-get >/dev/null; then
+	say "installing ${packages[*]}"
+	with_lock apt apt_install
 fi
 lacking=()
 for name in "${missing[@]}"; do
