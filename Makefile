@@ -59,7 +59,7 @@ TEST := -vet=off -timeout 30m -p $(shell expr 2 \* $$(nproc))
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
 .PHONY: test
-test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
+test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
 	GORACE="atexit_sleep_ms=10 $${GORACE:-}" go test -race $(TEST) $(TESTFLAGS) ./...
