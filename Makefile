@@ -53,8 +53,8 @@ example-python: agentd ## the same run with an orchestrator in Python
 	@third_party/prereqs.sh python3
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
-# Go vet has seen the tests. Many packages wait for servers or databases: twice as many as processors run at once.
-TEST := -vet=off -timeout 30m -p $(shell expr 2 \* $$(nproc))
+# Go vet has seen the tests. Many packages wait for servers or databases: one more than there are processors runs at once.
+TEST := -vet=off -timeout 30m -p $(shell expr 1 + $$(nproc))
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
