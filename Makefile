@@ -25,19 +25,20 @@ JOBS ?= $(shell nproc)
 # go caches compiled cgo packages without looking at the headers they include. With the source's name among
 # the compiler's flags, another llama.cpp is another build.
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
-# Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
-export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
+# Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON. Without paths of the
+# clone in them, tests, checks and ./agentd share what was compiled.
+export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack -trimpath)
 export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS DIST CUDA CUDA_RUNTIME
 
 ##@ Everyday
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
+	go build -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd, llama-server and vLLM
-	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
+	go build -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -56,12 +57,17 @@ example-python: agentd ## the same run with an orchestrator in Python
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
 	@third_party/prereqs.sh pip
 	examples/rl/run.sh $(ARGS)
+# Go vet has seen the tests.
+TEST := -vet=off -timeout 30m
+# Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
+computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
 .PHONY: test
-test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
+test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
-	go test -race -timeout 30m $(TESTFLAGS) ./...
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" go test -race $(TEST) $(TESTFLAGS) ./...
+	go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
 	@third_party/test-device.sh
 
 .PHONY: test-device

@@ -441,7 +441,9 @@ func TestFirstCompletionOfACandidateCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	plan.Watch(func() {}, func(_ int, out *protocol.AgentOutput) { said = append(said, fmt.Sprint(out.CandidateIndex, out.Output.Say)) })
+	plan.Watch(func() {}, func(_ int, out *protocol.AgentOutput) {
+		said = append(said, fmt.Sprint(out.CandidateIndex, out.Output.Say))
+	})
 	outs, err := a.Run(t.Context(), plan, &again{script{answers: []string{"Later."}}})
 	if want := []string{"0First.", "1Later.", "2Later."}; err != nil || !slices.Equal(said, want) || outs[0].Output.Say != "First." {
 		t.Errorf("%q, %v", said, err)

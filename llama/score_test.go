@@ -1,3 +1,5 @@
+//go:build !race
+
 package llama
 
 import (
@@ -7,14 +9,6 @@ import (
 
 	"agentd/llama/synth"
 )
-
-// peaked makes a few tokens of a row likely, so that all of them are drawn.
-func peaked(row []float32) []float32 {
-	for i := range row {
-		row[i] *= 2
-	}
-	return row
-}
 
 // logprob is the logarithm of a softmax in doubles.
 func logprob(row []float32, t Token) float64 {

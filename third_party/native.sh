@@ -5,7 +5,7 @@
 #
 # The library lies in the cache under a name made from everything that decides what it is: its sources,
 # llama.cpp's version, the compiler and the environment's flags. It holds code for several instruction sets and
-# runs on every CPU. Objects are kept, so that a change of one file compiles one file.
+# runs on every CPU. Objects are kept, and clones share them, so that a change of one file compiles one file.
 #
 #   JOBS               parallel compilations (default: all processors)
 set -euo pipefail
@@ -26,25 +26,36 @@ env       ${CXXFLAGS:-} ${LDFLAGS:-}"
 key="native-$native-$(printf '%s' "$recipe" | hash8)"
 products=$cache/lib/$key
 
+# mirror TREE brings the copy of the sources that is compiled up to date. Unchanged files keep their times, for ninja.
+mirror() {
+	local tree=$1 name
+	mkdir -p "$tree"
+	(cd "$tree" && find . -type f -print0) | while IFS= read -rd '' name; do [[ -e $root/$name ]] || rm "$tree/$name"; done
+	(cd "$root" && find llama/native third_party/patch -type f -print0) | while IFS= read -rd '' name; do
+		cmp -s "$root/$name" "$tree/$name" || install -Dm 644 "$root/$name" "$tree/$name"
+	done
+	ln -sfn "$dest" "$tree/lib"
+}
+
 # compile DIRECTORY TARGET FLAGS... configures the project in a directory of the cache and builds the target.
 compile() {
-	local work=$1 target=$2
+	local work=$1 target=$2 tree=$1/source
 	shift 2
-	mkdir -p "$work"
+	mirror "$tree"
 	local -a generator=()
 	[[ -e $work/CMakeCache.txt ]] || ! command -v ninja >/dev/null || generator=(-G Ninja)
 	if ! {
-		cmake -S "$root/llama/native" -B "$work" "${generator[@]}" -DCMAKE_CXX_COMPILER="$cxx" -DLLAMA_CPP="$src" \
-			-DAGENTD_LIBS="$dest" -DAGENTD_LLAMA_CPP="$(source_id)" -DAGENTD_NATIVE="$native" "$@" &&
+		cmake -S "$tree/llama/native" -B "$work" "${generator[@]}" -DCMAKE_CXX_COMPILER="$cxx" -DLLAMA_CPP="$src" \
+			-DAGENTD_LIBS="$tree/lib" -DAGENTD_LLAMA_CPP="$(source_id)" -DAGENTD_NATIVE="$native" "$@" &&
 			cmake --build "$work" --target "$target" -j "$jobs"
-	} 2>&1 | tee "$work/log" | progress llama/native; then
+	} 2>&1 | sed -u "s#$tree/#$root/#g" | tee "$work/log" | progress llama/native; then
 		{ grep -A3 -m 10 -E '(error|Error):? ' "$work/log" || tail -30 "$work/log"; } >&2
 		die "building llama/native failed; the whole log is $work/log"
 	fi
 }
 
-# The objects of each clone, compiler and llama.cpp lie apart.
-work=$cache/build/native-$(printf '%s' "$root $src $cxx" | hash8)
+# The objects of each compiler and llama.cpp lie apart. A clone that builds or tests with them holds their lock.
+work=$cache/build/native-$(printf '%s' "$src $cxx ${recipe#*$'\n'compiler}" | hash8)
 
 library() {
 	[[ -e $products/BUILD ]] && return # another process was faster

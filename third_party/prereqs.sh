@@ -62,8 +62,9 @@ done
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
 	say "installing ${packages[*]}"
 	export DEBIAN_FRONTEND=noninteractive
-	apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1 ||
-		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null; } || true
+	mkdir -p "$cache/locks" && exec 9>"$cache/locks/apt" && flock 9 # one at a time; a started service must not keep it
+	apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1 9>&- ||
+		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null; } 9>&- || true
 fi
 lacking=()
 for name in "${missing[@]}"; do

@@ -82,7 +82,7 @@ const (
 	needSession0   need = "it declares a coaching_session_version" // as MAGMA's stable packages
 	needResume     need = "it declares no coaching_resume"
 	needHistory    need = "it is not a full-history-agent"
-	needToken      need = "no token was given"
+	needToken      need = "no token was given" //nolint:gosec // no secret
 	needOpen       need = "a token was given"
 	needLoad       need = "no load was asked for"
 )

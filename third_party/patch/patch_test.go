@@ -1,3 +1,5 @@
+//go:build !race
+
 // Package patch holds what agentd changes in llama.cpp, as C++, and its test.
 package patch
 

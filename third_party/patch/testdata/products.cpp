@@ -254,7 +254,9 @@ int time_product(const char * name, int rows, int threads) {
 #if defined(VARIANT) // of libraries for each generation of processors
 extern "C" int ggml_backend_score();
 #else
-static int ggml_backend_score() { return 1; }
+static int ggml_backend_score() {
+    return 1;
+}
 #endif
 
 int main(int argc, char ** argv) {
