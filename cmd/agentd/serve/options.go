@@ -64,7 +64,7 @@ func (c *Config) model() []options.Option {
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
 		option("context-length", "TOKENS", "Size of the KV cache, which running candidates and the prefix cache share. A candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if model and memory allow; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
-		option("max-new-tokens", "TOKENS", "Longest answer of a candidate, which then ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
+		option("max-new-tokens", "TOKENS", "Longest answer of a candidate; one that reaches it ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
 	}
 }
 
