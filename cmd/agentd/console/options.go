@@ -75,9 +75,9 @@ func (c *Config) Command() *options.Command {
 		Name: "agentd console", Version: version.Line("agentd"), Intro: intro, Outro: outro,
 		Options: slices.Concat(c.HTTP.Options("Page and tasks",
 			"Address to listen on, for people and agents. 0.0.0.0 opens the console to the network; consider --auth-token-file and --agents-from.",
-			"Tokens of people, one a line, of at least 16 characters; # begins a comment line. A name before a token, as agentd has it, is left out. Agents need none: the protocol gives them no way to send one.",
+			"Tokens of people, one a line, of at least 16 characters; # begins a comment line. A name before a token, as agentd has it, is left out. Agents need none.",
 		), []options.Option{
-			option("public-host", "NAMES", "Names under which people reach the page, separated by commas. localhost and IP addresses always work; other names are refused, so that a foreign page cannot pass for this one.", options.List(&o.PublicHosts, maxList)),
+			option("public-host", "NAMES", "Names under which people reach the page, separated by commas. localhost and IP addresses always work; other names are refused.", options.List(&o.PublicHosts, maxList)),
 			option("agents-from", "LIST", "Addresses and networks that agents may post tasks from, such as 10.0.0.5,10.1.0.0/16. Without it: from everywhere.", options.ListOf(&o.AgentsFrom, maxList, parsePrefix, netip.Prefix.String)),
 			option("data-dir", "DIR", "Directory of tasks, drafts and answers.", options.Text(&c.DataDir)),
 			option("store", "URL", "PostgreSQL database for tasks, drafts, answers and claims, in place of --data-dir, such as postgres://user@host/database. Several consoles may share it. PGPASSWORD keeps the password out of the process list.", options.Text(&o.Store)),
