@@ -40,10 +40,11 @@ type Engine struct {
 	retried  uint64 // generations that continued on another context
 	rate     completionRate
 	// stuckSteps counts what the watchdog found.
-	stuckSteps uint64
-	trying     bool // the weights do not serve yet
-	pausing    pausing
-	quiet      chan struct{} // closed when no worker has a request; nil: nobody waits for that
+	stuckSteps  uint64
+	trying      bool // the weights do not serve yet
+	pausing     pausing
+	quiet       chan struct{} // closed when no worker has a request; nil: nobody waits for that
+	undelivered int           // ended requests whose callers do not know it yet
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID

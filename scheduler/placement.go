@@ -78,7 +78,7 @@ func (w *worker) unassign(r *request) {
 	w.engine.mu.Lock()
 	w.load -= r.cost
 	delete(w.assigned, r)
-	w.engine.signalQuiet()
+	w.engine.undelivered++
 	w.engine.mu.Unlock()
 }
 

@@ -412,9 +412,16 @@ func (w *worker) finish(r *request, err error) {
 // with an answer sees it counted.
 func (w *worker) deliver() {
 	w.publish()
+	if len(w.ended) == 0 {
+		return
+	}
 	for _, r := range w.ended {
 		close(r.done)
 	}
+	w.engine.mu.Lock()
+	w.engine.undelivered -= len(w.ended)
+	w.engine.signalQuiet()
+	w.engine.mu.Unlock()
 	clear(w.ended)
 	w.ended = w.ended[:0]
 }

@@ -114,7 +114,7 @@ type Config struct {
 }
 
 // ErrUnknownRule is wrapped by the error about an id that no rule has.
-var ErrUnknownRule = errors.New("there is no such rule; agentd check --list has them")
+var ErrUnknownRule = errors.New("there is no such rule")
 
 // selected are the rules that c asks for.
 func (c *Config) selected() (list []rule, err error) {

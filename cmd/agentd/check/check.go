@@ -146,7 +146,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case errors.Is(err, kit.ErrUnknownRule):
-		return &exit{err, usage}
+		return &exit{fmt.Errorf("%w; agentd check --list has all", err), usage}
 	case err != nil:
 		return &exit{err, fault}
 	}
