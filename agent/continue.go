@@ -48,7 +48,7 @@ func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result
 // readPriority reads extra_keys.priority.
 func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	n, err := strconv.Atoi(string(v))
-	problem := ""
+	var problem string
 	switch {
 	case err != nil || n < -maxPriority || n > maxPriority:
 		problem = fmt.Sprintf("it must be an integer from %d to %d", -maxPriority, maxPriority)

@@ -126,7 +126,7 @@ func (l *lines) Write(part []byte) (int, error) {
 // candidate sends a line, unless the candidate breaks the contract.
 func (l *lines) candidate(input int, out *protocol.AgentOutput) {
 	if err := protocol.ValidateCandidate(l.req, input, out.CandidateIndex, out); err != nil {
-		l.server.endedEarly(l.c, invalid(err))
+		_ = l.server.endedEarly(l.c, invalid(err)) // it logs the error
 		return
 	}
 	l.sent[l.first[input]+out.CandidateIndex] = true

@@ -213,6 +213,7 @@ func TestClientThatLeavesTheStreamEndsTheWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer res.Body.Close()
 	first, err := bufio.NewReader(res.Body).ReadString('\n')
 	if err != nil || *linesOf(t, first)[0].Index != 0 {
 		t.Fatalf("%q, %v", first, err)

@@ -42,9 +42,6 @@ func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decisi
 	return d, nil
 }
 
-// thoughtsEnd ends a block of thoughts.
-const thoughtsEnd = "</think>"
-
 // splitThoughts cuts off a leading block of thoughts. Where the prompt has
 // opened it, only its end is here. Else the end alone counts too, as long as
 // mark, which begins the answer proper, is not before it.

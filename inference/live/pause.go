@@ -239,7 +239,7 @@ func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int
 func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Result, err error)) []heldRequest {
 	v, release := h.service.use()
 	if v != h.on {
-		moved, err := h.Admission.MoveTo(v.Engine)
+		moved, err := h.MoveTo(v.Engine)
 		if err != nil {
 			release()
 			for _, r := range requests {

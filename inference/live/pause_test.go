@@ -56,7 +56,7 @@ func pausable(t *testing.T) (l *Service, cfg load.Config) {
 }
 
 // answers decides a request with two sampled candidates.
-func answers(t *testing.T, ctx context.Context, l *Service, extra string) <-chan []protocol.AgentOutput {
+func answers(ctx context.Context, t *testing.T, l *Service, extra string) <-chan []protocol.AgentOutput {
 	t.Helper()
 	req, err := protocol.DecodeAgentRequest([]byte(`{"request_id":"r","inputs":[{"id":1,"num_outputs":2,"instruction":{"type":"user","content":"Go on"},"extra_keys":{"return":["token_ids","logprobs"]` + extra + `}}]}`))
 	if err != nil {
@@ -79,10 +79,10 @@ func answers(t *testing.T, ctx context.Context, l *Service, extra string) <-chan
 }
 
 // midway begins to decide and pauses the service before the answer is complete. It tries until it was quick enough.
-func midway(t *testing.T, ctx context.Context, l *Service, extra string, mode PauseMode) <-chan []protocol.AgentOutput {
+func midway(ctx context.Context, t *testing.T, l *Service, extra string, mode PauseMode) <-chan []protocol.AgentOutput {
 	t.Helper()
 	for before := interrupted(l); ; {
-		done := answers(t, ctx, l, extra)
+		done := answers(ctx, t, l, extra)
 		generating(t, l, 20)
 		mustPause(t, l, mode)
 		if interrupted(l) > before {
@@ -128,9 +128,9 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 			if err := errors.Join(l.SetModel(t.Context(), "model0.gguf"), l.SetAdapter(t.Context(), "policy", "adapter0.gguf")); err != nil {
 				t.Fatal(err)
 			}
-			whole := <-answers(t, t.Context(), l, tc.extra)
+			whole := <-answers(t.Context(), t, l, tc.extra)
 			before := stepOf(t, whole[0])
-			done := midway(t, t.Context(), l, tc.extra, PauseKeep)
+			done := midway(t.Context(), t, l, tc.extra, PauseKeep)
 			if err := tc.change(); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 					lists[i] = "[]"
 				}
 				lists[k] = strings.ReplaceAll(fmt.Sprint(got.IDs[:v[1].From]), " ", ",")
-				alone := stepOf(t, (<-answers(t, t.Context(), l, tc.extra+`,"continue":[`+strings.Join(lists, ",")+`]`))[k])
+				alone := stepOf(t, (<-answers(t.Context(), t, l, tc.extra+`,"continue":[`+strings.Join(lists, ",")+`]`))[k])
 				if !slices.Equal(alone.IDs, got.IDs) || len(alone.Versions) != 1 || alone.Versions[0].From != v[1].From {
 					t.Errorf("candidate %d is not continued as by the new weights alone: %+v", k, alone.Versions)
 				}
@@ -177,8 +177,8 @@ func TestKeptCandidatesContinueOnNewWeights(t *testing.T) {
 
 func TestAbortedCandidatesHaveTheirTokens(t *testing.T) {
 	l, _ := pausable(t)
-	whole := <-answers(t, t.Context(), l, "")
-	done := midway(t, t.Context(), l, "", PauseAbort)
+	whole := <-answers(t.Context(), t, l, "")
+	done := midway(t.Context(), t, l, "", PauseAbort)
 	outs := <-done // during the pause
 	lists := make([]string, len(outs))
 	for k, o := range outs {
@@ -188,7 +188,7 @@ func TestAbortedCandidatesHaveTheirTokens(t *testing.T) {
 		}
 		lists[k] = strings.ReplaceAll(fmt.Sprint(s.IDs), " ", ",")
 	}
-	later := answers(t, t.Context(), l, `,"continue":[`+strings.Join(lists, ",")+`]`)
+	later := answers(t.Context(), t, l, `,"continue":[`+strings.Join(lists, ",")+`]`)
 	l.Resume()
 	for k, o := range <-later {
 		if s := stepOf(t, o); o.Status != protocol.StatusCompleted || !slices.Equal(s.IDs, stepOf(t, whole[k]).IDs) {
@@ -199,7 +199,7 @@ func TestAbortedCandidatesHaveTheirTokens(t *testing.T) {
 
 func TestWaitLetsRunningCandidatesEnd(t *testing.T) {
 	l, _ := pausable(t)
-	first := answers(t, t.Context(), l, "")
+	first := answers(t.Context(), t, l, "")
 	generating(t, l, 20)
 	mustPause(t, l, PauseWait)
 	for _, o := range <-first {
@@ -208,7 +208,7 @@ func TestWaitLetsRunningCandidatesEnd(t *testing.T) {
 		}
 	}
 	before := l.current.Engine.Stats().Admitted
-	second := answers(t, t.Context(), l, "")
+	second := answers(t.Context(), t, l, "")
 	waittest.Eventually(t, "it waits in the queue", func() bool { return l.current.Engine.Stats().Admitted == before+2 })
 	if err := l.SetModel(t.Context(), "model1.gguf"); err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 	l, _ := pausable(t)
 	t.Run("client that leaves", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		done := midway(t, ctx, l, "", PauseKeep)
+		done := midway(ctx, t, l, "", PauseKeep)
 		cancel()
 		if outs := <-done; outs != nil {
 			t.Errorf("%+v", outs)
@@ -238,7 +238,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 	})
 	t.Run("deadline", func(t *testing.T) {
 		late := overdue{t.Context(), make(chan struct{})}
-		done := midway(t, late, l, "", PauseKeep)
+		done := midway(late, t, l, "", PauseKeep)
 		close(late.done)
 		for _, o := range <-done {
 			if s := stepOf(t, o); o.Error == nil || o.Error.Code != agent.CodeTimeout || len(s.IDs) == 0 {
@@ -251,7 +251,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 		if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
 			t.Fatal(err)
 		}
-		done := midway(t, t.Context(), l, `,"adapter":"policy"`, PauseKeep)
+		done := midway(t.Context(), t, l, `,"adapter":"policy"`, PauseKeep)
 		if err := l.RemoveAdapter("policy"); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestHeldRequestsEndWithTheirClients(t *testing.T) {
 func TestPauseIsUndoneWhenItsCallerLeaves(t *testing.T) {
 	l, _ := pausable(t)
 	for { // until the pause was quicker than the answer
-		done := answers(t, t.Context(), l, "")
+		done := answers(t.Context(), t, l, "")
 		generating(t, l, 20)
 		ctx, leave := context.WithCancel(t.Context())
 		err := make(chan error, 1)
@@ -365,7 +365,7 @@ func TestPauseIsSeenAndEnds(t *testing.T) {
 	if seconds() != 0 {
 		t.Error("the metric says paused")
 	}
-	done := answers(t, t.Context(), l, "")
+	done := answers(t.Context(), t, l, "")
 	generating(t, l, 20)
 	waits := make(chan error, 1)
 	go func() { waits <- l.Pause(t.Context(), PauseWait) }()

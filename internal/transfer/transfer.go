@@ -336,12 +336,12 @@ func AcceptsLines(header string) bool { return accepts(header, NDJSON, NDJSON) }
 const NDJSON = "application/x-ndjson"
 
 // accepts reports whether a header has one of two values, of which the first outranks the second.
-func accepts(header, value, any string) bool {
+func accepts(header, value, wild string) bool {
 	accepted := false
 	for part := range strings.SplitSeq(header, ",") {
 		coding, params, _ := strings.Cut(part, ";")
 		coding = strings.ToLower(strings.TrimSpace(coding))
-		if coding != value && coding != any {
+		if coding != value && coding != wild {
 			continue
 		}
 		wanted := true

@@ -231,7 +231,7 @@ func (l *layout) complete(path string) error {
 	}
 	for _, o := range l.list {
 		rest, first := strings.CutPrefix(o.name, "blk.0.")
-		for i := 1; first && !(l.name == linear && ofOneKind(rest)) && i < l.config.Layers; i++ {
+		for i := 1; first && (l.name != linear || !ofOneKind(rest)) && i < l.config.Layers; i++ {
 			if name := fmt.Sprintf("blk.%d.%s", i, rest); !have[name] {
 				return fmt.Errorf("%s: the checkpoint has no tensor for %s", path, name)
 			}

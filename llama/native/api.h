@@ -205,9 +205,9 @@ int agd_memory_clear(struct agd_context * ctx, bool data);
 // NULL if it failed.
 struct agd_state;
 struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1);
-int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
-                    int32_t p1);
-void   agd_state_free(struct agd_state * s);
+int  agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
+                  int32_t p1);
+void agd_state_free(struct agd_state * s);
 
 // --- sampling ----------------------------------------------------------------
 
