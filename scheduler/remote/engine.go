@@ -357,6 +357,8 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 		}
 	}
 	switch {
+	case e.base.Err() != nil:
+		return answer{}, generation.ErrClosed // its replicas were lost to that
 	case busy != nil:
 		return answer{}, busy
 	case cannot != nil && !slices.ContainsFunc(e.replicas, func(r *replica) bool { return !r.available() }):

@@ -366,6 +366,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 func TestClosedEngineRefuses(t *testing.T) {
 	e := started(t, newFake(t, APIVLLM))
 	e.Close()
+	e.lost(e.replicas[0], out{err: context.Canceled}) // as a probe that Close ended does
 	if _, err := e.Generate(t.Context(), request(1)); !errors.Is(err, generation.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
