@@ -1,7 +1,7 @@
 """Measures the time to the first token of an urgent request beside a full batch, with and without a priority.
 
-Start it from the root of a checkout, after `make agentd`: `python3 bench/priority.py --model 0.1b.gguf`. Clients keep
-64 candidates of 32 tokens in flight. It prints milliseconds that Server-Timing reports.
+Start it from the root of a checkout, after `make agentd`: `python3 bench/priority.py --model 0.1b.gguf`. Each of
+`--clients` keeps 8 candidates of 32 tokens in flight. It prints milliseconds that Server-Timing reports.
 """
 
 import argparse
@@ -27,7 +27,8 @@ def ask(url: str, text: str, candidates: int, priority: int) -> float:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", required=True)
-    p.add_argument("--repeats", type=int, default=15)
+    p.add_argument("--clients", type=int, default=32)
+    p.add_argument("--repeats", type=int, default=10)
     a = p.parse_args()
     url = f"http://127.0.0.1:{free_port()}"
     command = [str(ROOT / "agentd"), a.model, "--port", url.rpartition(":")[2], "--debug", "fixed-tokens=32", *SAMPLING]
@@ -38,7 +39,7 @@ def main() -> None:
         while not done.is_set():
             ask(url, f"Client {client} at {time.time()}: " + "put the cup on the table. " * 20, 8, 0)
 
-    clients = [threading.Thread(target=load, args=(i,)) for i in range(8)]
+    clients = [threading.Thread(target=load, args=(i,)) for i in range(a.clients)]
     try:
         wait_ready(url, server)
         print("alone", [round(ask(url, f"Stop {k} " * 20, 1, 0)) for k in range(5)])
