@@ -55,7 +55,7 @@ while (($#)); do
 done
 [[ -f $file ]] || die "--model: there is no file ${file:-of that option}"
 model=$cache/huggingface/$(hash8 <"$file")
-installed "$model" convert
+with_lock vllm installed "$model" convert
 
 # Each thread stays on its processor. A cell has 16-bit keys and values of all layers.
 read -r cpus bytes < <("$python" - "$model/config.json" "$threads" "$cells" <<'PY'

@@ -171,12 +171,16 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 const published = "AGENTD_CONVERTER_MODEL"
 
 // TestPublishedModelsAreThoseOfTheConverter: tensors, logits, and the tokens of the library tokenizers. transformers
-// writes the values of the model's file as a checkpoint.
+// writes the values of the model's file as a checkpoint. The default model's vocabulary serves for each pre-tokenizer.
 func TestPublishedModelsAreThoseOfTheConverter(t *testing.T) {
 	if os.Getenv(converter) == "" || os.Getenv(published) == "" {
 		t.Skipf("no %s or no %s; make test-vllm sets them", converter, published)
 	}
-	for pre, file := range map[string]string{"llama-bpe": "../../defaultmodel/weights/household.gguf", "smollm": os.Getenv(published)} {
+	files := map[string]string{"smollm": os.Getenv(published)}
+	for _, pre := range []string{"llama-bpe", "qwen2", "qwen35", "gpt-4o"} {
+		files[pre] = "../../defaultmodel/weights/household.gguf"
+	}
+	for pre, file := range files {
 		t.Run(pre, func(t *testing.T) {
 			parent := t.TempDir()
 			dir, ours := filepath.Join(parent, "model-f32"), filepath.Join(parent, "ours.gguf")
@@ -189,7 +193,7 @@ func TestPublishedModelsAreThoseOfTheConverter(t *testing.T) {
 			if err := os.WriteFile(paths[0], text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			script(t, "published.py", file, dir, paths[0], paths[1])
+			script(t, "published.py", file, pre, dir, paths[0], paths[1])
 			var b bytes.Buffer
 			if err := Write(&b, dir); err != nil {
 				t.Fatal(err)

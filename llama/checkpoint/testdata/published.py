@@ -1,6 +1,8 @@
 """Writes the model of a GGUF file as a checkpoint in F32, and the tokens that the library tokenizers makes of texts.
 
-usage: published.py FILE.gguf DIR TEXTS.json TOKENS.json
+usage: published.py FILE.gguf PRE_TOKENIZER DIR TEXTS.json TOKENS.json
+
+The pre-tokenizer need not be the file's own. Its name is llama.cpp's.
 """
 
 import json
@@ -14,19 +16,28 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from transformers import AutoConfig, AutoModelForCausalLM
 
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-CUTS = {
-    "llama-bpe": [
-        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ],
-    "smollm": [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)],
+CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+PATTERNS = {  # as the tokenizer.json of Llama 3, Qwen 2.5 and 3, Qwen 3.5 and GPT-OSS have them
+    "llama-bpe": CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*" + SPACES,
+    "qwen2": CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + SPACES,
+    "qwen35": CONTRACTION + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + SPACES,
+    "gpt-4o": rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTION}?|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTION}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + SPACES,
 }
 
-path, directory, texts, tokens = sys.argv[1:]
+
+def cuts(pre):
+    if pre == "smollm":
+        return [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    return [
+        pre_tokenizers.Split(Regex(PATTERNS[pre]), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+
+
+path, pre, directory, texts, tokens = sys.argv[1:]
 fields = gguf.GGUFReader(path).fields
 
 
@@ -45,7 +56,7 @@ model.tie_weights()
 model.generation_config.eos_token_id = value("eos_token_id")
 model.save_pretrained(directory)
 
-pre, pieces = value("pre"), value("tokens")
+pieces = value("tokens")
 tokenizer = Tokenizer(
     models.BPE(
         {text: i for i, text in enumerate(pieces)},
@@ -53,7 +64,7 @@ tokenizer = Tokenizer(
         ignore_merges=pre == "llama-bpe",
     )
 )
-tokenizer.pre_tokenizer = pre_tokenizers.Sequence(CUTS[pre])
+tokenizer.pre_tokenizer = pre_tokenizers.Sequence(cuts(pre))
 tokenizer.decoder = decoders.ByteLevel()
 for text, kind in zip(pieces, value("token_type")):
     if kind in (gguf.TokenType.CONTROL, gguf.TokenType.USER_DEFINED):
