@@ -63,16 +63,17 @@ func (s *trees) start(r *request) error {
 		return err
 	}
 	t.branches = append(t.branches, root)
-	return s.submit(root, false)
+	s.submit(root, false)
+	return nil
 }
 
 // submit gives a branch with an id to the core.
-func (s *trees) submit(b *branch, fork bool) error {
+func (s *trees) submit(b *branch, fork bool) {
 	r := b.tree.request
 	s.branches[b.id], s.worker.requests[b.id] = b, r
 	part := core.Request{ID: b.id, Request: r.gen, Branch: true, Fork: fork}
 	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
-	return s.worker.core.Submit(part)
+	s.worker.core.Submit(part)
 }
 
 // expand gives the children of the step's branches to their trees, and fills the choices of these
@@ -311,7 +312,7 @@ func (s *trees) commit() (ended int) {
 		for _, b := range t.branches {
 			if b.id == 0 {
 				b.id = s.worker.newID()
-				_ = s.submit(b, true) // the request was valid, and its prompt and limit have the same sum
+				s.submit(b, true)
 			}
 		}
 		switch {

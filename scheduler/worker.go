@@ -94,10 +94,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil {
 		w.coreConfig.DraftRows = 0
 	}
-	var err error
-	if w.core, err = core.New(w.coreConfig); err != nil {
-		return nil, err
-	}
+	w.core = core.New(w.coreConfig)
 	w.stats.Cells = w.coreConfig.Cells
 	if several && !w.cfg.NoPrefixCache {
 		w.prefixes = newPrefixIndex((w.coreConfig.Cells + w.coreConfig.HostCells) / prefixBlock / 2)
@@ -219,14 +216,15 @@ func (w *worker) newID() core.RequestID {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
-	submit := func() error { return w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()}) }
-	if r.gen.Distinct != nil {
-		submit = func() error { return w.trees.start(r) }
-	}
-	if r.ends() {
+	switch {
+	case r.ends():
 		w.finish(r, nil)
-	} else if err := submit(); err != nil {
-		w.finish(r, err) // Engine.validate covers all reasons of the core
+	case r.gen.Distinct != nil:
+		if err := w.trees.start(r); err != nil {
+			w.finish(r, err)
+		}
+	default:
+		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()})
 	}
 }
 

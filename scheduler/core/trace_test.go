@@ -121,9 +121,7 @@ type liveRequest struct {
 }
 
 func (w *world) submit(j Request, seed int) {
-	if err := w.core.Submit(j); err != nil {
-		w.t.Fatal(err)
-	}
+	w.core.Submit(j)
 	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
 }
 
@@ -144,9 +142,7 @@ func (w *world) interrupt(id, next RequestID) {
 			w.t.Fatalf("request %d candidate %d is interrupted with %v, its tokens are %v", id, i, tokens, j.cands[i].tokens)
 		}
 	}
-	if err := w.core.Submit(j.Request); err != nil {
-		w.t.Fatal(err)
-	}
+	w.core.Submit(j.Request)
 	w.requests[next] = j
 }
 
@@ -346,10 +342,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		}
 		adapters := rapid.SampledFrom([][]AdapterID{{0}, {0, 1}, {0, 3, 4}}).Draw(t, "adapters")
 		var before [][]Token
-		var err error
-		if w.core, err = New(cfg); err != nil {
-			t.Fatal(err)
-		}
+		w.core = New(cfg)
 		next := RequestID(0)
 		submit := func(t *rapid.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
