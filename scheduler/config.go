@@ -36,10 +36,6 @@ type Config struct {
 	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
 	// always the context's threads.
 	Threads int
-	// SharedThreads is the number of threads of all contexts together. Each context that has
-	// work computes with an equal part of them, at least one, instead of its own number. 0:
-	// always its own.
-	SharedThreads int
 	// Isolate computes each generation alone, in an empty context: always in the same steps and
 	// cells, with the same completions. It is for kernels that round differently for one row and
 	// for many, or whose sums depend on the order of cells.
@@ -72,16 +68,12 @@ func (c *Config) complete(of *llama.Context, procs int) error {
 	within("QueueLimit", &c.QueueLimit, queueFactor*c.MaxRunning, 1, maxQueue)
 	within("SampleWorkers", &c.SampleWorkers, procs, 1, llama.MaxThreads)
 	within("Threads", &c.Threads, 0, 0, llama.MaxThreads)
-	within("SharedThreads", &c.SharedThreads, 0, 0, llama.MaxThreads)
 	switch {
 	case c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells:
 		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells))
 	case c.HostCells > 0 && (sequences < 1 || c.NoPrefixCache):
 		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: "+
 			"not with Isolate or NoPrefixCache", c.HostCells))
-	}
-	if c.SharedThreads > 0 && c.Threads > 0 {
-		errs = append(errs, fmt.Errorf("scheduler: SharedThreads is %d, must be 0 with Threads", c.SharedThreads))
 	}
 	if c.QueueTime < 0 {
 		errs = append(errs, fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime))

@@ -29,7 +29,6 @@ type Engine struct {
 	now     func() time.Time
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
-	share   threadShare
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -125,8 +124,7 @@ type workerParts struct {
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{
 		model: parts[0].Model, vocab: parts[0].Model.Vocab(), cfg: cfg, cells: parts[0].context.Size(),
-		log: log, now: time.Now, share: threadShare{total: cfg.SharedThreads},
-		stopWatch: make(chan struct{}), watched: make(chan struct{}),
+		log: log, now: time.Now, stopWatch: make(chan struct{}), watched: make(chan struct{}),
 	}
 	for t := range llama.Token(e.vocab.Size()) {
 		if e.vocab.IsEOG(t) {

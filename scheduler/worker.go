@@ -126,7 +126,7 @@ func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	w.threads = startThreads(w)
-	w.setBusy(true)
+	w.busySince = w.engine.now()
 	for open, rows := w.round(); open; open, rows = w.round() {
 		idle := w.core.Idle()
 		if idle {
@@ -139,12 +139,10 @@ func (w *worker) run() {
 		w.deliver()
 		w.rounds.end(w.engine.now(), rows)
 		if idle {
-			w.setBusy(false)
 			<-w.wake
-			w.setBusy(true)
+			w.busySince = w.engine.now()
 		}
 	}
-	w.setBusy(false)
 	w.threads.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
@@ -175,16 +173,6 @@ func (w *worker) round() (open bool, rows int) {
 	}
 	w.interrupt(pausing)
 	return !closed, rows
-}
-
-// setBusy counts the worker among those that share the threads.
-func (w *worker) setBusy(busy bool) {
-	if busy {
-		w.engine.share.busy.Add(1)
-		w.busySince = w.engine.now()
-	} else {
-		w.engine.share.busy.Add(-1)
-	}
 }
 
 func (w *worker) cancel(r *request) {
