@@ -15,12 +15,11 @@ import (
 const (
 	APIAuto        = "auto"
 	APIVLLM        = "vllm" // and agentd's own
-	APISGLang      = "sglang"
 	APILlamaServer = "llama-server"
 )
 
 // APIs are the values of Config.API.
-var APIs = []string{APIAuto, APIVLLM, APISGLang, APILlamaServer}
+var APIs = []string{APIAuto, APIVLLM, APILlamaServer}
 
 // Config configures an [Engine].
 type Config struct {

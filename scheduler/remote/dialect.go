@@ -69,10 +69,7 @@ func (c *call) logprobs(alternatives int) *int {
 }
 
 func dialectOf(id identity) dialect {
-	switch id.api {
-	case APISGLang:
-		return sglang{id.seeded}
-	case APILlamaServer:
+	if id.api == APILlamaServer {
 		return llamaServer{}
 	}
 	return vllm{}
@@ -93,8 +90,8 @@ func bias(ids []generation.Token) map[string]float64 {
 // emptyFirst is a rule whose first alternative is empty.
 var emptyFirst = regexp.MustCompile(`(?m)^([\w-]+ ::= )\|`)
 
-// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM and
-// SGLang, does not take nothing for one. llama.cpp takes both.
+// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM, does not
+// take nothing for one. llama.cpp takes both.
 func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `$1"" |`) }
 
 // errorOf is the text of an error's body, for messages.

@@ -1,5 +1,5 @@
-// Package remote asks servers of models for completions: vLLM, SGLang, llama-server, or
-// another agentd. It is an engine beside package scheduler and shares its types.
+// Package remote asks servers of models for completions: vLLM, llama-server, or another
+// agentd. It is an engine beside package scheduler and shares its types.
 //
 // A request is one call, however many completions it has. The prompt goes as token ids,
 // so a special token is where the agent put it and nowhere else, and routers that hash
@@ -16,6 +16,6 @@
 // answer gets no work, and its requests are asked elsewhere. It is compared again before it gets
 // work, and so is one whose connection was replaced: another process may answer there.
 //
-// The wire formats follow vLLM 0.32 (OpenAI completions with extra fields), SGLang
-// 0.5 (/generate) and llama.cpp's server (/completion).
+// The wire formats follow vLLM 0.32 (OpenAI completions with extra fields) and llama.cpp's
+// server (/completion).
 package remote

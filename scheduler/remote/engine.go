@@ -104,15 +104,6 @@ func (e *Engine) known() (list []identity) {
 	return []identity{{}}
 }
 
-// NoLogprobs returns the reason why extra_keys.return can't have logprobs, nor candidates a
-// probability, after Start. "": they can.
-func (e *Engine) NoLogprobs() string {
-	if e.API() == APISGLang {
-		return "the engine's API (" + APISGLang + ") reports logprobs after temperature and grammar, not the model's"
-	}
-	return ""
-}
-
 // Context returns the most tokens of a prompt with its answer, 0 if an engine does not report it.
 func (e *Engine) Context() int {
 	most := 0

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var realAPIs = []string{APIVLLM, APISGLang, APILlamaServer}
+var realAPIs = []string{APIVLLM, APILlamaServer}
 
 func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 	for _, api := range realAPIs {
@@ -51,18 +51,6 @@ func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 				t.Errorf("counted %+v", s)
 			}
 		})
-	}
-}
-
-func TestSGLangThatIgnoresSeedsGetsOneRequest(t *testing.T) {
-	f := newFake(t, APISGLang)
-	f.unseeded = true
-	if _, err := started(t, f).Generate(t.Context(), request(2)); err != nil {
-		t.Fatal(err)
-	}
-	sampling, one := f.calls[0]["sampling_params"].(map[string]any)
-	if !one || sampling["n"] != 2.0 {
-		t.Errorf("the call is %v", f.calls[0])
 	}
 }
 
@@ -213,7 +201,6 @@ func TestEngineErrors(t *testing.T) {
 func TestEndAndCountsOfAnAnswerAreBounded(t *testing.T) {
 	for api, text := range map[string]string{
 		APIVLLM:        `{"choices": [{"index": 0, "token_ids": [%s], "finish_reason": "stop"}], "usage": {"prompt_tokens": -5, "prompt_tokens_details": {"cached_tokens": 4611686018427387904}}}`,
-		APISGLang:      `{"output_ids": [%s], "meta_info": {"finish_reason": {"type": "stop"}, "prompt_tokens": -5, "cached_tokens": 4611686018427387904}}`,
 		APILlamaServer: `[{"index": 0, "tokens": [%s], "stop_type": "eos", "tokens_evaluated": -5, "timings": {"cache_n": 4611686018427387904}}]`,
 	} {
 		t.Run(api, func(t *testing.T) {

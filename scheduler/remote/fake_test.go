@@ -84,8 +84,6 @@ type fakeEngine struct {
 	// model is its name, "m" by default, and window its context, 0: not reported.
 	model  string
 	window int
-	// unseeded is SGLang without --enable-deterministic-inference.
-	unseeded bool
 	// logprob of each token of a text; nil: as in the tests of logprobs.
 	logprob func(text string) float32
 	// noLogprobs ignores that a call asks for logprobs.
@@ -111,7 +109,7 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
-	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/model_info": APISGLang, "/server_info": APISGLang}
+	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer}
 	if api, ok := only[r.URL.Path]; ok && api != f.api {
 		http.NotFound(w, r)
 		return
@@ -122,10 +120,6 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]string{"version": "0.32.0"})
 	case "/props":
 		answer(map[string]any{"total_slots": 2, "default_generation_settings": map[string]int{"n_ctx": window}})
-	case "/model_info":
-		answer(map[string]string{"model_path": "m"})
-	case "/server_info":
-		answer(map[string]bool{"enable_deterministic_inference": !f.unseeded})
 	case "/v1/models":
 		models := []any{map[string]any{"id": model, "parent": nil, "max_model_len": window}}
 		if f.api != APILlamaServer {
@@ -191,8 +185,6 @@ func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
 		if name, _ = body["model"].(string); name == cmp.Or(f.model, "m") {
 			name = ""
 		}
-	case APISGLang:
-		name, _ = body["lora_path"].(string)
 	default:
 		entries, _ := body["lora"].([]any)
 		for i, e := range entries {
@@ -222,38 +214,20 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.calls, f.header = append(f.calls, body), append(f.header, r.Header)
 	f.mu.Unlock()
-	settings, each := body, []any(nil)
-	if f.api == APISGLang {
-		var one bool
-		if settings, one = body["sampling_params"].(map[string]any); !one {
-			each = body["input_ids"].([]any)
-			settings = body["sampling_params"].([]any)[0].(map[string]any)
-		}
-	}
 	count := func(names ...string) int {
 		for _, name := range names {
-			if v, ok := settings[name].(float64); ok {
+			if v, ok := body[name].(float64); ok {
 				return int(v)
 			}
 		}
 		return 0
 	}
-	n, seed := count("n", "n_cmpl"), uint32(count("seed", "sampling_seed"))
-	if each != nil {
-		n = len(each)
-	}
+	n, seed := count("n", "n_cmpl"), uint32(count("seed"))
 	var list []any
 	for i := range n {
 		text := "ok"
 		if f.reply != nil {
-			own := seed + uint32(i)
-			switch {
-			case each != nil:
-				own = uint32(body["sampling_params"].([]any)[i].(map[string]any)["sampling_seed"].(float64))
-			case f.api == APISGLang && !f.unseeded:
-				own = seed // each completion of a request has the same
-			}
-			text = f.reply(own)
+			text = f.reply(seed + uint32(i))
 		}
 		if adapter != "" {
 			text += " by " + adapter
@@ -267,9 +241,6 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 				one["logprobs"] = map[string]any{"token_logprobs": f.logprobs(text, len(ids))}
 			}
 			list = append([]any{one}, list...)
-		case APISGLang:
-			list = append(list, map[string]any{"output_ids": ids, "meta_info": map[string]any{
-				"finish_reason": map[string]any{"type": "stop", "matched": 256}, "prompt_tokens": 3, "cached_tokens": 2}})
 		default:
 			one := map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
 				"timings": map[string]int{"cache_n": 2}}

@@ -61,7 +61,6 @@ type identity struct {
 	context int
 	slots   int  // completions that one call may have; 0: no limit
 	agentd  bool // it knows the marks of grammars
-	seeded  bool // of sglang
 }
 
 // Stats are what was counted for one engine.

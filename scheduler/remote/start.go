@@ -98,8 +98,7 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	if id.api != name {
 		return id, fmt.Errorf("it has the API %s, but the engines are used by that of %s; start agentd again to change it", id.api, name)
 	}
-	switch id.api {
-	case APILlamaServer:
+	if id.api == APILlamaServer {
 		var props struct {
 			Slots    int `json:"total_slots"`
 			Settings struct {
@@ -110,10 +109,6 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 			return id, err
 		}
 		id.slots, id.context = max(props.Slots, 0), max(props.Settings.Context, 0)
-	case APISGLang:
-		if id.seeded, err = e.seeded(ctx, r); err != nil {
-			return id, err
-		}
 	}
 	models, err := e.models(ctx, r)
 	if err != nil {
@@ -130,29 +125,11 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	return id, fmt.Errorf("/v1/models lists %q and not the model %q that Config.Model names", names, e.cfg.Model)
 }
 
-// seeded asks SGLang whether it draws by the seeds of requests.
-func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
-	var info struct {
-		Deterministic bool `json:"enable_deterministic_inference"`
-	}
-	var status *StatusError
-	for _, path := range []string{"/server_info", "/get_server_info"} { // the second of older ones
-		err := e.getJSON(ctx, r, path, &info)
-		if !errors.As(err, &status) {
-			return info.Deterministic, err
-		}
-	}
-	e.log.Warn().Str("engine", r.url).Msg("engine has no /server_info; if it draws by seeds, the candidates of an input are equal")
-	return false, nil
-}
-
 // detect distinguishes APIs by paths that only one of them has. agentd has that of vLLM.
 func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
 		{"/props", "total_slots", APILlamaServer},
-		{"/model_info", "model_path", APISGLang},
-		{"/get_model_info", "model_path", APISGLang}, // of older ones
 		{"/v1/info", "agent_id", APIVLLM},
 	} {
 		var answer map[string]json.RawMessage

@@ -112,10 +112,8 @@ func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
 // probe asks an engine that gets work whether it lives, and compares it again where another
 // process may answer.
 func (e *Engine) probe(r *replica) {
-	before, path := r.progress(), "/health"
-	if r.identity().api == APISGLang { // its /health generates a token, which takes time under load
-		path = "/v1/models"
-	}
+	const path = "/health"
+	before := r.progress()
 	text, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: path}, e.limits.probe)
 	var busy *generation.BusyError
 	switch {

@@ -535,8 +535,8 @@ func TestEngineWithoutTheModelNamesWhatItHas(t *testing.T) {
 }
 
 func TestEnginesAtStartMustHaveOneAPI(t *testing.T) {
-	e, _ := opened(t, newFake(t, APIVLLM), newFake(t, APISGLang))
-	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "vllm") || !strings.Contains(err.Error(), "sglang") {
+	e, _ := opened(t, newFake(t, APIVLLM), newFake(t, APILlamaServer))
+	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "vllm") || !strings.Contains(err.Error(), "llama-server") {
 		t.Errorf("got %v", err)
 	}
 }
