@@ -103,7 +103,7 @@ func TestInputsChooseTheirAdapter(t *testing.T) {
 		extra, version := "", ""
 		if name != "" {
 			extra = `,"adapter":"` + name + `"`
-			if version, err = fileVersion(t.Context(), cfg.LoRA[len(answers)-1].Path); err != nil {
+			if version, err = load.FileVersion(t.Context(), cfg.LoRA[len(answers)-1].Path); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -130,11 +130,22 @@ func (l *Service) replace(v *modelVersion) {
 // format must be the same, since memories and token ids of running episodes depend on them. The adapters
 // are loaded again for the new model. The error is an *Error, protocol.Problems for the path, or that of ctx.
 func (l *Service) SetModel(ctx context.Context, path string) error {
-	path, unlock, err := l.begin(path, "model")
+	return l.set(ctx, "model", path, func(path string) error { return l.setModel(ctx, path) })
+}
+
+// set makes a change of a kind, model or adapter, with the file or directory at path.
+func (l *Service) set(ctx context.Context, kind, path string, change func(path string) error) error {
+	path, unlock, err := l.begin(path, kind)
 	if err != nil {
 		return err
 	}
-	return l.apart(ctx, unlock, func() error { return l.setModel(ctx, path) })
+	return l.apart(ctx, unlock, func() error {
+		if err := change(path); err != nil {
+			return l.refuse(kind, err)
+		}
+		l.changes.WithLabelValues(kind, "done").Inc()
+		return nil
+	})
 }
 
 func (l *Service) setModel(ctx context.Context, path string) error {
@@ -143,7 +154,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	defer release()
 	bytes, unchanged, err := load.Watch(load.Files(path)...)
 	if err != nil {
-		return l.refuse("model", err)
+		return err
 	}
 	cfg := l.cfg
 	cfg.Path, cfg.Progress, cfg.LoRA = path, nil, nil
@@ -157,7 +168,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	}
 	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.Info.ContextLength, old.Info.Parallel, old.Info.BatchSize
 	if err := old.HeadroomForModel(ctx, path, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
-		return l.refuse("model", err)
+		return err
 	}
 	next, err := openVersion(ctx, cfg)
 	if err == nil {
@@ -169,10 +180,9 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 		}
 	}
 	if err != nil {
-		return l.refuse("model", err)
+		return err
 	}
 	l.replace(next)
-	l.changes.WithLabelValues("model", "done").Inc()
 	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
 	return nil
 }
@@ -188,24 +198,14 @@ func (v *modelVersion) sameFormat(other *modelVersion) error {
 // SetAdapter loads the file at path as the adapter of that name. It replaces one that has the name already.
 // Errors are as for SetModel.
 func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
-	path, unlock, err := l.begin(path, "adapter.path")
-	if err != nil {
-		return err
-	}
-	return l.apart(ctx, unlock, func() error { return l.setAdapter(ctx, name, path) })
-}
-
-func (l *Service) setAdapter(ctx context.Context, name, path string) error {
-	s, release := l.use()
-	defer release()
-	if err := s.HeadroomForAdapter(path, l.free()); err != nil {
-		return l.refuse("adapter", err)
-	}
-	if err := s.adapters.set(ctx, name, path); err != nil {
-		return l.refuse("adapter", err)
-	}
-	l.changes.WithLabelValues("adapter", "done").Inc()
-	return nil
+	return l.set(ctx, "adapter", path, func(path string) error {
+		v, release := l.use()
+		defer release()
+		if err := v.HeadroomForAdapter(path, l.free()); err != nil {
+			return err
+		}
+		return v.adapters.set(ctx, name, path)
+	})
 }
 
 // RemoveAdapter takes an adapter away. The error is an *Error.
@@ -297,16 +297,20 @@ func (l *Service) changeable() error {
 	return nil
 }
 
-// begin checks a path and begins a change. It returns the path without symbolic links.
-func (l *Service) begin(path, field string) (resolved string, unlock func(), err error) {
+// begin checks a path and begins a change of a kind. It returns the path without symbolic links.
+func (l *Service) begin(path, kind string) (resolved string, unlock func(), err error) {
 	if err := l.changeable(); err != nil {
 		return "", nil, err
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(l.cfg.WeightsDir, path)
 	}
+	field, directory, has := []any{"model"}, checkpoint.IsDirectory, "config.json"
+	if kind != "model" {
+		field, directory, has = []any{"adapter", "path"}, checkpoint.IsAdapterDirectory, "adapter_config.json"
+	}
 	problem := func(what string) error {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, field...)}
 	}
 	resolved, err = filepath.EvalSymlinks(path)
 	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
@@ -316,22 +320,11 @@ func (l *Service) begin(path, field string) (resolved string, unlock func(), err
 	if err != nil {
 		return "", nil, problem("can't be read: " + err.Error())
 	}
-	directory, has := checkpoint.IsDirectory, "config.json"
-	if field != "model" {
-		directory, has = checkpoint.IsAdapterDirectory, "adapter_config.json"
-	}
 	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !directory(resolved) {
 		return "", nil, problem("is neither a file nor a directory with " + has)
 	}
 	unlock, err = l.lock(resolved)
 	return resolved, unlock, err
-}
-
-func pathOf(field string) (path []any) {
-	for part := range strings.SplitSeq(field, ".") {
-		path = append(path, part)
-	}
-	return path
 }
 
 // refuse counts a failed change and says why it failed.

@@ -26,22 +26,21 @@ type Weights struct {
 	mu      sync.Mutex
 	changed string // version of files that were overwritten; "" before
 
-	begun   bool
 	stop    chan struct{} // ends the hash
 	asked   sync.Once
-	hurry   chan struct{} // closed by the first Version: no more pauses
-	done    chan struct{} // closed after version and err are set
-	ended   chan struct{} // closed when nothing looks at the files any more
+	hurry   chan struct{}  // closed by the first Version: no more pauses
+	done    chan struct{}  // closed after version and err are set
+	looks   sync.WaitGroup // of what looks at the files
 	version string
 	err     error
 }
 
-var errVersionStopped = errors.New("the model's version: the model was closed")
+var errVersionStopped = errors.New("the model was closed")
 
 // openWeights opens the files of the model at path. It keeps them open: what is at path later
 // may be another model.
 func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
-	w = &Weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
+	w = &Weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
 	for _, p := range Files(path) {
 		f, err := os.Open(p)
 		if err != nil {
@@ -61,10 +60,20 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 // so that it takes little from the requests of a small machine. Then it looks each interval whether
 // a file was overwritten.
 func (w *Weights) begin(pause, interval time.Duration) {
-	w.begun = true
-	go func() {
-		defer close(w.ended)
-		w.version, w.err = w.hash(pause)
+	w.looks.Go(func() {
+		pauses := time.NewTicker(pause)
+		defer pauses.Stop()
+		if w.version, w.err = hash(w.files, func() error {
+			select {
+			case <-w.stop:
+				return errVersionStopped
+			case <-w.hurry:
+			case <-pauses.C:
+			}
+			return nil
+		}); w.err != nil {
+			w.err = fmt.Errorf("the model's version: %w", w.err)
+		}
 		close(w.done)
 		for _, f := range w.files {
 			if w.inMemory {
@@ -81,7 +90,7 @@ func (w *Weights) begin(pause, interval time.Duration) {
 				w.Overwritten()
 			}
 		}
-	}()
+	})
 }
 
 // Overwritten returns "" while the files are those that were loaded, then another version for each change
@@ -127,18 +136,24 @@ func (w *Weights) Version(ctx context.Context) (string, error) {
 	}
 }
 
-func (w *Weights) hash(pause time.Duration) (string, error) {
+// FileVersion returns the version of one file, such as an adapter's.
+func FileVersion(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hash([]*os.File{f}, ctx.Err)
+}
+
+// hash returns the version of files: a hash of their bytes. It calls next before each part, and ends with its error.
+func hash(files []*os.File, next func() error) (string, error) {
 	h := sha256.New()
 	buffer := make([]byte, hashedPart)
-	pauses := time.NewTicker(pause)
-	defer pauses.Stop()
-	for _, f := range w.files {
+	for _, f := range files {
 		for at := int64(0); ; {
-			select {
-			case <-w.stop:
-				return "", errVersionStopped
-			case <-w.hurry:
-			case <-pauses.C:
+			if err := next(); err != nil {
+				return "", err
 			}
 			n, err := f.ReadAt(buffer, at)
 			h.Write(buffer[:n])
@@ -147,7 +162,7 @@ func (w *Weights) hash(pause time.Duration) (string, error) {
 				break
 			}
 			if err != nil {
-				return "", fmt.Errorf("the model's version: %w", err)
+				return "", err
 			}
 		}
 	}
@@ -157,9 +172,7 @@ func (w *Weights) hash(pause time.Duration) (string, error) {
 // Close ends a hash in progress and closes the files. No Version may follow.
 func (w *Weights) Close() error {
 	close(w.stop)
-	if w.begun {
-		<-w.ended
-	}
+	w.looks.Wait()
 	var errs []error
 	for _, f := range w.files {
 		if err := f.Close(); !w.inMemory || !errors.Is(err, os.ErrClosed) {
