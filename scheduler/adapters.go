@@ -86,6 +86,10 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	defer e.calls.Done()
 	e.mu.Lock()
 	removed, ok := e.adapters[id]
+	if !ok {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: %d", errNoAdapter, id)
+	}
 	delete(e.adapters, id)
 	answers := make([]chan error, len(e.workers))
 	for i, w := range e.workers {
@@ -93,9 +97,6 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 		w.send(command{drop: id, answer: answers[i]})
 	}
 	e.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	}
 	var errs []error
 	for i, w := range e.workers {
 		select {
