@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agentd/internal/tracing"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
 )
@@ -184,11 +185,14 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 				}
 			}
 		}
-		traced{h.Admission}.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
+		h.Admission.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
 			if r != nil {
 				r, err = h.label(ctx, &now[i], r)
 			}
 			if r == nil || !r.Paused() {
+				if r != nil {
+					phases(tracing.Under(ctx, now[i].Context), r)
+				}
 				done(all[i].index, r, err)
 				return
 			}

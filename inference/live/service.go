@@ -56,7 +56,11 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 		}
 		cfg.WeightsDir = dir
 	}
-	l := &Service{changes: newChanges(), pauses: newPauses(), free: load.MemoryNow, wait: closeWait, pause: neverPaused()}
+	l := &Service{
+		changes: counters("weights_changes_total", "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).", "kind", "result"),
+		pauses:  counters("pauses_total", "Pauses (POST /v1/pause), by mode.", "mode"),
+		free:    load.MemoryNow, wait: closeWait, pause: neverPaused(),
+	}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
 		l.found(e)
@@ -69,12 +73,11 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.current, err = openVersion(ctx, cfg)
+	l.current, err = openVersion(ctx, l, cfg)
 	unlock()
 	if err != nil {
 		return nil, err
 	}
-	l.current.service = l
 	if cfg.WeightsDir != "" { // every step reports the version
 		if _, err := l.current.Weights.Version(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -106,7 +109,7 @@ func (l *Service) replace(v *modelVersion) {
 	if l.pause.mode != "" {
 		v.Engine.Pause(true)
 	}
-	l.current, v.service = v, l
+	l.current = v
 	l.replaced = append(l.replaced, old)
 	old.retired = true
 	if old.users == 0 {
@@ -170,9 +173,12 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	if err := old.HeadroomForModel(ctx, path, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
 		return err
 	}
-	next, err := openVersion(ctx, cfg)
+	next, err := openVersion(ctx, l, cfg)
 	if err == nil {
-		if err = errors.Join(unchanged(), old.sameFormat(next)); err == nil {
+		if err = unchanged(); err == nil && old.Info.Format != next.Info.Format {
+			err = fmt.Errorf("its prompt format is %s and the present model's is %s; restart the server to change it", next.Info.Format, old.Info.Format)
+		}
+		if err == nil {
 			_, err = next.Weights.Version(ctx)
 		}
 		if err != nil {
@@ -184,14 +190,6 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	}
 	l.replace(next)
 	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
-	return nil
-}
-
-// sameFormat refuses a model with another prompt format.
-func (v *modelVersion) sameFormat(other *modelVersion) error {
-	if v.Info.Format != other.Info.Format {
-		return fmt.Errorf("its prompt format is %s and the present model's is %s; restart the server to change it", other.Info.Format, v.Info.Format)
-	}
 	return nil
 }
 

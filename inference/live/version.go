@@ -16,7 +16,7 @@ import (
 // modelVersion is one loaded model and the requests that use it.
 type modelVersion struct {
 	*load.Model
-	service    *Service  // nil: only one version ever serves
+	service    *Service
 	adapters   *adapters // nil: the engines are on other machines
 	queueLimit int
 	latency    *latency
@@ -26,13 +26,13 @@ type modelVersion struct {
 	idle    chan struct{} // closed when retired and without users
 }
 
-// openVersion loads a model and its adapters. Errors name the file or the field of cfg and what to change.
-func openVersion(ctx context.Context, cfg load.Config) (*modelVersion, error) {
+// openVersion loads a model and its adapters for a service. Errors name the file or the field of cfg and what to change.
+func openVersion(ctx context.Context, service *Service, cfg load.Config) (*modelVersion, error) {
 	m, err := load.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	v := &modelVersion{Model: m, queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency(), idle: make(chan struct{})}
+	v := &modelVersion{Model: m, service: service, queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency(), idle: make(chan struct{})}
 	if m.Remote != nil {
 		return v, nil
 	}
