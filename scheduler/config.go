@@ -29,9 +29,6 @@ type Config struct {
 	// server does not compute answers that come too late. The MaxRunning candidates of each
 	// context do not count as waiting. 0: no limit.
 	QueueTime time.Duration
-	// SampleWorkers is the number of goroutines that sample, unless as many threads compute on
-	// the CPU: then these sample. Default: GOMAXPROCS.
-	SampleWorkers int
 	// Threads, above 1, is the number of threads that compute a step on free processors. While
 	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
 	// always the context's threads.
@@ -47,7 +44,7 @@ type Config struct {
 }
 
 // complete sets the defaults and checks the other values against a context.
-func (c *Config) complete(of *llama.Context, procs int) error {
+func (c *Config) complete(of *llama.Context) error {
 	batch, sequences, outputs := of.BatchSize(), of.MaxSequences(), of.MaxOutputs()
 	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
 	if c.HostCells > 0 {
@@ -66,7 +63,6 @@ func (c *Config) complete(of *llama.Context, procs int) error {
 	within("PrefillChunk", &c.PrefillChunk, 0, 0, c.BatchTokens)
 	within("DraftRows", &c.DraftRows, 0, 0, outputs)
 	within("QueueLimit", &c.QueueLimit, queueFactor*c.MaxRunning, 1, maxQueue)
-	within("SampleWorkers", &c.SampleWorkers, procs, 1, llama.MaxThreads)
 	within("Threads", &c.Threads, 0, 0, llama.MaxThreads)
 	switch {
 	case c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +95,7 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 				return fail(err)
 			}
 		}
-		if err := cfg.complete(made, runtime.GOMAXPROCS(0)); err != nil {
+		if err := cfg.complete(made); err != nil {
 			return fail(err)
 		}
 	}

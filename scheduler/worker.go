@@ -75,7 +75,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
 	w.adapter = contextAdapter{worker: w}
-	w.sampling = sampling{worker: w}
+	w.sampling = sampling{worker: w, goroutines: runtime.GOMAXPROCS(0)}
 	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
@@ -86,7 +86,6 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		if !memory.CanSave() {
 			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
 		}
-		w.coreConfig.MinEvict = core.HostBlock / 2 // evicted cells can come back, and larger blocks load faster
 	}
 	if info.SlidingWindow > 0 {
 		w.coreConfig.Usable = w.usable(info.SlidingWindow)

@@ -44,21 +44,8 @@ type Config struct {
 	// instead of the worst case: more of them run together. When cells run out, sequences
 	// wait for each other, and the youngest is preempted if none can continue.
 	Overcommit bool
-	// MinSharedPrefill is the least number of tokens for which a prompt waits for the prefill
-	// of another one instead of computing them again. 0: MinSharedPrefill.
-	MinSharedPrefill int
-	// MinEvict is the least number of cells to evict when only the end of a cached sequence
-	// goes. 0: MinEvict.
-	MinEvict int
-	// MinRepeat is the least length of an n-gram that ends a candidate with StopRepeats when it
-	// occurs four times in a row. 0: MinRepeat.
-	MinRepeat int
 	// EndTokens end a candidate. They are never proposed as speculative tokens.
 	EndTokens []Token
-	// HostBlock is the largest number of cells in a block of the host cache. 0: HostBlock. A
-	// block may have up to MinHostBlock (0: MinHostBlock) more: fewer cells get no block of
-	// their own and are not loaded. A block also takes 4 bytes for each token of its prefix.
-	HostBlock, MinHostBlock int
 	// PartialCopy: a prefix of a sequence can be copied, and its tail removed. It is false for
 	// recurrent and hybrid models, whose state exists only at the end of a sequence.
 	PartialCopy bool

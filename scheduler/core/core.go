@@ -8,6 +8,7 @@ import (
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
 	cfg          Config
+	tune         tuning
 	checksUsable bool // cfg.Usable was given
 	maxRunning   int  // limit of running sequences
 	tree         prefixTree
@@ -96,11 +97,6 @@ type candidate struct {
 // New returns an idle core for an empty context.
 func New(cfg Config) *Core {
 	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, cfg.MaxOutputs)
-	cfg.MinSharedPrefill = cmp.Or(cfg.MinSharedPrefill, MinSharedPrefill)
-	cfg.MinEvict = cmp.Or(cfg.MinEvict, MinEvict)
-	cfg.MinRepeat = cmp.Or(cfg.MinRepeat, MinRepeat)
-	cfg.HostBlock = cmp.Or(cfg.HostBlock, HostBlock)
-	cfg.MinHostBlock = cmp.Or(cfg.MinHostBlock, MinHostBlock)
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -108,13 +104,17 @@ func New(cfg Config) *Core {
 	c := &Core{
 		cfg:          cfg,
 		checksUsable: asks,
-		host:         newHostCache(&cfg),
+		tune:         tuned,
+		host:         newHostCache(cfg.HostCells),
 		maxRunning:   min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:         make([]sequence, cfg.MaxSequences),
 		byID:         make(map[RequestID]*group),
 		rowLimit:     cfg.BatchTokens,
 	}
 	c.lengths.enabled = cfg.Overcommit
+	if c.host != nil {
+		c.tune.minEvict = hostBlockCells / 2 // evicted cells can come back, and larger blocks load faster
+	}
 	for i := len(c.seqs) - 1; i >= 0; i-- {
 		c.seqs[i] = sequence{id: SeqID(i), leaf: &c.tree.root}
 		c.freeSeqs = append(c.freeSeqs, &c.seqs[i])

@@ -47,7 +47,7 @@ func (c *Core) evictBefore(a, b *sequence, cells bool) bool {
 
 // evictCells evicts about so many cells of a cached sequence.
 func (c *Core) evictCells(victim *sequence, cells int) {
-	cells = max(cells, c.cfg.MinEvict)
+	cells = max(cells, c.tune.minEvict)
 	if c.cfg.PartialCopy && !c.cfg.NoPrefixCache && victim.privateCells() > cells+c.minRemainder() && c.usable(victim, victim.length-cells) {
 		c.evictTail(victim, victim.length-cells)
 	} else {

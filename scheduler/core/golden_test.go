@@ -66,8 +66,6 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 				DraftRows: number("draft", 0), NoPrefixCache: d.HasArg("noprefixcache"), HostCells: number("host", 0),
 			},
 			Cells: number("cells", 64), MaxOutputs: number("outputs", 8),
-			MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
-			HostBlock: number("block", 8), MinHostBlock: number("least", 2),
 			PartialCopy: !d.HasArg("nopartialcopy"), Check: true,
 		}
 		var ends string
@@ -76,6 +74,10 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			cfg.EndTokens = append(cfg.EndTokens, r)
 		}
 		g.core = New(cfg)
+		g.core.tune.minShared, g.core.tune.minEvict = number("wait", 1), number("evict", tuned.minEvict)
+		if h := g.core.host; h != nil {
+			h.blockCells, h.minCells = number("block", 8), number("least", 2)
+		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
 		job := Request{ID: RequestID(number("id", 0)), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
@@ -84,7 +86,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			job.Temperature = 1
 		}
 		if least := number("repeat", 0); least > 0 {
-			job.StopRepeats, g.core.cfg.MinRepeat = true, least
+			job.StopRepeats, g.core.tune.minRepeat = true, least
 		}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)

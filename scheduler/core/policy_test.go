@@ -22,11 +22,12 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
 			Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk")}, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
-			Overcommit:       rapid.Bool().Draw(t, "overcommit"),
-			MinSharedPrefill: 1, PartialCopy: true, Check: true,
+			Overcommit:  rapid.Bool().Draw(t, "overcommit"),
+			PartialCopy: true, Check: true,
 		}
 		w := &world{t: t, kv: newKV(cfg.Cells, true), requests: map[RequestID]*liveRequest{}}
 		w.core = New(cfg)
+		w.core.tune.minShared = 1
 		prefixes := map[string]bool{}
 		var prompts [][]Token
 		for id := range rapid.IntRange(1, 12).Draw(t, "requests") {
@@ -211,7 +212,8 @@ func anything(p *Plan) []Choice { return slices.Repeat([]Choice{{Tokens: []Token
 // the order in which sequences start, the rows of a request are spread over the step.
 func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 	const requests, candidates, tile = 8, 4, 8
-	c := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, MinSharedPrefill: 1, PartialCopy: true, Check: true})
+	c := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, PartialCopy: true, Check: true})
+	c.tune.minShared = 1
 	for id := range requests {
 		prompt := []Token{1, 2, 3, 4}
 		for i := range 26 {

@@ -43,7 +43,7 @@ func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixM
 			continue
 		}
 		share := commonPrefixLen(s.target, target)
-		if share > s.length && share >= length+c.cfg.MinSharedPrefill && share > src.sharedLen {
+		if share > s.length && share >= length+c.tune.minShared && share > src.sharedLen {
 			src = prefixMatch{leader: s, sharedLen: share}
 		}
 	}

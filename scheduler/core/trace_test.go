@@ -151,7 +151,7 @@ func (w *world) least(j *liveRequest) int {
 	if !j.StopRepeats {
 		return 0
 	}
-	return w.core.cfg.MinRepeat
+	return w.core.tune.minRepeat
 }
 
 // takePlan plans and applies the memory operations.
@@ -308,20 +308,15 @@ func drawConfig(t *rapid.T) Config {
 			PrefillChunk:  rapid.IntRange(0, batch).Draw(t, "chunk"),
 			NoPrefixCache: rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
 		},
-		Cells:            rapid.IntRange(16, 120).Draw(t, "cells"),
-		MaxOutputs:       rapid.IntRange(1, 10).Draw(t, "outputs"),
-		Overcommit:       rapid.Bool().Draw(t, "overcommit"),
-		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
-		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
-		MinRepeat:        rapid.IntRange(1, 3).Draw(t, "repeat"),
-		PartialCopy:      rapid.Bool().Draw(t, "partial"),
-		Check:            true,
+		Cells:       rapid.IntRange(16, 120).Draw(t, "cells"),
+		MaxOutputs:  rapid.IntRange(1, 10).Draw(t, "outputs"),
+		Overcommit:  rapid.Bool().Draw(t, "overcommit"),
+		PartialCopy: rapid.Bool().Draw(t, "partial"),
+		Check:       true,
 	}
 	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")
 	if cfg.PartialCopy && !cfg.NoPrefixCache {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
-		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
-		cfg.MinHostBlock = rapid.IntRange(1, 5).Draw(t, "least")
 	}
 	return cfg
 }
@@ -343,6 +338,10 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		adapters := rapid.SampledFrom([][]AdapterID{{0}, {0, 1}, {0, 3, 4}}).Draw(t, "adapters")
 		var before [][]Token
 		w.core = New(cfg)
+		w.core.tune = tuning{rapid.IntRange(1, 6).Draw(t, "wait"), rapid.IntRange(1, 6).Draw(t, "evict"), rapid.IntRange(1, 3).Draw(t, "repeat")}
+		if h := w.core.host; h != nil {
+			h.blockCells, h.minCells = rapid.IntRange(1, 20).Draw(t, "block"), rapid.IntRange(1, 5).Draw(t, "least")
+		}
 		next := RequestID(0)
 		submit := func(t *rapid.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")

@@ -32,10 +32,6 @@ type Config struct {
 	KeyFile string
 	// Model is the name in requests; "" takes the first that the engine lists.
 	Model string
-	// Retries is how often a completion is asked again that violates its grammar.
-	Retries int
-	// Connections bounds the connections to each URL; 0 means [DefaultConnections].
-	Connections int
 	// QueueLimit bounds the completions that are admitted at once; 0 means no bound.
 	QueueLimit int
 }
@@ -65,12 +61,6 @@ func (c *Config) Validate() error {
 	}
 	if !slices.Contains(APIs, c.API) {
 		return fmt.Errorf("Config.API: %q is not one of %s", c.API, strings.Join(APIs, ", "))
-	}
-	if c.Retries < 0 || c.Retries > MaxRetries {
-		return fmt.Errorf("Config.Retries: %d is not in 0 to %d", c.Retries, MaxRetries)
-	}
-	if c.Connections < 0 {
-		return fmt.Errorf("Config.Connections: %d is negative", c.Connections)
 	}
 	return nil
 }

@@ -44,14 +44,11 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Connections == 0 {
-		cfg.Connections = DefaultConnections
-	}
 	key, err := cfg.key()
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections, nil), relist: relistAfter,
+	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(maxConnections, nil), relist: relistAfter,
 		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{})}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
@@ -158,7 +155,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 				again = append(again, i)
 			}
 		}
-		if try == e.cfg.Retries {
+		if try == retries {
 			break
 		}
 		e.mu.Lock()

@@ -424,7 +424,6 @@ func TestConfigProblems(t *testing.T) {
 		"named twice":        {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
 		"not a URL such as":  {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is not one of auto": {API: "tgi", URLs: []string{"http://h"}},
-		"is not in 0 to 16":  {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -311,7 +311,7 @@ func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{API: APIAuto, Retries: 2, KeyFile: file}
+	cfg := Config{API: APIAuto, KeyFile: file}
 	for _, f := range fakes {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}

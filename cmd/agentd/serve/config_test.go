@@ -111,7 +111,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
 		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}
