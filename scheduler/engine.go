@@ -49,9 +49,8 @@ type Engine struct {
 
 	calls sync.WaitGroup // handles whose samplers are open
 
-	endWatch  sync.Once
-	stopWatch chan struct{} // ends the watchdog
-	watched   chan struct{} // closed when it has ended
+	stopWatch context.CancelFunc
+	watchdog  sync.WaitGroup
 }
 
 // Context is one context to generate with, for New.
@@ -123,7 +122,7 @@ type workerParts struct {
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{
 		model: parts[0].Model, vocab: parts[0].Model.Vocab(), cfg: cfg, cells: parts[0].context.Size(),
-		log: log, now: time.Now, stopWatch: make(chan struct{}), watched: make(chan struct{}),
+		log: log, now: time.Now,
 	}
 	for t := range llama.Token(e.vocab.Size()) {
 		if e.vocab.IsEOG(t) {
@@ -168,7 +167,9 @@ func (e *Engine) Placement() []llama.Placement { return e.placed }
 
 // start runs the workers and their watchdog.
 func (e *Engine) start() {
-	go e.watch()
+	ctx, stop := context.WithCancel(context.Background())
+	e.stopWatch = stop
+	e.watchdog.Go(func() { e.watch(ctx) })
 	for _, w := range e.workers {
 		go w.run()
 	}
@@ -186,8 +187,8 @@ func (e *Engine) Close() error {
 		w.wakeUp()
 	}
 	defer func() {
-		e.endWatch.Do(func() { close(e.stopWatch) })
-		<-e.watched
+		e.stopWatch()
+		e.watchdog.Wait()
 	}()
 	var errs []error
 	hang := &generation.StuckError{}

@@ -84,14 +84,13 @@ func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spe
 	return before, r.stage, r.spent
 }
 
-// watch looks at the workers until stopWatch is closed.
-func (e *Engine) watch() {
-	defer close(e.watched)
+// watch looks at the workers until ctx ends.
+func (e *Engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
 		select {
-		case <-e.stopWatch:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			now := time.Now()

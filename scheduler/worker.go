@@ -312,7 +312,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		status = core.StepNoSlot
 	case cause != nil:
 		// The health is updated before requests move: another context may answer them at once.
-		status, lost, w.nonFinite = core.StepFailed, isLost(cause) && !w.isLost(), true
+		status, lost, w.nonFinite = core.StepFailed, errors.Is(cause, llama.ErrLost) && !w.isLost(), true
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
 		down = w.recordFailure(cause)
 	}

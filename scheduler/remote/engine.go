@@ -115,12 +115,7 @@ func (e *Engine) Context() int {
 
 // Healthy reports whether at least one engine can be reached.
 func (e *Engine) Healthy() bool {
-	for _, r := range e.replicas {
-		if r.available() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.replicas, (*replica).available)
 }
 
 // Generate completes one prompt. Errors are [generation.ErrClosed],
@@ -141,7 +136,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		wanted[i] = i
 	}
 	for try := 0; len(wanted) > 0; try++ {
-		a, err := e.ask(ctx, req, len(wanted), retrySeed(req.Seeds[wanted[0]], try))
+		a, err := e.ask(ctx, req, len(wanted), req.Seeds[wanted[0]]+uint32(try)*0x9e3779b9)
 		if err != nil {
 			return generation.Result{}, err
 		}
@@ -166,9 +161,6 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	out.Times = generation.Times{Submitted: start, End: time.Since(start)}
 	return out, nil
 }
-
-// retrySeed is the seed of a try; the first one has the candidate's own.
-func retrySeed(seed uint32, try int) uint32 { return seed + uint32(try)*0x9e3779b9 }
 
 // completion makes a completion of a choice. ok is false when it breaks a rule of the
 // request that the engine could not enforce.
@@ -253,7 +245,7 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 			return answer{}, err
 		}
 		if done == 0 {
-			all = answer{served: a.served, prompt: a.prompt, cached: a.cached}
+			all = answer{served: a.served, cached: a.cached}
 		}
 		all.choices = append(all.choices, a.choices...)
 		done += c.n
@@ -384,7 +376,7 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 	if err != nil {
 		return a, err
 	}
-	text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
+	text, err := e.post(ctx, r, api.path(), body, bytesOfAnswer+int64(c.n)*int64(c.MaxTokens)*bytesPerToken, c.Session)
 	switch ended := ctx.Err(); {
 	case ended == nil:
 	case e.base.Err() != nil:
@@ -433,8 +425,4 @@ func (e *Engine) unreachable() error {
 		}
 	}
 	return err
-}
-
-func answerLimit(c *call) int64 {
-	return bytesOfAnswer + int64(c.n)*int64(c.MaxTokens)*bytesPerToken
 }

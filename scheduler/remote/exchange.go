@@ -59,11 +59,6 @@ type sent struct {
 	moves        func() // called for each part of the answer; nil: not called
 }
 
-// get reads a small answer.
-func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, error) {
-	return e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
-}
-
 // small makes a call with a small answer within a time. An answer that does not come, or not as
 // a whole, is an *errUnreachable.
 func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Duration) ([]byte, error) {

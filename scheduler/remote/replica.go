@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"hash/fnv"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -202,14 +204,10 @@ func affinity(req *generation.Request) string {
 // weigh is the weight of an engine for a key. It is the same in every process, so that
 // several agentd agree.
 func weigh(key, url string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, 64 bits
-	h := uint64(offset)
-	for _, s := range []string{key, "\x00", url} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * prime
-		}
-	}
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, key+"\x00"+url) // it does not fail
 	// FNV's high bits depend little on the last bytes: mix them (the finalizer of MurmurHash3).
+	h := sum.Sum64()
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33

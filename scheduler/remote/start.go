@@ -145,11 +145,11 @@ func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd boo
 }
 
 func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {
-	text, err := e.get(ctx, r, path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	text, err := e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
+	if err == nil {
+		err = json.Unmarshal(text, into)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
