@@ -169,14 +169,14 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	before, now, spent := w.rounds.tick(since, waiting)
 	e.mu.Lock()
 	w.health.stage = now
-	if now == stuck && before != stuck {
-		e.stuckSteps++
-	}
 	if now == stuck {
 		w.relieve()
-	}
-	if now == stuck && e.closed {
-		w.rounds.abandon.Do(func() { close(w.rounds.abandoned) })
+		if before != stuck {
+			e.stuckSteps++
+		}
+		if e.closed {
+			w.rounds.abandon.Do(func() { close(w.rounds.abandoned) })
+		}
 	}
 	trying := e.trying
 	e.mu.Unlock()

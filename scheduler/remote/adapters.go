@@ -20,7 +20,7 @@ type adapters struct {
 	listed  time.Time  // when listAgain did so
 
 	mu    sync.Mutex
-	names []string // of adapter id i+1; a name keeps its id
+	names []string // by adapter id; a name keeps its id, and "" has 0
 	ids   map[string]generation.AdapterID
 	at    map[*replica]served
 }
@@ -80,14 +80,11 @@ func (a *adapters) find(name string) (generation.AdapterID, bool) {
 	return 0, false
 }
 
-// name is the name of an adapter, "" without one.
+// name is the name of an adapter that an engine listed, "" without one.
 func (a *adapters) name(id generation.AdapterID) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if id < 1 || int(id) > len(a.names) {
-		return ""
-	}
-	return a.names[id-1]
+	return a.names[id]
 }
 
 // of returns the adapters of one engine.
@@ -101,14 +98,11 @@ func (a *adapters) of(r *replica) served {
 func (a *adapters) set(r *replica, list served) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.at == nil {
-		a.at, a.ids = map[*replica]served{}, map[string]generation.AdapterID{}
-	}
 	a.at[r] = list
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if a.ids[name] == 0 {
-			a.names = append(a.names, name)
 			a.ids[name] = generation.AdapterID(len(a.names))
+			a.names = append(a.names, name)
 		}
 	}
 }

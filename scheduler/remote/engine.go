@@ -48,8 +48,11 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(maxConnections, nil), relist: relistAfter,
-		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{})}
+	e := &Engine{
+		cfg: cfg, key: key, model: model, log: log, client: newClient(maxConnections, nil), relist: relistAfter,
+		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{}),
+		adapters: adapters{names: []string{""}, ids: map[string]generation.AdapterID{}, at: map[*replica]served{}},
+	}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
 		r := &replica{index: i, url: base(url), out: &out{err: errNotAsked}, wake: make(chan struct{}, 1)}
@@ -313,9 +316,6 @@ func (e *errUnreachable) Unwrap() error { return e.err }
 // send makes one call, by the first engine in the session's order that takes it.
 func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	c.adapter = e.adapters.name(c.Adapter)
-	if c.Adapter != 0 && c.adapter == "" {
-		return answer{}, fmt.Errorf("no engine has listed an adapter with the id %d", c.Adapter)
-	}
 	var busy, cannot error
 	for _, r := range e.order(c.Request) {
 		id := r.identity()
