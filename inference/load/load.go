@@ -71,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return m, err
 	}
-	m.Weights.begin(hashPause, lookInterval)
+	m.Weights.begin(lookInterval)
 	return m, nil
 }
 

@@ -14,8 +14,7 @@ import (
 )
 
 // Weights is the identity of the weights in the files of a model: a hash of all their bytes.
-// A large file takes seconds, so begin computes it in the background, with pauses until somebody
-// waits for it.
+// A large file takes seconds, so begin computes it in the background.
 type Weights struct {
 	files []*os.File
 	infos []os.FileInfo // of the files before the model was loaded
@@ -26,21 +25,19 @@ type Weights struct {
 	mu      sync.Mutex
 	changed string // version of files that were overwritten; "" before
 
-	stop    chan struct{} // ends the hash
-	asked   sync.Once
-	hurry   chan struct{}  // closed by the first Version: no more pauses
+	base    context.Context // ends the hash
+	stop    context.CancelFunc
 	done    chan struct{}  // closed after version and err are set
 	looks   sync.WaitGroup // of what looks at the files
 	version string
 	err     error
 }
 
-var errVersionStopped = errors.New("the model was closed")
-
 // openWeights opens the files of the model at path. It keeps them open: what is at path later
 // may be another model.
 func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
-	w = &Weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
+	w = &Weights{log: log, done: make(chan struct{})}
+	w.base, w.stop = context.WithCancel(context.Background())
 	for _, p := range Files(path) {
 		f, err := os.Open(p)
 		if err != nil {
@@ -56,22 +53,11 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	return w, nil
 }
 
-// begin starts the hash, once, when the model is loaded. It pauses after each part of a file,
-// so that it takes little from the requests of a small machine. Then it looks each interval whether
-// a file was overwritten.
-func (w *Weights) begin(pause, interval time.Duration) {
+// begin starts the hash, once, when the model is loaded. Then it looks each interval whether a file was
+// overwritten.
+func (w *Weights) begin(interval time.Duration) {
 	w.looks.Go(func() {
-		pauses := time.NewTicker(pause)
-		defer pauses.Stop()
-		if w.version, w.err = hash(w.files, func() error {
-			select {
-			case <-w.stop:
-				return errVersionStopped
-			case <-w.hurry:
-			case <-pauses.C:
-			}
-			return nil
-		}); w.err != nil {
+		if w.version, w.err = hash(w.base, w.files); w.err != nil {
 			w.err = fmt.Errorf("the model's version: %w", w.err)
 		}
 		close(w.done)
@@ -84,7 +70,7 @@ func (w *Weights) begin(pause, interval time.Duration) {
 		defer ticker.Stop()
 		for {
 			select {
-			case <-w.stop:
+			case <-w.base.Done():
 				return
 			case <-ticker.C:
 				w.Overwritten()
@@ -124,7 +110,6 @@ func (w *Weights) Overwritten() string {
 // Version returns "sha256:" and the first 32 hexadecimal digits of the hash, or "changed:" and as many of
 // another one if a file was overwritten. It waits for the hash, or until ctx ends. begin comes before it.
 func (w *Weights) Version(ctx context.Context) (string, error) {
-	w.asked.Do(func() { close(w.hurry) })
 	if changed := w.Overwritten(); changed != "" {
 		return changed, nil
 	}
@@ -143,16 +128,16 @@ func FileVersion(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	return hash([]*os.File{f}, ctx.Err)
+	return hash(ctx, []*os.File{f})
 }
 
-// hash returns the version of files: a hash of their bytes. It calls next before each part, and ends with its error.
-func hash(files []*os.File, next func() error) (string, error) {
+// hash returns the version of files: a hash of their bytes.
+func hash(ctx context.Context, files []*os.File) (string, error) {
 	h := sha256.New()
 	buffer := make([]byte, hashedPart)
 	for _, f := range files {
 		for at := int64(0); ; {
-			if err := next(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return "", err
 			}
 			n, err := f.ReadAt(buffer, at)
@@ -171,7 +156,7 @@ func hash(files []*os.File, next func() error) (string, error) {
 
 // Close ends a hash in progress and closes the files. No Version may follow.
 func (w *Weights) Close() error {
-	close(w.stop)
+	w.stop()
 	w.looks.Wait()
 	var errs []error
 	for _, f := range w.files {
