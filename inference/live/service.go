@@ -35,7 +35,7 @@ type Service struct {
 	free    func() load.FreeMemory
 	wait    time.Duration // closeWait
 
-	change sync.Mutex // held while weights are loaded
+	change chan struct{} // has a value while weights are loaded
 
 	mu       sync.Mutex
 	current  *modelVersion
@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	l := &Service{
 		changes: counters("weights_changes_total", "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).", "kind", "result"),
 		pauses:  counters("pauses_total", "Pauses (POST /v1/pause), by mode.", "mode"),
-		free:    load.MemoryNow, wait: closeWait, pause: neverPaused(),
+		free:    load.MemoryNow, wait: closeWait, change: make(chan struct{}, 1), pause: neverPaused(),
 	}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
@@ -227,19 +227,20 @@ func (l *Service) RemoveAdapter(name string) error {
 
 // lock begins a change of weights, which the returned function ends. The error says what is being changed.
 func (l *Service) lock(what string) (unlock func(), err error) {
-	locked := l.change.TryLock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case locked:
+	select {
+	case l.change <- struct{}{}:
 		l.loading = what
 		return func() {
 			l.mu.Lock()
 			l.loading, l.hangs = "", nil
 			l.mu.Unlock()
-			l.change.Unlock()
+			<-l.change
 		}, nil
-	case l.hangs != nil:
+	default:
+	}
+	if l.hangs != nil {
 		return nil, &Error{Busy, fmt.Sprintf("%s is being loaded, and its %s does not end: a thread or the device hangs; restart the server", l.loading, l.hangs.Names())}
 	}
 	return nil, &Error{Busy, l.loading + " is being loaded; try again when it serves"}
@@ -364,14 +365,8 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 // begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
 func (l *Service) Close() error {
 	l.Resume() // nothing is held any more
-	ended := make(chan struct{})
-	go func() {
-		l.change.Lock()   // held by the load
-		l.change.Unlock() //nolint:staticcheck // it only waits
-		close(ended)
-	}()
 	select {
-	case <-ended:
+	case l.change <- struct{}{}: // no load is in progress, and none can begin
 	case <-time.After(l.wait):
 		l.mu.Lock()
 		defer l.mu.Unlock()
