@@ -30,10 +30,9 @@ type trees struct {
 type tree struct {
 	request  *request
 	search   *search.Tree
-	branches []*branch        // live
-	expanded []*branch        // in this step; their samplers are still open
-	dropped  []core.RequestID // to cancel after the step
-	found    bool             // outcomes that the request has not recorded
+	branches []*branch // live
+	expanded []*branch // in this step; their samplers are still open
+	found    bool      // outcomes that the request has not recorded
 }
 
 // branch is a node of a tree that is computed, or has been.
@@ -159,7 +158,8 @@ func (s *trees) selectBranches(t *tree) bool {
 		t.leave(b)
 		b.close()
 		if b.id != 0 {
-			t.dropped = append(t.dropped, b.id)
+			s.worker.core.Cancel(b.id)
+			s.forget(t, b.id)
 		}
 	}
 	return len(live) > 0
@@ -296,19 +296,14 @@ func (s *trees) forget(t *tree, id core.RequestID) {
 	}
 }
 
-// commit submits the new branches of the step's trees, cancels those that were dropped, and ends
-// the requests of trees without a branch. It returns how many candidates have ended.
+// commit submits the new branches of the step's trees, and ends the requests of trees without a branch. It
+// returns how many candidates have ended.
 func (s *trees) commit() (ended int) {
 	for _, t := range s.changed {
 		if t.request.tree != t {
 			continue // the request has failed
 		}
 		goesOn := s.selectBranches(t) // a branch may have ended by a repetition
-		for _, id := range t.dropped {
-			s.worker.core.Cancel(id)
-			s.forget(t, id)
-		}
-		t.dropped = t.dropped[:0]
 		for _, b := range t.branches {
 			if b.id == 0 {
 				b.id = s.worker.newID()
