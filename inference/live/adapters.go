@@ -162,7 +162,6 @@ func (v *modelVersion) useAdapters() (agent.Adapters, func()) {
 	return use, use.end
 }
 
-// Adapter implements agent.Adapters.
 func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
 	if l := u.used[name]; l != nil {
 		return l.Adapter, true
@@ -193,7 +192,6 @@ func (u *adapterUse) of(id generation.AdapterID) (name, version string) {
 	return "", ""
 }
 
-// Names implements agent.Adapters.
 func (u *adapterUse) Names() []string {
 	u.adapters.mu.Lock()
 	defer u.adapters.mu.Unlock()

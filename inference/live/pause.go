@@ -149,7 +149,6 @@ func (l *Service) admitHeld(v *modelVersion, a *scheduler.Admission, using *adap
 	return &held{Admission: a, service: l, asked: using, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
 }
 
-// Release implements admission.
 func (h *held) Release() {
 	h.Admission.Release()
 	h.leave()
@@ -162,7 +161,6 @@ type heldRequest struct {
 	result  *generation.Result
 }
 
-// GenerateAll implements admission.
 func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	all := make([]heldRequest, len(requests))
 	for i := range requests {

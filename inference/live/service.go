@@ -366,7 +366,8 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 func (l *Service) Close() error {
 	l.Resume() // nothing is held any more
 	select {
-	case l.change <- struct{}{}: // no load is in progress, and none can begin
+	case l.change <- struct{}{}: // no load is in progress
+		<-l.change
 	case <-time.After(l.wait):
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -441,8 +442,8 @@ func (l *Service) Failure() error {
 // OpenAI returns the current model for one request of OpenAI's API. It stays until release is called.
 func (l *Service) OpenAI() (m *OpenAIModel, release func()) {
 	v, leave := l.use()
-	m, end := v.openAI()
-	return m, func() {
+	using, end := v.useAdapters()
+	return &OpenAIModel{v, using}, func() {
 		end()
 		leave()
 	}

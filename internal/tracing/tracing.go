@@ -204,7 +204,6 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	return nil // the SDK would print it
 }
 
-// Shutdown implements sdk.SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ctx) }
 
 // headerName is a name as HTTP allows it.

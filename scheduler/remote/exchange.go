@@ -43,7 +43,6 @@ type watchedConn struct {
 	closed func()
 }
 
-// Close implements net.Conn.
 func (c *watchedConn) Close() error {
 	c.closed()
 	return c.Conn.Close()
@@ -146,7 +145,6 @@ type moving struct {
 	limit time.Duration
 }
 
-// Read implements io.Reader.
 func (m *moving) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if n > 0 {
