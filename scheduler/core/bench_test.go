@@ -16,10 +16,10 @@ func BenchmarkStep(b *testing.B) {
 func benchmarkStep(b *testing.B, width int) {
 	const maxNew = 1000
 	c := New(Config{
-		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 2048, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+		Cells: 1 << 20, Policy: Policy{MaxSequences: 256, BatchTokens: 2048, PrefillChunk: 512}, MaxOutputs: 256,
 		PartialCopy: true,
 	})
-	choices, tokens := make([]Choice, MaxSequences), make([]Token, MaxSequences)
+	choices, tokens := make([]Choice, 256), make([]Token, 256)
 	for i := range choices {
 		choices[i].Tokens = tokens[i : i+1]
 		tokens[i] = Token(i)

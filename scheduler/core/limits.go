@@ -1,9 +1,6 @@
 package core
 
 const (
-	// MaxSequences is LLAMA_MAX_SEQ, the limit of sequence ids in a llama.cpp context.
-	MaxSequences = 256
-
 	// lookAhead is the number of waiting requests among which preferCached chooses, maxPassed
 	// how often one may be passed over.
 	lookAhead, maxPassed = 32, 8
