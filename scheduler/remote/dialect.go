@@ -17,10 +17,9 @@ type call struct {
 	*generation.Request
 	grammar  string // of the engine that is asked
 	model    string
-	adapter  string          // its name; "": none
-	lora     string          // the adapter that must have answered, here or as the engine's model; "": none
-	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
-	n        int             // completions of this call
+	adapter  string // its name; "": none
+	lora     string // the adapter that must have answered, here or as the engine's model; "": none
+	n        int    // completions of this call
 	seed     uint32
 	ends     []generation.Token // that end a completion
 	excluded []generation.Token

@@ -351,14 +351,13 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 
 // address fills in what differs from engine to engine. The error is why the engine can't take the call.
 func (e *Engine) address(c *call, r *replica, id identity) error {
-	list := e.adapters.of(r)
-	if _, ok := list[c.adapter]; c.adapter != "" && !ok {
+	if c.adapter != "" && !e.adapters.of(r)[c.adapter] {
 		return fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
 	}
 	if need := len(c.Prompt) + c.MaxTokens; id.context > 0 && need > id.context {
 		return &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
 	}
-	c.model, c.lora, c.loras, c.grammar = id.served, c.adapter, loras(list, c.adapter), c.Grammar
+	c.model, c.lora, c.grammar = id.served, c.adapter, c.Grammar
 	if c.lora == "" && id.lora {
 		c.lora = id.served
 	}

@@ -122,22 +122,10 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]any{"total_slots": 2, "default_generation_settings": map[string]int{"n_ctx": window}})
 	case "/v1/models":
 		models := []any{map[string]any{"id": model, "parent": nil, "max_model_len": window}}
-		if f.api != APILlamaServer {
-			for _, name := range f.listed() {
-				models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": model})
-			}
+		for _, name := range f.listed() {
+			models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": model})
 		}
 		answer(map[string]any{"data": models})
-	case "/lora-adapters":
-		if f.api != APILlamaServer {
-			http.NotFound(w, r)
-			return
-		}
-		entries := []any{}
-		for i, name := range f.listed() {
-			entries = append(entries, map[string]any{"id": i, "path": "/adapters/" + name + ".gguf", "scale": 0.5, "task_name": ""})
-		}
-		answer(entries)
 	case "/tokenize":
 		var body struct{ Content, Prompt string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -179,19 +167,9 @@ func (f *fakeEngine) listed() []string {
 func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	name := ""
-	switch f.api {
-	case APIVLLM:
-		if name, _ = body["model"].(string); name == cmp.Or(f.model, "m") {
-			name = ""
-		}
-	default:
-		entries, _ := body["lora"].([]any)
-		for i, e := range entries {
-			if entry := e.(map[string]any); entry["scale"] == 1.0 && i < len(f.adapters) && entry["id"] == float64(i) {
-				name += f.adapters[i]
-			}
-		}
+	name, _ := body["model"].(string)
+	if name == cmp.Or(f.model, "m") {
+		name = ""
 	}
 	if f.anyName && !slices.Contains(f.adapters, name) {
 		name = ""

@@ -216,7 +216,7 @@ func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	if err != nil {
 		return err
 	}
-	c := call{Request: &generation.Request{Prompt: prompt, Params: generation.Params{N: 1, MaxTokens: 1}}, model: id.served, n: 1, ends: e.model.Ends(), loras: loras(e.adapters.of(r), "")}
+	c := call{Request: &generation.Request{Prompt: prompt, Params: generation.Params{N: 1, MaxTokens: 1}}, model: id.served, n: 1, ends: e.model.Ends()}
 	api := dialectOf(id)
 	body, err := api.body(&c)
 	if err != nil {
