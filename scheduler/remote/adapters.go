@@ -71,6 +71,9 @@ func (a *adapters) find(name string) (generation.AdapterID, bool) {
 
 // name is the name of an adapter that an engine listed, "" without one.
 func (a *adapters) name(id generation.AdapterID) string {
+	if id == 0 {
+		return ""
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.names[id]

@@ -13,21 +13,15 @@ import (
 
 // The APIs of engines.
 const (
-	APIAuto        = "auto"
 	APIVLLM        = "vllm" // and agentd's own
 	APILlamaServer = "llama-server"
 )
-
-// APIs are the values of Config.API.
-var APIs = []string{APIAuto, APIVLLM, APILlamaServer}
 
 // Config configures an [Engine].
 type Config struct {
 	// URLs of engines that serve the same model. A path is a prefix. A slash and /v1 at the end
 	// are left out.
 	URLs []string
-	// API is one of [APIs]; APIAuto asks the first URL that answers.
-	API string
 	// KeyFile holds the key that is sent as a bearer token; "" sends none.
 	KeyFile string
 	// Model is the name in requests; "" takes the first that the engine lists.
@@ -58,9 +52,6 @@ func (c *Config) Validate() error {
 		case slices.Contains(bases[:i], bases[i]):
 			return fmt.Errorf("Config.URLs: %s is named twice", text)
 		}
-	}
-	if !slices.Contains(APIs, c.API) {
-		return fmt.Errorf("Config.API: %q is not one of %s", c.API, strings.Join(APIs, ", "))
 	}
 	return nil
 }

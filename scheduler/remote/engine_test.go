@@ -362,7 +362,7 @@ func TestClosedEngineRefuses(t *testing.T) {
 func TestOtherVocabularyIsRefusedWithTheFirstDifference(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	f.tokens = func(string) []int { return []int{1} }
-	e, err := New(Config{URLs: []string{f.URL}, API: APIAuto}, bytesModel{}, zerolog.Nop())
+	e, err := New(Config{URLs: []string{f.URL}}, bytesModel{}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,14 +416,13 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 
 func TestConfigProblems(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"name at least one":  {API: APIAuto},
-		"is not a URL":       {API: APIAuto, URLs: []string{"localhost:8000"}},
-		"give the key":       {API: APIAuto, URLs: []string{"http://u:p@h"}},
-		"no user":            {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
-		"number 1 is not":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
-		"named twice":        {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
-		"not a URL such as":  {API: APIAuto, URLs: []string{"http://:8000"}},
-		"is not one of auto": {API: "tgi", URLs: []string{"http://h"}},
+		"name at least one": {},
+		"is not a URL":      {URLs: []string{"localhost:8000"}},
+		"give the key":      {URLs: []string{"http://u:p@h"}},
+		"no user":           {URLs: []string{"http://u:p/w@h"}},
+		"number 1 is not":   {URLs: []string{"http://u:SECRET/v1"}},
+		"named twice":       {URLs: []string{"http://h", "http://h/v1/"}},
+		"not a URL such as": {URLs: []string{"http://:8000"}},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -109,15 +109,12 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
-	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer}
-	if api, ok := only[r.URL.Path]; ok && api != f.api {
+	if r.URL.Path == "/props" && f.api != APILlamaServer {
 		http.NotFound(w, r)
 		return
 	}
 	switch r.URL.Path {
 	case "/health":
-	case "/version":
-		answer(map[string]string{"version": "0.32.0"})
 	case "/props":
 		answer(map[string]any{"total_slots": 2, "default_generation_settings": map[string]int{"n_ctx": window}})
 	case "/v1/models":
@@ -289,7 +286,7 @@ func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{API: APIAuto, KeyFile: file}
+	cfg := Config{KeyFile: file}
 	for _, f := range fakes {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}

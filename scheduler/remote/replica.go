@@ -56,7 +56,7 @@ type out struct {
 
 // identity is what an engine says of itself.
 type identity struct {
-	api    string // one of APIs
+	api    string // APIVLLM or APILlamaServer
 	served string // the model's name in requests
 	lora   bool   // the model is an adapter
 	// context is the most tokens of a prompt with its answer; 0: not known.

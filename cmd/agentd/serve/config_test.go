@@ -66,12 +66,12 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m"}`, key), nil)
+	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_key_file": %q, "engine_model": "m"}`, key), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := c.Inference.Remote
-	if strings.Join(r.URLs, " ") != "http://a:1 http://b:2" || r.API != "vllm" || r.KeyFile != key || r.Model != "m" {
+	if strings.Join(r.URLs, " ") != "http://a:1 http://b:2" || r.KeyFile != key || r.Model != "m" {
 		t.Errorf("got %+v", r)
 	}
 }
