@@ -62,7 +62,7 @@ func benchmarkStep(b *testing.B, width int) {
 // the last 100 are cached, among 200 cached prompts.
 func BenchmarkAdmit(b *testing.B) {
 	c := New(Config{
-		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 8192, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+		Cells: 1 << 20, Policy: Policy{MaxSequences: 256, BatchTokens: 8192, PrefillChunk: 512}, MaxOutputs: 256,
 		PartialCopy: true,
 	})
 	prompt := make([]Token, 4000)
