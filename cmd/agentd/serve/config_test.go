@@ -94,7 +94,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q,
-		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
+		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
 		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": false,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
