@@ -27,7 +27,8 @@ const (
 	// whole, and each one takes a few operations. It may have up to MinHostBlock more: fewer cells get no
 	// block of their own and are not loaded. A block also takes 4 bytes for each token of its prefix.
 	hostBlockCells = 256
-	MinHostBlock   = 16
+	// MinHostBlock is the smallest block.
+	MinHostBlock = 16
 
 	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
 	// initialDraftLen the first draft length. A draft continues the same n-gram of draftNgram
