@@ -68,6 +68,9 @@ type Config struct {
 	// Return is what the steps of inputs without extra_keys.return report, in the words of that key.
 	// It is for clients that can't send the key.
 	Return []string
+	// NoLogprobs is the reason why the engine can't report logprobs, a clause for a message.
+	// "": it can.
+	NoLogprobs string
 	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
 	// message. "": they can.
 	NoDistinct string
@@ -119,8 +122,11 @@ func (c *Config) fill() error {
 		bad("sampling needs a temperature above 0, top_p in (0, 1], min_p in [0, 1] and top_k of at least 0; it is %+v", s)
 	}
 	for _, name := range c.Return {
-		if !c.returns.add(name) {
+		switch {
+		case !c.returns.add(name):
 			bad("return has %q; it may have %s", name, returnNames)
+		case c.returns.logprobs && c.NoLogprobs != "":
+			bad("return has %q, but %s; leave it out", name, c.NoLogprobs)
 		}
 	}
 	errs = append(errs, c.fillKind())

@@ -77,7 +77,10 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	}
 	i := 0
 	for e := range protocol.Elements(v) {
-		if text, ok := protocol.Text(e); !ok || !w.add(text) {
+		switch text, ok := protocol.Text(e); {
+		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
+		case !ok || !w.add(text):
 			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, "it must be "+returnNames, name, i))
 		}
 		i++

@@ -159,15 +159,16 @@ func TestWithoutReturnStepsTellNoTokens(t *testing.T) {
 }
 
 func TestReturnProblemsNameTheField(t *testing.T) {
-	for _, test := range []struct{ name, input, want string }{
-		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "body.inputs[0].extra_keys.return: it must be a list"},
-		{"null", `{"extra_keys":{"return":null}}`, "body.inputs[0].extra_keys.return: it must be a list"},
-		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
-		{"no text", `{"extra_keys":{"return":[1]}}`, `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
-		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+	for _, test := range []struct{ name, input, none, want string }{
+		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
+		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
+		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
+		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := newAgent(t, agent.Config{}, nil).Prepare(request(t, test.input))
+			_, err := newAgent(t, agent.Config{NoLogprobs: test.none}, nil).Prepare(request(t, test.input))
 			var ps protocol.Problems
 			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), test.want) {
 				t.Errorf("problems %v, want one at %q", err, test.want)
@@ -299,7 +300,8 @@ func TestSettingReturnsWhatAnInputDoesNotAskFor(t *testing.T) {
 
 func TestSettingReturnIsChecked(t *testing.T) {
 	for want, cfg := range map[string]agent.Config{
-		`return has "text"; it may have "token_ids"`: {Return: []string{"text"}},
+		`return has "text"; it may have "token_ids"`:                   {Return: []string{"text"}},
+		`return has "logprobs", but the engine has none; leave it out`: {Return: []string{"token_ids", "logprobs"}, NoLogprobs: "the engine has none"},
 	} {
 		if _, err := agent.New(cfg, nil, letters{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

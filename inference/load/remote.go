@@ -52,6 +52,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	m.Info.Name, m.Info.Description = cmp.Or(cfg.Alias, engine.Served()), "served by "+engine.API()
 	cfg.Agent.SeedsInARow = true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
+	cfg.Agent.NoLogprobs = engine.NoLogprobs()
 	cfg.Agent.NoDistinct = "engines at URLs can't search for distinct candidates"
 	cfg.Agent.NoScheduling = "engines at URLs can't continue answers or order them by priority"
 	return m, m.makeAgent(cfg)

@@ -2,8 +2,12 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +20,20 @@ type adapters struct {
 	listed  time.Time  // when listAgain did so
 
 	mu    sync.Mutex
-	names []string // by adapter id; a name keeps its id, and "" has 0
+	names []string // of adapter id i+1; a name keeps its id
 	ids   map[string]generation.AdapterID
 	at    map[*replica]served
 }
 
-// served are the names of the adapters of one engine.
-type served map[string]bool
+// served are the adapters of one engine by name.
+type served map[string]loraEntry
+
+// loraEntry is an adapter of llama-server: its number, and how much of it a request without a
+// choice gets. Other engines know adapters by name.
+type loraEntry struct {
+	ID    int     `json:"id"`
+	Scale float32 `json:"scale"`
+}
 
 // Adapter returns the id of the adapter that engines list under a name. An unknown name makes it ask
 // them again, at most once in a second.
@@ -62,21 +73,21 @@ func (a *adapters) find(name string) (generation.AdapterID, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, list := range a.at {
-		if list[name] {
+		if _, ok := list[name]; ok {
 			return a.ids[name], true
 		}
 	}
 	return 0, false
 }
 
-// name is the name of an adapter that an engine listed, "" without one.
+// name is the name of an adapter, "" without one.
 func (a *adapters) name(id generation.AdapterID) string {
-	if id == 0 {
-		return ""
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.names[id]
+	if id < 1 || int(id) > len(a.names) {
+		return ""
+	}
+	return a.names[id-1]
 }
 
 // of returns the adapters of one engine.
@@ -90,11 +101,14 @@ func (a *adapters) of(r *replica) served {
 func (a *adapters) set(r *replica, list served) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.at == nil {
+		a.at, a.ids = map[*replica]served{}, map[string]generation.AdapterID{}
+	}
 	a.at[r] = list
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if a.ids[name] == 0 {
-			a.ids[name] = generation.AdapterID(len(a.names))
 			a.names = append(a.names, name)
+			a.ids[name] = generation.AdapterID(len(a.names))
 		}
 	}
 }
@@ -116,14 +130,34 @@ func (e *Engine) listAdapters() {
 
 // listAdaptersOf asks one engine. Where that fails, its last list stays.
 func (e *Engine) listAdaptersOf(ctx context.Context, r *replica, id identity) error {
+	list := served{}
+	if id.api == APILlamaServer {
+		var entries []struct {
+			loraEntry
+			Path string `json:"path"`
+		}
+		err := e.getJSON(ctx, r, "/lora-adapters", &entries)
+		if status := (*StatusError)(nil); err != nil && !errors.As(err, &status) { // an older one has no such path
+			return err
+		}
+		for _, entry := range entries {
+			name := strings.TrimSuffix(path.Base(entry.Path), ".gguf")
+			if _, twice := list[name]; twice {
+				e.log.Warn().Str("engine", r.url).Str("path", entry.Path).Msg("two adapters of the engine have files of the same name; only the first can be asked for")
+				continue
+			}
+			list[name] = entry.loraEntry
+		}
+		e.adapters.set(r, list)
+		return nil
+	}
 	models, err := e.models(ctx, r)
 	if err != nil {
 		return err
 	}
-	list := served{}
 	for _, m := range models {
 		if m.Parent != "" && m.ID != id.served {
-			list[m.ID] = true
+			list[m.ID] = loraEntry{}
 		}
 	}
 	e.adapters.set(r, list)
@@ -143,4 +177,26 @@ func (e *Engine) models(ctx context.Context, r *replica) ([]listedModel, error) 
 	}
 	err := e.getJSON(ctx, r, "/v1/models", &list)
 	return list.Data, err
+}
+
+// loras is the choice of adapters in a call of llama-server, which has others: all scales, so that
+// the server sees whether its cached prompt is of other ones. "" is the server's own choice.
+func loras(of served, name string) json.RawMessage {
+	if len(of) == 0 {
+		return nil
+	}
+	entries := slices.SortedFunc(maps.Values(of), func(a, b loraEntry) int { return a.ID - b.ID })
+	for i := range entries {
+		if name != "" {
+			entries[i].Scale = 0
+			if entries[i].ID == of[name].ID {
+				entries[i].Scale = 1
+			}
+		}
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // numbers
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,25 +27,60 @@ func (f *fakeEngine) serves(names ...string) {
 	f.adapters = names
 }
 
-func TestAdapterReachesTheEngine(t *testing.T) {
-	f := newFake(t, APIVLLM)
-	f.serves("careful", "quick")
+func TestAdapterReachesEnginesOfEveryAPI(t *testing.T) {
+	for api, field := range map[string][2]string{ // of a call without and with the adapter
+		APIVLLM:        {`"model":"m"`, `"model":"quick"`},
+		APISGLang:      {`"input_ids"`, `"lora_path":"quick"`},
+		APILlamaServer: {`"lora":[{"id":0,"scale":0.5},{"id":1,"scale":0.5}]`, `"lora":[{"id":0,"scale":0},{"id":1,"scale":1}]`},
+	} {
+		t.Run(api, func(t *testing.T) {
+			f := newFake(t, api)
+			f.serves("careful", "quick")
+			e := started(t, f)
+			if got := e.Adapters(); !slices.Equal(got, []string{"careful", "quick"}) {
+				t.Fatalf("the adapters are %q", got)
+			}
+			id, ok := e.Adapter("quick")
+			if !ok {
+				t.Fatal("no adapter quick")
+			}
+			for i, want := range []string{"ok<end>/stop ok<end>/stop", "ok by quick<end>/stop ok by quick<end>/stop"} {
+				got, err := e.Generate(t.Context(), with(id*generation.AdapterID(i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if texts(got) != want {
+					t.Errorf("got %s, want %s", texts(got), want)
+				}
+				call, err := json.Marshal(f.calls[len(f.calls)-1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(string(call), field[i]) || strings.Contains(string(call), `"lora_path"`) != (api == APISGLang && i == 1) {
+					t.Errorf("the call is %s, want %s in it", call, field[i])
+				}
+				if reuses := f.calls[len(f.calls)-1]["cache_prompt"]; api == APILlamaServer && reuses != false {
+					t.Error("a server that mixes up prefixes of adapters was told to reuse them")
+				}
+			}
+		})
+	}
+}
+
+func TestLlamaServerWithoutAdaptersReusesPrompts(t *testing.T) {
+	f := newFake(t, APILlamaServer)
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/lora-adapters" { // an older server
+			http.NotFound(w, r)
+		}
+		return r.URL.Path == "/lora-adapters"
+	})
 	e := started(t, f)
-	if got := e.Adapters(); !slices.Equal(got, []string{"careful", "quick"}) {
-		t.Fatalf("the adapters are %q", got)
+	if _, err := e.Generate(t.Context(), request(1)); err != nil {
+		t.Fatal(err)
 	}
-	id, ok := e.Adapter("quick")
-	if !ok {
-		t.Fatal("no adapter quick")
-	}
-	for i, want := range []string{"ok<end>/stop ok<end>/stop", "ok by quick<end>/stop ok by quick<end>/stop"} {
-		got, err := e.Generate(t.Context(), with(id*generation.AdapterID(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if model := f.calls[len(f.calls)-1]["model"]; texts(got) != want || model != []string{"m", "quick"}[i] {
-			t.Errorf("got %s of %v, want %s", texts(got), model, want)
-		}
+	if call := f.calls[0]; call["cache_prompt"] != true || call["lora"] != nil {
+		t.Errorf("the call is %v", call)
 	}
 }
 
@@ -108,8 +144,9 @@ func TestAnswerOfTheModelIsNoAnswerOfTheAdapter(t *testing.T) {
 	}
 }
 
+// TestAdapterIsAskedWhereItIs, by the number that it has there.
 func TestAdapterIsAskedWhereItIs(t *testing.T) {
-	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
+	a, b := newFake(t, APILlamaServer), newFake(t, APILlamaServer)
 	a.serves("careful", "quick")
 	b.serves("quick")
 	e := started(t, a, b)
@@ -169,7 +206,7 @@ func TestAffinityDependsOnAdapter(t *testing.T) {
 }
 
 func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
-	f := newFake(t, APIVLLM)
+	f := newFake(t, APILlamaServer)
 	f.serves("careful", "quick")
 	e := started(t, f)
 	id, _ := e.Adapter("quick")
@@ -194,5 +231,16 @@ func TestAdapterOfAnEngineThatIsOutIsUnreachable(t *testing.T) {
 		if busy := (*generation.BusyError)(nil); !errors.As(err, &busy) || !strings.Contains(err.Error(), a.URL) || b.count() > 0 {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+func TestFilesOfOneNameAreNotMixedUp(t *testing.T) {
+	f := newFake(t, APILlamaServer)
+	f.serves("a", "b/../a")
+	e := started(t, f)
+	id, _ := e.Adapter("a")
+	got, err := e.Generate(t.Context(), with(id))
+	if names := e.Adapters(); err != nil || !slices.Equal(names, []string{"a"}) || !strings.HasPrefix(texts(got), "ok by a<") {
+		t.Errorf("%q, %s, %v", names, texts(got), err)
 	}
 }

@@ -13,19 +13,30 @@ import (
 
 // The APIs of engines.
 const (
+	APIAuto        = "auto"
 	APIVLLM        = "vllm" // and agentd's own
+	APISGLang      = "sglang"
 	APILlamaServer = "llama-server"
 )
+
+// APIs are the values of Config.API.
+var APIs = []string{APIAuto, APIVLLM, APISGLang, APILlamaServer}
 
 // Config configures an [Engine].
 type Config struct {
 	// URLs of engines that serve the same model. A path is a prefix. A slash and /v1 at the end
 	// are left out.
 	URLs []string
+	// API is one of [APIs]; APIAuto asks the first URL that answers.
+	API string
 	// KeyFile holds the key that is sent as a bearer token; "" sends none.
 	KeyFile string
 	// Model is the name in requests; "" takes the first that the engine lists.
 	Model string
+	// Retries is how often a completion is asked again that violates its grammar.
+	Retries int
+	// Connections bounds the connections to each URL; 0 means [DefaultConnections].
+	Connections int
 	// QueueLimit bounds the completions that are admitted at once; 0 means no bound.
 	QueueLimit int
 }
@@ -52,6 +63,15 @@ func (c *Config) Validate() error {
 		case slices.Contains(bases[:i], bases[i]):
 			return fmt.Errorf("Config.URLs: %s is named twice", text)
 		}
+	}
+	if !slices.Contains(APIs, c.API) {
+		return fmt.Errorf("Config.API: %q is not one of %s", c.API, strings.Join(APIs, ", "))
+	}
+	if c.Retries < 0 || c.Retries > MaxRetries {
+		return fmt.Errorf("Config.Retries: %d is not in 0 to %d", c.Retries, MaxRetries)
+	}
+	if c.Connections < 0 {
+		return fmt.Errorf("Config.Connections: %d is negative", c.Connections)
 	}
 	return nil
 }

@@ -17,9 +17,10 @@ type call struct {
 	*generation.Request
 	grammar  string // of the engine that is asked
 	model    string
-	adapter  string // its name; "": none
-	lora     string // the adapter that must have answered, here or as the engine's model; "": none
-	n        int    // completions of this call
+	adapter  string          // its name; "": none
+	lora     string          // the adapter that must have answered, here or as the engine's model; "": none
+	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
+	n        int             // completions of this call
 	seed     uint32
 	ends     []generation.Token // that end a completion
 	excluded []generation.Token
@@ -68,7 +69,10 @@ func (c *call) logprobs(alternatives int) *int {
 }
 
 func dialectOf(id identity) dialect {
-	if id.api == APILlamaServer {
+	switch id.api {
+	case APISGLang:
+		return sglang{id.seeded}
+	case APILlamaServer:
 		return llamaServer{}
 	}
 	return vllm{}
@@ -89,8 +93,8 @@ func bias(ids []generation.Token) map[string]float64 {
 // emptyFirst is a rule whose first alternative is empty.
 var emptyFirst = regexp.MustCompile(`(?m)^([\w-]+ ::= )\|`)
 
-// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM, does not
-// take nothing for one. llama.cpp takes both.
+// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM and
+// SGLang, does not take nothing for one. llama.cpp takes both.
 func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `$1"" |`) }
 
 // errorOf is the text of an error's body, for messages.

@@ -44,15 +44,15 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Connections == 0 {
+		cfg.Connections = DefaultConnections
+	}
 	key, err := cfg.key()
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{
-		cfg: cfg, key: key, model: model, log: log, client: newClient(maxConnections, nil), relist: relistAfter,
-		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{}),
-		adapters: adapters{names: []string{""}, ids: map[string]generation.AdapterID{}, at: map[*replica]served{}},
-	}
+	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections, nil), relist: relistAfter,
+		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{})}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
 		r := &replica{index: i, url: base(url), out: &out{err: errNotAsked}, wake: make(chan struct{}, 1)}
@@ -104,6 +104,15 @@ func (e *Engine) known() (list []identity) {
 	return []identity{{}}
 }
 
+// NoLogprobs returns the reason why extra_keys.return can't have logprobs, nor candidates a
+// probability, after Start. "": they can.
+func (e *Engine) NoLogprobs() string {
+	if e.API() == APISGLang {
+		return "the engine's API (" + APISGLang + ") reports logprobs after temperature and grammar, not the model's"
+	}
+	return ""
+}
+
 // Context returns the most tokens of a prompt with its answer, 0 if an engine does not report it.
 func (e *Engine) Context() int {
 	most := 0
@@ -118,7 +127,12 @@ func (e *Engine) Context() int {
 
 // Healthy reports whether at least one engine can be reached.
 func (e *Engine) Healthy() bool {
-	return slices.ContainsFunc(e.replicas, (*replica).available)
+	for _, r := range e.replicas {
+		if r.available() {
+			return true
+		}
+	}
+	return false
 }
 
 // Generate completes one prompt. Errors are [generation.ErrClosed],
@@ -139,7 +153,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		wanted[i] = i
 	}
 	for try := 0; len(wanted) > 0; try++ {
-		a, err := e.ask(ctx, req, len(wanted), req.Seeds[wanted[0]]+uint32(try)*0x9e3779b9)
+		a, err := e.ask(ctx, req, len(wanted), retrySeed(req.Seeds[wanted[0]], try))
 		if err != nil {
 			return generation.Result{}, err
 		}
@@ -153,7 +167,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 				again = append(again, i)
 			}
 		}
-		if try == retries {
+		if try == e.cfg.Retries {
 			break
 		}
 		e.mu.Lock()
@@ -164,6 +178,9 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	out.Times = generation.Times{Submitted: start, End: time.Since(start)}
 	return out, nil
 }
+
+// retrySeed is the seed of a try; the first one has the candidate's own.
+func retrySeed(seed uint32, try int) uint32 { return seed + uint32(try)*0x9e3779b9 }
 
 // completion makes a completion of a choice. ok is false when it breaks a rule of the
 // request that the engine could not enforce.
@@ -248,7 +265,7 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 			return answer{}, err
 		}
 		if done == 0 {
-			all = answer{served: a.served, cached: a.cached}
+			all = answer{served: a.served, prompt: a.prompt, cached: a.cached}
 		}
 		all.choices = append(all.choices, a.choices...)
 		done += c.n
@@ -316,6 +333,9 @@ func (e *errUnreachable) Unwrap() error { return e.err }
 // send makes one call, by the first engine in the session's order that takes it.
 func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	c.adapter = e.adapters.name(c.Adapter)
+	if c.Adapter != 0 && c.adapter == "" {
+		return answer{}, fmt.Errorf("no engine has listed an adapter with the id %d", c.Adapter)
+	}
 	var busy, cannot error
 	for _, r := range e.order(c.Request) {
 		id := r.identity()
@@ -351,13 +371,14 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 
 // address fills in what differs from engine to engine. The error is why the engine can't take the call.
 func (e *Engine) address(c *call, r *replica, id identity) error {
-	if c.adapter != "" && !e.adapters.of(r)[c.adapter] {
+	list := e.adapters.of(r)
+	if _, ok := list[c.adapter]; c.adapter != "" && !ok {
 		return fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
 	}
 	if need := len(c.Prompt) + c.MaxTokens; id.context > 0 && need > id.context {
 		return &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
 	}
-	c.model, c.lora, c.grammar = id.served, c.adapter, c.Grammar
+	c.model, c.lora, c.loras, c.grammar = id.served, c.adapter, loras(list, c.adapter), c.Grammar
 	if c.lora == "" && id.lora {
 		c.lora = id.served
 	}
@@ -375,7 +396,7 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 	if err != nil {
 		return a, err
 	}
-	text, err := e.post(ctx, r, api.path(), body, bytesOfAnswer+int64(c.n)*int64(c.MaxTokens)*bytesPerToken, c.Session)
+	text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
 	switch ended := ctx.Err(); {
 	case ended == nil:
 	case e.base.Err() != nil:
@@ -424,4 +445,8 @@ func (e *Engine) unreachable() error {
 		}
 	}
 	return err
+}
+
+func answerLimit(c *call) int64 {
+	return bytesOfAnswer + int64(c.n)*int64(c.MaxTokens)*bytesPerToken
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var realAPIs = []string{APIVLLM, APILlamaServer}
+var realAPIs = []string{APIVLLM, APISGLang, APILlamaServer}
 
 func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 	for _, api := range realAPIs {
@@ -51,6 +51,18 @@ func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 				t.Errorf("counted %+v", s)
 			}
 		})
+	}
+}
+
+func TestSGLangThatIgnoresSeedsGetsOneRequest(t *testing.T) {
+	f := newFake(t, APISGLang)
+	f.unseeded = true
+	if _, err := started(t, f).Generate(t.Context(), request(2)); err != nil {
+		t.Fatal(err)
+	}
+	sampling, one := f.calls[0]["sampling_params"].(map[string]any)
+	if !one || sampling["n"] != 2.0 {
+		t.Errorf("the call is %v", f.calls[0])
 	}
 }
 
@@ -201,6 +213,7 @@ func TestEngineErrors(t *testing.T) {
 func TestEndAndCountsOfAnAnswerAreBounded(t *testing.T) {
 	for api, text := range map[string]string{
 		APIVLLM:        `{"choices": [{"index": 0, "token_ids": [%s], "finish_reason": "stop"}], "usage": {"prompt_tokens": -5, "prompt_tokens_details": {"cached_tokens": 4611686018427387904}}}`,
+		APISGLang:      `{"output_ids": [%s], "meta_info": {"finish_reason": {"type": "stop"}, "prompt_tokens": -5, "cached_tokens": 4611686018427387904}}`,
 		APILlamaServer: `[{"index": 0, "tokens": [%s], "stop_type": "eos", "tokens_evaluated": -5, "timings": {"cache_n": 4611686018427387904}}]`,
 	} {
 		t.Run(api, func(t *testing.T) {
@@ -362,7 +375,7 @@ func TestClosedEngineRefuses(t *testing.T) {
 func TestOtherVocabularyIsRefusedWithTheFirstDifference(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	f.tokens = func(string) []int { return []int{1} }
-	e, err := New(Config{URLs: []string{f.URL}}, bytesModel{}, zerolog.Nop())
+	e, err := New(Config{URLs: []string{f.URL}, API: APIAuto}, bytesModel{}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,13 +429,15 @@ func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
 
 func TestConfigProblems(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"name at least one": {},
-		"is not a URL":      {URLs: []string{"localhost:8000"}},
-		"give the key":      {URLs: []string{"http://u:p@h"}},
-		"no user":           {URLs: []string{"http://u:p/w@h"}},
-		"number 1 is not":   {URLs: []string{"http://u:SECRET/v1"}},
-		"named twice":       {URLs: []string{"http://h", "http://h/v1/"}},
-		"not a URL such as": {URLs: []string{"http://:8000"}},
+		"name at least one":  {API: APIAuto},
+		"is not a URL":       {API: APIAuto, URLs: []string{"localhost:8000"}},
+		"give the key":       {API: APIAuto, URLs: []string{"http://u:p@h"}},
+		"no user":            {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
+		"number 1 is not":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
+		"named twice":        {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
+		"not a URL such as":  {API: APIAuto, URLs: []string{"http://:8000"}},
+		"is not one of auto": {API: "tgi", URLs: []string{"http://h"}},
+		"is not in 0 to 16":  {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -43,6 +43,7 @@ type watchedConn struct {
 	closed func()
 }
 
+// Close implements net.Conn.
 func (c *watchedConn) Close() error {
 	c.closed()
 	return c.Conn.Close()
@@ -56,6 +57,11 @@ type sent struct {
 	limit        int64 // bytes of the answer
 	session      string
 	moves        func() // called for each part of the answer; nil: not called
+}
+
+// get reads a small answer.
+func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, error) {
+	return e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
 }
 
 // small makes a call with a small answer within a time. An answer that does not come, or not as
@@ -145,6 +151,7 @@ type moving struct {
 	limit time.Duration
 }
 
+// Read implements io.Reader.
 func (m *moving) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if n > 0 {

@@ -84,6 +84,8 @@ type fakeEngine struct {
 	// model is its name, "m" by default, and window its context, 0: not reported.
 	model  string
 	window int
+	// unseeded is SGLang without --enable-deterministic-inference.
+	unseeded bool
 	// logprob of each token of a text; nil: as in the tests of logprobs.
 	logprob func(text string) float32
 	// noLogprobs ignores that a call asks for logprobs.
@@ -109,20 +111,39 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
-	if r.URL.Path == "/props" && f.api != APILlamaServer {
+	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/model_info": APISGLang, "/server_info": APISGLang}
+	if api, ok := only[r.URL.Path]; ok && api != f.api {
 		http.NotFound(w, r)
 		return
 	}
 	switch r.URL.Path {
 	case "/health":
+	case "/version":
+		answer(map[string]string{"version": "0.32.0"})
 	case "/props":
 		answer(map[string]any{"total_slots": 2, "default_generation_settings": map[string]int{"n_ctx": window}})
+	case "/model_info":
+		answer(map[string]string{"model_path": "m"})
+	case "/server_info":
+		answer(map[string]bool{"enable_deterministic_inference": !f.unseeded})
 	case "/v1/models":
 		models := []any{map[string]any{"id": model, "parent": nil, "max_model_len": window}}
-		for _, name := range f.listed() {
-			models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": model})
+		if f.api != APILlamaServer {
+			for _, name := range f.listed() {
+				models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": model})
+			}
 		}
 		answer(map[string]any{"data": models})
+	case "/lora-adapters":
+		if f.api != APILlamaServer {
+			http.NotFound(w, r)
+			return
+		}
+		entries := []any{}
+		for i, name := range f.listed() {
+			entries = append(entries, map[string]any{"id": i, "path": "/adapters/" + name + ".gguf", "scale": 0.5, "task_name": ""})
+		}
+		answer(entries)
 	case "/tokenize":
 		var body struct{ Content, Prompt string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -164,9 +185,21 @@ func (f *fakeEngine) listed() []string {
 func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	name, _ := body["model"].(string)
-	if name == cmp.Or(f.model, "m") {
-		name = ""
+	name := ""
+	switch f.api {
+	case APIVLLM:
+		if name, _ = body["model"].(string); name == cmp.Or(f.model, "m") {
+			name = ""
+		}
+	case APISGLang:
+		name, _ = body["lora_path"].(string)
+	default:
+		entries, _ := body["lora"].([]any)
+		for i, e := range entries {
+			if entry := e.(map[string]any); entry["scale"] == 1.0 && i < len(f.adapters) && entry["id"] == float64(i) {
+				name += f.adapters[i]
+			}
+		}
 	}
 	if f.anyName && !slices.Contains(f.adapters, name) {
 		name = ""
@@ -189,20 +222,38 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.calls, f.header = append(f.calls, body), append(f.header, r.Header)
 	f.mu.Unlock()
+	settings, each := body, []any(nil)
+	if f.api == APISGLang {
+		var one bool
+		if settings, one = body["sampling_params"].(map[string]any); !one {
+			each = body["input_ids"].([]any)
+			settings = body["sampling_params"].([]any)[0].(map[string]any)
+		}
+	}
 	count := func(names ...string) int {
 		for _, name := range names {
-			if v, ok := body[name].(float64); ok {
+			if v, ok := settings[name].(float64); ok {
 				return int(v)
 			}
 		}
 		return 0
 	}
-	n, seed := count("n", "n_cmpl"), uint32(count("seed"))
+	n, seed := count("n", "n_cmpl"), uint32(count("seed", "sampling_seed"))
+	if each != nil {
+		n = len(each)
+	}
 	var list []any
 	for i := range n {
 		text := "ok"
 		if f.reply != nil {
-			text = f.reply(seed + uint32(i))
+			own := seed + uint32(i)
+			switch {
+			case each != nil:
+				own = uint32(body["sampling_params"].([]any)[i].(map[string]any)["sampling_seed"].(float64))
+			case f.api == APISGLang && !f.unseeded:
+				own = seed // each completion of a request has the same
+			}
+			text = f.reply(own)
 		}
 		if adapter != "" {
 			text += " by " + adapter
@@ -216,6 +267,9 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 				one["logprobs"] = map[string]any{"token_logprobs": f.logprobs(text, len(ids))}
 			}
 			list = append([]any{one}, list...)
+		case APISGLang:
+			list = append(list, map[string]any{"output_ids": ids, "meta_info": map[string]any{
+				"finish_reason": map[string]any{"type": "stop", "matched": 256}, "prompt_tokens": 3, "cached_tokens": 2}})
 		default:
 			one := map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
 				"timings": map[string]int{"cache_n": 2}}
@@ -286,7 +340,7 @@ func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{KeyFile: file}
+	cfg := Config{API: APIAuto, Retries: 2, KeyFile: file}
 	for _, f := range fakes {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}

@@ -3,10 +3,13 @@ package remote
 import "time"
 
 const (
-	// retries is how often completions are asked again that the engine let violate the grammar.
-	retries = 2
-	// maxConnections is the most connections to one URL.
-	maxConnections = 256
+	// DefaultRetries is how often completions are asked again that the engine let violate
+	// the grammar.
+	DefaultRetries = 2
+	// MaxRetries bounds Config.Retries.
+	MaxRetries = 16
+	// DefaultConnections is the most connections to one URL.
+	DefaultConnections = 256
 
 	connectTimeout = 5 * time.Second
 	// Bounds of an answer: text, ids and logprobs of a token, and what stands around them.

@@ -11,22 +11,25 @@ import (
 type llamaServer struct{}
 
 type llamaRequest struct {
-	Prompt       []generation.Token `json:"prompt"`
-	N            int                `json:"n_cmpl"`
-	NPredict     int                `json:"n_predict"`
-	Temperature  float32            `json:"temperature"`
-	TopP         float32            `json:"top_p"`
-	TopK         int                `json:"top_k"`
-	MinP         float32            `json:"min_p"`
-	Samplers     []string           `json:"samplers"`
-	Seed         uint32             `json:"seed"`
-	IgnoreEOS    bool               `json:"ignore_eos,omitempty"`
-	Grammar      string             `json:"grammar,omitempty"`
-	LogitBias    [][2]any           `json:"logit_bias,omitempty"`
-	CachePrompt  bool               `json:"cache_prompt"`
-	ReturnTokens bool               `json:"return_tokens"`
-	NProbs       *int               `json:"n_probs,omitempty"`
-	Fields       []string           `json:"response_fields"`
+	Prompt      []generation.Token `json:"prompt"`
+	N           int                `json:"n_cmpl"`
+	NPredict    int                `json:"n_predict"`
+	Temperature float32            `json:"temperature"`
+	TopP        float32            `json:"top_p"`
+	TopK        int                `json:"top_k"`
+	MinP        float32            `json:"min_p"`
+	Samplers    []string           `json:"samplers"`
+	Seed        uint32             `json:"seed"`
+	IgnoreEOS   bool               `json:"ignore_eos,omitempty"`
+	Grammar     string             `json:"grammar,omitempty"`
+	LogitBias   [][2]any           `json:"logit_bias,omitempty"`
+	// LoRA has the scale of each adapter. A server with adapters must not reuse cached prompts:
+	// its cache in host memory does not distinguish adapters.
+	LoRA         json.RawMessage `json:"lora,omitempty"`
+	CachePrompt  bool            `json:"cache_prompt"`
+	ReturnTokens bool            `json:"return_tokens"`
+	NProbs       *int            `json:"n_probs,omitempty"`
+	Fields       []string        `json:"response_fields"`
 }
 
 var llamaFields = []string{"index", "tokens", "stop_type", "tokens_evaluated", "tokens_cached", "timings", "completion_probabilities"}
@@ -36,7 +39,7 @@ func (llamaServer) path() string { return "/completion" }
 func (llamaServer) body(c *call) ([]byte, error) {
 	r := llamaRequest{
 		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Grammar: c.grammar,
-		Temperature: c.Temperature, TopP: 1, CachePrompt: true, ReturnTokens: true, Fields: llamaFields,
+		Temperature: c.Temperature, TopP: 1, LoRA: c.loras, CachePrompt: c.loras == nil, ReturnTokens: true, Fields: llamaFields,
 		Samplers: []string{"top_k", "top_p", "min_p", "temperature"},
 	}
 	if c.Temperature <= 0 {

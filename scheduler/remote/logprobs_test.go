@@ -12,6 +12,9 @@ func TestLogprobsComeFromEnginesThatHaveThem(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			f := newFake(t, api)
 			e := started(t, f)
+			if reason := e.NoLogprobs(); reason != "" {
+				t.Errorf("refused: %s", reason)
+			}
 			r := request(2)
 			if plain, err := e.Generate(t.Context(), r); err != nil || plain.Completions[0].Scores != nil {
 				t.Fatalf("without scores: %+v, %v", plain, err)
@@ -48,5 +51,11 @@ func TestMissingLogprobsNameTheField(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+func TestSGLangRefusesLogprobs(t *testing.T) {
+	if reason := started(t, newFake(t, APISGLang)).NoLogprobs(); !strings.Contains(reason, "sglang") {
+		t.Errorf("reason %q", reason)
 	}
 }

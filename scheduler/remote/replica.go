@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"hash/fnv"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -56,13 +54,14 @@ type out struct {
 
 // identity is what an engine says of itself.
 type identity struct {
-	api    string // APIVLLM or APILlamaServer
+	api    string // one of APIs
 	served string // the model's name in requests
 	lora   bool   // the model is an adapter
 	// context is the most tokens of a prompt with its answer; 0: not known.
 	context int
 	slots   int  // completions that one call may have; 0: no limit
 	agentd  bool // it knows the marks of grammars
+	seeded  bool // of sglang
 }
 
 // Stats are what was counted for one engine.
@@ -204,10 +203,14 @@ func affinity(req *generation.Request) string {
 // weigh is the weight of an engine for a key. It is the same in every process, so that
 // several agentd agree.
 func weigh(key, url string) uint64 {
-	sum := fnv.New64a()
-	_, _ = io.WriteString(sum, key+"\x00"+url) // it does not fail
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, 64 bits
+	h := uint64(offset)
+	for _, s := range []string{key, "\x00", url} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * prime
+		}
+	}
 	// FNV's high bits depend little on the last bytes: mix them (the finalizer of MurmurHash3).
-	h := sum.Sum64()
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33

@@ -80,27 +80,14 @@ func (e *Engine) explained(err error) error {
 	return err
 }
 
-// describe finds out which API an engine has and what it serves: llama-server and agentd have paths of
-// their own, and agentd has the API of vLLM. All engines must have the same API, since the agent was made
-// for it.
+// describe finds out which API an engine has and what it serves. All engines must have the same
+// API, since the agent was made for it.
 func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err error) {
-	var props struct {
-		Slots    *int `json:"total_slots"`
-		Settings struct {
-			Context int `json:"n_ctx"` // of a slot
-		} `json:"default_generation_settings"`
-	}
-	var info struct {
-		Agent string `json:"agent_id"`
-	}
-	for path, into := range map[string]any{"/props": &props, "/v1/info": &info} {
-		if err := e.getJSON(ctx, r, path, into); err != nil && passes(err) || refusesKey(err) {
+	id.api = e.cfg.API
+	if id.api == APIAuto {
+		if id.api, id.agentd, err = e.detect(ctx, r); err != nil {
 			return id, err
 		}
-	}
-	id.api, id.agentd = APIVLLM, info.Agent != ""
-	if props.Slots != nil {
-		id.api, id.slots, id.context = APILlamaServer, max(*props.Slots, 0), max(props.Settings.Context, 0)
 	}
 	e.mu.Lock()
 	if e.name == "" {
@@ -110,6 +97,23 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	e.mu.Unlock()
 	if id.api != name {
 		return id, fmt.Errorf("it has the API %s, but the engines are used by that of %s; start agentd again to change it", id.api, name)
+	}
+	switch id.api {
+	case APILlamaServer:
+		var props struct {
+			Slots    int `json:"total_slots"`
+			Settings struct {
+				Context int `json:"n_ctx"` // of a slot
+			} `json:"default_generation_settings"`
+		}
+		if err := e.getJSON(ctx, r, "/props", &props); err != nil {
+			return id, err
+		}
+		id.slots, id.context = max(props.Slots, 0), max(props.Settings.Context, 0)
+	case APISGLang:
+		if id.seeded, err = e.seeded(ctx, r); err != nil {
+			return id, err
+		}
 	}
 	models, err := e.models(ctx, r)
 	if err != nil {
@@ -126,12 +130,49 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	return id, fmt.Errorf("/v1/models lists %q and not the model %q that Config.Model names", names, e.cfg.Model)
 }
 
-func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {
-	text, err := e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
-	if err == nil {
-		err = json.Unmarshal(text, into)
+// seeded asks SGLang whether it draws by the seeds of requests.
+func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
+	var info struct {
+		Deterministic bool `json:"enable_deterministic_inference"`
 	}
+	var status *StatusError
+	for _, path := range []string{"/server_info", "/get_server_info"} { // the second of older ones
+		err := e.getJSON(ctx, r, path, &info)
+		if !errors.As(err, &status) {
+			return info.Deterministic, err
+		}
+	}
+	e.log.Warn().Str("engine", r.url).Msg("engine has no /server_info; if it draws by seeds, the candidates of an input are equal")
+	return false, nil
+}
+
+// detect distinguishes APIs by paths that only one of them has. agentd has that of vLLM.
+func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
+	for _, known := range []struct{ path, member, api string }{
+		{"/version", "version", APIVLLM},
+		{"/props", "total_slots", APILlamaServer},
+		{"/model_info", "model_path", APISGLang},
+		{"/get_model_info", "model_path", APISGLang}, // of older ones
+		{"/v1/info", "agent_id", APIVLLM},
+	} {
+		var answer map[string]json.RawMessage
+		err := e.getJSON(ctx, r, known.path, &answer)
+		if err != nil && passes(err) || refusesKey(err) {
+			return "", false, err
+		}
+		if err == nil && answer[known.member] != nil {
+			return known.api, known.path == "/v1/info", nil
+		}
+	}
+	return "", false, fmt.Errorf("no known API; name one of %s as Config.API, and the engine's own address as Config.URLs, such as http://127.0.0.1:8000", strings.Join(APIs[1:], ", "))
+}
+
+func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {
+	text, err := e.get(ctx, r, path)
 	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

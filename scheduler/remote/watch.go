@@ -112,8 +112,10 @@ func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
 // probe asks an engine that gets work whether it lives, and compares it again where another
 // process may answer.
 func (e *Engine) probe(r *replica) {
-	const path = "/health"
-	before := r.progress()
+	before, path := r.progress(), "/health"
+	if r.identity().api == APISGLang { // its /health generates a token, which takes time under load
+		path = "/v1/models"
+	}
 	text, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: path}, e.limits.probe)
 	var busy *generation.BusyError
 	switch {
@@ -216,7 +218,7 @@ func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	if err != nil {
 		return err
 	}
-	c := call{Request: &generation.Request{Prompt: prompt, Params: generation.Params{N: 1, MaxTokens: 1}}, model: id.served, n: 1, ends: e.model.Ends()}
+	c := call{Request: &generation.Request{Prompt: prompt, Params: generation.Params{N: 1, MaxTokens: 1}}, model: id.served, n: 1, ends: e.model.Ends(), loras: loras(e.adapters.of(r), "")}
 	api := dialectOf(id)
 	body, err := api.body(&c)
 	if err != nil {

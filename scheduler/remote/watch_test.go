@@ -326,7 +326,7 @@ func TestRequestsThatTimeOutCountAgainstTheEngine(t *testing.T) {
 }
 
 func TestHangingEngineDoesNotHoldUpTheStart(t *testing.T) {
-	for _, at := range []string{"/health", "/props", "/v1/models", "/tokenize"} {
+	for _, at := range []string{"/health", "/version", "/v1/models", "/tokenize"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
@@ -495,7 +495,7 @@ func TestErrorsAtStartSayWhatToWrite(t *testing.T) {
 		want   []string
 	}{
 		"a wrong key":       {"/v1/models", 401, true, []string{"status 401", "it refused the key in the file that Config.KeyFile names"}},
-		"a wrong key early": {"/props", 403, true, []string{"status 403", "Config.KeyFile"}},
+		"a wrong key early": {"/version", 403, true, []string{"status 403", "Config.KeyFile"}},
 		"no key":            {"/v1/models", 401, false, []string{"it wants a key: name the file that holds it as Config.KeyFile"}},
 		"no such path":      {"/health", 404, true, []string{"/health: status 404", "as Config.URLs, such as http://127.0.0.1:8000"}},
 		"a redirect":        {"/health", 301, true, []string{"status 301", "as Config.URLs"}},
@@ -535,8 +535,8 @@ func TestEngineWithoutTheModelNamesWhatItHas(t *testing.T) {
 }
 
 func TestEnginesAtStartMustHaveOneAPI(t *testing.T) {
-	e, _ := opened(t, newFake(t, APIVLLM), newFake(t, APILlamaServer))
-	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "vllm") || !strings.Contains(err.Error(), "llama-server") {
+	e, _ := opened(t, newFake(t, APIVLLM), newFake(t, APISGLang))
+	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "vllm") || !strings.Contains(err.Error(), "sglang") {
 		t.Errorf("got %v", err)
 	}
 }

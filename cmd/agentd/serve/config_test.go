@@ -66,12 +66,12 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_key_file": %q, "engine_model": "m"}`, key), nil)
+	c, _, err := parsed(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "debug": {"engine_retries": 4}}`, key), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := c.Inference.Remote
-	if strings.Join(r.URLs, " ") != "http://a:1 http://b:2" || r.KeyFile != key || r.Model != "m" {
+	if strings.Join(r.URLs, " ") != "http://a:1 http://b:2" || r.API != "vllm" || r.KeyFile != key || r.Model != "m" || r.Retries != 4 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -94,7 +94,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q,
-		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "fixed_tokens": 6,
+		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
 		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": false,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
@@ -111,7 +111,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
 		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}

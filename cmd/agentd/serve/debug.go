@@ -3,6 +3,7 @@ package serve
 import (
 	"agentd/inference/load"
 	"agentd/internal/options"
+	"agentd/scheduler/remote"
 )
 
 // debug are settings for comparisons and for development. They are on no page for users; CONTRIBUTING.md
@@ -16,6 +17,7 @@ func (c *Config) debug() []options.Option {
 		option("cpu-attention", "HOW", "", options.Choice(&m.CPUAttention, []string{load.Shared, load.F32, load.GGML}, nil)),
 		option("device-attention", "HOW", "", options.Choice(&m.DeviceAttention, []string{"auto", load.Gather, load.Dense}, nil)),
 		option("draft-rows", "N", "", options.IntOr(&s.DraftRows, 0, maxDraftRows, "auto", -1)),
+		option("engine-retries", "N", "", options.Int(&m.Remote.Retries, 0, remote.MaxRetries)),
 		option("fixed-tokens", "N", "", options.Int(&m.FixedTokens, 0, maxContext)),
 		option("forced-tokens", "on|off", "", options.Either(&s.NoForcedTokens, "on", "off")),
 		option("pprof", "ADDRESS", "", options.Text(&c.Pprof)),

@@ -8,6 +8,7 @@ import (
 	"agentd/coaching"
 	"agentd/internal/options"
 	"agentd/internal/version"
+	"agentd/scheduler/remote"
 )
 
 // Headings of the help page.
@@ -119,7 +120,8 @@ func (c *Config) engine() []options.Option {
 	option := options.In(GroupEngine)
 	e := &c.Inference.Remote
 	return []options.Option{
-		option("engine", "URL,...", "Engines that generate instead of the embedded llama.cpp: vLLM, llama-server or another agentd, all with the same model. --model then names a GGUF file or a Hugging Face directory with the model's vocabulary. A run stays with one URL while that is as fast as the others.", options.List(&e.URLs, maxEngines)),
+		option("engine", "URL,...", "Engines that generate instead of the embedded llama.cpp: vLLM, SGLang, llama-server or another agentd, all with the same model. --model then names a GGUF file or a Hugging Face directory with the model's vocabulary. A run stays with one URL while that is as fast as the others.", options.List(&e.URLs, maxEngines)),
+		option("engine-api", "API", "API of the engines: auto asks them, else vllm (also agentd), sglang, llama-server.", options.Choice(&e.API, remote.APIs, nil)),
 		option("engine-key-file", "FILE", "File with the key of the engines, sent as a bearer token.", options.SecretFile(&e.KeyFile)),
 		option("engine-model", "NAME", "The engines' name of the model. Default: the first one that they list.", options.Text(&e.Model)),
 	}
