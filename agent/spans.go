@@ -20,7 +20,6 @@ type inputSpan struct {
 	// Of all generations, where the span is recorded.
 	prompt, cached, generated int
 	finish                    []string
-	answers                   []tracing.Message
 }
 
 // startSpan starts the span of an input. Without a recorded span in ctx, all of it does nothing.
@@ -47,14 +46,11 @@ func (s *inputSpan) add(r *generation.Result) {
 	}
 	s.prompt += r.PromptTokens
 	s.cached += r.CachedTokens
-	s.finish, s.answers = nil, nil // of the last generation: that of the candidates
+	s.finish = nil // of the last generation: that of the candidates
 	for i := range r.Completions {
 		c := &r.Completions[i]
 		s.generated += len(c.Tokens)
 		s.finish = append(s.finish, string(c.Finish))
-		if tracing.Content(s.ctx) {
-			s.answers = append(s.answers, tracing.Message{Role: "assistant", Text: c.Text + c.Stop, Finish: string(c.Finish)})
-		}
 	}
 }
 
@@ -67,14 +63,6 @@ func (in *inputRun) endSpan() {
 	if s.finish != nil {
 		s.SetAttributes(semconv.GenAIUsageInputTokens(s.prompt), semconv.GenAIUsageCacheReadInputTokens(s.cached),
 			semconv.GenAIUsageOutputTokens(s.generated), semconv.GenAIResponseFinishReasons(s.finish...))
-	}
-	if tracing.Content(s.ctx) {
-		if in.prompt != nil {
-			tracing.SetMessages(s, semconv.GenAIInputMessagesKey, tracing.Message{Role: "user", Text: in.prompt.Text})
-		}
-		if s.answers != nil {
-			tracing.SetMessages(s, semconv.GenAIOutputMessagesKey, s.answers...)
-		}
 	}
 	failed := 0
 	var first *protocol.AgentError

@@ -30,13 +30,6 @@ func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, er
 	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
 		semconv.GenAIRequestModel(m.def.DefaultModel), attribute.String("agentd.coach", m.Name()))
 	span.SetAttributes(server(m.def.Endpoint)...)
-	if tracing.Content(ctx) {
-		messages := []tracing.Message{{Role: "system", Text: q.System}}
-		for _, m := range q.Messages {
-			messages = append(messages, tracing.Message{Role: m.Role, Text: m.Text})
-		}
-		tracing.SetMessages(span, semconv.GenAIInputMessagesKey, messages...)
-	}
 	answer, err := m.Backend.Ask(ctx, q)
 	if err != nil {
 		failSpan(span, err)
@@ -44,9 +37,6 @@ func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, er
 	}
 	span.SetAttributes(semconv.GenAIResponseModel(answer.Model),
 		semconv.GenAIUsageInputTokens(answer.PromptTokens), semconv.GenAIUsageOutputTokens(answer.CompletionTokens))
-	if tracing.Content(ctx) {
-		tracing.SetMessages(span, semconv.GenAIOutputMessagesKey, tracing.Message{Role: "assistant", Text: answer.Text, Finish: "stop"})
-	}
 	return answer, nil
 }
 

@@ -86,28 +86,23 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	defer e.calls.Done()
 	e.mu.Lock()
 	removed, ok := e.adapters[id]
-	var answers []chan error
-	if ok && !e.closed { // else Close frees it
-		delete(e.adapters, id)
-		for _, w := range e.workers {
-			answer := make(chan error, 1)
-			answers = append(answers, answer)
-			w.send(command{drop: id, answer: answer})
-		}
+	if !ok {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: %d", errNoAdapter, id)
+	}
+	delete(e.adapters, id)
+	answers := make([]chan error, len(e.workers))
+	for i, w := range e.workers {
+		answers[i] = make(chan error, 1)
+		w.send(command{drop: id, answer: answers[i]})
 	}
 	e.mu.Unlock()
-	switch {
-	case !ok:
-		return fmt.Errorf("%w: %d", errNoAdapter, id)
-	case answers == nil:
-		return nil
-	}
 	var errs []error
-	for i, answer := range answers {
+	for i, w := range e.workers {
 		select {
-		case err := <-answer:
+		case err := <-answers[i]:
 			errs = append(errs, err)
-		case <-e.workers[i].done: // the context was closed
+		case <-w.done: // the context was closed
 		}
 	}
 	return errors.Join(append(errs, removed.free())...)

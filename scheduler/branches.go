@@ -30,10 +30,9 @@ type trees struct {
 type tree struct {
 	request  *request
 	search   *search.Tree
-	branches []*branch        // live
-	expanded []*branch        // in this step; their samplers are still open
-	dropped  []core.RequestID // to cancel after the step
-	found    bool             // outcomes that the request has not recorded
+	branches []*branch // live
+	expanded []*branch // in this step; their samplers are still open
+	found    bool      // outcomes that the request has not recorded
 }
 
 // branch is a node of a tree that is computed, or has been.
@@ -63,16 +62,17 @@ func (s *trees) start(r *request) error {
 		return err
 	}
 	t.branches = append(t.branches, root)
-	return s.submit(root, false)
+	s.submit(root, false)
+	return nil
 }
 
 // submit gives a branch with an id to the core.
-func (s *trees) submit(b *branch, fork bool) error {
+func (s *trees) submit(b *branch, fork bool) {
 	r := b.tree.request
 	s.branches[b.id], s.worker.requests[b.id] = b, r
 	part := core.Request{ID: b.id, Request: r.gen, Branch: true, Fork: fork}
 	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
-	return s.worker.core.Submit(part)
+	s.worker.core.Submit(part)
 }
 
 // expand gives the children of the step's branches to their trees, and fills the choices of these
@@ -158,7 +158,8 @@ func (s *trees) selectBranches(t *tree) bool {
 		t.leave(b)
 		b.close()
 		if b.id != 0 {
-			t.dropped = append(t.dropped, b.id)
+			s.worker.core.Cancel(b.id)
+			s.forget(t, b.id)
 		}
 	}
 	return len(live) > 0
@@ -295,23 +296,18 @@ func (s *trees) forget(t *tree, id core.RequestID) {
 	}
 }
 
-// commit submits the new branches of the step's trees, cancels those that were dropped, and ends
-// the requests of trees without a branch. It returns how many candidates have ended.
+// commit submits the new branches of the step's trees, and ends the requests of trees without a branch. It
+// returns how many candidates have ended.
 func (s *trees) commit() (ended int) {
 	for _, t := range s.changed {
 		if t.request.tree != t {
 			continue // the request has failed
 		}
 		goesOn := s.selectBranches(t) // a branch may have ended by a repetition
-		for _, id := range t.dropped {
-			s.worker.core.Cancel(id)
-			s.forget(t, id)
-		}
-		t.dropped = t.dropped[:0]
 		for _, b := range t.branches {
 			if b.id == 0 {
 				b.id = s.worker.newID()
-				_ = s.submit(b, true) // the request was valid, and its prompt and limit have the same sum
+				s.submit(b, true)
 			}
 		}
 		switch {

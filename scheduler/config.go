@@ -29,17 +29,10 @@ type Config struct {
 	// server does not compute answers that come too late. The MaxRunning candidates of each
 	// context do not count as waiting. 0: no limit.
 	QueueTime time.Duration
-	// SampleWorkers is the number of goroutines that sample, unless as many threads compute on
-	// the CPU: then these sample. Default: GOMAXPROCS.
-	SampleWorkers int
 	// Threads, above 1, is the number of threads that compute a step on free processors. While
 	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
 	// always the context's threads.
 	Threads int
-	// SharedThreads is the number of threads of all contexts together. Each context that has
-	// work computes with an equal part of them, at least one, instead of its own number. 0:
-	// always its own.
-	SharedThreads int
 	// Isolate computes each generation alone, in an empty context: always in the same steps and
 	// cells, with the same completions. It is for kernels that round differently for one row and
 	// for many, or whose sums depend on the order of cells.
@@ -51,7 +44,7 @@ type Config struct {
 }
 
 // complete sets the defaults and checks the other values against a context.
-func (c *Config) complete(of *llama.Context, procs int) error {
+func (c *Config) complete(of *llama.Context) error {
 	batch, sequences, outputs := of.BatchSize(), of.MaxSequences(), of.MaxOutputs()
 	c.NoPrefixCache = c.NoPrefixCache || c.Isolate
 	if c.HostCells > 0 {
@@ -70,18 +63,13 @@ func (c *Config) complete(of *llama.Context, procs int) error {
 	within("PrefillChunk", &c.PrefillChunk, 0, 0, c.BatchTokens)
 	within("DraftRows", &c.DraftRows, 0, 0, outputs)
 	within("QueueLimit", &c.QueueLimit, queueFactor*c.MaxRunning, 1, maxQueue)
-	within("SampleWorkers", &c.SampleWorkers, procs, 1, llama.MaxThreads)
 	within("Threads", &c.Threads, 0, 0, llama.MaxThreads)
-	within("SharedThreads", &c.SharedThreads, 0, 0, llama.MaxThreads)
 	switch {
 	case c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells:
 		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells))
 	case c.HostCells > 0 && (sequences < 1 || c.NoPrefixCache):
 		errs = append(errs, fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: "+
 			"not with Isolate or NoPrefixCache", c.HostCells))
-	}
-	if c.SharedThreads > 0 && c.Threads > 0 {
-		errs = append(errs, fmt.Errorf("scheduler: SharedThreads is %d, must be 0 with Threads", c.SharedThreads))
 	}
 	if c.QueueTime < 0 {
 		errs = append(errs, fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime))

@@ -1,29 +1,11 @@
 // Package scheduler runs generations on llama contexts. It has a bounded queue, continuous
 // batching, chunked prefill, one prefill for all candidates of a prompt, and a prefix cache
-// over everything that was computed.
+// over everything that was computed. ARCHITECTURE.md follows a request through it.
 //
 // The policies of a context are in package core, which has no clock, goroutine or llama.cpp.
 // An Engine has one worker for each context: a goroutine, locked to its OS thread, that runs
 // plan, decode, sample, commit. Callers tokenize on their own goroutines before, and
 // detokenize after. Several threads sample.
-//
-// # Life of a generation
-//
-//	Engine.Admit          counts the candidates of a whole API request against the queue,
-//	  |                   or refuses with *QueueFullError before any work
-//	Admission.Submit      checks the requests, makes their samplers, and assigns each one to
-//	  |                   the context on which it is done soonest, all at once and in order
-//	worker, core          plans it into steps: queued, prefill, decode (see package core)
-//	  |
-//	Handle.Wait           turns tokens into text when the last candidate has ended
-//
-// After each sampled token the sampling thread appends the tokens that the grammar forces
-// (llama.Sampler.Force). They are decoded together with the sampled one; a forced end takes no
-// step. When few candidates decode, steps are filled with speculative tokens. If one is
-// accepted, the thread samples from the row after it.
-//
-// When the context.Context of a caller ends, the caller gets its error at once. The next plan
-// frees the sequences.
 //
 // # Health
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +28,6 @@ type Engine struct {
 	now     func() time.Time
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
-	share   threadShare
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -51,9 +49,8 @@ type Engine struct {
 
 	calls sync.WaitGroup // handles whose samplers are open
 
-	endWatch  sync.Once
-	stopWatch chan struct{} // ends the watchdog
-	watched   chan struct{} // closed when it has ended
+	stopWatch context.CancelFunc
+	watchdog  sync.WaitGroup
 }
 
 // Context is one context to generate with, for New.
@@ -97,7 +94,7 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 				return fail(err)
 			}
 		}
-		if err := cfg.complete(made, runtime.GOMAXPROCS(0)); err != nil {
+		if err := cfg.complete(made); err != nil {
 			return fail(err)
 		}
 	}
@@ -125,8 +122,7 @@ type workerParts struct {
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{
 		model: parts[0].Model, vocab: parts[0].Model.Vocab(), cfg: cfg, cells: parts[0].context.Size(),
-		log: log, now: time.Now, share: threadShare{total: cfg.SharedThreads},
-		stopWatch: make(chan struct{}), watched: make(chan struct{}),
+		log: log, now: time.Now,
 	}
 	for t := range llama.Token(e.vocab.Size()) {
 		if e.vocab.IsEOG(t) {
@@ -171,7 +167,9 @@ func (e *Engine) Placement() []llama.Placement { return e.placed }
 
 // start runs the workers and their watchdog.
 func (e *Engine) start() {
-	go e.watch()
+	ctx, stop := context.WithCancel(context.Background())
+	e.stopWatch = stop
+	e.watchdog.Go(func() { e.watch(ctx) })
 	for _, w := range e.workers {
 		go w.run()
 	}
@@ -189,8 +187,8 @@ func (e *Engine) Close() error {
 		w.wakeUp()
 	}
 	defer func() {
-		e.endWatch.Do(func() { close(e.stopWatch) })
-		<-e.watched
+		e.stopWatch()
+		e.watchdog.Wait()
 	}()
 	var errs []error
 	hang := &generation.StuckError{}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"errors"
 
-	"agentd/llama"
 	"agentd/scheduler/generation"
 )
 
@@ -24,6 +23,3 @@ var (
 
 // QueueFullError refuses an admission.
 type QueueFullError = generation.QueueFullError
-
-// isLost reports whether the device failed for good.
-func isLost(err error) bool { return errors.Is(err, llama.ErrLost) }

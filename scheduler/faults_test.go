@@ -405,13 +405,12 @@ func TestInvalidConfigNamesField(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
 	for field, cfg := range map[string]Config{
-		"BatchTokens":   {Policy: Policy{BatchTokens: 65}},
-		"MaxSequences":  {Policy: Policy{MaxSequences: 5}},
-		"MaxRunning":    {Policy: Policy{MaxRunning: -1}},
-		"PrefillChunk":  {Policy: Policy{PrefillChunk: 65}},
-		"QueueLimit":    {QueueLimit: -1},
-		"QueueTime":     {QueueTime: -1},
-		"SampleWorkers": {SampleWorkers: -1},
+		"BatchTokens":  {Policy: Policy{BatchTokens: 65}},
+		"MaxSequences": {Policy: Policy{MaxSequences: 5}},
+		"MaxRunning":   {Policy: Policy{MaxRunning: -1}},
+		"PrefillChunk": {Policy: Policy{PrefillChunk: 65}},
+		"QueueLimit":   {QueueLimit: -1},
+		"QueueTime":    {QueueTime: -1},
 	} {
 		if _, err := New(t.Context(), []Context{{Model: m, Options: options}}, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

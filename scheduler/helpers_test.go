@@ -205,7 +205,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.cfg.complete(c, 2); err != nil {
+		if err := s.cfg.complete(c); err != nil {
 			t.Fatal(err)
 		}
 		var back backend = newContextBackend(c)

@@ -6,17 +6,7 @@ import (
 	"go/token"
 	"reflect"
 	"testing"
-
-	"agentd/llama"
-	"agentd/scheduler/core"
 )
-
-// The core imports no llama.cpp, so it declares the limit again.
-func TestCoreHasTheSequenceLimitOfLlama(t *testing.T) {
-	if core.MaxSequences != llama.MaxSequences {
-		t.Errorf("the core allows %d sequences, llama.cpp %d", core.MaxSequences, llama.MaxSequences)
-	}
-}
 
 // A separate feature is a separate type, which the worker's loop calls.
 func TestWorkerStaysSmall(t *testing.T) {

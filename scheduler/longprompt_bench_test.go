@@ -110,7 +110,7 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 		b.Fatal(err)
 	}
 	cfg := Config{Policy: Policy{PrefillChunk: chunk}}
-	if err := cfg.complete(c, 2); err != nil {
+	if err := cfg.complete(c); err != nil {
 		b.Fatal(err)
 	}
 	watch := &stopwatch{backend: newContextBackend(c)}

@@ -24,9 +24,8 @@ const (
 type observer struct {
 	mu      sync.Mutex
 	threads []watchedThread
-	// alarm is called at most once in a step, when a thread waits too long. nil: no alarm.
+	// alarm is called at most once in a step, when a thread waits too long. nil: no alarm, or no step.
 	alarm func()
-	armed bool
 	fired bool
 	began time.Time
 	timer *time.Timer
@@ -89,9 +88,9 @@ func (o *observer) begin(alarm func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _ = o.longest(true) // an error is also that of end
-	o.alarm, o.armed, o.fired, o.began = alarm, alarm != nil, false, time.Now()
+	o.alarm, o.fired, o.began = alarm, false, time.Now()
 	switch {
-	case !o.armed:
+	case alarm == nil:
 	case o.timer == nil:
 		o.timer = time.AfterFunc(longStep, o.look)
 	default:
@@ -103,7 +102,7 @@ func (o *observer) begin(alarm func()) {
 func (o *observer) look() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.armed {
+	if o.alarm == nil {
 		return // the step has ended
 	}
 	waited, err := o.longest(false)
@@ -111,8 +110,8 @@ func (o *observer) look() {
 		o.timer.Reset(longStep)
 		return
 	}
-	o.armed, o.fired = false, true
 	o.alarm()
+	o.alarm, o.fired = nil, true
 }
 
 // end returns how long a thread of the step waited, the one that waited longest, and
@@ -129,7 +128,7 @@ func (o *observer) disarm() {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
-	o.armed = false
+	o.alarm = nil
 }
 
 func (o *observer) forget() {

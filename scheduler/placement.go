@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"errors"
 	"time"
 
+	"agentd/llama"
 	"agentd/scheduler/core"
 )
 
@@ -167,7 +169,7 @@ func (w *worker) recordSuccess() {
 // recordFailure records a failed step. It reports whether the context is down and all of its
 // requests should move, which needs another context that is up.
 func (w *worker) recordFailure(cause error) bool {
-	lost, othersUp, e := isLost(cause), false, w.engine
+	lost, othersUp, e := errors.Is(cause, llama.ErrLost), false, w.engine
 	e.mu.Lock()
 	down := w.health.failed(e.now(), lost)
 	for _, o := range e.workers {

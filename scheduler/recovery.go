@@ -52,7 +52,7 @@ func (w *worker) reset(cause error) {
 // resetCore replaces the core by one with an empty cache.
 func (w *worker) resetCore() {
 	old := w.core
-	w.core, _ = core.New(w.coreConfig) // the configuration is valid
+	w.core = core.New(w.coreConfig)
 	w.core.InheritCounters(old)
 }
 

@@ -21,16 +21,11 @@ type Handle struct {
 	err       error    // the reason
 }
 
-// Wait returns the result of the request. It must be called once. Its error is one of
-//   - ErrModel (wrapped): no context is left
-//   - *generation.OverflowError
-//   - llama.ErrGrammar (wrapped): the grammar is invalid
-//   - generation.ErrResume (wrapped): Params.Resume can't be continued
-//   - ErrClosed, ErrReleased
-//   - ctx.Err(), which also frees the request's sequences
-//
-// Later errors are in the completions. A paused request keeps its queue places, to be submitted again. If a deadline passes after some candidates have ended,
-// Wait returns these, and the others with its error.
+// Wait returns the result of the request, or the error of all of it: ErrModel (wrapped) where no context is
+// left, ErrClosed, ErrReleased, one of packages generation and llama about the request, or ctx.Err(), which
+// also frees its sequences. It must be called once. Later errors are in the completions. A paused request keeps
+// its queue places, to be submitted again. If a deadline passes after some candidates have ended, Wait returns
+// these, and the others with its error.
 func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	if h.err != nil {
 		return nil, h.err

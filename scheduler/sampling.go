@@ -14,12 +14,13 @@ import (
 
 // sampling chooses the next tokens of a step. Its lists are kept for later steps.
 type sampling struct {
-	worker   *worker
-	tasks    []sampleTask
-	choices  []core.Choice
-	samplers []*llama.Sampler // of sampleBatch, as the next two
-	rows     [][]float32
-	sampled  []llama.Sampled
+	worker     *worker
+	goroutines int // that sample at most, unless as many threads compute on the CPU: then these sample
+	tasks      []sampleTask
+	choices    []core.Choice
+	samplers   []*llama.Sampler // of sampleBatch, as the next two
+	rows       [][]float32
+	sampled    []llama.Sampled
 }
 
 // sampleTask is one candidate to sample.
@@ -83,7 +84,7 @@ func (s *sampling) sample() []core.Choice {
 	w := s.worker
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
-	workers := min(w.cfg.SampleWorkers, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
+	workers := min(s.goroutines, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.trees.branches) == 0 {
 		s.sampleBatch()
 		return s.choices

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -9,19 +8,9 @@ import (
 	"agentd/scheduler/core"
 )
 
-// threadShare divides threads among the workers that have work. With total 0 it does nothing.
-type threadShare struct {
-	total int
-	busy  atomic.Int32 // workers that have work
-}
-
-// each is the number of threads for a worker that has work.
-func (s *threadShare) each() int { return max(1, s.total/max(1, int(s.busy.Load()))) }
-
 // threads chooses the compute threads of a context for each step, and how they wait for each other.
 type threads struct {
 	back     backend
-	share    *threadShare
 	log      zerolog.Logger
 	policy   *core.Threads // nil: a single thread computes, or a device, or the delays are not known
 	observer observer
@@ -30,13 +19,13 @@ type threads struct {
 
 // startThreads prepares the compute threads. The worker's own thread calls it.
 func startThreads(w *worker) *threads {
-	t := &threads{back: w.back, share: &w.engine.share, log: w.log}
+	t := &threads{back: w.back, log: w.log}
 	if err := shortSlice(); err != nil {
 		t.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
 	}
-	if n := max(t.back.SamplerThreads(), t.share.total); n > 1 { // else none waits for another one
+	if n := t.back.SamplerThreads(); n > 1 { // else none waits for another one
 		t.policy = core.NewThreads(n, w.cfg.Threads == 0)
-		t.use(max(1, t.back.SamplerThreads()))
+		t.use(n)
 	}
 	return t
 }
@@ -57,11 +46,8 @@ func (t *threads) use(n int) {
 	}
 }
 
-// begin sets this context's part of the shared threads, and begins to measure a step.
+// begin begins to measure a step.
 func (t *threads) begin() {
-	if n := t.share.each(); t.share.total > 0 && n != t.back.SamplerThreads() {
-		t.use(n)
-	}
 	if t.observed = t.policy != nil; !t.observed {
 		return
 	}

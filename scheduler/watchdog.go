@@ -84,14 +84,13 @@ func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spe
 	return before, r.stage, r.spent
 }
 
-// watch looks at the workers until stopWatch is closed.
-func (e *Engine) watch() {
-	defer close(e.watched)
+// watch looks at the workers until ctx ends.
+func (e *Engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
 		select {
-		case <-e.stopWatch:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			now := time.Now()
@@ -170,14 +169,14 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	before, now, spent := w.rounds.tick(since, waiting)
 	e.mu.Lock()
 	w.health.stage = now
-	if now == stuck && before != stuck {
-		e.stuckSteps++
-	}
 	if now == stuck {
 		w.relieve()
-	}
-	if now == stuck && e.closed {
-		w.rounds.abandon.Do(func() { close(w.rounds.abandoned) })
+		if before != stuck {
+			e.stuckSteps++
+		}
+		if e.closed {
+			w.rounds.abandon.Do(func() { close(w.rounds.abandoned) })
+		}
 	}
 	trying := e.trying
 	e.mu.Unlock()

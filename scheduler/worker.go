@@ -75,7 +75,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
 	w.adapter = contextAdapter{worker: w}
-	w.sampling = sampling{worker: w}
+	w.sampling = sampling{worker: w, goroutines: runtime.GOMAXPROCS(0)}
 	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
@@ -86,7 +86,6 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		if !memory.CanSave() {
 			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
 		}
-		w.coreConfig.MinEvict = core.HostBlock / 2 // evicted cells can come back, and larger blocks load faster
 	}
 	if info.SlidingWindow > 0 {
 		w.coreConfig.Usable = w.usable(info.SlidingWindow)
@@ -94,10 +93,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil {
 		w.coreConfig.DraftRows = 0
 	}
-	var err error
-	if w.core, err = core.New(w.coreConfig); err != nil {
-		return nil, err
-	}
+	w.core = core.New(w.coreConfig)
 	w.stats.Cells = w.coreConfig.Cells
 	if several && !w.cfg.NoPrefixCache {
 		w.prefixes = newPrefixIndex((w.coreConfig.Cells + w.coreConfig.HostCells) / prefixBlock / 2)
@@ -129,7 +125,7 @@ func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	w.threads = startThreads(w)
-	w.setBusy(true)
+	w.busySince = w.engine.now()
 	for open, rows := w.round(); open; open, rows = w.round() {
 		idle := w.core.Idle()
 		if idle {
@@ -142,12 +138,10 @@ func (w *worker) run() {
 		w.deliver()
 		w.rounds.end(w.engine.now(), rows)
 		if idle {
-			w.setBusy(false)
 			<-w.wake
-			w.setBusy(true)
+			w.busySince = w.engine.now()
 		}
 	}
-	w.setBusy(false)
 	w.threads.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
@@ -180,16 +174,6 @@ func (w *worker) round() (open bool, rows int) {
 	return !closed, rows
 }
 
-// setBusy counts the worker among those that share the threads.
-func (w *worker) setBusy(busy bool) {
-	if busy {
-		w.engine.share.busy.Add(1)
-		w.busySince = w.engine.now()
-	} else {
-		w.engine.share.busy.Add(-1)
-	}
-}
-
 func (w *worker) cancel(r *request) {
 	if i := slices.Index(w.queue, r); i >= 0 {
 		w.queue = slices.Delete(w.queue, i, i+1)
@@ -219,14 +203,15 @@ func (w *worker) newID() core.RequestID {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
-	submit := func() error { return w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()}) }
-	if r.gen.Distinct != nil {
-		submit = func() error { return w.trees.start(r) }
-	}
-	if r.ends() {
+	switch {
+	case r.ends():
 		w.finish(r, nil)
-	} else if err := submit(); err != nil {
-		w.finish(r, err) // Engine.validate covers all reasons of the core
+	case r.gen.Distinct != nil:
+		if err := w.trees.start(r); err != nil {
+			w.finish(r, err)
+		}
+	default:
+		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()})
 	}
 }
 
@@ -327,7 +312,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		status = core.StepNoSlot
 	case cause != nil:
 		// The health is updated before requests move: another context may answer them at once.
-		status, lost, w.nonFinite = core.StepFailed, isLost(cause) && !w.isLost(), true
+		status, lost, w.nonFinite = core.StepFailed, errors.Is(cause, llama.ErrLost) && !w.isLost(), true
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
 		down = w.recordFailure(cause)
 	}

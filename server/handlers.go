@@ -122,7 +122,7 @@ func (s *Server) decide(
 	var outs []protocol.AgentOutput
 	var times *timing.Timing
 	err := within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
-		ctx, times = timing.With(ctx, began)
+		ctx, times = timing.With(ctx)
 		outs, err = inference.Decide(budget.With(ctx, share), req)
 		return err
 	})
@@ -134,7 +134,7 @@ func (s *Server) decide(
 		return nil, invalid(err)
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
-	times.Write(c.Writer.Header())
+	times.Write(c.Writer.Header(), began)
 	// What the work held is free now. Candidates may refer to the request. They are made, so they are
 	// sent even where they take more than was estimated.
 	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))

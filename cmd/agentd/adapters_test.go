@@ -115,10 +115,6 @@ func TestAdaptersComputeThroughEveryEngine(t *testing.T) {
 			}
 		}
 	})
-	t.Run("through llama-server", func(t *testing.T) {
-		engine := llamaServer(t, f.model, "--lora-scaled", f.lora["careful"]+":0,"+f.lora["quick"]+":0")
-		check(t, serveEngines(t, []string{engine.url}, "--model", f.model, "--max-new-tokens", "16"))
-	})
 }
 
 // TestAdapterLoadedAtTheEngineIsFound without a restart of the agentd before it.

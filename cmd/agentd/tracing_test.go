@@ -197,7 +197,6 @@ func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	c := newTraceCollector(t)
 	t.Setenv(collectorVariable, c.URL)
 	engine := serveModel(t)
-	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
 	r := serveEngines(t, []string{engine.url})
 	r.call("/v1/responses", body(t, "r1", user(1, "PROMPT of a person").greedy()))
 	r.quit()
@@ -206,13 +205,6 @@ func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	want := "POST /v1/responses [invoke_agent full-history [" + name + " [POST /v1/completions [queue, prefill, decode]]]]"
 	if got := c.tree(t, callerSpan); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	input := c.named("invoke_agent full-history")[0]
-	if got := value(input, "gen_ai.input.messages").GetStringValue(); !strings.HasPrefix(got, `[{"role":"user","parts":[{"type":"text","content":"`) || !strings.Contains(got, "PROMPT of a person") {
-		t.Errorf("the prompt is %q", got)
-	}
-	if got := value(input, "gen_ai.output.messages").GetStringValue(); !strings.Contains(got, `"finish_reason":"stop"`) {
-		t.Errorf("the answer is %q", got)
 	}
 }
 

@@ -2,12 +2,9 @@ package live
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -70,7 +67,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 		defer f.Close() // llama.cpp copies it
 		file = f.Name()
 	}
-	version, err := fileVersion(ctx, file) // afterwards the file is in the page cache
+	version, err := load.FileVersion(ctx, file) // afterwards the file is in the page cache
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
@@ -165,7 +162,6 @@ func (v *modelVersion) useAdapters() (agent.Adapters, func()) {
 	return use, use.end
 }
 
-// Adapter implements agent.Adapters.
 func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
 	if l := u.used[name]; l != nil {
 		return l.Adapter, true
@@ -196,7 +192,6 @@ func (u *adapterUse) of(id generation.AdapterID) (name, version string) {
 	return "", ""
 }
 
-// Names implements agent.Adapters.
 func (u *adapterUse) Names() []string {
 	u.adapters.mu.Lock()
 	defer u.adapters.mu.Unlock()
@@ -215,31 +210,4 @@ func (u *adapterUse) end() {
 			u.adapters.free(l)
 		}
 	}
-}
-
-// fileVersion returns the version of a file, as that of a model.
-func fileVersion(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, &untilDone{ctx, f}); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("sha256:%x", h.Sum(nil)[:16]), nil
-}
-
-// untilDone is a reader that ends with a context.
-type untilDone struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (r *untilDone) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
 }

@@ -93,7 +93,7 @@ func TestInputsChooseTheirAdapter(t *testing.T) {
 	dir := t.TempDir()
 	cfg := tinyConfig(t)
 	cfg.LoRA = []load.LoRA{{Name: "one", Path: writeAdapter(t, filepath.Join(dir, "1.gguf"), 1)}, {Name: "two", Path: writeAdapter(t, filepath.Join(dir, "2.gguf"), 2)}}
-	s, err := openVersion(t.Context(), cfg)
+	s, err := openVersion(t.Context(), new(Service), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestInputsChooseTheirAdapter(t *testing.T) {
 		extra, version := "", ""
 		if name != "" {
 			extra = `,"adapter":"` + name + `"`
-			if version, err = fileVersion(t.Context(), cfg.LoRA[len(answers)-1].Path); err != nil {
+			if version, err = load.FileVersion(t.Context(), cfg.LoRA[len(answers)-1].Path); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,11 +124,11 @@ func TestInputsChooseTheirAdapter(t *testing.T) {
 func TestUnusableAdapterStopsTheStart(t *testing.T) {
 	cfg := tinyConfig(t)
 	cfg.LoRA = []load.LoRA{{Name: "bad", Path: cfg.Path}}
-	if _, err := openVersion(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "Config.LoRA: the adapter bad could not be loaded") {
+	if _, err := openVersion(t.Context(), new(Service), cfg); err == nil || !strings.Contains(err.Error(), "Config.LoRA: the adapter bad could not be loaded") {
 		t.Errorf("%v", err)
 	}
 	cfg.LoRA[0].Path = filepath.Join(t.TempDir(), "none.gguf")
-	if _, err := openVersion(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := openVersion(t.Context(), new(Service), cfg); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("%v", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestReplacedAdapterIsFreedWithItsLastRequest(t *testing.T) {
 	dir := t.TempDir()
 	cfg := tinyConfig(t)
 	cfg.LoRA = []load.LoRA{{Name: "policy", Path: writeAdapter(t, filepath.Join(dir, "0.gguf"), 1)}}
-	s, err := openVersion(t.Context(), cfg)
+	s, err := openVersion(t.Context(), new(Service), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

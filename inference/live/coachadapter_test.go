@@ -29,7 +29,7 @@ func TestCoachAnswersWithTheAdapterOfTheQuestion(t *testing.T) {
 		if err := synth.Write(cfg.Path, spec); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openVersion(t.Context(), cfg)
+		s, err := openVersion(t.Context(), new(Service), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestCoachAnswersWithTheAdapterOfTheQuestion(t *testing.T) {
 func TestAdapterWithTheNameOfTheModelIsRefused(t *testing.T) {
 	cfg := tinyConfig(t)
 	path := writeAdapter(t, filepath.Join(t.TempDir(), "a.gguf"), 1)
-	s, err := openVersion(t.Context(), cfg)
+	s, err := openVersion(t.Context(), new(Service), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,17 +43,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	v.collectWeights(out)
 }
 
-// newChanges makes the counter of changes of the weights.
-func newChanges() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "agentd_weights_changes_total",
-		Help: "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).",
-	}, []string{"kind", "result"})
-}
-
-// newPauses makes the counter of pauses.
-func newPauses() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_pauses_total", Help: "Pauses (POST /v1/pause), by mode."}, []string{"mode"})
+// counters makes a counter for each combination of labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_" + name, Help: help}, labels)
 }
 
 // label are the labels of one metric.

@@ -15,11 +15,6 @@ type OpenAIModel struct {
 	using agent.Adapters
 }
 
-func (v *modelVersion) openAI() (m *OpenAIModel, release func()) {
-	using, end := v.useAdapters()
-	return &OpenAIModel{v, using}, end
-}
-
 // Adapter implements openai.Model.
 func (m *OpenAIModel) Adapter(name string) (generation.AdapterID, bool) {
 	a, ok := m.using.Adapter(name)

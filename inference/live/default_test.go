@@ -43,7 +43,7 @@ func openDefault(t *testing.T, opts load.Config) *modelVersion {
 	t.Helper()
 	opts.Device, opts.Threads, opts.Log = "cpu", 1, zerolog.Nop()
 	opts.Scheduler.QueueLimit, opts.Agent.MaxNewTokens, opts.Agent.Constrain = decisionsCompared, 128, "on"
-	s, err := openVersion(t.Context(), opts)
+	s, err := openVersion(t.Context(), new(Service), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

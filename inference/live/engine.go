@@ -19,8 +19,8 @@ func (v *modelVersion) admit(completions int, using agent.Adapters) (admission, 
 		return v.Remote.Admit(completions)
 	}
 	a, err := v.Engine.Admit(completions)
-	if err != nil || v.service == nil {
-		return traced{a}, err
+	if err != nil {
+		return nil, err
 	}
 	use, _ := using.(*adapterUse)
 	return v.service.admitHeld(v, a, use), nil

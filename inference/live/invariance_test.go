@@ -18,7 +18,7 @@ func TestReproducibleAnswersHaveTheSameBytesUnderLoad(t *testing.T) {
 		t.Skip("ggml computes on this machine")
 	}
 	for name, path := range map[string]string{"default": "", "q8_0": quantized(t)} {
-		s, err := openVersion(t.Context(), load.Config{
+		s, err := openVersion(t.Context(), new(Service), load.Config{
 			Path: path, Device: "cpu", Contexts: 2, Reproducible: true, Log: zerolog.Nop(), Agent: agent.Config{MaxNewTokens: 128, Constrain: "on"},
 			Scheduler: scheduler.Config{QueueLimit: decisionsCompared, Policy: scheduler.Policy{MaxRunning: width, DraftRows: 4}},
 		})

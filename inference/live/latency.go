@@ -26,14 +26,8 @@ func newLatency() *latency {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "agentd_" + name, Help: help, Buckets: buckets})
 	}
 	return &latency{
-		summaries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "agentd_summaries_total",
-			Help: "Summaries of the history-summarized agent, by result: whole, truncated (at the token limit, or when it repeated itself), failed.",
-		}, []string{"result"}),
-		cut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "agentd_histories_cut_total",
-			Help: "Histories whose oldest messages were left out, because no summary could be used or it did not fit.",
-		}),
+		summaries:  counters("summaries_total", "Summaries of the history-summarized agent, by result: whole, truncated (at the token limit, or when it repeated itself), failed.", "result"),
+		cut:        counters("histories_cut_total", "Histories whose oldest messages were left out, because no summary could be used or it did not fit.").WithLabelValues(),
 		queue:      histogram("request_queue_time_seconds", "Time from a generation's submission to the start of its first sequence.", waitBuckets),
 		firstToken: histogram("time_to_first_token_seconds", "Time from a generation's submission to its first token.", waitBuckets),
 		perToken:   histogram("request_time_per_output_token_seconds", "Time per token after a generation's first one, for its longest candidate.", tokenBuckets),

@@ -61,27 +61,27 @@ func asBackendError(err error) error {
 	var busy *generation.BusyError
 	var overflow *generation.OverflowError
 	var truncated *agent.TruncatedError
+	e := &backend.Error{Kind: backend.KindRefused, Err: err}
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return &backend.Error{Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err, Detail: "this server's queue is full (queue_limit)"}
+		e.Kind, e.RetryAfter, e.Detail = backend.KindBusy, full.RetryAfter, "this server's queue is full (queue_limit)"
 	case errors.Is(err, generation.ErrPaused):
-		return &backend.Error{Kind: backend.KindBusy, Err: err, Detail: err.Error()}
+		e.Kind, e.Detail = backend.KindBusy, err.Error()
 	case errors.As(err, &busy):
-		return &backend.Error{Kind: backend.KindBusy, RetryAfter: busy.RetryAfter, Err: err, Detail: busy.Reason}
+		e.Kind, e.RetryAfter, e.Detail = backend.KindBusy, busy.RetryAfter, busy.Reason
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):
-		return &backend.Error{Kind: backend.KindClosed, Detail: "this server is shutting down", Err: err}
+		e.Kind, e.Detail = backend.KindClosed, "this server is shutting down"
 	case errors.As(err, &overflow):
-		return &backend.Error{
-			Kind: backend.KindRefused, Err: err,
-			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit the %d tokens of this server's context (context_length)",
-				overflow.Count(), overflow.MaxNew, overflow.Limit),
-		}
+		e.Detail = fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit the %d tokens of this server's context (context_length)",
+			overflow.Count(), overflow.MaxNew, overflow.Limit)
 	case errors.As(err, &truncated):
-		return &backend.Error{Kind: backend.KindTruncated, Detail: truncated.Error(), Err: err}
+		e.Kind, e.Detail = backend.KindTruncated, truncated.Error()
 	case errors.Is(err, generation.ErrGrammar):
-		return &backend.Error{Kind: backend.KindRefused, Detail: err.Error(), Err: err}
+		e.Detail = err.Error()
+	default:
+		e.Kind, e.Detail = backend.KindFailed, "this server's model failed: "+err.Error()
 	}
-	return &backend.Error{Kind: backend.KindFailed, Detail: "this server's model failed: " + err.Error(), Err: err}
+	return e
 }

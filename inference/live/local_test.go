@@ -45,7 +45,7 @@ func openTiny(t *testing.T, arch string, opts load.Config) *modelVersion {
 	if opts.Scheduler.QueueLimit == 0 {
 		opts.Scheduler.QueueLimit = 4
 	}
-	s, err := openVersion(t.Context(), opts)
+	s, err := openVersion(t.Context(), new(Service), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

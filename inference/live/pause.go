@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agentd/internal/tracing"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
 )
@@ -148,7 +149,6 @@ func (l *Service) admitHeld(v *modelVersion, a *scheduler.Admission, using *adap
 	return &held{Admission: a, service: l, asked: using, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
 }
 
-// Release implements admission.
 func (h *held) Release() {
 	h.Admission.Release()
 	h.leave()
@@ -161,7 +161,6 @@ type heldRequest struct {
 	result  *generation.Result
 }
 
-// GenerateAll implements admission.
 func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	all := make([]heldRequest, len(requests))
 	for i := range requests {
@@ -184,11 +183,14 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 				}
 			}
 		}
-		traced{h.Admission}.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
+		h.Admission.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
 			if r != nil {
 				r, err = h.label(ctx, &now[i], r)
 			}
 			if r == nil || !r.Paused() {
+				if r != nil {
+					phases(tracing.Under(ctx, now[i].Context), r)
+				}
 				done(all[i].index, r, err)
 				return
 			}

@@ -35,7 +35,7 @@ type Service struct {
 	free    func() load.FreeMemory
 	wait    time.Duration // closeWait
 
-	change sync.Mutex // held while weights are loaded
+	change chan struct{} // has a value while weights are loaded
 
 	mu       sync.Mutex
 	current  *modelVersion
@@ -56,7 +56,11 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 		}
 		cfg.WeightsDir = dir
 	}
-	l := &Service{changes: newChanges(), pauses: newPauses(), free: load.MemoryNow, wait: closeWait, pause: neverPaused()}
+	l := &Service{
+		changes: counters("weights_changes_total", "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).", "kind", "result"),
+		pauses:  counters("pauses_total", "Pauses (POST /v1/pause), by mode.", "mode"),
+		free:    load.MemoryNow, wait: closeWait, change: make(chan struct{}, 1), pause: neverPaused(),
+	}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
 		l.found(e)
@@ -69,12 +73,11 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.current, err = openVersion(ctx, cfg)
+	l.current, err = openVersion(ctx, l, cfg)
 	unlock()
 	if err != nil {
 		return nil, err
 	}
-	l.current.service = l
 	if cfg.WeightsDir != "" { // every step reports the version
 		if _, err := l.current.Weights.Version(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -106,7 +109,7 @@ func (l *Service) replace(v *modelVersion) {
 	if l.pause.mode != "" {
 		v.Engine.Pause(true)
 	}
-	l.current, v.service = v, l
+	l.current = v
 	l.replaced = append(l.replaced, old)
 	old.retired = true
 	if old.users == 0 {
@@ -130,11 +133,22 @@ func (l *Service) replace(v *modelVersion) {
 // format must be the same, since memories and token ids of running episodes depend on them. The adapters
 // are loaded again for the new model. The error is an *Error, protocol.Problems for the path, or that of ctx.
 func (l *Service) SetModel(ctx context.Context, path string) error {
-	path, unlock, err := l.begin(path, "model")
+	return l.set(ctx, "model", path, func(path string) error { return l.setModel(ctx, path) })
+}
+
+// set makes a change of a kind, model or adapter, with the file or directory at path.
+func (l *Service) set(ctx context.Context, kind, path string, change func(path string) error) error {
+	path, unlock, err := l.begin(path, kind)
 	if err != nil {
 		return err
 	}
-	return l.apart(ctx, unlock, func() error { return l.setModel(ctx, path) })
+	return l.apart(ctx, unlock, func() error {
+		if err := change(path); err != nil {
+			return l.refuse(kind, err)
+		}
+		l.changes.WithLabelValues(kind, "done").Inc()
+		return nil
+	})
 }
 
 func (l *Service) setModel(ctx context.Context, path string) error {
@@ -143,7 +157,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	defer release()
 	bytes, unchanged, err := load.Watch(load.Files(path)...)
 	if err != nil {
-		return l.refuse("model", err)
+		return err
 	}
 	cfg := l.cfg
 	cfg.Path, cfg.Progress, cfg.LoRA = path, nil, nil
@@ -157,11 +171,14 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	}
 	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.Info.ContextLength, old.Info.Parallel, old.Info.BatchSize
 	if err := old.HeadroomForModel(ctx, path, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
-		return l.refuse("model", err)
+		return err
 	}
-	next, err := openVersion(ctx, cfg)
+	next, err := openVersion(ctx, l, cfg)
 	if err == nil {
-		if err = errors.Join(unchanged(), old.sameFormat(next)); err == nil {
+		if err = unchanged(); err == nil && old.Info.Format != next.Info.Format {
+			err = fmt.Errorf("its prompt format is %s and the present model's is %s; restart the server to change it", next.Info.Format, old.Info.Format)
+		}
+		if err == nil {
 			_, err = next.Weights.Version(ctx)
 		}
 		if err != nil {
@@ -169,43 +186,24 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 		}
 	}
 	if err != nil {
-		return l.refuse("model", err)
+		return err
 	}
 	l.replace(next)
-	l.changes.WithLabelValues("model", "done").Inc()
 	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
-	return nil
-}
-
-// sameFormat refuses a model with another prompt format.
-func (v *modelVersion) sameFormat(other *modelVersion) error {
-	if v.Info.Format != other.Info.Format {
-		return fmt.Errorf("its prompt format is %s and the present model's is %s; restart the server to change it", other.Info.Format, v.Info.Format)
-	}
 	return nil
 }
 
 // SetAdapter loads the file at path as the adapter of that name. It replaces one that has the name already.
 // Errors are as for SetModel.
 func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
-	path, unlock, err := l.begin(path, "adapter.path")
-	if err != nil {
-		return err
-	}
-	return l.apart(ctx, unlock, func() error { return l.setAdapter(ctx, name, path) })
-}
-
-func (l *Service) setAdapter(ctx context.Context, name, path string) error {
-	s, release := l.use()
-	defer release()
-	if err := s.HeadroomForAdapter(path, l.free()); err != nil {
-		return l.refuse("adapter", err)
-	}
-	if err := s.adapters.set(ctx, name, path); err != nil {
-		return l.refuse("adapter", err)
-	}
-	l.changes.WithLabelValues("adapter", "done").Inc()
-	return nil
+	return l.set(ctx, "adapter", path, func(path string) error {
+		v, release := l.use()
+		defer release()
+		if err := v.HeadroomForAdapter(path, l.free()); err != nil {
+			return err
+		}
+		return v.adapters.set(ctx, name, path)
+	})
 }
 
 // RemoveAdapter takes an adapter away. The error is an *Error.
@@ -229,19 +227,20 @@ func (l *Service) RemoveAdapter(name string) error {
 
 // lock begins a change of weights, which the returned function ends. The error says what is being changed.
 func (l *Service) lock(what string) (unlock func(), err error) {
-	locked := l.change.TryLock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case locked:
+	select {
+	case l.change <- struct{}{}:
 		l.loading = what
 		return func() {
 			l.mu.Lock()
 			l.loading, l.hangs = "", nil
 			l.mu.Unlock()
-			l.change.Unlock()
+			<-l.change
 		}, nil
-	case l.hangs != nil:
+	default:
+	}
+	if l.hangs != nil {
 		return nil, &Error{Busy, fmt.Sprintf("%s is being loaded, and its %s does not end: a thread or the device hangs; restart the server", l.loading, l.hangs.Names())}
 	}
 	return nil, &Error{Busy, l.loading + " is being loaded; try again when it serves"}
@@ -297,16 +296,20 @@ func (l *Service) changeable() error {
 	return nil
 }
 
-// begin checks a path and begins a change. It returns the path without symbolic links.
-func (l *Service) begin(path, field string) (resolved string, unlock func(), err error) {
+// begin checks a path and begins a change of a kind. It returns the path without symbolic links.
+func (l *Service) begin(path, kind string) (resolved string, unlock func(), err error) {
 	if err := l.changeable(); err != nil {
 		return "", nil, err
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(l.cfg.WeightsDir, path)
 	}
+	field, directory, has := []any{"model"}, checkpoint.IsDirectory, "config.json"
+	if kind != "model" {
+		field, directory, has = []any{"adapter", "path"}, checkpoint.IsAdapterDirectory, "adapter_config.json"
+	}
 	problem := func(what string) error {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, field...)}
 	}
 	resolved, err = filepath.EvalSymlinks(path)
 	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
@@ -316,22 +319,11 @@ func (l *Service) begin(path, field string) (resolved string, unlock func(), err
 	if err != nil {
 		return "", nil, problem("can't be read: " + err.Error())
 	}
-	directory, has := checkpoint.IsDirectory, "config.json"
-	if field != "model" {
-		directory, has = checkpoint.IsAdapterDirectory, "adapter_config.json"
-	}
 	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !directory(resolved) {
 		return "", nil, problem("is neither a file nor a directory with " + has)
 	}
 	unlock, err = l.lock(resolved)
 	return resolved, unlock, err
-}
-
-func pathOf(field string) (path []any) {
-	for part := range strings.SplitSeq(field, ".") {
-		path = append(path, part)
-	}
-	return path
 }
 
 // refuse counts a failed change and says why it failed.
@@ -373,14 +365,9 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 // begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
 func (l *Service) Close() error {
 	l.Resume() // nothing is held any more
-	ended := make(chan struct{})
-	go func() {
-		l.change.Lock()   // held by the load
-		l.change.Unlock() //nolint:staticcheck // it only waits
-		close(ended)
-	}()
 	select {
-	case <-ended:
+	case l.change <- struct{}{}: // no load is in progress
+		<-l.change
 	case <-time.After(l.wait):
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -455,8 +442,8 @@ func (l *Service) Failure() error {
 // OpenAI returns the current model for one request of OpenAI's API. It stays until release is called.
 func (l *Service) OpenAI() (m *OpenAIModel, release func()) {
 	v, leave := l.use()
-	m, end := v.openAI()
-	return m, func() {
+	using, end := v.useAdapters()
+	return &OpenAIModel{v, using}, func() {
 		end()
 		leave()
 	}

@@ -236,12 +236,12 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	if err := l.RemoveAdapter("bad"); err == nil {
 		t.Error("an adapter was removed that is not there")
 	}
-	l.change.Lock()
+	l.change <- struct{}{}
 	var refused *Error
 	if err := l.SetModel(t.Context(), "model1.gguf"); !errors.As(err, &refused) || refused.Reason != Busy {
 		t.Errorf("two changes at once: %v", err)
 	}
-	l.change.Unlock()
+	<-l.change
 	fixed := tinyConfig(t)
 	if err := openLive(t, fixed).SetModel(t.Context(), cfg.Path); !errors.As(err, &refused) || refused.Reason != NotAllowed || !strings.Contains(refused.Detail, "directory of weights") {
 		t.Errorf("without a directory: %v", err)

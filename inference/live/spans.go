@@ -7,31 +7,15 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"agentd/internal/tracing"
-	"agentd/scheduler"
 	"agentd/scheduler/generation"
 )
 
-// traced is an admission of the embedded engine that makes spans of the phases of each
-// generation, from the times of its result.
-type traced struct{ *scheduler.Admission }
-
-// GenerateAll implements admission.
-func (t traced) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
-	if tracing.On(ctx) {
-		untraced := done
-		done = func(i int, r *generation.Result, err error) {
-			if r != nil && !r.Paused() {
-				phases(tracing.Under(ctx, requests[i].Context), r)
-			}
-			untraced(i, r, err)
-		}
-	}
-	t.Admission.GenerateAll(ctx, requests, done)
-}
-
-// phases makes the spans queue, prefill and decode of a generation. A phase that did not end by
-// itself lasts until the end.
+// phases makes the spans queue, prefill and decode of a generation, from the times of its result. A phase
+// that did not end by itself lasts until the end.
 func phases(ctx context.Context, r *generation.Result) {
+	if !tracing.On(ctx) {
+		return
+	}
 	t := &r.Times
 	tokens := 0
 	for i := range r.Completions {

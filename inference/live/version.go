@@ -16,7 +16,7 @@ import (
 // modelVersion is one loaded model and the requests that use it.
 type modelVersion struct {
 	*load.Model
-	service    *Service  // nil: only one version ever serves
+	service    *Service
 	adapters   *adapters // nil: the engines are on other machines
 	queueLimit int
 	latency    *latency
@@ -26,13 +26,13 @@ type modelVersion struct {
 	idle    chan struct{} // closed when retired and without users
 }
 
-// openVersion loads a model and its adapters. Errors name the file or the field of cfg and what to change.
-func openVersion(ctx context.Context, cfg load.Config) (*modelVersion, error) {
+// openVersion loads a model and its adapters for a service. Errors name the file or the field of cfg and what to change.
+func openVersion(ctx context.Context, service *Service, cfg load.Config) (*modelVersion, error) {
 	m, err := load.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	v := &modelVersion{Model: m, queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency(), idle: make(chan struct{})}
+	v := &modelVersion{Model: m, service: service, queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency(), idle: make(chan struct{})}
 	if m.Remote != nil {
 		return v, nil
 	}
@@ -93,11 +93,10 @@ func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, p
 	defer admission.Release()
 	outs, err := v.Agent.Run(ctx, plan, admission)
 	v.latency.count(plan.Summaries())
-	times := timing.Of(ctx)
 	for _, l := range plan.Latencies() {
 		v.latency.observe(&l)
 		if l.FirstToken > 0 {
-			times.Generation(l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))
+			timing.Generation(ctx, l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))
 		}
 	}
 	return outs, err

@@ -27,16 +27,12 @@ func (m *Model) contextOptions(gpu bool) []llama.ContextOption {
 func (m *Model) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
 	c := cfg.Scheduler
 	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = m.Info.Parallel, m.Info.BatchSize, m.Info.DraftRows, hostCells
-	c.PrefillChunk, c.Threads, c.SharedThreads = 0, 0, 0
+	c.PrefillChunk, c.Threads = 0, 0
 	if gpu {
 		c.PrefillChunk = min(prefillChunkGPU, m.Info.BatchSize)
 	}
-	switch {
-	case cfg.Threads != 0 || gpu:
-	case m.Info.Contexts == 1:
+	if cfg.Threads == 0 && !gpu && m.Info.Contexts == 1 { // several would measure each other's trials
 		c.Threads = m.Info.Threads
-	default: // several would measure each other's trials
-		c.SharedThreads = autoThreads()
 	}
 	return c
 }

@@ -55,10 +55,8 @@ const (
 	// compute buffers.
 	microBatchCPU = 512
 	microBatchGPU = 2048
-	// The version of a model's files is hashed in parts with a pause after each, until a request
-	// waits for it: 100 MB/s, which takes less than a tenth of one core that has SHA instructions.
+	// hashedPart is how much of a model's files is read at once to hash them.
 	hashedPart = 1 << 20
-	hashPause  = 10 * time.Millisecond
 	// lookInterval is how often the files are looked at when nobody asks for the version.
 	lookInterval = time.Minute
 	// recurrentSequences times the running sequences is the number of states of a recurrent

@@ -71,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return m, err
 	}
-	m.Weights.begin(hashPause, lookInterval)
+	m.Weights.begin(lookInterval)
 	return m, nil
 }
 
@@ -94,12 +94,11 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		defer f.Close() // it stays as long as it is mapped
 		path = f.Name()
 	}
-	var missing error
-	if m.Weights, missing = openWeights(path, cfg.Log); missing != nil {
-		m.Weights = nil // the load says why
-	} else {
-		m.Weights.inMemory = path != cfg.Path
+	var err error
+	if m.Weights, err = openWeights(path, cfg.Log); err != nil {
+		return fmt.Errorf("the model %s could not be read: %w", path, err)
 	}
+	m.Weights.inMemory = path != cfg.Path
 	for i, group := range groups {
 		load := []llama.ModelOption{
 			llama.SetCancel(ctx),
@@ -127,9 +126,6 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 			return loadError(cmp.Or(cfg.Path, path), group.mode, err)
 		}
 		m.copies = append(m.copies, model)
-	}
-	if missing != nil {
-		return fmt.Errorf("the model %s could not be read: %w", path, missing)
 	}
 	m.Llama = m.copies[0]
 	m.Info = EngineInfo{ModelInfo: m.Llama.Info(), Path: cfg.Path, Default: cfg.Path == "", GPULayers: groups[0].layers}

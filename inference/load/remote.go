@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 
 	"agentd/defaultmodel"
 	"agentd/llama/checkpoint"
-	"agentd/llama/synth"
 	"agentd/scheduler/remote"
 )
 
@@ -22,12 +20,12 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := cfg.CheckRemote(); err != nil {
 		return nil, err
 	}
-	path, remove, err := vocabularyFile(cfg.Path)
+	f, err := vocabularyFile(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer remove() // it is read, not mapped
-	if m, err = openVocabulary(ctx, cfg, path); err != nil {
+	defer f.Close() // it is read, not mapped
+	if m, err = openVocabulary(ctx, cfg, f.Name()); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -86,33 +84,17 @@ func (c *Config) CheckRemote() error {
 	return nil
 }
 
-// vocabularyFile returns a GGUF file with the vocabulary of a model, and what removes it if
-// it was made for this call.
-func vocabularyFile(path string) (file string, remove func(), err error) {
-	remove = func() {}
+// vocabularyFile opens a GGUF file with the vocabulary of a model.
+func vocabularyFile(path string) (*os.File, error) {
 	if path == "" {
-		f, err := defaultmodel.Open()
-		if err != nil {
-			return "", remove, err
-		}
-		return f.Name(), func() { _ = f.Close() }, nil
+		return defaultmodel.Open()
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return "", remove, fmt.Errorf("the vocabulary: %w", err)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the vocabulary: %w", err)
+	case info.IsDir():
+		return checkpoint.OpenVocabulary(path)
 	}
-	if !info.IsDir() {
-		return path, remove, nil
-	}
-	dir, err := os.MkdirTemp("", "agentd-vocabulary-")
-	if err != nil {
-		return "", remove, err
-	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	file = filepath.Join(dir, "vocabulary.gguf")
-	if err := synth.WriteFile(file, func(f *os.File) error { return checkpoint.WriteVocabulary(f, path) }); err != nil {
-		remove()
-		return "", func() {}, err
-	}
-	return file, remove, nil
+	return os.Open(path)
 }

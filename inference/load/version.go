@@ -14,8 +14,7 @@ import (
 )
 
 // Weights is the identity of the weights in the files of a model: a hash of all their bytes.
-// A large file takes seconds, so begin computes it in the background, with pauses until somebody
-// waits for it.
+// A large file takes seconds, so begin computes it in the background.
 type Weights struct {
 	files []*os.File
 	infos []os.FileInfo // of the files before the model was loaded
@@ -26,22 +25,19 @@ type Weights struct {
 	mu      sync.Mutex
 	changed string // version of files that were overwritten; "" before
 
-	begun   bool
-	stop    chan struct{} // ends the hash
-	asked   sync.Once
-	hurry   chan struct{} // closed by the first Version: no more pauses
-	done    chan struct{} // closed after version and err are set
-	ended   chan struct{} // closed when nothing looks at the files any more
+	base    context.Context // ends the hash
+	stop    context.CancelFunc
+	done    chan struct{}  // closed after version and err are set
+	looks   sync.WaitGroup // of what looks at the files
 	version string
 	err     error
 }
 
-var errVersionStopped = errors.New("the model's version: the model was closed")
-
 // openWeights opens the files of the model at path. It keeps them open: what is at path later
 // may be another model.
 func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
-	w = &Weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
+	w = &Weights{log: log, done: make(chan struct{})}
+	w.base, w.stop = context.WithCancel(context.Background())
 	for _, p := range Files(path) {
 		f, err := os.Open(p)
 		if err != nil {
@@ -57,14 +53,13 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	return w, nil
 }
 
-// begin starts the hash, once, when the model is loaded. It pauses after each part of a file,
-// so that it takes little from the requests of a small machine. Then it looks each interval whether
-// a file was overwritten.
-func (w *Weights) begin(pause, interval time.Duration) {
-	w.begun = true
-	go func() {
-		defer close(w.ended)
-		w.version, w.err = w.hash(pause)
+// begin starts the hash, once, when the model is loaded. Then it looks each interval whether a file was
+// overwritten.
+func (w *Weights) begin(interval time.Duration) {
+	w.looks.Go(func() {
+		if w.version, w.err = hash(w.base, w.files); w.err != nil {
+			w.err = fmt.Errorf("the model's version: %w", w.err)
+		}
 		close(w.done)
 		for _, f := range w.files {
 			if w.inMemory {
@@ -75,13 +70,13 @@ func (w *Weights) begin(pause, interval time.Duration) {
 		defer ticker.Stop()
 		for {
 			select {
-			case <-w.stop:
+			case <-w.base.Done():
 				return
 			case <-ticker.C:
 				w.Overwritten()
 			}
 		}
-	}()
+	})
 }
 
 // Overwritten returns "" while the files are those that were loaded, then another version for each change
@@ -115,7 +110,6 @@ func (w *Weights) Overwritten() string {
 // Version returns "sha256:" and the first 32 hexadecimal digits of the hash, or "changed:" and as many of
 // another one if a file was overwritten. It waits for the hash, or until ctx ends. begin comes before it.
 func (w *Weights) Version(ctx context.Context) (string, error) {
-	w.asked.Do(func() { close(w.hurry) })
 	if changed := w.Overwritten(); changed != "" {
 		return changed, nil
 	}
@@ -127,18 +121,24 @@ func (w *Weights) Version(ctx context.Context) (string, error) {
 	}
 }
 
-func (w *Weights) hash(pause time.Duration) (string, error) {
+// FileVersion returns the version of one file, such as an adapter's.
+func FileVersion(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hash(ctx, []*os.File{f})
+}
+
+// hash returns the version of files: a hash of their bytes.
+func hash(ctx context.Context, files []*os.File) (string, error) {
 	h := sha256.New()
 	buffer := make([]byte, hashedPart)
-	pauses := time.NewTicker(pause)
-	defer pauses.Stop()
-	for _, f := range w.files {
+	for _, f := range files {
 		for at := int64(0); ; {
-			select {
-			case <-w.stop:
-				return "", errVersionStopped
-			case <-w.hurry:
-			case <-pauses.C:
+			if err := ctx.Err(); err != nil {
+				return "", err
 			}
 			n, err := f.ReadAt(buffer, at)
 			h.Write(buffer[:n])
@@ -147,7 +147,7 @@ func (w *Weights) hash(pause time.Duration) (string, error) {
 				break
 			}
 			if err != nil {
-				return "", fmt.Errorf("the model's version: %w", err)
+				return "", err
 			}
 		}
 	}
@@ -156,10 +156,8 @@ func (w *Weights) hash(pause time.Duration) (string, error) {
 
 // Close ends a hash in progress and closes the files. No Version may follow.
 func (w *Weights) Close() error {
-	close(w.stop)
-	if w.begun {
-		<-w.ended
-	}
+	w.stop()
+	w.looks.Wait()
 	var errs []error
 	for _, f := range w.files {
 		if err := f.Close(); !w.inMemory || !errors.Is(err, os.ErrClosed) {

@@ -27,7 +27,7 @@ func version(t *testing.T, path string) string {
 			t.Error(err)
 		}
 	}()
-	w.begin(time.Hour, time.Hour) // Version ends the pauses
+	w.begin(time.Hour)
 	v, err := w.Version(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestVersionIsOfTheFileThatWasOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin(time.Hour, time.Hour)
+	w.begin(time.Hour)
 	if err := os.Rename(write(t, filepath.Join(dir, "new"), "new"), path); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestVersionIsHashedBeforeAnybodyAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin(time.Microsecond, time.Hour)
+	w.begin(time.Hour)
 	<-w.done
 	if w.version == "" || w.err != nil {
 		t.Errorf("version %q, %v", w.version, w.err)
@@ -107,16 +107,17 @@ func TestVersionIsHashedBeforeAnybodyAsks(t *testing.T) {
 	}
 }
 
-func TestCloseStopsAHashThatPauses(t *testing.T) {
+func TestCloseStopsAHash(t *testing.T) {
 	w, err := openWeights(write(t, filepath.Join(t.TempDir(), "m.gguf"), "weights"), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin(time.Hour, time.Hour)
+	w.stop() // as Close does first
+	w.begin(time.Hour)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if !errors.Is(w.err, errVersionStopped) {
+	if !errors.Is(w.err, context.Canceled) {
 		t.Errorf("version %q, %v", w.version, w.err)
 	}
 }
@@ -162,7 +163,7 @@ func TestOverwrittenFileChangesTheVersionAndIsLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.begin(time.Hour, time.Hour)
+			w.begin(time.Hour)
 			before, err := w.Version(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -201,7 +202,7 @@ func TestOverwrittenFileIsNoticedInTheBackground(t *testing.T) {
 	if err := os.Truncate(path, 3); err != nil {
 		t.Fatal(err)
 	}
-	w.begin(time.Microsecond, time.Millisecond)
+	w.begin(time.Millisecond)
 	<-noticed
 	if err := w.Close(); err != nil {
 		t.Error(err)

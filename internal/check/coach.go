@@ -68,7 +68,6 @@ func (c *coach) questions(rule string) []string {
 	return c.asked[rule]
 }
 
-// ServeHTTP implements http.Handler.
 func (c *coach) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
 	does, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

@@ -3,60 +3,43 @@ package timing
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"strconv"
-	"sync"
 	"time"
 )
 
-// Timing has the times of one request, from its headers on. The client reads them in the header
-// Server-Timing (W3C Server Timing).
-type Timing struct {
-	began time.Time
+type key struct{}
 
-	mu           sync.Mutex
-	queue, first time.Duration
-	known        bool
+// Timing has the earliest times of the generations of one request; zero: there are none. One goroutine
+// uses it at a time.
+type Timing struct{ started, first time.Time }
+
+// With returns a context whose generations count into the Timing.
+func With(ctx context.Context) (context.Context, *Timing) {
+	t := new(Timing)
+	return context.WithValue(ctx, key{}, t), t
 }
 
-type timingKey struct{}
-
-// Of returns the Timing in a context. Without one it returns a Timing that nobody reads.
-func Of(ctx context.Context) *Timing {
-	if t, ok := ctx.Value(timingKey{}).(*Timing); ok {
-		return t
-	}
-	return &Timing{}
-}
-
-// With puts the Timing of a request that began at a time into a context.
-func With(ctx context.Context, began time.Time) (context.Context, *Timing) {
-	t := &Timing{began: began}
-	return context.WithValue(ctx, timingKey{}, t), t
-}
-
-// Generation records when the first sequence of a generation started, and when its first token
-// was sampled. Of several generations the earliest times count.
-func (t *Timing) Generation(started, firstToken time.Time) {
-	queue, first := started.Sub(t.began), firstToken.Sub(t.began)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.known {
-		t.queue, t.first, t.known = queue, first, true
+// Generation records when the first sequence of a generation started, and when its first token was
+// sampled. Without a Timing in ctx it does nothing.
+func Generation(ctx context.Context, started, firstToken time.Time) {
+	t, ok := ctx.Value(key{}).(*Timing)
+	if !ok {
 		return
 	}
-	t.queue, t.first = min(t.queue, queue), min(t.first, first)
-}
-
-// Write sets the header. Its durations are in milliseconds.
-func (t *Timing) Write(h http.Header) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known {
-		h.Set("Server-Timing", "queue;dur="+millis(t.queue)+", ttft;dur="+millis(t.first))
+	if t.first.IsZero() || started.Before(t.started) {
+		t.started = started
+	}
+	if t.first.IsZero() || firstToken.Before(t.first) {
+		t.first = firstToken
 	}
 }
 
-func millis(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)
+// Write sets the header Server-Timing (W3C Server Timing) of a request that began at a time. Its durations
+// are in milliseconds.
+func (t *Timing) Write(h http.Header, began time.Time) {
+	if !t.first.IsZero() {
+		millis := func(at time.Time) float64 { return float64(at.Sub(began)) / float64(time.Millisecond) }
+		h.Set("Server-Timing", fmt.Sprintf("queue;dur=%.3f, ttft;dur=%.3f", millis(t.started), millis(t.first)))
+	}
 }

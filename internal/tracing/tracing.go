@@ -6,14 +6,12 @@ package tracing
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,15 +26,10 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
-
-	"agentd/internal/clip"
 )
 
 // scope is the name of the instrumentation in spans.
 const scope = "agentd"
-
-// contentVariable is the standard's variable that adds the texts of prompts and answers to spans.
-const contentVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 // Enabled reports whether the standard's variables OTEL_* name a collector. Others of them hold too: of the
 // exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits of spans
@@ -66,9 +59,6 @@ func check() error {
 			break // the first one wins
 		}
 	}
-	if text := os.Getenv(contentVariable); !slices.Contains([]string{"", "true", "false"}, text) {
-		return fmt.Errorf("%s is %q; want true or false", contentVariable, text)
-	}
 	if err := checkSecrets(); err != nil {
 		return err
 	}
@@ -87,7 +77,6 @@ func check() error {
 type Tracer struct {
 	provider *sdk.TracerProvider
 	exporter *exporter
-	content  bool
 }
 
 // Open starts sending traces in the background. It contacts nobody. It returns nil where
@@ -111,11 +100,7 @@ func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, err
 	}
 	e := &exporter{to: to, log: log}
 	e.base, e.end = context.WithCancel(context.Background())
-	return &Tracer{
-		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
-		exporter: e,
-		content:  os.Getenv(contentVariable) == "true",
-	}, nil
+	return &Tracer{sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)), e}, nil
 }
 
 // Close sends what is left, until ctx ends.
@@ -136,25 +121,16 @@ func (t *Tracer) Drop() {
 	}
 }
 
-// contentKey marks the context of a request whose texts may be in spans.
-type contentKey struct{}
-
 // Request starts the span of a request, below the caller's that [Extract] found.
 func (t *Tracer) Request(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
-	}
-	if t.content {
-		ctx = context.WithValue(ctx, contentKey{}, true)
 	}
 	return t.provider.Tracer(scope).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 }
 
 // On reports whether the span in ctx is recorded.
 func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
-
-// Content reports whether texts of prompts and answers belong into spans.
-func Content(ctx context.Context) bool { return ctx.Value(contentKey{}) != nil }
 
 // Start starts a span below the one in ctx. Without a recorded one it does nothing and returns
 // that one.
@@ -228,7 +204,6 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	return nil // the SDK would print it
 }
 
-// Shutdown implements sdk.SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ctx) }
 
 // headerName is a name as HTTP allows it.
@@ -256,43 +231,4 @@ func checkSecrets() error {
 		}
 	}
 	return nil
-}
-
-// maxContent bounds the bytes of all texts in one attribute, since thousands of spans may wait
-// for the collector, and collectors refuse bodies of more than some megabytes.
-const maxContent = 16 << 10
-
-// Message is one text of a prompt or an answer.
-type Message struct {
-	Role   string // system, user or assistant
-	Text   string
-	Finish string // why an answer ended; "" for prompts
-}
-
-// SetMessages sets an attribute to messages, in the form of the GenAI conventions. Texts beyond
-// a bound are cut, and end with …
-func SetMessages(span trace.Span, key attribute.Key, messages ...Message) {
-	type part struct {
-		Type    string `json:"type"`
-		Content string `json:"content"`
-	}
-	type message struct {
-		Role   string `json:"role"`
-		Parts  []part `json:"parts"`
-		Finish string `json:"finish_reason,omitempty"`
-	}
-	left := maxContent
-	list := make([]message, len(messages))
-	for i, m := range messages {
-		text := clip.Text(m.Text, left)
-		left = max(0, left-len(text))
-		list[i] = message{m.Role, []part{{"text", text}}, m.Finish}
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(list); err != nil {
-		return // strings can't fail to be encoded
-	}
-	span.SetAttributes(key.String(strings.TrimSuffix(b.String(), "\n")))
 }

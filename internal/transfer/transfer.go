@@ -200,33 +200,19 @@ func SendJSON(c *gin.Context, status int, body []byte) error {
 }
 
 // StreamJSON is SendJSON for a long answer, which write writes in parts. So it is never in memory
-// as a whole. write is called twice if the answer is not gzipped, first for the length.
+// as a whole, and has no Content-Length.
 func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
-	joined := func(write func(io.Writer) error) func(io.Writer) error {
-		return func(w io.Writer) error {
-			buffered := bufio.NewWriterSize(w, writeBuffer)
+	packed := AcceptsGzip(c.GetHeader("Accept-Encoding"))
+	return send(c, status, packed, -1, func(w io.Writer) error {
+		buffered := bufio.NewWriterSize(w, writeBuffer)
+		if !packed {
 			return errors.Join(write(buffered), buffered.Flush())
 		}
-	}
-	if AcceptsGzip(c.GetHeader("Accept-Encoding")) {
-		return send(c, status, true, -1, joined(func(w io.Writer) error {
-			z := zippers.Get().(*gzip.Writer)
-			defer zippers.Put(z)
-			z.Reset(w)
-			return errors.Join(write(z), z.Close())
-		}))
-	}
-	var length counter
-	_ = write(&length) // it does not fail
-	return send(c, status, false, int64(length), joined(write))
-}
-
-// counter counts the bytes that are written to it.
-type counter int64
-
-func (n *counter) Write(p []byte) (int, error) {
-	*n += counter(len(p))
-	return len(p), nil
+		z := zippers.Get().(*gzip.Writer)
+		defer zippers.Put(z)
+		z.Reset(buffered)
+		return errors.Join(write(z), z.Close(), buffered.Flush())
+	})
 }
 
 // send sends an answer of so many bytes; -1: its end shows how many.

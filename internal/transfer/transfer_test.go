@@ -197,8 +197,6 @@ func TestStreamedAnswerIsTheAnswer(t *testing.T) {
 			if body, err = gzip.NewReader(body); err != nil {
 				t.Fatal(err)
 			}
-		} else if got := recorder.Header().Get("Content-Length"); got != "3145741" {
-			t.Errorf("Content-Length is %s", got)
 		}
 		if got, err := io.ReadAll(body); err != nil || string(got) != whole {
 			t.Errorf("with %q: %d bytes, %v", accept, len(got), err)

@@ -152,6 +152,11 @@ func OpenShape(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// OpenVocabulary is Open for the vocabulary alone, see WriteVocabulary.
+func OpenVocabulary(dir string) (*os.File, error) {
+	return inMemory(context.Background(), func(w io.Writer) error { return WriteVocabulary(w, dir) })
+}
+
 // OpenAdapter is Open for an adapter of base.
 func OpenAdapter(ctx context.Context, dir string, base Base) (*os.File, error) {
 	return inMemory(ctx, func(w io.Writer) error { return WriteAdapter(w, dir, base) })

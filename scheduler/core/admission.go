@@ -122,7 +122,7 @@ func (c *Core) startSequence(g *group) bool {
 	if sequences >= c.maxRunning {
 		return false
 	}
-	if g.begun && !g.started {
+	if g.Begun != nil && !g.started {
 		g.resume()
 		c.version++
 		c.countPassed(g)

@@ -15,14 +15,11 @@ func BenchmarkStep(b *testing.B) {
 
 func benchmarkStep(b *testing.B, width int) {
 	const maxNew = 1000
-	c, err := New(Config{
-		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 2048, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+	c := New(Config{
+		Cells: 1 << 20, Policy: Policy{MaxSequences: 256, BatchTokens: 2048, PrefillChunk: 512}, MaxOutputs: 256,
 		PartialCopy: true,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	choices, tokens := make([]Choice, MaxSequences), make([]Token, MaxSequences)
+	choices, tokens := make([]Choice, 256), make([]Token, 256)
 	for i := range choices {
 		choices[i].Tokens = tokens[i : i+1]
 		tokens[i] = Token(i)
@@ -42,9 +39,7 @@ func benchmarkStep(b *testing.B, width int) {
 	next := RequestID(0)
 	submit := func(n, maxNew int) {
 		next++
-		if err := c.Submit(ask(next, prompt(Token(next)), n, maxNew)); err != nil {
-			b.Fatal(err)
-		}
+		c.Submit(ask(next, prompt(Token(next)), n, maxNew))
 	}
 	for range 64 {
 		submit(1, 1)
@@ -66,13 +61,10 @@ func benchmarkStep(b *testing.B, width int) {
 // BenchmarkAdmit is the admission of a prompt of 4,000 tokens of which all but
 // the last 100 are cached, among 200 cached prompts.
 func BenchmarkAdmit(b *testing.B) {
-	c, err := New(Config{
-		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 8192, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+	c := New(Config{
+		Cells: 1 << 20, Policy: Policy{MaxSequences: 256, BatchTokens: 8192, PrefillChunk: 512}, MaxOutputs: 256,
 		PartialCopy: true,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 	prompt := make([]Token, 4000)
 	next := RequestID(0)
 	choices := []Choice{{Tokens: []Token{0}}}
@@ -81,9 +73,7 @@ func BenchmarkAdmit(b *testing.B) {
 		for i := range 100 {
 			prompt[3900+i] = Token(next) + Token(i)
 		}
-		if err := c.Submit(ask(next, prompt, 1, 1)); err != nil {
-			b.Fatal(err)
-		}
+		c.Submit(ask(next, prompt, 1, 1))
 		for !c.Idle() {
 			if plan := c.Plan(); len(plan.Rows) > 0 {
 				c.Commit(StepDecoded, choices[:len(plan.Samples)])

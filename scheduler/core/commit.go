@@ -145,7 +145,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		cand.tokens = append(cand.tokens, t)
 		last := i+1+len(forced) == len(choice.Tokens) // no token after it is sampled
 		if g.StopRepeats && (!complete || !last) {
-			if repeat = cand.repeated(c.cfg.MinRepeat); repeat > 0 {
+			if repeat = cand.repeated(c.tune.minRepeat); repeat > 0 {
 				break
 			}
 		}

@@ -1,7 +1,5 @@
 package core
 
-import "fmt"
-
 // Policy holds the options that a caller may set. A zero value selects the default.
 type Policy struct {
 	// MaxSequences is the number of sequence ids, for running and cached sequences together.
@@ -32,7 +30,7 @@ type Policy struct {
 	HostCells int
 }
 
-// Config describes the context and the policy.
+// Config describes the context and the policy. New trusts it: package scheduler has checked it against its context.
 type Config struct {
 	Policy
 	// Cells is the number of KV cells of the context, for all sequences together.
@@ -46,21 +44,8 @@ type Config struct {
 	// instead of the worst case: more of them run together. When cells run out, sequences
 	// wait for each other, and the youngest is preempted if none can continue.
 	Overcommit bool
-	// MinSharedPrefill is the least number of tokens for which a prompt waits for the prefill
-	// of another one instead of computing them again. 0: MinSharedPrefill.
-	MinSharedPrefill int
-	// MinEvict is the least number of cells to evict when only the end of a cached sequence
-	// goes. 0: MinEvict.
-	MinEvict int
-	// MinRepeat is the least length of an n-gram that ends a candidate with StopRepeats when it
-	// occurs four times in a row. 0: MinRepeat.
-	MinRepeat int
 	// EndTokens end a candidate. They are never proposed as speculative tokens.
 	EndTokens []Token
-	// HostBlock is the largest number of cells in a block of the host cache. 0: HostBlock. A
-	// block may have up to MinHostBlock (0: MinHostBlock) more: fewer cells get no block of
-	// their own and are not loaded. A block also takes 4 bytes for each token of its prefix.
-	HostBlock, MinHostBlock int
 	// PartialCopy: a prefix of a sequence can be copied, and its tail removed. It is false for
 	// recurrent and hybrid models, whose state exists only at the end of a sequence.
 	PartialCopy bool
@@ -69,34 +54,4 @@ type Config struct {
 	Usable func(s SeqID, n int) bool
 	// Check verifies every invariant after every call, for tests.
 	Check bool
-}
-
-func (c *Config) validate() error {
-	switch {
-	case c.Cells < 2:
-		return fmt.Errorf("core: Cells is %d, need at least 2", c.Cells)
-	case c.MaxSequences < 1 || c.MaxSequences > MaxSequences:
-		return fmt.Errorf("core: MaxSequences is %d, must be 1 to %d", c.MaxSequences, MaxSequences)
-	case c.MaxOutputs < 1:
-		return fmt.Errorf("core: MaxOutputs is %d, need at least 1", c.MaxOutputs)
-	case c.BatchTokens < 1:
-		return fmt.Errorf("core: BatchTokens is %d, need at least 1", c.BatchTokens)
-	case c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens:
-		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
-	case c.MinEvict < 0:
-		return fmt.Errorf("core: MinEvict is %d, must not be negative", c.MinEvict)
-	case c.HostCells < 0 || c.HostBlock < 0 || c.MinHostBlock < 0:
-		return fmt.Errorf("core: HostCells, HostBlock and MinHostBlock are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.MinHostBlock)
-	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoPrefixCache):
-		return fmt.Errorf("core: HostCells is %d, but this memory cannot save parts of a sequence, or the prefix cache is off", c.HostCells)
-	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
-		return fmt.Errorf("core: MaxRunning is %d, must be 0 to MaxOutputs (%d)", c.MaxRunning, c.MaxOutputs)
-	case c.DraftRows < 0:
-		return fmt.Errorf("core: DraftRows is %d, must not be negative", c.DraftRows)
-	case c.DraftRows > 0 && (!c.PartialCopy || c.Usable != nil):
-		return fmt.Errorf("core: DraftRows is %d, but this memory cannot remove the cells of rejected tokens", c.DraftRows)
-	case c.MinSharedPrefill < 0:
-		return fmt.Errorf("core: MinSharedPrefill is %d, must not be negative", c.MinSharedPrefill)
-	}
-	return nil
 }

@@ -3,13 +3,12 @@ package core
 import (
 	"cmp"
 	"slices"
-
-	"agentd/scheduler/generation"
 )
 
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
 	cfg          Config
+	tune         tuning
 	checksUsable bool // cfg.Usable was given
 	maxRunning   int  // limit of running sequences
 	tree         prefixTree
@@ -71,7 +70,6 @@ type group struct {
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
 	// their first tokens.
 	started, sampled bool
-	begun            bool // Request.Begun was given
 	// passed counts later requests that started first.
 	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
@@ -97,16 +95,8 @@ type candidate struct {
 }
 
 // New returns an idle core for an empty context.
-func New(cfg Config) (*Core, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) *Core {
 	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, cfg.MaxOutputs)
-	cfg.MinSharedPrefill = cmp.Or(cfg.MinSharedPrefill, MinSharedPrefill)
-	cfg.MinEvict = cmp.Or(cfg.MinEvict, MinEvict)
-	cfg.MinRepeat = cmp.Or(cfg.MinRepeat, MinRepeat)
-	cfg.HostBlock = cmp.Or(cfg.HostBlock, HostBlock)
-	cfg.MinHostBlock = cmp.Or(cfg.MinHostBlock, MinHostBlock)
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -114,46 +104,40 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg:          cfg,
 		checksUsable: asks,
-		host:         newHostCache(&cfg),
+		tune:         tuned,
+		host:         newHostCache(cfg.HostCells),
 		maxRunning:   min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:         make([]sequence, cfg.MaxSequences),
 		byID:         make(map[RequestID]*group),
 		rowLimit:     cfg.BatchTokens,
 	}
 	c.lengths.enabled = cfg.Overcommit
+	if c.host != nil {
+		c.tune.minEvict = hostBlockCells / 2 // evicted cells can come back, and larger blocks load faster
+	}
 	for i := len(c.seqs) - 1; i >= 0; i-- {
 		c.seqs[i] = sequence{id: SeqID(i), leaf: &c.tree.root}
 		c.freeSeqs = append(c.freeSeqs, &c.seqs[i])
 	}
-	return c, nil
+	return c
 }
 
-// Submit queues a request. It fails with a *generation.OverflowError when the request can
-// never run, and with ErrDuplicate, ErrEmpty, ErrCount or ErrBegun.
-func (c *Core) Submit(r Request) error {
-	switch {
-	case c.byID[r.ID] != nil:
-		return ErrDuplicate
-	case len(r.Prompt) == 0:
-		return ErrEmpty
-	case r.N < 1 || r.MaxTokens < 1:
-		return ErrCount
-	case r.MaxTokens > c.cfg.Cells || len(r.Prompt)+r.MaxTokens > c.cfg.Cells:
-		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: c.cfg.Cells}
-	}
-	g := &group{Request: r, arrival: c.turn.arrivals + 1, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
-	if r.Begun != nil && !g.begin() {
-		return ErrBegun
+// Submit queues a request. Its id is new, it has a prompt, and it can run: with MaxTokens tokens the prompt fits the
+// cells.
+func (c *Core) Submit(r Request) {
+	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
+		panic("core: Submit of a request that cannot run")
 	}
 	c.turn.arrivals++
 	c.version++
+	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
+	g.begin()
 	if !r.Fork {
 		c.stats.PromptTokens += uint64(len(r.Prompt))
 	}
 	c.insert(g)
 	c.byID[r.ID] = g
 	c.check()
-	return nil
 }
 
 // Cancel ends a request in any state without events, also between Plan and Commit. The next
@@ -171,24 +155,16 @@ func (c *Core) Cancel(id RequestID) bool {
 	return true
 }
 
-// begin sets the candidates of Request.Begun. It reports whether these are valid.
-func (g *group) begin() bool {
-	if len(g.Begun) != g.N {
-		return false
-	}
-	g.begun = true
+// begin sets the candidates of Request.Begun.
+func (g *group) begin() {
 	for i, tokens := range g.Begun {
 		if tokens == nil {
 			g.candidates[i].ended = true
 			g.unfinished--
 			continue
 		}
-		if len(tokens) >= g.MaxTokens {
-			return false
-		}
 		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
 	}
-	return g.unfinished > 0
 }
 
 // Started reports whether a request has got a sequence, or has ended.

@@ -12,7 +12,7 @@
 //
 // # Life of a request
 //
-//  1. Submit queues a request: one prompt, N candidates. It refuses one that can never fit.
+//  1. Submit queues a request: one prompt, N candidates.
 //  2. Plan admits it when there is room (admission.go): by priority, then by turns of clients. For
 //     a higher priority, running sequences are preempted (preemption.go). Its sequence starts as a copy of the
 //     longest cached prefix, or follows another prompt in prefill until their common part is

@@ -45,24 +45,19 @@ func (c *Core) evictBefore(a, b *sequence, cells bool) bool {
 	return a.lastUse < b.lastUse
 }
 
-// evictCells evicts about so many cells of a cached sequence.
+// evictCells evicts about so many cells of a cached sequence: only its end, unless the rest would be too short
+// to be saved to the host cache later. Without it what was saved after it is unusable.
 func (c *Core) evictCells(victim *sequence, cells int) {
-	cells = max(cells, c.cfg.MinEvict)
-	if c.cfg.PartialCopy && !c.cfg.NoPrefixCache && victim.privateCells() > cells+c.minRemainder() && c.usable(victim, victim.length-cells) {
+	cells = max(cells, c.tune.minEvict)
+	rest := 0
+	if c.host != nil {
+		rest = c.host.minCells
+	}
+	if c.cfg.PartialCopy && !c.cfg.NoPrefixCache && victim.privateCells() > cells+rest && c.usable(victim, victim.length-cells) {
 		c.evictTail(victim, victim.length-cells)
 	} else {
 		c.evict(victim, 0)
 	}
-}
-
-// minRemainder is the least number of cells to leave when only the end of a sequence is
-// evicted. A shorter rest could not be saved to the host cache later, and without it what was
-// saved after it is unusable.
-func (c *Core) minRemainder() int {
-	if c.host == nil {
-		return 0
-	}
-	return c.host.minCells
 }
 
 // evictTail evicts the positions from length on of a cached sequence.

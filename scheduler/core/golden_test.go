@@ -66,8 +66,6 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 				DraftRows: number("draft", 0), NoPrefixCache: d.HasArg("noprefixcache"), HostCells: number("host", 0),
 			},
 			Cells: number("cells", 64), MaxOutputs: number("outputs", 8),
-			MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
-			HostBlock: number("block", 8), MinHostBlock: number("least", 2),
 			PartialCopy: !d.HasArg("nopartialcopy"), Check: true,
 		}
 		var ends string
@@ -75,10 +73,10 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		for _, r := range ends {
 			cfg.EndTokens = append(cfg.EndTokens, r)
 		}
-		var err error
-		if g.core, err = New(cfg); err != nil {
-			g.printf("%v", err)
-			return
+		g.core = New(cfg)
+		g.core.tune.minShared, g.core.tune.minEvict = number("wait", 1), number("evict", tuned.minEvict)
+		if h := g.core.host; h != nil {
+			h.blockCells, h.minCells = number("block", 8), number("least", 2)
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
@@ -88,7 +86,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			job.Temperature = 1
 		}
 		if least := number("repeat", 0); least > 0 {
-			job.StopRepeats, g.core.cfg.MinRepeat = true, least
+			job.StopRepeats, g.core.tune.minRepeat = true, least
 		}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
@@ -106,9 +104,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 				job.Begun = append(job.Begun, tokens)
 			}
 		}
-		if err := g.core.Submit(job); err != nil {
-			g.printf("%v", err)
-		}
+		g.core.Submit(job)
 	case "interrupt":
 		for i, tokens := range g.core.Interrupt(RequestID(number("id", 0))) {
 			text := "ended"

@@ -39,14 +39,11 @@ type hostCache struct {
 	starts      []int // of the blocks, ascending
 }
 
-func newHostCache(cfg *Config) *hostCache {
-	if cfg.HostCells == 0 {
+func newHostCache(cells int) *hostCache {
+	if cells == 0 {
 		return nil
 	}
-	return &hostCache{
-		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock,
-		byHash: map[PrefixHash][]*hostBlock{},
-	}
+	return &hostCache{limit: cells, blockCells: hostBlockCells, minCells: MinHostBlock, byHash: map[PrefixHash][]*hostBlock{}}
 }
 
 // PrefixHash is the FNV-1a hash of a token prefix.

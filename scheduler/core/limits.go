@@ -1,13 +1,6 @@
 package core
 
 const (
-	// MaxSequences is LLAMA_MAX_SEQ, the limit of sequence ids in a llama.cpp context.
-	MaxSequences = 256
-
-	// MinSharedPrefill is the default of Config.MinSharedPrefill. Waiting takes at least one
-	// step, and a step computes this many more rows at nearly no cost.
-	MinSharedPrefill = 32
-
 	// lookAhead is the number of waiting requests among which preferCached chooses, maxPassed
 	// how often one may be passed over.
 	lookAhead, maxPassed = 32, 8
@@ -30,13 +23,11 @@ const (
 	// of it.
 	lengthFactor, lengthMemory, minReserve = 2, 16, 16
 
-	// MinEvict is the default of Config.MinEvict: about the cells of one step.
-	MinEvict = 32
-
-	// HostBlock is the default of Config.HostBlock. A block is loaded whole, and each one takes
-	// a few operations.
-	HostBlock = 256
-	// MinHostBlock is the default of Config.MinHostBlock.
+	// hostBlockCells is the largest number of cells in a block of the host cache. A block is loaded
+	// whole, and each one takes a few operations. It may have up to MinHostBlock more: fewer cells get no
+	// block of their own and are not loaded. A block also takes 4 bytes for each token of its prefix.
+	hostBlockCells = 256
+	// MinHostBlock is the smallest block.
 	MinHostBlock = 16
 
 	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
@@ -67,10 +58,21 @@ const (
 	trialFirst, trialGap, trialGapMost = 8, 128, 512
 	stepRows, threadStride             = 64, 4
 
-	// MinRepeat is the default of Config.MinRepeat, repeatTimes how often the n-gram
-	// occurs. maxRepeat bounds the length of the n-grams, and so the cost of a token.
-	MinRepeat, repeatTimes, maxRepeat = 8, 4, 1024
+	// repeatTimes is how often the n-gram of a repetition occurs. maxRepeat bounds the length of the
+	// n-grams, and so the cost of a token.
+	repeatTimes, maxRepeat = 4, 1024
 
 	// initialTokens is the first capacity of a candidate's generated tokens.
 	initialTokens = 64
 )
+
+// tuning are limits that tests make smaller.
+type tuning struct {
+	minShared int // tokens for which a prompt waits for the prefill of another one
+	minEvict  int // cells to evict when only the end of a cached sequence goes
+	minRepeat int // tokens of an n-gram that ends a candidate with StopRepeats
+}
+
+// tuned: waiting takes at least one step, and a step computes minShared more rows at nearly no cost. A step
+// has about minEvict cells.
+var tuned = tuning{minShared: 32, minEvict: 32, minRepeat: 8}

@@ -22,14 +22,12 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
 			Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk")}, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
-			Overcommit:       rapid.Bool().Draw(t, "overcommit"),
-			MinSharedPrefill: 1, PartialCopy: true, Check: true,
+			Overcommit:  rapid.Bool().Draw(t, "overcommit"),
+			PartialCopy: true, Check: true,
 		}
 		w := &world{t: t, kv: newKV(cfg.Cells, true), requests: map[RequestID]*liveRequest{}}
-		var err error
-		if w.core, err = New(cfg); err != nil {
-			t.Fatal(err)
-		}
+		w.core = New(cfg)
+		w.core.tune.minShared = 1
 		prefixes := map[string]bool{}
 		var prompts [][]Token
 		for id := range rapid.IntRange(1, 12).Draw(t, "requests") {
@@ -63,19 +61,14 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 // A request with many candidates and an endless stream of small requests share the
 // context: neither waits for the end of the other.
 func TestLargeRequestDoesNotStarve(t *testing.T) {
-	c, err := New(Config{
+	c := New(Config{
 		Cells: 200, Policy: Policy{MaxSequences: 8, BatchTokens: 16, PrefillChunk: 16}, MaxOutputs: 8, PartialCopy: true, Check: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const large, maxNew, limit = RequestID(1), 10, 4000
 	submitted := map[RequestID]int{}
 	submit := func(id RequestID, n, step int) {
 		prompt := []Token{Token(id), Token(id), Token(id)}
-		if err := c.Submit(ask(id, prompt, n, maxNew)); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(ask(id, prompt, n, maxNew))
 		submitted[id] = step
 	}
 	submit(large, 256, 0)
@@ -106,10 +99,7 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 // Cells that a cancellation frees are used at once, even while admission is paused by a
 // preemption.
 func TestCancelledRequestFreesCells(t *testing.T) {
-	c, err := New(Config{Cells: 100, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Config{Cells: 100, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
 	step := func() []RequestID {
 		p := c.Plan()
 		started := slices.Clone(p.Started)
@@ -117,9 +107,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 		return started
 	}
 	for id, maxNew := range map[RequestID]int{1: 40, 2: 40, 3: 50} {
-		if err := c.Submit(ask(id, []Token{Token(id)}, 1, maxNew)); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(ask(id, []Token{Token(id)}, 1, maxNew))
 	}
 	if got := step(); len(got) != 2 {
 		t.Fatalf("requests %v started, want two", got)
@@ -128,9 +116,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 	if got := step(); len(got) != 0 {
 		t.Fatalf("requests %v started without room", got)
 	}
-	if err := c.Submit(ask(4, []Token{4}, 1, 5)); err != nil {
-		t.Fatal(err)
-	}
+	c.Submit(ask(4, []Token{4}, 1, 5))
 	if c.Cancel(4); !c.admissionPaused {
 		t.Fatal("a request that only waited made room")
 	}
@@ -140,31 +126,24 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 	}
 }
 
-func TestInvalidConfigNamesField(t *testing.T) {
-	good := Config{Cells: 10, Policy: Policy{MaxSequences: 2, BatchTokens: 4, PrefillChunk: 2}, MaxOutputs: 2}
-	if _, err := New(good); err != nil {
-		t.Fatal(err)
-	}
-	for field, change := range map[string]func(*Config){
-		"Cells":            func(c *Config) { c.Cells = 1 },
-		"MaxSequences":     func(c *Config) { c.MaxSequences = MaxSequences + 1 },
-		"MaxOutputs":       func(c *Config) { c.MaxOutputs = 0 },
-		"BatchTokens":      func(c *Config) { c.BatchTokens = 0 },
-		"PrefillChunk":     func(c *Config) { c.PrefillChunk = 5 },
-		"MinEvict":         func(c *Config) { c.MinEvict = -1 },
-		"MinSharedPrefill": func(c *Config) { c.MinSharedPrefill = -1 },
-		"MaxRunning":       func(c *Config) { c.MaxRunning = 3 },
-		"DraftRows":        func(c *Config) { c.DraftRows = -1 },
+func TestSubmitPanicsForARequestThatCannotRun(t *testing.T) {
+	c := New(Config{Cells: 20, Policy: Policy{MaxSequences: 8, BatchTokens: 16}, MaxOutputs: 8, PartialCopy: true, Check: true})
+	c.Submit(ask(1, make([]Token, 10), 1, 10))
+	for name, r := range map[string]Request{
+		"its id is alive":      ask(1, []Token{1}, 1, 1),
+		"its prompt is empty":  ask(2, nil, 1, 1),
+		"it has no candidate":  ask(2, []Token{1}, 0, 1),
+		"it may have no token": ask(2, []Token{1}, 1, 0),
+		"it never fits":        ask(2, make([]Token, 10), 1, 11),
 	} {
-		cfg := good
-		change(&cfg)
-		var want string
-		if _, err := New(cfg); err != nil {
-			want = err.Error()
-		}
-		if len(want) < len("core: ")+len(field) || want[len("core: "):][:len(field)] != field {
-			t.Errorf("%s: %q", field, want)
-		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			c.Submit(r)
+		}()
 	}
 }
 
@@ -184,12 +163,9 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 		"never more than the batch has left":       {0, 0, 40, 0, 30, 512 - 40},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := New(Config{
+			c := New(Config{
 				Cells: 100_000, Policy: Policy{MaxSequences: 200, BatchTokens: 512, PrefillChunk: test.chunk}, MaxOutputs: 100, RowCells: test.rowCells, PartialCopy: true, Check: true,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			prompt := func(first Token, n int) []Token {
 				p := make([]Token, n)
 				for i := range p {
@@ -198,9 +174,7 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 				return p
 			}
 			submit := func(j Request) {
-				if err := c.Submit(j); err != nil {
-					t.Fatal(err)
-				}
+				c.Submit(j)
 			}
 			step := func() *Plan {
 				p := c.Plan()
@@ -238,18 +212,14 @@ func anything(p *Plan) []Choice { return slices.Repeat([]Choice{{Tokens: []Token
 // the order in which sequences start, the rows of a request are spread over the step.
 func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 	const requests, candidates, tile = 8, 4, 8
-	c, err := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, MinSharedPrefill: 1, PartialCopy: true, Check: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, PartialCopy: true, Check: true})
+	c.tune.minShared = 1
 	for id := range requests {
 		prompt := []Token{1, 2, 3, 4}
 		for i := range 26 {
 			prompt = append(prompt, Token(100*(id+1)+i))
 		}
-		if err := c.Submit(ask(RequestID(id), prompt, candidates, 40)); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(ask(RequestID(id), prompt, candidates, 40))
 	}
 	var plan *Plan
 	for range 12 {

@@ -49,7 +49,11 @@ func (c *Core) schedulePrefills(left prefillBudget) {
 // is the number of prompts that wait for the prefill of another one.
 func (c *Core) newPrefillBudget(followers int) prefillBudget {
 	b := prefillBudget{rows: c.rowLimit - len(c.plan.Rows)}
-	b.cost = float64(b.rows) * c.maxRowCost()
+	most := 1.0
+	for _, s := range c.prefills {
+		most = max(most, c.rowCost(s))
+	}
+	b.cost = float64(b.rows) * most
 	switch {
 	case len(c.plan.Rows) == 0:
 	case c.cfg.PrefillChunk > 0:
@@ -78,15 +82,6 @@ func (c *Core) rowCost(s *sequence) float64 {
 		cells /= sharedRows
 	}
 	return 1 + cells/float64(c.cfg.RowCells)
-}
-
-// maxRowCost returns the highest cost of a prompt row.
-func (c *Core) maxRowCost() float64 {
-	most := 1.0
-	for _, s := range c.prefills {
-		most = max(most, c.rowCost(s))
-	}
-	return most
 }
 
 // grant adds rows to a share, as many as part allows but at least least, and takes them off

@@ -35,7 +35,7 @@ func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixM
 	}
 	target = target[:len(target)-1]
 	usable := func(s *sequence, n int) bool { return s.adapter == adapter && c.usable(s, n) }
-	seq, length := c.tree.match(target, !c.cfg.PartialCopy, usable)
+	seq, length := c.tree.root.match(target, !c.cfg.PartialCopy, usable)
 	src := prefixMatch{seq: seq, length: length, parts: c.host.extend(adapter, target, length)}
 	length = src.cached()
 	for _, s := range c.running[:older] {
@@ -43,7 +43,7 @@ func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixM
 			continue
 		}
 		share := commonPrefixLen(s.target, target)
-		if share > s.length && share >= length+c.cfg.MinSharedPrefill && share > src.sharedLen {
+		if share > s.length && share >= length+c.tune.minShared && share > src.sharedLen {
 			src = prefixMatch{leader: s, sharedLen: share}
 		}
 	}
@@ -145,7 +145,7 @@ func (c *Core) finishSeq(s *sequence) {
 	}
 	c.scratch = c.scratch[:s.length]
 	usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
-	other, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, usable)
+	other, n := c.tree.root.match(c.scratch, !c.cfg.PartialCopy, usable)
 	c.stopRunning(s, seqCached)
 	if other != nil && n == s.length && !s.isForkSource() {
 		other.lastUse = c.step

@@ -108,12 +108,8 @@ func (t *prefixTree) deactivate(s *sequence) {
 	}
 }
 
-// match returns the sequence with the longest prefix in common with target that ok accepts,
+// match returns the sequence through n with the longest prefix in common with target that ok accepts,
 // and the length of that prefix. whole: only sequences that are themselves a prefix of target.
-func (t *prefixTree) match(target []Token, whole bool, ok func(*sequence, int) bool) (*sequence, int) {
-	return t.root.match(target, whole, ok)
-}
-
 func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
 	common := commonPrefixLen(n.tokens, target[n.start:])
 	if common == len(n.tokens) && n.end() < len(target) {

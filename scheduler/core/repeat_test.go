@@ -46,7 +46,7 @@ func TestRepeated(t *testing.T) {
 		"one that is longer":              {strings.Repeat(different(maxRepeat+1), 4), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := repeated(tokensOf(tc.text), MinRepeat); got != tc.want {
+			if got := repeated(tokensOf(tc.text), tuned.minRepeat); got != tc.want {
 				t.Errorf("%d tokens repeat, want %d", got, tc.want)
 			}
 		})
@@ -112,7 +112,7 @@ func BenchmarkRepeated(b *testing.B) {
 			}
 			b.Run(name+","+strconv.Itoa(n), func(b *testing.B) {
 				for b.Loop() {
-					repeated(tokens, MinRepeat)
+					repeated(tokens, tuned.minRepeat)
 				}
 			})
 		}

@@ -121,9 +121,7 @@ type liveRequest struct {
 }
 
 func (w *world) submit(j Request, seed int) {
-	if err := w.core.Submit(j); err != nil {
-		w.t.Fatal(err)
-	}
+	w.core.Submit(j)
 	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
 }
 
@@ -144,9 +142,7 @@ func (w *world) interrupt(id, next RequestID) {
 			w.t.Fatalf("request %d candidate %d is interrupted with %v, its tokens are %v", id, i, tokens, j.cands[i].tokens)
 		}
 	}
-	if err := w.core.Submit(j.Request); err != nil {
-		w.t.Fatal(err)
-	}
+	w.core.Submit(j.Request)
 	w.requests[next] = j
 }
 
@@ -155,7 +151,7 @@ func (w *world) least(j *liveRequest) int {
 	if !j.StopRepeats {
 		return 0
 	}
-	return w.core.cfg.MinRepeat
+	return w.core.tune.minRepeat
 }
 
 // takePlan plans and applies the memory operations.
@@ -312,20 +308,15 @@ func drawConfig(t *rapid.T) Config {
 			PrefillChunk:  rapid.IntRange(0, batch).Draw(t, "chunk"),
 			NoPrefixCache: rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
 		},
-		Cells:            rapid.IntRange(16, 120).Draw(t, "cells"),
-		MaxOutputs:       rapid.IntRange(1, 10).Draw(t, "outputs"),
-		Overcommit:       rapid.Bool().Draw(t, "overcommit"),
-		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
-		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
-		MinRepeat:        rapid.IntRange(1, 3).Draw(t, "repeat"),
-		PartialCopy:      rapid.Bool().Draw(t, "partial"),
-		Check:            true,
+		Cells:       rapid.IntRange(16, 120).Draw(t, "cells"),
+		MaxOutputs:  rapid.IntRange(1, 10).Draw(t, "outputs"),
+		Overcommit:  rapid.Bool().Draw(t, "overcommit"),
+		PartialCopy: rapid.Bool().Draw(t, "partial"),
+		Check:       true,
 	}
 	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")
 	if cfg.PartialCopy && !cfg.NoPrefixCache {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
-		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
-		cfg.MinHostBlock = rapid.IntRange(1, 5).Draw(t, "least")
 	}
 	return cfg
 }
@@ -346,9 +337,10 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		}
 		adapters := rapid.SampledFrom([][]AdapterID{{0}, {0, 1}, {0, 3, 4}}).Draw(t, "adapters")
 		var before [][]Token
-		var err error
-		if w.core, err = New(cfg); err != nil {
-			t.Fatal(err)
+		w.core = New(cfg)
+		w.core.tune = tuning{rapid.IntRange(1, 6).Draw(t, "wait"), rapid.IntRange(1, 6).Draw(t, "evict"), rapid.IntRange(1, 3).Draw(t, "repeat")}
+		if h := w.core.host; h != nil {
+			h.blockCells, h.minCells = rapid.IntRange(1, 20).Draw(t, "block"), rapid.IntRange(1, 5).Draw(t, "least")
 		}
 		next := RequestID(0)
 		submit := func(t *rapid.T) {

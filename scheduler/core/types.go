@@ -1,10 +1,6 @@
 package core
 
-import (
-	"errors"
-
-	"agentd/scheduler/generation"
-)
+import "agentd/scheduler/generation"
 
 // Token is a vocabulary id.
 type Token = generation.Token
@@ -30,8 +26,8 @@ type Request struct {
 	// Fork continues a branch, whose tokens end its Prompt. Its prompt does not count in
 	// Stats, and it starts before requests that wait.
 	Fork bool
-	// Begun has the first tokens of each candidate, which continues after them; nil for one that
-	// has ended before. The slice is nil where all candidates begin.
+	// Begun has the first tokens of each candidate, fewer than MaxTokens, which continues after them; nil
+	// for one that has ended before, but not for all. The slice is nil where all candidates begin.
 	Begun [][]Token
 }
 
@@ -39,14 +35,6 @@ type Request struct {
 // prompt, as it is when the rest is cached. Kernels round differently for one row and for many, and
 // the first token of greedy decoding must not depend on that.
 func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork }
-
-// Errors of Submit.
-var (
-	ErrDuplicate = errors.New("core: a request with this id is still alive")
-	ErrEmpty     = errors.New("core: the prompt is empty")
-	ErrCount     = errors.New("core: N and MaxNew must be at least 1")
-	ErrBegun     = errors.New("core: Begun needs one element for each candidate, one that is not nil, and fewer than MaxTokens in each")
-)
 
 // OpKind is the kind of a memory operation.
 type OpKind uint8

@@ -160,8 +160,10 @@ func (t *Tree) Select() []*Node {
 	}
 	t.sortOutcomes()
 	t.narrow()
-	if len(t.beam) == 0 && len(t.outcomes) < t.cfg.N {
-		t.takeUp()
+	if len(t.beam) == 0 && len(t.outcomes) < t.cfg.N { // the best branches that were set aside go on
+		for len(t.aside) > 0 && len(t.beam) < t.places(t.aside[0]) {
+			t.resume(false)
+		}
 	}
 	t.fill()
 	t.live = append(t.live, t.beam...)
@@ -203,13 +205,6 @@ func (t *Tree) narrow() {
 	}
 	clear(t.beam)
 	t.beam, t.live = append(t.beam[:0], best...), best[:0]
-}
-
-// takeUp fills the beam with the best branches that were set aside.
-func (t *Tree) takeUp() {
-	for len(t.aside) > 0 && len(t.beam) < t.places(t.aside[0]) {
-		t.resume(false)
-	}
 }
 
 // fill gives free places of the beam to extra branches, as far as their share allows. Before there
