@@ -64,14 +64,14 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := o.native()
+	params := o.params()
 	var cerr *C.char
 	if !C.agd_attention_check(&cerr) {
 		m.release()
 		return nil, native(ErrIncompatible, takeString(cerr))
 	}
 	m.reserving.Lock()
-	cc := C.agd_context_new(ptr, options, &cerr)
+	cc := C.agd_context_new(ptr, params, C.int32_t(o.failAt), C.int32_t(o.failWith), &cerr)
 	m.reserving.Unlock()
 	if cc == nil {
 		m.release()
@@ -230,9 +230,7 @@ func (c *Context) decodeError(rc C.int) error {
 	case -3:
 		return ErrCompute
 	case C.AGD_DECODE_POSITION:
-		var seq, want, got C.int32_t
-		C.agd_context_position(c.ptr, &seq, &want, &got)
-		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
+		return native(ErrInvalidBatch, C.GoString(C.agd_context_detail(c.ptr)))
 	case C.AGD_DECODE_INCOMPATIBLE:
 		return native(ErrIncompatible, C.GoString(C.agd_context_detail(c.ptr)))
 	case C.AGD_DECODE_LOST:

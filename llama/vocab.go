@@ -46,7 +46,7 @@ type Vocab struct {
 	addEOS   bool
 	markup   []string // texts of user-defined tokens that look like markup
 	longest  int
-	recurses bool // its pre-tokenizer needs stack for each character
+	chunks   bool // long texts are tokenized in chunks
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -56,10 +56,7 @@ func newVocab(m *Model) (*Vocab, error) {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
 	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
-	var err error
-	if v.recurses, err = recurses(m.metadata, ptr); err != nil {
-		return nil, fmt.Errorf("vocabulary: %w", err)
-	}
+	v.chunks = preTokenizes[m.metadata["tokenizer.ggml.model"]]
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
 		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
@@ -100,8 +97,8 @@ func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
 // wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
 // become those tokens. Without it they are plain text, as text from users must be.
-// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer that recurses gets long
-// texts in chunks, see firstChunk.
+// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer gets long texts in chunks, see
+// firstChunk.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
@@ -116,7 +113,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
 	var err error
-	if parseSpecial && (!v.recurses || len(text) <= chunkBytes) {
+	if parseSpecial && (!v.chunks || len(text) <= chunkBytes) {
 		tokens, err = v.tokenize(tokens, text, addSpecial, true)
 		return slices.Clone(tokens), err
 	}
@@ -125,7 +122,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	}
 	for text != "" && err == nil {
 		part := text
-		if v.recurses {
+		if v.chunks {
 			part = text[:firstChunk(text)]
 		}
 		text = text[len(part):]

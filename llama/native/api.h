@@ -93,22 +93,8 @@ void agd_placement(struct agd_placement * out);
 
 // --- model -------------------------------------------------------------------
 
-// Hears which fraction of a model is loaded. False ends the load.
-typedef bool (*agd_progress)(float fraction, uintptr_t data);
-
-struct agd_model_options {
-    int32_t              gpu_layers;   // < 0: all
-    int32_t              load_mode;    // enum llama_load_mode
-    bool                 vocab_only;
-    bool                 set_devices;  // false: all devices
-    ggml_backend_dev_t * devices;      // NULL-terminated
-    const float *        tensor_split; // llama_max_devices() values, or NULL
-    int32_t              split_mode;   // enum llama_split_mode
-    agd_progress         progress;      // NULL: none
-    uintptr_t            progress_data;
-};
-
-struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
+// llama_model_load_from_file, with the reason of a failure.
+struct llama_model * agd_model_load(const char * path, struct llama_model_params params, char ** err);
 
 // Loads a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same time, or
 // decode for the first time after agd_context_adapter.
@@ -131,9 +117,6 @@ bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t *
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
                      bool add_special, bool parse_special, char ** err);
 
-// The bytes of stack that the tokenizer needs for 2,048 equal characters of some kind, or -1.
-int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
-
 // --- context -----------------------------------------------------------------
 
 // The most sequences of a context, LLAMA_MAX_SEQ.
@@ -142,24 +125,12 @@ int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
 // Begins an error text that says what agentd relied on and llama.cpp no longer does.
 #define AGD_INCOMPATIBLE "incompatible: "
 
-struct agd_context_options {
-    uint32_t n_ctx;
-    uint32_t n_batch;
-    uint32_t n_ubatch;
-    uint32_t n_seq_max;
-    uint32_t n_outputs_max;
-    int32_t  n_threads;
-    int32_t  n_threads_batch;
-    int32_t  type_k;
-    int32_t  type_v;
-    int32_t  flash_attn; // enum llama_flash_attn_type
-    int32_t  fail_at;    // for tests: a device fails when so many graph nodes were computed; 0: never
-    int32_t  fail_with;  // how: 0 by GGML_ABORT, else by an exception with this VkResult
-};
+struct agd_context; // a llama_context, its abort flag and the last error
 
-struct agd_context; // a llama_context, its abort flag and the last position error
-
-struct agd_context *   agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
+// For tests, a device fails once fail_at nodes of graphs were computed (0: never): by GGML_ABORT, or by an exception with
+// the VkResult fail_with.
+struct agd_context *   agd_context_new(struct llama_model * model, struct llama_context_params params, int32_t fail_at,
+                                       int32_t fail_with, char ** err);
 void                   agd_context_free(struct agd_context * ctx);
 struct llama_context * agd_context_raw(struct agd_context * ctx);
 
@@ -175,14 +146,13 @@ struct agd_use {
 // Writes at most max uses, host memory first, and returns how many there are.
 int32_t agd_context_uses(const struct agd_context * ctx, struct agd_use * out, int32_t max);
 
-// llama_decode's code, or one of the AGD_DECODE_* codes.
-#define AGD_DECODE_THROWN       (-100) // a C++ exception: agd_context_detail says which
-#define AGD_DECODE_POSITION     (-101) // a sequence does not continue at its end; agd_context_position
+// llama_decode's code, or one of the AGD_DECODE_* codes; agd_context_detail says more about these.
+#define AGD_DECODE_THROWN       (-100) // a C++ exception
+#define AGD_DECODE_POSITION     (-101) // a sequence does not continue at its end
 #define AGD_DECODE_LOST         (-102) // a device failed: see agd_context_lost
-#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on: agd_context_detail says what
+#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on
 int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
-void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
 void         agd_abort(struct agd_context * ctx, bool on);
 
 // Applies an adapter, or none, from the next decode on.

@@ -84,20 +84,12 @@ extern "C" char * agd_lib_dir(void) {
 
 extern "C" bool agd_backend_load(const char * path, char ** err) {
     return agd::guard(err, false, [&] {
-        // ggml's loader says only that it failed, so the linker is asked first.
-        void * handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (handle == nullptr) {
-            agd::set(err, dlerror());
-            return false;
-        }
         agd::log_errors_reset();
-        ggml_backend_reg_t reg = ggml_backend_load(path);
-        dlclose(handle);
-        if (reg == nullptr) {
+        const bool loaded = ggml_backend_load(path) != nullptr;
+        if (!loaded) {
             agd::set(err, agd::log_errors());
-            return false;
         }
-        return true;
+        return loaded;
     });
 }
 

@@ -76,30 +76,13 @@ std::string unsupported(const llama_model * model, const llama_adapter_lora & ad
 
 } // namespace
 
-extern "C" struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err) {
+extern "C" struct llama_model * agd_model_load(const char * path, struct llama_model_params params, char ** err) {
     return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
         agd::log_errors_reset();
-        llama_model_params params = llama_model_default_params();
-        params.n_gpu_layers       = opts.gpu_layers;
-        params.load_mode          = static_cast<llama_load_mode>(opts.load_mode);
-        params.vocab_only         = opts.vocab_only;
-        params.tensor_split       = opts.tensor_split;
-        params.split_mode         = static_cast<llama_split_mode>(opts.split_mode);
-        if (opts.set_devices) {
-            params.devices = opts.devices;
-        }
-        if (opts.progress != nullptr) {
-            params.progress_callback = [](float fraction, void * user) {
-                const auto * o = static_cast<const agd_model_options *>(user);
-                return o->progress(fraction, o->progress_data);
-            };
-            params.progress_callback_user_data = &opts;
-        }
         agd::fault_scope scope;
         llama_model *    model = llama_model_load_from_file(path, params);
         if (model == nullptr) {
-            agd::note_lost(agd::log_errors());
-            agd::set(err, agd::log_errors());
+            agd::set_logged(err);
         }
         return model;
     });
@@ -111,8 +94,7 @@ extern "C" struct llama_adapter_lora * agd_adapter_load(struct llama_model * mod
         agd::fault_scope     scope;
         llama_adapter_lora * adapter = llama_adapter_lora_init(model, path);
         if (adapter == nullptr) {
-            agd::note_lost(agd::log_errors());
-            agd::set(err, agd::log_errors());
+            agd::set_logged(err);
             return nullptr;
         }
         std::string why = unsupported(model, *adapter);
