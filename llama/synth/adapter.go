@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // Adapter describes a LoRA adapter with random weights. It changes matrices of a model by Alpha/Rank
@@ -116,12 +118,12 @@ func WriteAdapter(path string, spec Spec, a Adapter) error {
 		return fmt.Errorf("synth: adapter: no matrix has a name that ends with one of %q", a.Tensors)
 	}
 	err = WriteFile(path, func(f *os.File) error {
-		return writeFile(f, func(m *metadata) {
-			m.str("general.type", "adapter")
-			m.str("general.architecture", spec.Arch)
-			m.str("adapter.type", "lora")
-			m.f32("adapter.lora.alpha", a.Alpha)
-		}, matrixTypes["f32"], pairs, a.Seed)
+		m := &gguf.Metadata{}
+		m.Set("general.type", "adapter")
+		m.Set("general.architecture", spec.Arch)
+		m.Set("adapter.type", "lora")
+		m.Set("adapter.lora.alpha", float64(a.Alpha))
+		return writeFile(f, m, "f32", pairs, a.Seed)
 	})
 	if err != nil {
 		return fmt.Errorf("synth: %w", err)
