@@ -78,7 +78,7 @@ func TestLogitsReadPastTheBackendAreNoticedWhileDecoding(t *testing.T) {
 func TestUnknownGrammarElementIsRefused(t *testing.T) {
 	defer breakAssumption(0)
 	breakAssumption(grammarElement)
-	if err := ValidateGrammar(`root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
+	if err := validateGrammar(nil, `root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -300,7 +300,7 @@ func onCPU(t *testing.T, do situation, options ...ContextOption) [][]float32 {
 
 // few computes one short prompt.
 func few(t *testing.T, c *Context) [][]float32 {
-	must(t, c.Memory().Clear())
+	must(t, c.Memory().Clear(true))
 	return [][]float32{feed(t, c, 0, countTo(9, 1))}
 }
 

@@ -17,7 +17,7 @@ var (
 	// Nothing has changed: free sequences or make the batch smaller.
 	ErrNoKVSlot = errors.New("llama: no room in the KV cache")
 	// ErrAborted: Context.Abort was called (llama_decode 2). A part of the batch
-	// may be in the memory: compare PosMax of its sequences.
+	// may be in the memory: compare the ranges of its sequences.
 	ErrAborted = errors.New("llama: decoding aborted")
 	// ErrInvalidBatch: the batch was refused (llama_decode -1, or a check
 	// before it). Nothing has changed.

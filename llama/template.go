@@ -6,7 +6,6 @@ import "C"
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -85,27 +84,10 @@ func checkTemplate(jinja string) error {
 // Source is the template's Jinja text.
 func (t *Template) Source() string { return t.source }
 
-// Render renders with the variables of a JSON object (messages, tools,
+// RenderParts renders with the variables of a JSON object (messages, tools,
 // add_generation_prompt and whatever else the template reads). bos_token and
-// eos_token are the model's unless given. The clock that strftime_now reads is
-// the machine's; RenderParts takes another.
-func (t *Template) Render(vars []byte) (string, error) {
-	parts, err := t.RenderParts(vars, time.Now())
-	if err != nil {
-		return "", err
-	}
-	if len(parts) == 1 {
-		return parts[0].Text, nil
-	}
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Text)
-	}
-	return b.String(), nil
-}
-
-// RenderParts renders as Render does, keeps text from the variables apart from
-// the template's own, and takes the time that strftime_now gives.
+// eos_token are the model's unless given; strftime_now reads now. Text from the
+// variables stays apart from the template's own.
 func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -33,8 +33,18 @@ func newTemplate(t testing.TB, m *Model, source string) *Template {
 	return tmpl
 }
 
+// render joins the parts.
+func render(tmpl *Template, vars []byte) (string, error) {
+	parts, err := tmpl.RenderParts(vars, time.Now())
+	var text string
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text, err
+}
+
 func TestRenderOfTheModelsOwnTemplate(t *testing.T) {
-	got, err := newTemplate(t, shared(t, synth.Qwen3), "").Render([]byte(conversation))
+	got, err := render(newTemplate(t, shared(t, synth.Qwen3), ""), []byte(conversation))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +74,7 @@ func TestRenderTakesAnyVariable(t *testing.T) {
 		{"an empty result", `{% if false %}x{% endif %}`, `{}`, ``},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars))
+			got, err := render(newTemplate(t, m, tc.source), []byte(tc.vars))
 			if err != nil || got != tc.want {
 				t.Errorf("%q, %v; want %q", got, err, tc.want)
 			}
@@ -133,7 +143,7 @@ func TestRenderErrors(t *testing.T) {
 		{"variables that are too deep", `x`, `{"a":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			if got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars)); !errors.Is(err, ErrTemplate) {
+			if got, err := render(newTemplate(t, m, tc.source), []byte(tc.vars)); !errors.Is(err, ErrTemplate) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
@@ -142,7 +152,7 @@ func TestRenderErrors(t *testing.T) {
 
 func TestRenderInParallel(t *testing.T) {
 	tmpl := newTemplate(t, shared(t, synth.Qwen3), "")
-	want, err := tmpl.Render([]byte(conversation))
+	want, err := render(tmpl, []byte(conversation))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +160,7 @@ func TestRenderInParallel(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				if got, err := tmpl.Render([]byte(conversation)); err != nil || got != want {
+				if got, err := render(tmpl, []byte(conversation)); err != nil || got != want {
 					t.Errorf("%q, %v", got, err)
 				}
 			}
@@ -173,7 +183,7 @@ func TestPublishedTemplatesRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err) // the source that the headers come from
 			}
-			got, err := newTemplate(t, shared(t, synth.Qwen3), string(source)).Render([]byte(conversation))
+			got, err := render(newTemplate(t, shared(t, synth.Qwen3), string(source)), []byte(conversation))
 			if err != nil {
 				t.Fatal(err)
 			}

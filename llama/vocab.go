@@ -22,11 +22,8 @@ type Attr uint16
 // Attributes of a token.
 const (
 	AttrUnknown     Attr = C.LLAMA_TOKEN_ATTR_UNKNOWN
-	AttrUnused      Attr = C.LLAMA_TOKEN_ATTR_UNUSED
-	AttrNormal      Attr = C.LLAMA_TOKEN_ATTR_NORMAL
 	AttrControl     Attr = C.LLAMA_TOKEN_ATTR_CONTROL
 	AttrUserDefined Attr = C.LLAMA_TOKEN_ATTR_USER_DEFINED
-	AttrByte        Attr = C.LLAMA_TOKEN_ATTR_BYTE
 	attrEOG         Attr = C.AGD_FLAG_EOG
 )
 
@@ -193,12 +190,14 @@ func (v *Vocab) pieceText(t Token, special bool) string {
 
 // Detokenize is the text of tokens; bytes that are not UTF-8 become U+FFFD.
 func (v *Vocab) Detokenize(ts []Token, special bool) string {
-	d := v.NewDetokenizer(special)
-	var out []byte
+	var b strings.Builder
 	for _, t := range ts {
-		out = append(out, d.Push(t)...)
+		b.WriteString(v.pieceText(t, special))
 	}
-	return string(append(out, d.Flush()...))
+	if utf8.ValidString(b.String()) {
+		return b.String()
+	}
+	return string([]rune(b.String()))
 }
 
 // IsEOG reports whether t ends a generation (end of text, of turn, of message).
@@ -233,45 +232,3 @@ func (v *Vocab) Size() int { return len(v.attrs) }
 // SpecialTokens lists the tokens that Tokenize finds only with parseSpecial or
 // always as a whole: control and user-defined ones. The caller must not change it.
 func (v *Vocab) SpecialTokens() []Token { return v.special }
-
-// Detokenizer turns tokens into text one at a time and never returns a part of
-// a UTF-8 character.
-type Detokenizer struct {
-	vocab   *Vocab
-	special bool
-	pending []byte // an incomplete character
-}
-
-// NewDetokenizer starts an incremental detokenization. With special, control
-// tokens are rendered as text.
-func (v *Vocab) NewDetokenizer(special bool) *Detokenizer {
-	return &Detokenizer{vocab: v, special: special, pending: make([]byte, 0, 2*utf8.UTFMax)}
-}
-
-// Push adds a token and returns the text that is complete by now, which may be
-// empty. Bytes that can't become a character any more come out as U+FFFD.
-func (d *Detokenizer) Push(t Token) string {
-	piece := d.vocab.pieceText(t, d.special)
-	if len(d.pending) == 0 && utf8.ValidString(piece) {
-		return piece // no copy: the common case
-	}
-	d.pending = append(d.pending, piece...)
-	return d.take(false)
-}
-
-// Flush returns what is left of an incomplete character, as U+FFFD, and leaves
-// the detokenizer ready for a new text.
-func (d *Detokenizer) Flush() string { return d.take(true) }
-
-// take removes the complete characters from pending.
-func (d *Detokenizer) take(all bool) string {
-	var out []byte
-	rest := d.pending
-	for len(rest) > 0 && (all || utf8.FullRune(rest)) {
-		r, n := utf8.DecodeRune(rest)
-		out = utf8.AppendRune(out, r)
-		rest = rest[n:]
-	}
-	d.pending = append(d.pending[:0], rest...)
-	return string(out)
-}

@@ -174,6 +174,7 @@ extern "C" void agd_crash_build(const char * text) {
 extern "C" void agd_crash_install(uintptr_t start, uintptr_t end) {
     go_start = start;
     go_end   = end;
+    agd_crash_build("unknown");
     std::set_terminate(__gnu_cxx::__verbose_terminate_handler); // ggml's runs a debugger
     for (const auto & [sig, name] : signals) {
         struct sigaction ours;
