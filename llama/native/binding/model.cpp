@@ -1,11 +1,10 @@
 // Models and vocabularies.
 #include "api.h"
 #include "binding/internal.h"
+#include "grammar/vocab.h"
 
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "gguf.h"
 #include "llama-adapter.h"
@@ -140,29 +139,15 @@ extern "C" void agd_model_tensor_types(const struct llama_model * model, int32_t
 extern "C" bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags,
                                char ** err) {
     return agd::guard(err, false, [&] {
-        const int32_t     n = llama_vocab_n_tokens(vocab);
-        std::string       all;
-        std::vector<char> buf(64);
-        for (llama_token t = 0; t < n; t++) {
-            offsets[t]  = static_cast<uint32_t>(all.size());
-            int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
-            if (len < 0) {
-                buf.resize(static_cast<size_t>(-len));
-                len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
-            }
-            if (len > 0) {
-                all.append(buf.data(), static_cast<size_t>(len));
-            }
-            flags[t] = static_cast<uint16_t>(llama_vocab_get_attr(vocab, t));
-            if (llama_vocab_is_eog(vocab, t)) {
-                flags[t] |= AGD_FLAG_EOG;
-            }
+        std::string all;
+        llama_token t = 0;
+        for (const auto & token : agd::texts_of(vocab)) {
+            offsets[t] = static_cast<uint32_t>(all.size());
+            flags[t]   = static_cast<uint16_t>(llama_vocab_get_attr(vocab, t) | (token.eog ? AGD_FLAG_EOG : 0));
+            all += token.text;
+            t++;
         }
-        if (all.size() > std::numeric_limits<uint32_t>::max()) {
-            agd::set(err, "the vocabulary's pieces exceed 4 GiB");
-            return false;
-        }
-        offsets[n] = static_cast<uint32_t>(all.size());
+        offsets[t] = static_cast<uint32_t>(all.size());
         *pieces    = agd::dup(all);
         return *pieces != nullptr;
     });

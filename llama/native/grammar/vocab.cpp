@@ -12,6 +12,8 @@ namespace {
 // Texts in the cache, of about 50 bytes each.
 constexpr size_t max_cached_texts = 8192;
 
+} // namespace
+
 std::vector<token_text> texts_of(const llama_vocab * vocab) {
     std::vector<token_text> tokens(static_cast<size_t>(llama_vocab_n_tokens(vocab)));
     std::vector<char>       buf(64);
@@ -28,8 +30,6 @@ std::vector<token_text> texts_of(const llama_vocab * vocab) {
     }
     return tokens;
 }
-
-} // namespace
 
 vocab_index::vocab_index(const llama_vocab * vocab) : vocab_index(texts_of(vocab)) {}
 

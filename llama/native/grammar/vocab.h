@@ -34,6 +34,8 @@ struct token_text {
     bool        special = false; // a tokenizer looks for it before all others
 };
 
+std::vector<token_text> texts_of(const llama_vocab * vocab);
+
 // The texts of a vocabulary's tokens, ordered so that tokens with a common beginning are neighbours. The
 // beginning is then matched once.
 struct vocab_index {

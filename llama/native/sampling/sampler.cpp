@@ -151,18 +151,14 @@ llama_token agd_sampler::pick_free(const float * logits) {
     if (temperature_only()) {
         return draw_from_all(logits);
     }
-    if (truncates() && truncate(logits)) {
-        return pick_truncated();
-    }
-    collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
-    return pick(opts.top_k > 0);
+    return draw(choices(logits));
 }
 
 // Chooses among the tokens that grammar_first listed. A row without a finite number differs from one without an
 // admitted token.
 llama_token agd_sampler::pick_admitted_only(const float * logits) {
     if (!candidates.empty()) {
-        return pick(false);
+        return pick();
     }
     return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
 }
