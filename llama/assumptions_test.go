@@ -36,7 +36,6 @@ func TestBrokenAssumptionIsRefusedWithItsReason(t *testing.T) {
 		kind int
 		want string
 	}{
-		{"another operand of attention", attentionOp, "FLASH_ATTN_EXT"},
 		{"a renamed output node", outputName, "result_output"},
 		{"no call of the hook", graphHook, "hook"},
 		{"no call that sets threads", threadCall, "threads before each evaluation"},

@@ -45,24 +45,9 @@ func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAtten
 // masksAsLists counts the masks that were read as lists, in all contexts.
 func masksAsLists() uint64 { return uint64(C.agd_attention_lists()) }
 
-// placed says where the nodes of evaluations were computed since watchPlacement.
-type placed struct {
-	attentionCPU, attentionDevice, logitsCPU, logitsDevice, own uint64
-}
-
-// watchPlacement begins to count. It reports whether llama.cpp has the hook for it.
-func watchPlacement() bool { return bool(C.agd_watch_placement()) }
-
-func placement() placed {
-	var p C.struct_agd_placement
-	C.agd_placement(&p)
-	return placed{uint64(p.attention_cpu), uint64(p.attention_device), uint64(p.logits_cpu), uint64(p.logits_device), uint64(p.own)}
-}
-
 // Assumptions about llama.cpp that a test can break, as native/assumptions.h numbers them.
 const (
 	maskLayout = 1 + iota
-	attentionOp
 	outputName
 	graphHook
 	threadCall

@@ -80,17 +80,6 @@ uint64_t agd_gathered(void);
 // How many masks of all contexts were read as lists so far, for tests.
 uint64_t agd_attention_lists(void);
 
-// Where the nodes of all evaluations since a watch began were placed, for tests.
-struct agd_placement {
-    uint64_t attention_cpu, attention_device; // FLASH_ATTN_EXT
-    uint64_t logits_cpu, logits_device;       // the last product
-    uint64_t own;                             // of both kinds: computed by agentd's own device
-};
-
-// Starts a watch. False if libllama lacks the patch, whose hook it needs.
-bool agd_watch_placement(void);
-void agd_placement(struct agd_placement * out);
-
 // --- model -------------------------------------------------------------------
 
 // llama_model_load_from_file, with the reason of a failure.

@@ -12,7 +12,6 @@
 #include "assumptions.h"
 #include "attention/gather.h"
 #include "attention/logits_product.h"
-#include "attention/self_test.h"
 #include "errors.h"
 
 #include "ggml-backend-impl.h"
@@ -44,13 +43,6 @@ std::atomic<bool>     enabled{ false };
 std::atomic<bool>     only_f32{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
 std::atomic<uint64_t> listed_masks{ 0 }; // for tests
-
-// For tests: where nodes were placed since a watch began.
-struct {
-    std::atomic<bool>     on{ false };
-    std::atomic<uint64_t> attention[2]{}, logits[2]{}; // on the CPU, on another device
-    std::atomic<uint64_t> own{ 0 };
-} watch;
 
 struct instance {
     int                         threads = GGML_DEFAULT_N_THREADS;
@@ -128,13 +120,12 @@ mask_view mask_view_of(const ggml_tensor * dst) {
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
 // after it has written the masks. This reports whether that still holds.
 bool check_order(instance & me, const ggml_tensor * node) {
-    const bool hook = hooked && !self_testing; // the self test has no scheduler, which the hook belongs to
-    if (hook && me.announced == 0) {
+    if (hooked && me.announced == 0) {
         assumption::fail("llama.cpp no longer calls the patch's hook before it sets a graph's inputs; "
                          "use the pinned llama.cpp or switch shared attention off");
         return false;
     }
-    const bool stale = hook ? me.prepared != me.announced : node == me.first;
+    const bool stale = hooked ? me.prepared != me.announced : node == me.first;
     if (stale) {
         assumption::fail(
             "llama.cpp no longer sets a backend's threads before each evaluation, so that plans of old masks "
@@ -203,10 +194,8 @@ ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
             if (!check_order(me, graph->nodes[i])) {
                 return GGML_STATUS_FAILED;
             }
-            watch.own++;
             compute_node(me, graph->nodes[i]);
         } else if (graph->nodes[i]->op == GGML_OP_MUL_MAT) {
-            watch.own++;
             status = me.logits.compute(graph, i);
         } // all others are views
     }
@@ -354,21 +343,6 @@ mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     return me != nullptr ? &me->lists : nullptr;
 }
 
-void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-        ggml_tensor * node   = ggml_graph_node(graph, i);
-        const bool    logits = std::strcmp(node->name, "result_output") == 0;
-        if (!logits && node->op != GGML_OP_FLASH_ATTN_EXT) {
-            continue;
-        }
-        ggml_backend_t backend = ggml_backend_sched_get_tensor_backend(sched, node);
-        const auto     type    = backend == nullptr ? GGML_BACKEND_DEVICE_TYPE_CPU
-                                                    : ggml_backend_dev_type(ggml_backend_get_device(backend));
-        const bool     device  = type != GGML_BACKEND_DEVICE_TYPE_CPU && type != GGML_BACKEND_DEVICE_TYPE_ACCEL;
-        (logits ? watch.logits : watch.attention)[device]++;
-    }
-}
-
 // llama.cpp with our patch calls these when a graph has its memory, before its inputs are set and after.
 void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     if (assumption::broken(assumption::graph_hook)) {
@@ -382,9 +356,6 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     }
     use_lists(sched, graph, lists_of);
     ask_counts(sched, graph);
-    if (watch.on) {
-        count_placement(sched, graph);
-    }
 }
 
 void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
@@ -393,7 +364,7 @@ void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
 
 constexpr agentd::graph_hooks hooks{ before_inputs, after_inputs };
 
-ggml_backend_reg_t registration() {
+void register_backend() {
     static ggml_backend_reg reg  = { GGML_BACKEND_API_VERSION,
                                      { reg_name, reg_count, reg_device, reg_address },
                                      nullptr };
@@ -402,7 +373,6 @@ ggml_backend_reg_t registration() {
         return true;
     }();
     (void) done;
-    return &reg;
 }
 
 // Installs the hooks in a libllama that has the patch. Returns what is wrong, or null.
@@ -422,12 +392,22 @@ const char * install_hook() {
     return nullptr;
 }
 
+// Whether nothing is wrong.
+bool holds(const char * wrong, char ** err) {
+    return agd::guard(err, false, [&] {
+        if (wrong != nullptr) {
+            agd::set(err, wrong);
+        }
+        return wrong == nullptr;
+    });
+}
+
 } // namespace
 
 extern "C" bool agd_attention(bool on) {
     enabled = on && kernels()[0] != nullptr && !agd_has_gpu();
     if (enabled) {
-        registration();
+        register_backend();
     }
     return enabled;
 }
@@ -441,39 +421,16 @@ extern "C" void agd_attention_f32(bool on) {
 }
 
 extern "C" bool agd_attention_check(char ** err) {
-    return agd::guard(err, false, [&] {
-        if (!enabled) {
-            return true;
-        }
-        if (const char * wrong = install_hook()) {
-            agd::set(err, wrong);
-            return false;
-        }
-        const std::string wrong = self_test(ggml_backend_reg_dev_get(registration(), 0));
-        if (!wrong.empty()) {
-            agd::set(err, wrong + "; use the pinned llama.cpp or switch shared attention off");
-        }
-        return wrong.empty();
-    });
+    return holds(enabled ? install_hook() : nullptr, err);
 }
 
 extern "C" bool agd_gather(bool on, char ** err) {
-    return agd::guard(err, false, [&] {
-        gathering = false;
-        if (!on) {
-            return true;
-        }
-        const char * wrong = install_hook();
-        if (wrong == nullptr && !hooked) {
-            wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
-        }
-        if (wrong != nullptr) {
-            agd::set(err, wrong);
-            return false;
-        }
-        gathering = true;
-        return true;
-    });
+    const char * wrong = on ? install_hook() : nullptr;
+    if (on && wrong == nullptr && !hooked) {
+        wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
+    }
+    gathering = on && wrong == nullptr;
+    return holds(wrong, err);
 }
 
 extern "C" uint64_t agd_attention_lists(void) {
@@ -482,19 +439,4 @@ extern "C" uint64_t agd_attention_lists(void) {
 
 extern "C" bool agd_patched(void) {
     return install_hook() == nullptr && hooked;
-}
-
-extern "C" bool agd_watch_placement(void) {
-    if (!agd_patched()) {
-        return false;
-    }
-    for (auto * count : { &watch.attention[0], &watch.attention[1], &watch.logits[0], &watch.logits[1], &watch.own }) {
-        *count = 0;
-    }
-    watch.on = true;
-    return true;
-}
-
-extern "C" void agd_placement(struct agd_placement * out) {
-    *out = { watch.attention[0], watch.attention[1], watch.logits[0], watch.logits[1], watch.own };
 }
