@@ -34,7 +34,7 @@ func Devices() []Device {
 		devices = append(devices, Device{
 			Name:        C.GoString(C.ggml_backend_dev_name(dev)),
 			Description: strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(dev))),
-			Type:        deviceType(C.ggml_backend_dev_type(dev)),
+			Type:        deviceTypes[C.ggml_backend_dev_type(dev)],
 			MemoryFree:  uint64(free),
 			MemoryTotal: uint64(total),
 		})
@@ -42,19 +42,9 @@ func Devices() []Device {
 	return devices
 }
 
-func deviceType(t C.enum_ggml_backend_dev_type) string {
-	switch t {
-	case C.GGML_BACKEND_DEVICE_TYPE_CPU:
-		return "cpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_GPU:
-		return "gpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_IGPU:
-		return "igpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_ACCEL:
-		return "accel"
-	default:
-		return "meta"
-	}
+var deviceTypes = map[C.enum_ggml_backend_dev_type]string{
+	C.GGML_BACKEND_DEVICE_TYPE_CPU: "cpu", C.GGML_BACKEND_DEVICE_TYPE_GPU: "gpu", C.GGML_BACKEND_DEVICE_TYPE_IGPU: "igpu",
+	C.GGML_BACKEND_DEVICE_TYPE_ACCEL: "accel", C.GGML_BACKEND_DEVICE_TYPE_META: "meta",
 }
 
 // LibDir is the directory that libllama.so was loaded from. Backend plugins and the
@@ -86,33 +76,30 @@ func LoadBackends(dir string) ([]string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("llama: backend directory: %w", err)
 	}
-	var names []string
+	var plugins, variants, names []string
 	var errs []error
-	var variants []string
 	for _, path := range files {
-		name := filepath.Base(path)
-		switch {
-		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU():
-			continue // linked, not plugins
+		switch name := filepath.Base(path); {
+		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU(): // linked, not plugins
 		case strings.HasPrefix(name, "libggml-cpu-"):
 			variants = append(variants, path)
-			continue
+		default:
+			plugins = append(plugins, path)
 		}
-		if err := loadBackend(path); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		names = append(names, name)
 	}
 	if len(variants) > 0 {
 		best, err := bestVariant(variants)
-		if err == nil {
-			err = loadBackend(best)
-		}
 		if err != nil {
 			errs = append(errs, err)
 		} else {
-			names = append(names, filepath.Base(best))
+			plugins = append(plugins, best)
+		}
+	}
+	for _, path := range plugins {
+		if err := loadBackend(path); err != nil {
+			errs = append(errs, err)
+		} else {
+			names = append(names, filepath.Base(path))
 		}
 	}
 	return names, errors.Join(errs...)

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"agentd/internal/clip"
 )
 
 // Errors that callers distinguish. They are wrapped with the details.
@@ -70,13 +71,5 @@ var (
 
 // native wraps an error text from native code, cut to a readable length.
 func native(err error, text string) error {
-	text = strings.TrimSpace(text)
-	if len(text) > maxErrorText {
-		cut := maxErrorText
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
-	}
-	return fmt.Errorf("%w: %s", err, text)
+	return fmt.Errorf("%w: %s", err, clip.Text(strings.TrimSpace(text), maxErrorText))
 }

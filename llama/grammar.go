@@ -69,9 +69,9 @@ func (s *grammarScan) run() error {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; c {
 		case '"':
-			s.literal()
+			s.quoted('"')
 		case '[':
-			s.class()
+			s.quoted(']')
 		case '<':
 			s.skipTo('>')
 			s.add(1)
@@ -131,9 +131,6 @@ func (s *grammarScan) add(n int) {
 	s.item = n
 	s.elements += n
 }
-
-func (s *grammarScan) literal() { s.quoted('"') }
-func (s *grammarScan) class()   { s.quoted(']') }
 
 // quoted skips a literal or character class up to its unescaped end.
 func (s *grammarScan) quoted(end byte) {

@@ -100,16 +100,19 @@ func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, erro
 	if err := checkNesting(vars, MaxVariableNesting); err != nil {
 		return nil, fmt.Errorf("%w: variables: %w", ErrTemplate, err)
 	}
+	var text, cerr *C.char
 	var list *C.struct_agd_part
 	var n C.size_t
-	var cerr *C.char
-	if !C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &list, &n, &cerr) {
+	if !C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &text, &list, &n, &cerr) {
 		return nil, native(ErrTemplate, takeString(cerr))
 	}
-	defer C.agd_parts_free(list, n)
-	parts := make([]TemplatePart, 0, int(n))
+	defer C.free(unsafe.Pointer(text))
+	defer C.free(unsafe.Pointer(list))
+	parts, from := make([]TemplatePart, 0, int(n)), C.size_t(0)
 	for _, p := range unsafe.Slice(list, int(n)) {
-		parts = append(parts, TemplatePart{Text: C.GoStringN(p.text, C.int(p.len)), Input: bool(p.input)})
+		part := unsafe.Slice((*byte)(unsafe.Pointer(text)), p.end)[from:]
+		parts = append(parts, TemplatePart{Text: string(part), Input: bool(p.input)})
+		from = p.end
 	}
 	return parts, nil
 }

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +80,7 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	g.Set("adapter.type", "lora")
 	g.Set("general.name", filepath.Base(filepath.Clean(dir)))
 	g.Set("adapter.lora.alpha", alpha)
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	if err := g.Write(buffered, list); err != nil {
-		return err
-	}
-	return buffered.Flush()
+	return g.Write(w, list)
 }
 
 // alpha is the numerator of an adapter's scale, whose denominator is the rank for llama.cpp.
@@ -117,12 +112,8 @@ func (a *architecture) adapterTensor(s *stored, base Base) (gguf.Tensor, error) 
 		return gguf.Tensor{}, errors.New("adapters for that module are not known; merge the adapter into its model")
 	}
 	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(letter))
-	if a.permute && letter == "B" && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj") {
-		heads := base.Heads
-		if n.part == "self_attn.k_proj" {
-			heads = base.KVHeads
-		}
-		return permuted(to, s, heads)
+	if letter == "A" {
+		return plain(to, s)
 	}
-	return plain(to, s)
+	return a.matrix(to, n.part, s, base.Heads, base.KVHeads)
 }

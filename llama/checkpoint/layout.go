@@ -159,14 +159,19 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return l.append(transposed(name, s, all))
 	case l.name == linear:
 		return l.append(c.hybrid(name, n, s))
-	case l.permute && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj"):
-		heads := c.Heads
-		if n.part == "self_attn.k_proj" {
-			heads = c.KVHeads
-		}
-		return l.append(permuted(name, s, heads))
 	}
-	return l.append(plain(name, s))
+	return l.append(l.matrix(name, n.part, s, c.Heads, c.KVHeads))
+}
+
+// matrix is a tensor whose rows may be in the order of the halves of a head.
+func (a *architecture) matrix(name, part string, s *stored, heads, kvHeads int) (gguf.Tensor, error) {
+	switch {
+	case a.permute && part == "self_attn.q_proj":
+		return permuted(name, s, heads)
+	case a.permute && part == "self_attn.k_proj":
+		return permuted(name, s, kvHeads)
+	}
+	return plain(name, s)
 }
 
 func (l *layout) append(o gguf.Tensor, err error) error {

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -46,11 +45,7 @@ func Write(w io.Writer, dir string) error {
 		return err
 	}
 	defer done()
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	if err := g.Write(buffered, list); err != nil {
-		return err
-	}
-	return buffered.Flush()
+	return g.Write(w, list)
 }
 
 // describe makes the metadata and the tensors of a checkpoint. done closes its files.

@@ -13,22 +13,20 @@
 extern "C" {
 #endif
 
-// --- logging -----------------------------------------------------------------
+// --- process -----------------------------------------------------------------
 
-// Receives one line of llama.cpp's log, which ends at len and not with a NUL.
+// Routes the lines of llama.cpp's and ggml's logs to the sink; a line ends at len and not with a NUL. llama-common's own
+// logger has no hook and is silenced.
 typedef void (*agd_log_sink)(int level, char * text, size_t len);
-
-// Routes the log lines of llama.cpp and ggml to the sink. llama-common's own logger has no hook and is silenced.
 void agd_log_install(agd_log_sink sink);
 
-// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process.
+// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process. Once
+// a GPU has failed, nothing is freed: that could end the process or block for ever.
 void agd_faults_install(void);
-
-// Whether a GPU failed in one of them. From then on nothing is freed: that could end the process or block for ever.
 bool agd_gpu_failed(void);
 
-// Makes the process write a line to stderr when a signal ends it outside of Go's code,
-// which lies from start up to end. agd_crash_build sets the name of the program in that line.
+// Makes the process write a line to stderr, with the name of the program, when a signal ends it outside of Go's code,
+// which lies from start up to end.
 void agd_crash_install(uintptr_t start, uintptr_t end);
 void agd_crash_build(const char * text);
 
@@ -38,23 +36,21 @@ const char * agd_native_id(void);
 // Directory that libllama.so was loaded from, or NULL.
 char * agd_lib_dir(void);
 
-// Loads one backend library; the error says what dlopen or the backend said.
+// Loads a backend library. Its score, of a CPU variant, is 0 if this CPU can't run it, and -1 with an error.
 bool agd_backend_load(const char * path, char ** err);
+int  agd_backend_score(const char * path, char ** err);
 
-// dlopen's score function of a CPU variant: 0 means that this CPU can't run it,
-// -1 that the library can't be opened or is not a variant.
-int agd_backend_score(const char * path, char ** err);
+// Whether there is a GPU that ggml can use.
+bool agd_has_gpu(void);
 
-// Switches shared attention and deferred logits on or off for the contexts to come. Returns whether they have
-// it: not on a CPU without AVX2, and not beside a GPU.
+// --- attention: see attention.go and gather.go ---------------------------------
+
+// Returns whether contexts made from now on have it.
 bool agd_attention(bool on);
 bool agd_attention_enabled(void);
-
-// Whether shared attention computes in F32 for every model. Else it rounds to BF16 where the processor has products
-// of BF16 and the model's products round activations to so few bits anyway.
 void agd_attention_f32(bool on);
 
-// Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
+// Checks what shared attention relies on in llama.cpp, if it is on.
 bool agd_attention_check(char ** err);
 
 // For tests: breaks one of the assumptions in assumptions.h, or none.
@@ -63,21 +59,14 @@ void agd_break_assumption(int kind);
 // Whether libllama has agentd's patch.
 bool agd_patched(void);
 
-// Whether there is a GPU that ggml can use.
-bool agd_has_gpu(void);
-
-// Lets devices gather the cells that a row sees, in all contexts made from then on. False, with the reason in err, if
-// libllama lacks the patch for it.
 bool agd_gather(bool on, char ** err);
 
 // Whether a device gathers for heads of these sizes, so many query heads for each KV head, and keys and values of a
 // ggml_type.
 bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int64_t heads_per_kv, int32_t type);
 
-// How many attentions were given a bound with which a device gathers so far, for tests.
+// For tests: how many attentions were given a bound with which a device gathers, and how many masks were read as lists.
 uint64_t agd_gathered(void);
-
-// How many masks of all contexts were read as lists so far, for tests.
 uint64_t agd_attention_lists(void);
 
 // --- model -------------------------------------------------------------------
@@ -85,12 +74,11 @@ uint64_t agd_attention_lists(void);
 // llama_model_load_from_file, with the reason of a failure.
 struct llama_model * agd_model_load(const char * path, struct llama_model_params params, char ** err);
 
-// Loads a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same time, or
-// decode for the first time after agd_context_adapter.
+// Loads and frees a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same
+// time, or decode for the first time after agd_context_adapter.
 struct llama_adapter_lora * agd_adapter_load(struct llama_model * model, const char * path, char ** err);
-// The same holds for agd_adapter_free. No context may use the adapter.
-void     agd_adapter_free(struct llama_adapter_lora * adapter);
-uint64_t agd_adapter_bytes(const struct llama_adapter_lora * adapter);
+void                        agd_adapter_free(struct llama_adapter_lora * adapter);
+uint64_t                    agd_adapter_bytes(const struct llama_adapter_lora * adapter);
 
 // Number of tensors for each ggml type, and of those with more than two dimensions, mostly experts. Both lists have
 // GGML_TYPE_COUNT entries.
@@ -144,11 +132,10 @@ int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
 void         agd_abort(struct agd_context * ctx, bool on);
 
-// Applies an adapter, or none, from the next decode on.
-bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter);
+bool         agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter); // NULL: none
 
-// Whether a device failed in a call of this context; agd_context_detail has the message. Only agd_context_free, which
-// then frees nothing of the device, may follow.
+// Whether a device failed in a call of this context. Only agd_context_free, which then frees nothing of the device, may
+// follow.
 bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
@@ -203,33 +190,26 @@ struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed
 void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
-// Accepts the tokens that the grammar forces, at most max, and writes them to out. Returns how many, or
-// AGD_SAMPLE_THROWN. end: the token that must follow and ends the text, or -1.
-int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
+// Sampler.Force: returns how many tokens it wrote to out, at most max, or AGD_SAMPLE_THROWN.
+int32_t      agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 // Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
 void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
                               llama_token * out);
 const char * agd_sampler_detail(const struct agd_sampler * s);
 
-// Natural logarithms of the probabilities of the token that agd_sample returned last, with the option score.
+// Natural logarithms of probabilities: see Score and Child of package llama.
 struct agd_score {
-    float model; // in the softmax of the row
-    float drawn; // with which the sampler draws it: under the grammar and all options; NaN: not known
+    float model, drawn;
 };
 struct agd_score agd_sampler_score(const struct agd_sampler * s);
-// A token that may come next.
 struct agd_child {
     llama_token token;
-    float       logprob; // of its odds in a draw with the sampler's options; natural
+    float       logprob;
 };
-// Lists the tokens that a draw from the row can choose, without a draw. Without top-k, top-p and min-p the list ends with
-// the heaviest tokens, once all others have at most the given share of the odds; *rest is that of the others, at most.
-// The sampler needs a temperature and the option score. Returns how many, or AGD_SAMPLE_*. The list is the sampler's,
-// until its next call.
+// Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);
-// The first of the scores for any token of a row of n logits.
-float agd_logprob(const float * logits, int32_t n, llama_token token);
+float   agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------
 
@@ -252,14 +232,12 @@ struct agd_template * agd_template_new(const char * source, size_t len, const ch
 void                  agd_template_free(struct agd_template * t);
 
 struct agd_part {
-    char * text;
-    size_t len;
+    size_t end;   // in the text
     bool   input; // comes from a variable, not from the template's own text
 };
-// Renders with the variables of a JSON object; now is seconds since 1970.
-bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+// Renders with the variables of a JSON object; now is seconds since 1970. The caller frees text and parts.
+bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now, char ** text,
                          struct agd_part ** parts, size_t * n_parts, char ** err);
-void agd_parts_free(struct agd_part * parts, size_t n);
 
 #ifdef __cplusplus
 }

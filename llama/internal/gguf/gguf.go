@@ -3,6 +3,7 @@
 package gguf
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"io"
@@ -90,18 +91,19 @@ func (m *Metadata) put(value any) {
 
 // Write writes a file.
 func (m *Metadata) Write(w io.Writer, list []Tensor) error {
-	if err := m.WriteHead(w, list); err != nil {
+	buffered := bufio.NewWriterSize(w, 1<<20)
+	if err := m.WriteHead(buffered, list); err != nil {
 		return err
 	}
 	for _, t := range list {
-		if err := t.Data(w); err != nil {
+		if err := t.Data(buffered); err != nil {
 			return err
 		}
-		if _, err := w.Write(make([]byte, Padding(t.Size()))); err != nil {
+		if _, err := buffered.Write(make([]byte, Padding(t.Size()))); err != nil {
 			return err
 		}
 	}
-	return nil
+	return buffered.Flush()
 }
 
 // WriteHead writes all but the tensors' data.

@@ -37,7 +37,7 @@ extern "C" void agd_template_free(struct agd_template * t) {
 }
 
 extern "C" bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
-                                    struct agd_part ** parts, size_t * n_parts, char ** err) {
+                                    char ** text, struct agd_part ** parts, size_t * n_parts, char ** err) {
     return agd::guard(err, false, [&] {
         common_json values = common_json::parse(std::string(vars, len));
         if (!values.is_object()) {
@@ -57,25 +57,17 @@ extern "C" bool agd_template_render(const struct agd_template * t, const char * 
         const auto     result = jinja::runtime::gather_string_parts(runtime.execute(t->program));
         const auto &   found  = result->as_string().parts;
 
+        std::string all;
         *n_parts = found.size();
-        *parts   = static_cast<agd_part *>(std::calloc(found.size() + 1, sizeof(agd_part)));
-        if (*parts == nullptr) {
-            throw std::bad_alloc();
+        *parts   = static_cast<agd_part *>(std::malloc((found.size() + 1) * sizeof(agd_part)));
+        for (size_t i = 0; i < found.size() && *parts != nullptr; i++) {
+            all += found[i].val;
+            (*parts)[i] = { all.size(), found[i].is_input };
         }
-        for (size_t i = 0; i < found.size(); i++) {
-            (*parts)[i] = { agd::dup(found[i].val), found[i].val.size(), found[i].is_input };
-            if ((*parts)[i].text == nullptr) {
-                agd_parts_free(*parts, i);
-                throw std::bad_alloc();
-            }
+        *text = agd::dup(all);
+        if (*parts == nullptr || *text == nullptr) {
+            throw std::bad_alloc();
         }
         return true;
     });
-}
-
-extern "C" void agd_parts_free(struct agd_part * parts, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        std::free(parts[i].text);
-    }
-    std::free(parts);
 }
