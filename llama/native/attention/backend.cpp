@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #ifdef _OPENMP
@@ -177,9 +178,8 @@ void compute_node(instance & me, const ggml_tensor * dst) {
 
 // The backend: one for each context.
 
-const char * backend_name(ggml_backend_t) {
-    return "agentd";
-}
+constexpr const char * name        = "agentd";
+constexpr const char * description = "attention over shared cells";
 
 void backend_free(ggml_backend_t b) {
     delete static_cast<instance *>(b->context);
@@ -227,25 +227,11 @@ ggml_guid_t guid() {
 
 // The device.
 
-const char * device_name(ggml_backend_dev_t) {
-    return "agentd";
-}
-const char * device_description(ggml_backend_dev_t) {
-    return "attention over shared cells";
-}
-void device_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
-    *free = *total = 0;
-}
-
-enum ggml_backend_dev_type device_type(ggml_backend_dev_t) {
-    return GGML_BACKEND_DEVICE_TYPE_ACCEL;
-}
-
-void device_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
+void device_props(ggml_backend_dev_t, ggml_backend_dev_props * props) {
     *props                           = {};
-    props->name                      = device_name(dev);
-    props->description               = device_description(dev);
-    props->type                      = device_type(dev);
+    props->name                      = name;
+    props->description               = description;
+    props->type                      = GGML_BACKEND_DEVICE_TYPE_ACCEL;
     props->caps.buffer_from_host_ptr = true;
 }
 
@@ -256,21 +242,13 @@ ggml_backend_t device_init(ggml_backend_dev_t dev, const char *) {
     }
     auto * b                  = new ggml_backend{};
     b->guid                   = guid();
-    b->iface.get_name         = backend_name;
+    b->iface.get_name         = [](ggml_backend_t) { return name; };
     b->iface.free             = backend_free;
     b->iface.get_tensor_async = backend_get_tensor;
     b->iface.graph_compute    = backend_compute;
     b->device                 = dev;
     b->context                = me.release();
     return b;
-}
-
-ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t) {
-    return ggml_backend_cpu_buffer_type();
-}
-
-ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size_t size, size_t) {
-    return ggml_backend_cpu_buffer_from_ptr(p, size);
 }
 
 bool supported(const ggml_tensor * op) {
@@ -295,32 +273,25 @@ bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
     }
 }
 
-bool device_supports_buffer(ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
-    return ggml_backend_buft_is_host(t);
-}
-
 // The registry's entry.
-
-const char * reg_name(ggml_backend_reg_t) {
-    return "agentd";
-}
-size_t reg_count(ggml_backend_reg_t) {
-    return 1;
-}
 
 ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t) {
     static ggml_backend_device device = [&] {
         ggml_backend_device d{};
-        d.iface.get_name             = device_name;
-        d.iface.get_description      = device_description;
-        d.iface.get_memory           = device_memory;
-        d.iface.get_type             = device_type;
+        d.iface.get_name             = [](ggml_backend_dev_t) { return name; };
+        d.iface.get_description      = [](ggml_backend_dev_t) { return description; };
+        d.iface.get_memory           = [](ggml_backend_dev_t, size_t * free, size_t * total) { *free = *total = 0; };
+        d.iface.get_type             = [](ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_ACCEL; };
         d.iface.get_props            = device_props;
         d.iface.init_backend         = device_init;
-        d.iface.get_buffer_type      = device_buffer_type;
-        d.iface.buffer_from_host_ptr = device_buffer_from_host;
+        d.iface.get_buffer_type      = [](ggml_backend_dev_t) { return ggml_backend_cpu_buffer_type(); };
+        d.iface.buffer_from_host_ptr = [](ggml_backend_dev_t, void * p, size_t size, size_t) {
+            return ggml_backend_cpu_buffer_from_ptr(p, size);
+        };
         d.iface.supports_op          = device_supports_op;
-        d.iface.supports_buft        = device_supports_buffer;
+        d.iface.supports_buft        = [](ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
+            return ggml_backend_buft_is_host(t);
+        };
         d.reg                        = reg;
         return d;
     }();
@@ -365,14 +336,12 @@ void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
 constexpr agentd::graph_hooks hooks{ before_inputs, after_inputs };
 
 void register_backend() {
-    static ggml_backend_reg reg  = { GGML_BACKEND_API_VERSION,
-                                     { reg_name, reg_count, reg_device, reg_address },
-                                     nullptr };
-    static const bool       done = [] {
-        ggml_backend_register(&reg);
-        return true;
-    }();
-    (void) done;
+    static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION,
+                                    { [](ggml_backend_reg_t) { return name; },
+                                      [](ggml_backend_reg_t) { return size_t{ 1 }; }, reg_device, reg_address },
+                                    nullptr };
+    static std::once_flag   once;
+    std::call_once(once, [] { ggml_backend_register(&reg); });
 }
 
 // Installs the hooks in a libllama that has the patch. Returns what is wrong, or null.
