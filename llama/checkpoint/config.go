@@ -106,26 +106,20 @@ func set[T comparable](to *T, value T) {
 // metadata writes what llama.cpp reads of a model's shape under the prefix of its architecture.
 func (c *config) metadata(g *gguf.Metadata, prefix string) error {
 	for _, v := range []struct {
-		key   string
-		value int
+		key    string
+		value  int
+		needed bool
 	}{
-		{"vocab_size", c.VocabSize}, {"block_count", c.Layers}, {"context_length", c.Context}, {"embedding_length", c.Width},
-		{"attention.head_count", c.Heads}, {"attention.head_count_kv", c.KVHeads},
+		{"vocab_size", c.VocabSize, true}, {"block_count", c.Layers, true}, {"context_length", c.Context, true},
+		{"embedding_length", c.Width, true}, {"attention.head_count", c.Heads, true}, {"attention.head_count_kv", c.KVHeads, true},
+		{"feed_forward_length", c.FeedForward, false}, {"expert_count", c.Experts, false}, {"expert_used_count", c.ExpertsUsed, false},
+		{"expert_feed_forward_length", c.ExpertWidth, false}, {"attention.key_length", c.HeadSize, false}, {"attention.value_length", c.HeadSize, false},
 	} {
-		if v.value <= 0 {
-			return fmt.Errorf("it does not say %s", v.key)
-		}
-		g.Set(prefix+"."+v.key, v.value)
-	}
-	for _, v := range []struct {
-		key   string
-		value int
-	}{
-		{"feed_forward_length", c.FeedForward}, {"expert_count", c.Experts}, {"expert_used_count", c.ExpertsUsed},
-		{"expert_feed_forward_length", c.ExpertWidth}, {"attention.key_length", c.HeadSize}, {"attention.value_length", c.HeadSize},
-	} {
-		if v.value > 0 {
+		switch {
+		case v.value > 0:
 			g.Set(prefix+"."+v.key, v.value)
+		case v.needed:
+			return fmt.Errorf("it does not say %s", v.key)
 		}
 	}
 	turned, partial := c.headSize(), c.Rope.Partial

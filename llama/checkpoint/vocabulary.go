@@ -8,6 +8,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,15 +85,9 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *hyperparameters) error {
 		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", path)
 	}
 	pre, err := preTokenizer(t.Pre)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	tokens, types, err := t.tokens(c.VocabSize)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	merges, err := t.merges()
-	if err != nil {
+	tokens, types, tokensErr := t.tokens(c.VocabSize)
+	merges, mergesErr := t.merges()
+	if err := cmp.Or(err, tokensErr, mergesErr); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	ends, err := endTokens(dir)

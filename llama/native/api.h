@@ -216,7 +216,7 @@ float   agd_logprob(const float * logits, int32_t n, llama_token token);
 // OpenMP's threads wait actively for about a microsecond only, or again as long as libgomp does by itself. False: the
 // waits can't be changed. Any thread may call it.
 bool agd_brief_waits(bool on);
-// Writes the kernel's ids of this thread's OpenMP threads, itself first. Without Linux it writes nothing.
+// Writes the kernel's ids of this thread's OpenMP threads, itself first.
 void agd_thread_ids(int threads, int * out);
 
 // --- grammars ----------------------------------------------------------------

@@ -17,16 +17,14 @@
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 // The tables of functions below are written for this version of ggml's interface.
 static_assert(GGML_BACKEND_API_VERSION == 2,
@@ -168,12 +166,8 @@ void compute_node(instance & me, const ggml_tensor * dst) {
             }
         }
     };
-#ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
     work(me.scratch[omp_get_thread_num()]);
-#else
-    work(me.scratch[0]);
-#endif
 }
 
 // The backend: one for each context.

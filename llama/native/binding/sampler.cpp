@@ -111,13 +111,10 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
 
 extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
                                  int32_t n, llama_token * out) {
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-#endif
     for (int32_t i = 0; i < n; i++) {
         out[i] = agd_sample(samplers[i], rows[i]);
     }
-    (void) threads;
 }
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
