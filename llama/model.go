@@ -1,6 +1,5 @@
 package llama
 
-// #include <stdlib.h>
 // #include "native/api.h"
 // bool agdProgress(float fraction, void * handle);
 import "C"
@@ -100,16 +99,14 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer C.free(unsafe.Pointer(devices))
-		params.devices = devices
+		params.devices = &devices[0]
 	}
 	if len(o.tensorSplit) > 0 {
 		split, err := tensorSplit(o.tensorSplit)
 		if err != nil {
 			return nil, err
 		}
-		defer C.free(unsafe.Pointer(split))
-		params.tensor_split = split
+		params.tensor_split = &split[0]
 	}
 	handle := cgo.NewHandle(&progress{report: o.progress, ctx: o.cancel})
 	defer handle.Delete()

@@ -61,18 +61,8 @@ func (t *tensor) values(seed uint64) []float32 {
 	return all
 }
 
-func (a *Adapter) validate() error {
-	if a.Rank < 1 || a.Rank > MaxDimension || a.Alpha <= 0 {
-		return fmt.Errorf("synth: adapter: rank %d and alpha %g, must be 1 to %d and above 0", a.Rank, a.Alpha, MaxDimension)
-	}
-	return nil
-}
-
 // merge applies the adapter's changes to the tensors of a model.
-func (a *Adapter) merge(list []tensor) error {
-	if err := a.validate(); err != nil {
-		return err
-	}
+func (a *Adapter) merge(list []tensor) {
 	for i := range list {
 		t := &list[i]
 		if !a.changes(t) {
@@ -92,15 +82,11 @@ func (a *Adapter) merge(list []tensor) error {
 			}
 		}
 	}
-	return nil
 }
 
 // WriteAdapter writes the file of an adapter for the model of spec. It appears at path only when it
 // is complete.
 func WriteAdapter(path string, spec Spec, a Adapter) error {
-	if err := a.validate(); err != nil {
-		return err
-	}
 	_, list, err := spec.layout()
 	if err != nil {
 		return err

@@ -55,9 +55,7 @@ func Write(path string, spec Spec) error {
 		return err
 	}
 	if spec.Merged != nil {
-		if err := spec.Merged.merge(list); err != nil {
-			return err
-		}
+		spec.Merged.merge(list)
 	}
 	err = WriteFile(path, func(f *os.File) error { return writeFile(f, spec.metadata(v), spec.Type, list, spec.Seed) })
 	if err != nil {
@@ -88,12 +86,9 @@ func vocabularyOf(spec *Spec) (*vocabulary, error) {
 	case spec.Small:
 		return qwen.vocabulary(), nil
 	}
-	path := spec.VocabFile
-	if path == "" {
-		var err error
-		if path, err = VocabFile(); err != nil {
-			return nil, err
-		}
+	path, err := VocabFile()
+	if err != nil {
+		return nil, err
 	}
 	v, err := readVocabulary(path)
 	if err != nil {
