@@ -73,8 +73,7 @@ func (s *Spec) layout() (*vocabulary, []tensor, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := tensors(s, v)
-	return v, list, err
+	return v, tensors(s, v), nil
 }
 
 func vocabularyOf(spec *Spec) (*vocabulary, error) {

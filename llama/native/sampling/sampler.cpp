@@ -163,8 +163,6 @@ llama_token agd_sampler::pick_admitted_only(const float * logits) {
     return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
 }
 
-// Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
-// end the text then, or -1. A grammar that needs too much work for this forces nothing.
 size_t agd_sampler::force(llama_token * out, size_t max, llama_token & end) {
     end = -1;
     if (!grammar) {
