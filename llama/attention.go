@@ -6,15 +6,9 @@ import "C"
 import "sync/atomic"
 
 // Shared attention is this package's own attention on the CPU, for many sequences in
-// one unified KV cache. It computes a row over the cells that the row sees, and reads
-// cells once for all rows that see them, such as candidates of one prompt. llama.cpp's
-// own attention goes through all cells for each row. The result is exact attention, with
-// sums in F32 where llama.cpp's CPU code has F16. native/attention has the code.
-//
-// It takes keys and values of all types of SetKVType, and computes with F32 ones as they
-// are. llama.cpp's own flash attention casts them to F16. ALiBi and capped logits are left
-// to llama.cpp. The same device defers the computation of logits
-// until they are read.
+// one unified KV cache: see native/attention. It takes keys and values of all types of
+// SetKVType, and computes with F32 ones as they are. ALiBi and capped logits are left to
+// llama.cpp. The same device defers the computation of logits until they are read.
 var sharedAttentionOff atomic.Bool
 
 // SetSharedAttention switches shared attention and deferred logits on (the default) or

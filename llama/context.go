@@ -10,9 +10,7 @@ import (
 	"unsafe"
 )
 
-// Context is a KV cache and compute buffers of a model. It belongs to one goroutine,
-// locked to its OS thread. Any goroutine may call Abort; a Close from another one
-// waits for the call in progress.
+// Context is a KV cache and compute buffers of a model; the package says who may use it.
 //
 // The cache is unified: all sequences share its cells, so that Copy makes a fork
 // without new cells. Sliding-window models keep all cells, since forks and the reuse
@@ -101,8 +99,7 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	return c, nil
 }
 
-// Close frees the context. A call in progress on another goroutine is waited
-// for. The second Close answers ErrClosed.
+// Close frees the context.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

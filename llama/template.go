@@ -117,7 +117,7 @@ func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, erro
 	return parts, nil
 }
 
-// Close frees the template. The second Close answers ErrClosed.
+// Close frees the template.
 func (t *Template) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

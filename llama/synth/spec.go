@@ -40,10 +40,9 @@ type Spec struct {
 	// architecture.
 	ChatTemplate string
 
-	// Bias moves the logits of tokens, given by their text, by about this much.
-	// Rows have a standard deviation of about LogitSpread. In a real vocabulary the
-	// best token is some 4.5 of these above the mean, so a bias of 13 makes a token
-	// win about every tenth time. Without it a random model never ends a text.
+	// Bias moves the logits of tokens, given by their text, by about this much. In a real vocabulary the
+	// best token is some 4.5 LogitSpread above the mean, so a bias of 13 makes a token win about every
+	// tenth time. Without it a random model never ends a text.
 	Bias map[string]float32
 
 	// Merged is an adapter that is added to the matrices; nil: none.

@@ -1,11 +1,6 @@
 // Attention as llama.cpp sees it: a ggml device beside the CPU's, of the kind that ggml's BLAS device is. It
-// computes one operation, FLASH_ATTN_EXT, in host memory. ggml's scheduler gives it the nodes that it supports
-// and the CPU the rest, so llama.cpp stays as it is. The device also takes the product that makes the logits;
-// logits_product.h has the reason.
-//
-// In a unified cache a row sees a small part of the cells, and the same part as the other candidates of its
-// prompt. ggml's kernels (ggml-cpu/ops.cpp) go through all cells for each row and head. From 64 rows on they
-// compute for each row what any of 64 rows sees.
+// computes FLASH_ATTN_EXT in host memory, and the product that makes the logits (logits_product.h). ggml's scheduler
+// gives it the nodes that it supports and the CPU the rest.
 #include "attention/attention.h"
 
 #include "api.h"

@@ -81,12 +81,12 @@ struct chooser {
         }
         return { kept, any_of(at, count) ? passes.keep(logits + at, count, only, static_cast<size_t>(at), kept) : 0 };
     }
-    // Whether a bit of only is set near a block's bits.
+    // Whether a bit of only is set near a block's bits; whether all of its bits are. The latter is false also for a
+    // block that does not begin and end with words.
     bool any_of(int32_t at, int32_t count) const {
         return only == nullptr ||
                std::any_of(only + at / 64, only + (at + count - 1) / 64 + 1, [](uint64_t w) { return w != 0; });
     }
-    // Whether all of its bits are. False also if it does not begin and end with words.
     bool all_of(int32_t at, int32_t count) const {
         return (at | count) % 64 == 0 &&
                std::all_of(only + at / 64, only + (at + count) / 64, [](uint64_t w) { return w == ~uint64_t(0); });
