@@ -49,9 +49,7 @@ var deviceTypes = map[C.enum_ggml_backend_dev_type]string{
 
 // LibDir is the directory that libllama.so was loaded from. Backend plugins and the
 // vocabulary file lie there, too.
-func LibDir() string {
-	return takeString(C.agd_lib_dir())
-}
+func LibDir() string { return filepath.Dir(C.GoString(C.agd_lib_file())) }
 
 // loaded keeps LoadBackends from loading a library twice.
 var loaded = struct {

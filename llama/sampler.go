@@ -93,12 +93,8 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		opts.grammar = C.CString(cfg.Grammar)
 		defer C.free(unsafe.Pointer(opts.grammar))
 	}
-	suppress, allow := tokenList(cfg.Suppress), tokenList(cfg.Allow)
-	defer C.free(unsafe.Pointer(suppress))
-	defer C.free(unsafe.Pointer(allow))
-	opts.suppress, opts.n_suppress = suppress, C.size_t(len(cfg.Suppress))
-	opts.allow, opts.n_allow = allow, C.size_t(len(cfg.Allow))
-
+	opts.suppress, opts.n_suppress = (*C.llama_token)(unsafe.Pointer(unsafe.SliceData(cfg.Suppress))), C.size_t(len(cfg.Suppress))
+	opts.allow, opts.n_allow = (*C.llama_token)(unsafe.Pointer(unsafe.SliceData(cfg.Allow))), C.size_t(len(cfg.Allow))
 	var cerr *C.char
 	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
 	return m.wrapSampler(ptr, cerr, cfg.Grammar != "", cfg.Score && cfg.Temperature > 0)
@@ -111,16 +107,6 @@ func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained
 		return nil, native(ErrGrammar, takeString(cerr))
 	}
 	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, lists: lists, ptr: ptr}, nil
-}
-
-// tokenList copies tokens into C memory.
-func tokenList(ts []Token) *C.llama_token {
-	if len(ts) == 0 {
-		return nil
-	}
-	list := (*C.llama_token)(C.malloc(C.size_t(len(ts)) * C.size_t(unsafe.Sizeof(C.llama_token(0)))))
-	copy(unsafe.Slice((*Token)(unsafe.Pointer(list)), len(ts)), ts)
-	return list
 }
 
 // Sample chooses the next token from a row of logits and advances the grammar by it.

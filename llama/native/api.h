@@ -33,8 +33,8 @@ void agd_crash_build(const char * text);
 // The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
 const char * agd_native_id(void);
 
-// Directory that libllama.so was loaded from, or NULL.
-char * agd_lib_dir(void);
+// The file that libllama.so was loaded from, or NULL.
+const char * agd_lib_file(void);
 
 // Loads a backend library. Its score, of a CPU variant, is 0 if this CPU can't run it, and -1 with an error.
 bool agd_backend_load(const char * path, char ** err);

@@ -3,7 +3,7 @@
 #include "api.h"
 #include "assumptions.h"
 #include "attention/attention.h"
-#include "grammar/grammar.h"
+#include "grammar/matcher.h"
 #include "testing/check.h"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Samplers for Go.
 #include "api.h"
 #include "errors.h"
-#include "grammar/grammar.h"
+#include "grammar/matcher.h"
 #include "sampling/sampler.h"
 
 #include <memory>

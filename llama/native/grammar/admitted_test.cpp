@@ -1,7 +1,6 @@
 // Compares sets of admitted tokens with the answer for each token alone: on random grammars, in random places, with
 // random vocabularies of parts of characters, and with a real one.
 #include "api.h"
-#include "grammar/grammar.h"
 #include "grammar/matcher.h"
 #include "testing/check.h"
 

@@ -3,8 +3,6 @@
 // and only their logits are read.
 #include "sampling/sampler.h"
 
-#include "grammar/grammar.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
