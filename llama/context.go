@@ -213,30 +213,25 @@ func (c *Context) check(b *Batch) error {
 	return nil
 }
 
+var decodeErrors = map[C.int]error{
+	1: ErrNoKVSlot, -1: ErrInvalidBatch, -2: ErrAllocation, -3: ErrCompute, // llama_decode's
+	C.AGD_DECODE_POSITION: ErrInvalidBatch, C.AGD_DECODE_INCOMPATIBLE: ErrIncompatible, C.AGD_DECODE_THROWN: ErrCompute,
+}
+
 func (c *Context) decodeError(rc C.int) error {
-	switch rc {
-	case 1:
-		return ErrNoKVSlot
-	case 2:
+	err, known := decodeErrors[rc]
+	switch {
+	case rc == 2:
 		C.agd_abort(c.ptr, false)
 		return ErrAborted
-	case -1:
-		return ErrInvalidBatch
-	case -2:
-		return ErrAllocation
-	case -3:
-		return ErrCompute
-	case C.AGD_DECODE_POSITION:
-		return native(ErrInvalidBatch, C.GoString(C.agd_context_detail(c.ptr)))
-	case C.AGD_DECODE_INCOMPATIBLE:
-		return native(ErrIncompatible, C.GoString(C.agd_context_detail(c.ptr)))
-	case C.AGD_DECODE_LOST:
+	case rc == C.AGD_DECODE_LOST:
 		return c.usable()
-	case C.AGD_DECODE_THROWN:
-		return native(ErrCompute, C.GoString(C.agd_context_detail(c.ptr)))
-	default:
+	case !known:
 		return fmt.Errorf("%w: llama_decode answered %d", ErrCompute, rc)
+	case rc <= C.AGD_DECODE_THROWN:
+		return native(err, C.GoString(C.agd_context_detail(c.ptr)))
 	}
+	return err
 }
 
 // usable returns why the context can no longer be used, or nil.
