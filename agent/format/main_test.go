@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -22,8 +23,15 @@ type kit struct {
 	specials []string
 }
 
-func (k *kit) SpecialTokens() []string                    { return k.specials }
-func (k *kit) RenderTemplate(vars []byte) (string, error) { return k.template.Render(vars) }
+func (k *kit) SpecialTokens() []string { return k.specials }
+
+func (k *kit) RenderTemplate(vars []byte) (text string, err error) {
+	parts, err := k.template.RenderParts(vars, time.Now())
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text, err
+}
 
 var models sync.Map // of architecture to a function that loads it once
 
