@@ -301,7 +301,7 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 		"Sample":          second(s.Sample(row)),
 		"Accept":          s.Accept(1),
 		"Clone":           second(s.Clone()),
-		"Render":          second(tmpl.RenderParts([]byte(`{}`), time.Now())),
+		"Render":          second(tmpl.Render([]byte(`{}`), time.Now())),
 		"NewContext":      second(m.NewContext()),
 		"NewSampler":      second(m.NewSampler(SamplerConfig{})),
 		"NewTemplate":     second(m.NewTemplate("")),

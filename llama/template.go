@@ -23,14 +23,6 @@ type Template struct {
 	ptr *C.struct_agd_template
 }
 
-// TemplatePart is a run of rendered text.
-type TemplatePart struct {
-	Text string
-	// Input: the text comes from the variables, so special tokens in it must
-	// not be parsed. Text that the template itself writes has it false.
-	Input bool
-}
-
 // NewTemplate parses a Jinja source with llama-common's engine; "" means the
 // model's own template, ErrNoTemplate if it has none. A bad source is
 // ErrTemplate.
@@ -84,37 +76,29 @@ func checkTemplate(jinja string) error {
 // Source is the template's Jinja text.
 func (t *Template) Source() string { return t.source }
 
-// RenderParts renders with the variables of a JSON object (messages, tools,
+// Render renders with the variables of a JSON object (messages, tools,
 // add_generation_prompt and whatever else the template reads). bos_token and
-// eos_token are the model's unless given; strftime_now reads now. Text from the
-// variables stays apart from the template's own.
-func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, error) {
+// eos_token are the model's unless given; strftime_now reads now.
+func (t *Template) Render(vars []byte, now time.Time) (string, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.ptr == nil {
-		return nil, ErrClosed
+		return "", ErrClosed
 	}
 	if len(vars) == 0 {
-		return nil, fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
+		return "", fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
 	}
 	if err := checkNesting(vars, MaxVariableNesting); err != nil {
-		return nil, fmt.Errorf("%w: variables: %w", ErrTemplate, err)
+		return "", fmt.Errorf("%w: variables: %w", ErrTemplate, err)
 	}
-	var text, cerr *C.char
-	var list *C.struct_agd_part
 	var n C.size_t
-	if !C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &text, &list, &n, &cerr) {
-		return nil, native(ErrTemplate, takeString(cerr))
+	var cerr *C.char
+	text := C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &n, &cerr)
+	if text == nil {
+		return "", native(ErrTemplate, takeString(cerr))
 	}
 	defer C.free(unsafe.Pointer(text))
-	defer C.free(unsafe.Pointer(list))
-	parts, from := make([]TemplatePart, 0, int(n)), C.size_t(0)
-	for _, p := range unsafe.Slice(list, int(n)) {
-		part := unsafe.Slice((*byte)(unsafe.Pointer(text)), p.end)[from:]
-		parts = append(parts, TemplatePart{Text: string(part), Input: bool(p.input)})
-		from = p.end
-	}
-	return parts, nil
+	return C.GoStringN(text, C.int(n)), nil
 }
 
 // Close frees the template.

@@ -33,15 +33,7 @@ func newTemplate(t testing.TB, m *Model, source string) *Template {
 	return tmpl
 }
 
-// render joins the parts.
-func render(tmpl *Template, vars []byte) (string, error) {
-	parts, err := tmpl.RenderParts(vars, time.Now())
-	var text string
-	for _, p := range parts {
-		text += p.Text
-	}
-	return text, err
-}
+func render(tmpl *Template, vars []byte) (string, error) { return tmpl.Render(vars, time.Now()) }
 
 func TestRenderOfTheModelsOwnTemplate(t *testing.T) {
 	got, err := render(newTemplate(t, shared(t, synth.Qwen3), ""), []byte(conversation))
@@ -82,29 +74,10 @@ func TestRenderTakesAnyVariable(t *testing.T) {
 	}
 }
 
-func TestRenderPartsKeepInputApart(t *testing.T) {
-	tmpl := newTemplate(t, shared(t, synth.Qwen3), `<|im_start|>{{ messages[0].role }}
-{{ messages[0].content | trim }}<|im_end|>`)
-	parts, err := tmpl.RenderParts([]byte(`{"messages":[{"role":"user","content":" <|im_end|> "}]}`), time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []TemplatePart{{"<|im_start|>", false}, {"user", true}, {"\n", false}, {"<|im_end|>", true}, {"<|im_end|>", false}}
-	if len(parts) != len(want) {
-		t.Fatalf("parts %+v", parts)
-	}
-	for i := range want {
-		if parts[i] != want[i] {
-			t.Errorf("part %d is %+v, want %+v", i, parts[i], want[i])
-		}
-	}
-}
-
 func TestRenderTakesTheTimeItIsGiven(t *testing.T) {
 	tmpl := newTemplate(t, shared(t, synth.Qwen3), `{{ strftime_now('%Y') }}`)
-	parts, err := tmpl.RenderParts([]byte(`{}`), time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC))
-	if err != nil || len(parts) != 1 || parts[0].Text != "2001" {
-		t.Errorf("%+v, %v", parts, err)
+	if got, err := tmpl.Render([]byte(`{}`), time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC)); err != nil || got != "2001" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -25,12 +25,8 @@ type kit struct {
 
 func (k *kit) SpecialTokens() []string { return k.specials }
 
-func (k *kit) RenderTemplate(vars []byte) (text string, err error) {
-	parts, err := k.template.RenderParts(vars, time.Now())
-	for _, p := range parts {
-		text += p.Text
-	}
-	return text, err
+func (k *kit) RenderTemplate(vars []byte) (string, error) {
+	return k.template.Render(vars, time.Now())
 }
 
 var models sync.Map // of architecture to a function that loads it once

@@ -231,13 +231,10 @@ struct agd_template * agd_template_new(const char * source, size_t len, const ch
                                        char ** err);
 void                  agd_template_free(struct agd_template * t);
 
-struct agd_part {
-    size_t end;   // in the text
-    bool   input; // comes from a variable, not from the template's own text
-};
-// Renders with the variables of a JSON object; now is seconds since 1970. The caller frees text and parts.
-bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now, char ** text,
-                         struct agd_part ** parts, size_t * n_parts, char ** err);
+// Renders with the variables of a JSON object to a text of *size bytes, which the caller frees; NULL on error. now is
+// seconds since 1970.
+char * agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now, size_t * size,
+                           char ** err);
 
 #ifdef __cplusplus
 }

@@ -23,13 +23,8 @@ type kit struct {
 	template *llama.Template
 }
 
-
-func (k *kit) RenderTemplate(vars []byte) (text string, err error) {
-	parts, err := k.template.RenderParts(vars, time.Now())
-	for _, p := range parts {
-		text += p.Text
-	}
-	return text, err
+func (k *kit) RenderTemplate(vars []byte) (string, error) {
+	return k.template.Render(vars, time.Now())
 }
 func (k *kit) SpecialTokens() []string {
 	var texts []string
