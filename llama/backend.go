@@ -19,7 +19,6 @@ type Device struct {
 	Description string
 	Type        string // "cpu", "gpu", "igpu", "accel" or "meta"
 	MemoryFree  uint64 // bytes
-	MemoryTotal uint64 // bytes
 }
 
 // Devices lists the devices of all loaded backends.
@@ -36,7 +35,6 @@ func Devices() []Device {
 			Description: strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(dev))),
 			Type:        deviceTypes[C.ggml_backend_dev_type(dev)],
 			MemoryFree:  uint64(free),
-			MemoryTotal: uint64(total),
 		})
 	}
 	return devices

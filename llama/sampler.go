@@ -2,7 +2,6 @@ package llama
 
 // #cgo noescape agd_sample
 // #cgo noescape agd_sampler_force
-// #cgo noescape agd_logprob
 // #include <stdlib.h>
 // #include "native/api.h"
 import "C"
@@ -144,12 +143,6 @@ func (s *Sampler) Score() Score {
 	}
 	score := C.agd_sampler_score(s.ptr)
 	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
-}
-
-// Logprob is Score.Model of a token of the row. It does not allocate.
-func Logprob(logits []float32, t Token) float32 {
-	_ = logits[t] // C does not check it
-	return float32(C.agd_logprob((*C.float)(unsafe.Pointer(&logits[0])), C.int32_t(len(logits)), C.llama_token(t)))
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the

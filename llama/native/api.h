@@ -209,7 +209,6 @@ struct agd_child {
 // Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);
-float   agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------
 

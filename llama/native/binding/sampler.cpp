@@ -147,10 +147,6 @@ extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * lo
     });
 }
 
-extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {
-    return static_cast<float>(static_cast<double>(logits[token]) - agd::log_sum_exp(logits, n));
-}
-
 extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {
     return s->detail.c_str();
 }

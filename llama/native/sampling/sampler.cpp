@@ -89,7 +89,7 @@ llama_token agd_sampler::sample(const float * logits) {
         }
     }
     if (opts.score && token >= 0) {
-        score.model = agd_logprob(logits, n_vocab, token);
+        score.model = static_cast<float>(double(logits[token]) - agd::log_sum_exp(logits, n_vocab));
     }
     if (token >= 0) {
         append(token);
