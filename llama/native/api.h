@@ -113,10 +113,10 @@ struct llama_context * agd_context_raw(struct agd_context * ctx);
 
 // What a context and its model keep on a device.
 struct agd_use {
-    ggml_backend_dev_t device;  // NULL: host memory
-    int32_t            layers;  // whose first tensor lies there
+    ggml_backend_dev_t device; // NULL: host memory
+    int32_t            layers; // whose first tensor lies there
     uint64_t           weights; // bytes, of all contexts of the model
-    uint64_t           memory;  // bytes: KV cache and recurrent state
+    uint64_t           memory; // bytes: KV cache and recurrent state
     uint64_t           compute; // bytes: buffers for the evaluation of graphs
 };
 
@@ -132,7 +132,7 @@ int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
 void         agd_abort(struct agd_context * ctx, bool on);
 
-bool         agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter); // NULL: none
+bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter); // NULL: none
 
 // Whether a device failed in a call of this context. Only agd_context_free, which then frees nothing of the device, may
 // follow.
@@ -163,13 +163,13 @@ struct agd_sampler_options {
     float               min_p;
     int32_t             top_k;
     uint32_t            seed;
-    const char *        grammar;     // NULL: none
+    const char *        grammar; // NULL: none
     bool                suppress_control;
     const llama_token * suppress;
     size_t              n_suppress;
-    const llama_token * allow;       // exceptions to suppress_control
+    const llama_token * allow; // exceptions to suppress_control
     size_t              n_allow;
-    bool                score;       // keep the probabilities of sampled tokens, see agd_sampler_score
+    bool                score; // keep the probabilities of sampled tokens, see agd_sampler_score
 };
 
 struct agd_sampler;
@@ -191,7 +191,7 @@ void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
 // Sampler.Force: returns how many tokens it wrote to out, at most max, or AGD_SAMPLE_THROWN.
-int32_t      agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
+int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 // Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
 void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
                               llama_token * out);

@@ -277,11 +277,11 @@ ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t) {
         d.iface.buffer_from_host_ptr = [](ggml_backend_dev_t, void * p, size_t size, size_t) {
             return ggml_backend_cpu_buffer_from_ptr(p, size);
         };
-        d.iface.supports_op          = device_supports_op;
-        d.iface.supports_buft        = [](ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
+        d.iface.supports_op   = device_supports_op;
+        d.iface.supports_buft = [](ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
             return ggml_backend_buft_is_host(t);
         };
-        d.reg                        = reg;
+        d.reg = reg;
         return d;
     }();
     return &device;

@@ -111,6 +111,7 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
 
 extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
                                  int32_t n, llama_token * out) {
+    // Rows take different times.
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int32_t i = 0; i < n; i++) {
         out[i] = agd_sample(samplers[i], rows[i]);

@@ -90,6 +90,7 @@ extern "C" bool agd_brief_waits(bool on) {
 }
 
 extern "C" void agd_thread_ids(int threads, int * out) {
+    // Each thread writes its own.
 #pragma omp parallel num_threads(threads)
     out[omp_get_thread_num()] = static_cast<int>(syscall(SYS_gettid));
 }

@@ -78,8 +78,8 @@ struct vocab_index {
 
 template <typename F> bool vocab_index::any_longer(std::string_view text, F f) const {
     const auto [low, high] = pairs_of(text);
-    auto         it   = std::lower_bound(order.begin() + pairs[low], order.begin() + pairs[high], text,
-                                         [this](llama_token t, std::string_view s) { return piece(t) < s; });
+    auto it                = std::lower_bound(order.begin() + pairs[low], order.begin() + pairs[high], text,
+                                              [this](llama_token t, std::string_view s) { return piece(t) < s; });
     for (; it != order.begin() + pairs[high] && piece(*it).substr(0, text.size()) == text; ++it) {
         if (piece(*it).size() > text.size() && f(static_cast<size_t>(it - order.begin()))) {
             return true;
