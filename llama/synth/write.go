@@ -224,7 +224,7 @@ func writeTensor(w *bufio.Writer, t *tensor, d *gguf.Tensor, seed uint64) error 
 			t.draw(&src, first+r, values[r*width:(r+1)*width])
 		}
 		// ggml's reference code
-		C.ggml_quantize_chunk(C.enum_ggml_type(d.Kind), (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
+		C.ggml_quantize_chunk(d.Kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
 		if _, err := w.Write(out[:n*rowBytes]); err != nil {
 			return err
 		}
