@@ -36,7 +36,6 @@ func TestBrokenAssumptionIsRefusedWithItsReason(t *testing.T) {
 		kind int
 		want string
 	}{
-		{"another operand of attention", attentionOp, "FLASH_ATTN_EXT"},
 		{"a renamed output node", outputName, "result_output"},
 		{"no call of the hook", graphHook, "hook"},
 		{"no call that sets threads", threadCall, "threads before each evaluation"},
@@ -78,7 +77,7 @@ func TestLogitsReadPastTheBackendAreNoticedWhileDecoding(t *testing.T) {
 func TestUnknownGrammarElementIsRefused(t *testing.T) {
 	defer breakAssumption(0)
 	breakAssumption(grammarElement)
-	if err := ValidateGrammar(`root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
+	if err := validateGrammar(nil, `root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,15 +6,9 @@ import "C"
 import "sync/atomic"
 
 // Shared attention is this package's own attention on the CPU, for many sequences in
-// one unified KV cache. It computes a row over the cells that the row sees, and reads
-// cells once for all rows that see them, such as candidates of one prompt. llama.cpp's
-// own attention goes through all cells for each row. The result is exact attention, with
-// sums in F32 where llama.cpp's CPU code has F16. native/attention has the code.
-//
-// It takes keys and values of all types of SetKVType, and computes with F32 ones as they
-// are. llama.cpp's own flash attention casts them to F16. ALiBi and capped logits are left
-// to llama.cpp. The same device defers the computation of logits
-// until they are read.
+// one unified KV cache: see native/attention. It takes keys and values of all types of
+// SetKVType, and computes with F32 ones as they are. ALiBi and capped logits are left to
+// llama.cpp. The same device defers the computation of logits until they are read.
 var sharedAttentionOff atomic.Bool
 
 // SetSharedAttention switches shared attention and deferred logits on (the default) or
@@ -45,24 +39,9 @@ func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAtten
 // masksAsLists counts the masks that were read as lists, in all contexts.
 func masksAsLists() uint64 { return uint64(C.agd_attention_lists()) }
 
-// placed says where the nodes of evaluations were computed since watchPlacement.
-type placed struct {
-	attentionCPU, attentionDevice, logitsCPU, logitsDevice, own uint64
-}
-
-// watchPlacement begins to count. It reports whether llama.cpp has the hook for it.
-func watchPlacement() bool { return bool(C.agd_watch_placement()) }
-
-func placement() placed {
-	var p C.struct_agd_placement
-	C.agd_placement(&p)
-	return placed{uint64(p.attention_cpu), uint64(p.attention_device), uint64(p.logits_cpu), uint64(p.logits_device), uint64(p.own)}
-}
-
 // Assumptions about llama.cpp that a test can break, as native/assumptions.h numbers them.
 const (
 	maskLayout = 1 + iota
-	attentionOp
 	outputName
 	graphHook
 	threadCall

@@ -19,7 +19,6 @@ type Device struct {
 	Description string
 	Type        string // "cpu", "gpu", "igpu", "accel" or "meta"
 	MemoryFree  uint64 // bytes
-	MemoryTotal uint64 // bytes
 }
 
 // Devices lists the devices of all loaded backends.
@@ -34,34 +33,21 @@ func Devices() []Device {
 		devices = append(devices, Device{
 			Name:        C.GoString(C.ggml_backend_dev_name(dev)),
 			Description: strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(dev))),
-			Type:        deviceType(C.ggml_backend_dev_type(dev)),
+			Type:        deviceTypes[C.ggml_backend_dev_type(dev)],
 			MemoryFree:  uint64(free),
-			MemoryTotal: uint64(total),
 		})
 	}
 	return devices
 }
 
-func deviceType(t C.enum_ggml_backend_dev_type) string {
-	switch t {
-	case C.GGML_BACKEND_DEVICE_TYPE_CPU:
-		return "cpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_GPU:
-		return "gpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_IGPU:
-		return "igpu"
-	case C.GGML_BACKEND_DEVICE_TYPE_ACCEL:
-		return "accel"
-	default:
-		return "meta"
-	}
+var deviceTypes = map[C.enum_ggml_backend_dev_type]string{
+	C.GGML_BACKEND_DEVICE_TYPE_CPU: "cpu", C.GGML_BACKEND_DEVICE_TYPE_GPU: "gpu", C.GGML_BACKEND_DEVICE_TYPE_IGPU: "igpu",
+	C.GGML_BACKEND_DEVICE_TYPE_ACCEL: "accel", C.GGML_BACKEND_DEVICE_TYPE_META: "meta",
 }
 
 // LibDir is the directory that libllama.so was loaded from. Backend plugins and the
 // vocabulary file lie there, too.
-func LibDir() string {
-	return takeString(C.agd_lib_dir())
-}
+func LibDir() string { return filepath.Dir(C.GoString(C.agd_lib_file())) }
 
 // loaded keeps LoadBackends from loading a library twice.
 var loaded = struct {
@@ -86,33 +72,30 @@ func LoadBackends(dir string) ([]string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("llama: backend directory: %w", err)
 	}
-	var names []string
+	var plugins, variants, names []string
 	var errs []error
-	var variants []string
 	for _, path := range files {
-		name := filepath.Base(path)
-		switch {
-		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU():
-			continue // linked, not plugins
+		switch name := filepath.Base(path); {
+		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU(): // linked, not plugins
 		case strings.HasPrefix(name, "libggml-cpu-"):
 			variants = append(variants, path)
-			continue
+		default:
+			plugins = append(plugins, path)
 		}
-		if err := loadBackend(path); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		names = append(names, name)
 	}
 	if len(variants) > 0 {
 		best, err := bestVariant(variants)
-		if err == nil {
-			err = loadBackend(best)
-		}
 		if err != nil {
 			errs = append(errs, err)
 		} else {
-			names = append(names, filepath.Base(best))
+			plugins = append(plugins, best)
+		}
+	}
+	for _, path := range plugins {
+		if err := loadBackend(path); err != nil {
+			errs = append(errs, err)
+		} else {
+			names = append(names, filepath.Base(path))
 		}
 	}
 	return names, errors.Join(errs...)

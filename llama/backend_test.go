@@ -15,7 +15,7 @@ import (
 
 func TestThereIsACPU(t *testing.T) {
 	for _, d := range Devices() {
-		if d.Type == "cpu" && d.Name != "" && d.MemoryTotal > 0 {
+		if d.Type == "cpu" && d.Name != "" && d.MemoryFree > 0 {
 			return
 		}
 	}

@@ -19,7 +19,7 @@ func BenchmarkDecodeStep(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if int(pos+1)*n > c.Size() {
-					if err := c.Memory().Clear(); err != nil {
+					if err := c.Memory().Clear(true); err != nil {
 						b.Fatal(err)
 					}
 					pos = 0
@@ -148,11 +148,8 @@ func BenchmarkTokenize(b *testing.B) {
 func BenchmarkDetokenize(b *testing.B) {
 	m := shared(b, synth.Qwen3)
 	tokens := tokenize(b, m, "The robot goes to the kitchen and opens the door.")
-	d := m.Vocab().NewDetokenizer(true)
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, tok := range tokens {
-			d.Push(tok)
-		}
+		m.Vocab().Detokenize(tokens, true)
 	}
 }

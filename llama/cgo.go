@@ -16,9 +16,6 @@ import "unsafe"
 
 // takeString copies a malloc'd C string and frees it; nil gives "".
 func takeString(s *C.char) string {
-	if s == nil {
-		return ""
-	}
 	defer C.free(unsafe.Pointer(s))
 	return C.GoString(s)
 }

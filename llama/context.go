@@ -10,9 +10,7 @@ import (
 	"unsafe"
 )
 
-// Context is a KV cache and compute buffers of a model. It belongs to one goroutine,
-// locked to its OS thread. Any goroutine may call Abort; a Close from another one
-// waits for the call in progress.
+// Context is a KV cache and compute buffers of a model; the package says who may use it.
 //
 // The cache is unified: all sequences share its cells, so that Copy makes a fork
 // without new cells. Sliding-window models keep all cells, since forks and the reuse
@@ -64,14 +62,14 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := o.native()
+	params := o.params()
 	var cerr *C.char
 	if !C.agd_attention_check(&cerr) {
 		m.release()
 		return nil, native(ErrIncompatible, takeString(cerr))
 	}
 	m.reserving.Lock()
-	cc := C.agd_context_new(ptr, options, &cerr)
+	cc := C.agd_context_new(ptr, params, C.int32_t(o.failAt), C.int32_t(o.failWith), &cerr)
 	m.reserving.Unlock()
 	if cc == nil {
 		m.release()
@@ -101,8 +99,7 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	return c, nil
 }
 
-// Close frees the context. A call in progress on another goroutine is waited
-// for. The second Close answers ErrClosed.
+// Close frees the context.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,32 +213,25 @@ func (c *Context) check(b *Batch) error {
 	return nil
 }
 
+var decodeErrors = map[C.int]error{
+	1: ErrNoKVSlot, -1: ErrInvalidBatch, -2: ErrAllocation, -3: ErrCompute, // llama_decode's
+	C.AGD_DECODE_POSITION: ErrInvalidBatch, C.AGD_DECODE_INCOMPATIBLE: ErrIncompatible, C.AGD_DECODE_THROWN: ErrCompute,
+}
+
 func (c *Context) decodeError(rc C.int) error {
-	switch rc {
-	case 1:
-		return ErrNoKVSlot
-	case 2:
+	err, known := decodeErrors[rc]
+	switch {
+	case rc == 2:
 		C.agd_abort(c.ptr, false)
 		return ErrAborted
-	case -1:
-		return ErrInvalidBatch
-	case -2:
-		return ErrAllocation
-	case -3:
-		return ErrCompute
-	case C.AGD_DECODE_POSITION:
-		var seq, want, got C.int32_t
-		C.agd_context_position(c.ptr, &seq, &want, &got)
-		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
-	case C.AGD_DECODE_INCOMPATIBLE:
-		return native(ErrIncompatible, C.GoString(C.agd_context_detail(c.ptr)))
-	case C.AGD_DECODE_LOST:
+	case rc == C.AGD_DECODE_LOST:
 		return c.usable()
-	case C.AGD_DECODE_THROWN:
-		return native(ErrCompute, C.GoString(C.agd_context_detail(c.ptr)))
-	default:
+	case !known:
 		return fmt.Errorf("%w: llama_decode answered %d", ErrCompute, rc)
+	case rc <= C.AGD_DECODE_THROWN:
+		return native(err, C.GoString(C.agd_context_detail(c.ptr)))
 	}
+	return err
 }
 
 // usable returns why the context can no longer be used, or nil.

@@ -124,30 +124,23 @@ func (o *contextOptions) validate() error {
 	return nil
 }
 
-func (o *contextOptions) native() C.struct_agd_context_options {
-	flash := C.LLAMA_FLASH_ATTN_TYPE_AUTO
+func (o *contextOptions) params() C.struct_llama_context_params {
+	p := C.llama_context_default_params()
+	p.n_ctx, p.n_batch, p.n_ubatch = C.uint32_t(o.size), C.uint32_t(o.batch), C.uint32_t(o.microBatch)
+	p.n_seq_max = C.uint32_t(o.sequences)
+	p.n_outputs_max = C.uint32_t(max(o.outputs, o.sequences)) // llama.cpp reserves a row for each sequence
+	p.n_threads, p.n_threads_batch = C.int32_t(o.threads), C.int32_t(o.threadsBatch)
+	p.type_k, p.type_v = kvTypes[o.kvType], kvTypes[o.kvType]
+	p.no_perf = true
+	p.swa_full = true   // forks and reuse of prefixes need every cell
+	p.kv_unified = true // forks are metadata only
 	switch {
-	case o.flash == nil && useSharedAttention():
-		// AUTO would disable it, since another device than the layer's computes it.
-		flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
-	case o.flash == nil:
-	case *o.flash:
-		flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
+	case o.flash != nil && !*o.flash:
+		p.flash_attn_type = C.LLAMA_FLASH_ATTN_TYPE_DISABLED
+	case o.flash != nil || useSharedAttention(): // AUTO would disable it, since another device than the layer's computes it
+		p.flash_attn_type = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
 	default:
-		flash = C.LLAMA_FLASH_ATTN_TYPE_DISABLED
+		p.flash_attn_type = C.LLAMA_FLASH_ATTN_TYPE_AUTO
 	}
-	return C.struct_agd_context_options{
-		n_ctx:           C.uint32_t(o.size),
-		n_batch:         C.uint32_t(o.batch),
-		n_ubatch:        C.uint32_t(o.microBatch),
-		n_seq_max:       C.uint32_t(o.sequences),
-		n_outputs_max:   C.uint32_t(max(o.outputs, o.sequences)), // llama.cpp reserves a row for each sequence
-		n_threads:       C.int32_t(o.threads),
-		n_threads_batch: C.int32_t(o.threadsBatch),
-		type_k:          C.int32_t(kvTypes[o.kvType]),
-		type_v:          C.int32_t(kvTypes[o.kvType]),
-		flash_attn:      C.int32_t(flash),
-		fail_at:         C.int32_t(o.failAt),
-		fail_with:       C.int32_t(o.failWith),
-	}
+	return p
 }

@@ -98,7 +98,7 @@ func TestDecodeRefusesInvalidBatches(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	c := newContext(t, m, SetBatch(4), SetMaxSequences(2), SetMaxOutputs(2))
 	feed(t, c, 0, tokenize(t, m, "the and")) // sequence 0 has positions 0 and 1
-	end := c.Memory().PosMax(0)
+	end := lastPos(c, 0)
 	size := Token(m.Vocab().Size())
 	for _, tc := range []struct {
 		rule, want string
@@ -126,7 +126,7 @@ func TestDecodeRefusesInvalidBatches(t *testing.T) {
 			if !errors.Is(err, ErrInvalidBatch) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Decode: %v, want %q", err, tc.want)
 			}
-			if c.Memory().PosMax(0) != end || c.Memory().PosMax(1) != -1 {
+			if lastPos(c, 0) != end || lastPos(c, 1) != -1 {
 				t.Error("the memory has changed")
 			}
 		})
@@ -190,11 +190,11 @@ func TestFullMemoryIsErrNoKVSlotAndRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	end := c.Memory().PosMax(0)
+	end := lastPos(c, 0)
 	if err := fill(1, 0); !errors.Is(err, ErrNoKVSlot) {
 		t.Fatalf("Decode into a full memory: %v", err)
 	}
-	if c.Memory().PosMax(0) != end || c.Memory().PosMax(1) != -1 {
+	if lastPos(c, 0) != end || lastPos(c, 1) != -1 {
 		t.Error("the memory has changed")
 	}
 	if err := c.Memory().Remove(0, 128, -1); err != nil {
@@ -216,7 +216,7 @@ func TestAbort(t *testing.T) {
 	if err := c.Decode(b); !errors.Is(err, ErrAborted) {
 		t.Fatalf("Decode after Abort: %v", err)
 	}
-	if end := c.Memory().PosMax(0); end != -1 {
+	if end := lastPos(c, 0); end != -1 {
 		t.Errorf("the memory ends at %d", end)
 	}
 

@@ -4,35 +4,22 @@ package llama
 import "C"
 
 import (
-	"fmt"
-	"path"
 	"reflect"
 	"runtime"
-	"runtime/debug"
 	"sort"
 )
 
 // SetBuild sets the program's name and version for the line that the process writes to
-// stderr if native code ends it. Without it the line has what the Go toolchain recorded.
+// stderr if native code ends it.
 func SetBuild(build string) {
 	install()
 	cstring(build, func(p *C.char) { C.agd_crash_build(p) })
-}
-
-// recordedBuild is the program and its version as the Go toolchain knows them.
-func recordedBuild() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown (" + runtime.Version() + ")"
-	}
-	return fmt.Sprintf("%s %s (%s)", path.Base(info.Path), info.Main.Version, info.GoVersion)
 }
 
 // reportCrashes makes the process write that line: see native/binding/crash.cpp.
 func reportCrashes() {
 	start, end := goCode()
 	C.agd_crash_install(C.uintptr_t(start), C.uintptr_t(end))
-	cstring(recordedBuild(), func(p *C.char) { C.agd_crash_build(p) })
 }
 
 // goCode finds the range of addresses that holds Go's code. The runtime knows whether

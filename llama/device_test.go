@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,10 +9,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"agentd/llama/synth"
 )
@@ -53,6 +57,7 @@ func needsTestDevice(t testing.TB) {
 	if testDevice == "" {
 		t.Skip("no device: make test-device runs this")
 	}
+	t.Setenv("GGML_SCHED_DEBUG", "2") // of contexts made from now on: see placement
 }
 
 // deviceModel is a small F32 model, so that the width of a batch hardly changes a logit.
@@ -210,16 +215,33 @@ func whole(t *testing.T, c *Context) [][]float32 {
 	return append(rows, feed(t, c, 2, countTo(4, 2)), feed(t, c, 1, countTo(4, 2)))
 }
 
+// placement reads in ggml's log where work computes attention and logits: by "FLASH_ATTN", or "logits", and the
+// beginning of a backend's name.
+func placement(t *testing.T, work func()) map[[2]string]int {
+	t.Helper()
+	var text bytes.Buffer
+	log := zerolog.New(zerolog.SyncWriter(&text))
+	defer logger.Store(logger.Swap(&log))
+	work()
+	seen := map[[2]string]int{}
+	for _, n := range regexp.MustCompile(`node #[ \d]+\( *(\w+)\): +(\S+) \([^)]*\) \[ *(\w+)`).FindAllStringSubmatch(text.String(), -1) {
+		if n[2] == "result_output" {
+			seen[[2]string{"logits", n[3]}]++
+		} else if n[1] == "FLASH_ATTN" {
+			seen[[2]string{n[1], n[3]}]++
+		}
+	}
+	return seen
+}
+
 // onlyOnDevice fails the test if the CPU computes attention or logits during work, or if a mask is written as lists.
 func onlyOnDevice(t *testing.T, work func()) {
 	t.Helper()
-	watched, lists := watchPlacement(), masksAsLists()
-	work()
-	seen := placement()
-	if !watched {
-		t.Log("llama.cpp lacks the patch's hook: where nodes were computed is not known")
-	} else if seen.attentionDevice == 0 || seen.logitsDevice == 0 || seen.attentionCPU+seen.logitsCPU+seen.own > 0 {
-		t.Errorf("not all was computed on the device: %+v", seen)
+	lists := masksAsLists()
+	seen := placement(t, work)
+	name := testDevice[:min(len(testDevice), 5)] // as the log has it
+	if len(seen) != 2 || seen[[2]string{"logits", name}] == 0 || seen[[2]string{"FLASH_ATTN", name}] == 0 {
+		t.Errorf("not all was computed on the device: %v", seen)
 	}
 	if read := masksAsLists() - lists; read > 0 {
 		t.Errorf("%d masks were written as lists", read)
@@ -282,13 +304,18 @@ func TestOnDeviceLogitsAreThoseOfCPU(t *testing.T) {
 
 // TestCPUCountsAsCPU is what the tests on a device rely on: what the CPU computes is counted as such.
 func TestCPUCountsAsCPU(t *testing.T) {
+	t.Setenv("GGML_SCHED_DEBUG", "2")
 	c := newContext(t, deviceModel(t, synth.Qwen3, SetDevices("cpu")), SetFlashAttention(true))
-	if !watchPlacement() {
-		t.Skip("llama.cpp lacks the patch's hook")
+	want, seen := map[string]bool{"CPU": true, "agent": true}, placement(t, func() { feed(t, c, 0, countTo(5, 1)) })
+	kinds := map[string]bool{}
+	for node := range seen {
+		kinds[node[0]] = true
+		if !want[node[1]] {
+			t.Errorf("%v, want nodes on the CPU only", seen)
+		}
 	}
-	feed(t, c, 0, countTo(5, 1))
-	if p := placement(); p.attentionDevice+p.logitsDevice > 0 || p.attentionCPU+p.own == 0 || p.logitsCPU+p.own == 0 {
-		t.Errorf("%+v, want nodes on the CPU only", p)
+	if len(kinds) != 2 {
+		t.Errorf("%v, want attention and logits", seen)
 	}
 }
 
@@ -300,7 +327,7 @@ func onCPU(t *testing.T, do situation, options ...ContextOption) [][]float32 {
 
 // few computes one short prompt.
 func few(t *testing.T, c *Context) [][]float32 {
-	must(t, c.Memory().Clear())
+	must(t, c.Memory().Clear(true))
 	return [][]float32{feed(t, c, 0, countTo(9, 1))}
 }
 

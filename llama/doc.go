@@ -2,14 +2,9 @@
 // KV cache operations, vocabularies, samplers, grammars and chat templates. It
 // knows nothing of HTTP, agents or JSON contracts.
 //
-// It is a binding and three engines. The Go files are the binding. The engines are
-// C++ in llama/native: attention over shared cells on the CPU, the matcher of
-// grammars, and sampling. They replace parts of llama.cpp that are slow for many
-// short generations with a shared prompt. llama/native/README.md lists what they
-// rely on in llama.cpp.
-//
-// The names follow go-llama.cpp where the idea is the same (New, SetContext,
-// SetGPULayers, Free).
+// The Go files are a binding. C++ in llama/native replaces parts of llama.cpp that are
+// slow for many short generations with a shared prompt: attention over shared cells on
+// the CPU, the matcher of grammars, and sampling.
 //
 // # Failure
 //

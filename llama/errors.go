@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"agentd/internal/clip"
 )
 
 // Errors that callers distinguish. They are wrapped with the details.
@@ -13,17 +14,15 @@ var (
 	// ErrInUse: contexts, samplers, templates or adapters of the model are still open.
 	ErrInUse = errors.New("llama: still in use")
 
-	// ErrNoKVSlot: the batch does not fit in the memory (llama_decode 1).
-	// Nothing has changed: free sequences or make the batch smaller.
+	// ErrNoKVSlot: the batch does not fit in the memory. Nothing has changed: free sequences
+	// or make the batch smaller.
 	ErrNoKVSlot = errors.New("llama: no room in the KV cache")
 	// ErrAborted: Context.Abort was called (llama_decode 2). A part of the batch
-	// may be in the memory: compare PosMax of its sequences.
+	// may be in the memory: compare the ranges of its sequences.
 	ErrAborted = errors.New("llama: decoding aborted")
-	// ErrInvalidBatch: the batch was refused (llama_decode -1, or a check
-	// before it). Nothing has changed.
+	// ErrInvalidBatch: the batch was refused. Nothing has changed.
 	ErrInvalidBatch = errors.New("llama: invalid batch")
-	// ErrAllocation: memory for the computation could not be had (llama_decode
-	// -2). A part of the batch may be in the memory.
+	// ErrAllocation: there is no memory for the computation. A part of the batch may be in the KV cache.
 	ErrAllocation = errors.New("llama: allocation failed")
 	// ErrCompute: the computation failed (llama_decode -3 or an exception, or
 	// logits that are not numbers). A part of the batch may be in the memory.
@@ -34,9 +33,8 @@ var (
 	// has failed, no context or model is freed any more, since that would fail again.
 	ErrLost = errors.New("llama: the device failed")
 
-	// ErrIncompatible: llama.cpp no longer does something that the engines rely on
-	// and that is not part of its public interface. llama/native/README.md lists
-	// all of it. The text says what changed and what to do.
+	// ErrIncompatible: llama.cpp no longer does something that the engines rely on, see
+	// llama/native/README.md. The text says what changed and what to do.
 	ErrIncompatible = errors.New("llama: this llama.cpp is not compatible")
 
 	// ErrSequence: an invalid sequence or range for the memory operation.
@@ -70,13 +68,5 @@ var (
 
 // native wraps an error text from native code, cut to a readable length.
 func native(err error, text string) error {
-	text = strings.TrimSpace(text)
-	if len(text) > maxErrorText {
-		cut := maxErrorText
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
-	}
-	return fmt.Errorf("%w: %s", err, text)
+	return fmt.Errorf("%w: %s", err, clip.Text(strings.TrimSpace(text), maxErrorText))
 }

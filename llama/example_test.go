@@ -98,14 +98,7 @@ func ExampleMemory_Copy() {
 	if err := ctx.Memory().Copy(0, 1, 0, -1); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(ctx.Memory().PosMax(1))
+	_, last := ctx.Memory().Range(1)
+	fmt.Println(last)
 	// Output: 2
-}
-
-func ExampleValidateGrammar() {
-	fmt.Println(llama.ValidateGrammar(`root ::= "yes" | "no"`))
-	fmt.Println(llama.ValidateGrammar(`root ::= root "a"`))
-	// Output:
-	// <nil>
-	// llama: invalid grammar: rule "root" is left recursive
 }

@@ -37,18 +37,18 @@ func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {
 		}
 		_, logits := c.Logits(0)
 		for what, err := range map[string]error{
-			"decode": c.Decode(b), "logits": logits, "clear": c.Memory().Clear(), "forget": c.Memory().Forget(),
+			"decode": c.Decode(b), "logits": logits, "clear": c.Memory().Clear(true), "clear without zeros": c.Memory().Clear(false),
 			"copy": c.Memory().Copy(0, 1, 0, 1), "remove": c.Memory().Remove(0, 0, 1),
 		} {
 			if !errors.Is(err, ErrLost) {
 				t.Errorf("%s afterwards: %v", what, err)
 			}
 		}
-		if end := c.Memory().PosMax(0); end != -1 {
+		if end := lastPos(c, 0); end != -1 {
 			t.Errorf("the lost sequence ends at %d", end)
 		}
 
-		if err := other.Memory().Clear(); err != nil {
+		if err := other.Memory().Clear(true); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range feed(t, other, 0, prompt) {

@@ -13,16 +13,8 @@ import (
 	"agentd/internal/clip"
 )
 
-// ValidateGrammar checks a GBNF text without a model: its size, its syntax,
-// that every rule is defined, that there is a rule "root" and no left
-// recursion. Tokens written by text, as <|channel|>, need a vocabulary and are
-// refused here; Model.ValidateGrammar takes them. All errors are ErrGrammar.
-func ValidateGrammar(gbnf string) error {
-	install()
-	return validateGrammar(nil, gbnf)
-}
-
-// ValidateGrammar is like the function of that name and knows the model's tokens.
+// ValidateGrammar checks a GBNF text: its size, its syntax, that every rule is defined,
+// that there is a rule "root" and no left recursion. All errors are ErrGrammar.
 func (m *Model) ValidateGrammar(gbnf string) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -32,6 +24,7 @@ func (m *Model) ValidateGrammar(gbnf string) error {
 	return validateGrammar(m.vocab.ptr, gbnf)
 }
 
+// validateGrammar refuses tokens written by text, as <|channel|>, without a vocabulary.
 func validateGrammar(vocab *C.struct_llama_vocab, gbnf string) error {
 	if err := scanGrammar(gbnf); err != nil {
 		return err
@@ -76,9 +69,9 @@ func (s *grammarScan) run() error {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; c {
 		case '"':
-			s.literal()
+			s.quoted('"')
 		case '[':
-			s.class()
+			s.quoted(']')
 		case '<':
 			s.skipTo('>')
 			s.add(1)
@@ -138,9 +131,6 @@ func (s *grammarScan) add(n int) {
 	s.item = n
 	s.elements += n
 }
-
-func (s *grammarScan) literal() { s.quoted('"') }
-func (s *grammarScan) class()   { s.quoted(']') }
 
 // quoted skips a literal or character class up to its unescaped end.
 func (s *grammarScan) quoted(end byte) {

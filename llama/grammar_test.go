@@ -67,7 +67,7 @@ func TestBadGrammars(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, tc := range badGrammars {
 		t.Run(tc.rule, func(t *testing.T) {
-			err := ValidateGrammar(tc.gbnf)
+			err := validateGrammar(nil, tc.gbnf)
 			if !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v does not say %q", err, tc.want)
 			}
@@ -108,7 +108,7 @@ func TestGoodGrammars(t *testing.T) {
 		"root ::= " + strings.Repeat("(", MaxGrammarNesting-1) + `"a"` + strings.Repeat(")", MaxGrammarNesting-1),
 		`root ::= "a"{0,2000}`,
 	} {
-		if err := ValidateGrammar(gbnf); err != nil {
+		if err := validateGrammar(nil, gbnf); err != nil {
 			t.Errorf("%.60q: %v", gbnf, err)
 			continue
 		}
@@ -133,7 +133,7 @@ x ::= "e"+ | root`)
 		if len(gbnf) > 2000 {
 			t.Skip()
 		}
-		if err := ValidateGrammar(gbnf); err != nil && !errors.Is(err, ErrGrammar) {
+		if err := validateGrammar(nil, gbnf); err != nil && !errors.Is(err, ErrGrammar) {
 			t.Fatal(err)
 		}
 	})

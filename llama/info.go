@@ -21,7 +21,6 @@ type ModelInfo struct {
 	ContextTrain  int // context length of the training
 	Embedding     int
 	Layers        int
-	VocabSize     int
 	SlidingWindow int  // 0: none
 	Recurrent     bool // state instead of a KV cache, as Mamba
 	Hybrid        bool // both, as Qwen 3.5
@@ -43,7 +42,6 @@ func readInfo(m *Model) ModelInfo {
 		ContextTrain:  int(C.llama_model_n_ctx_train(m.ptr)),
 		Embedding:     int(C.llama_model_n_embd(m.ptr)),
 		Layers:        int(C.llama_model_n_layer(m.ptr)),
-		VocabSize:     m.vocab.Size(),
 		SlidingWindow: int(C.llama_model_n_swa(m.ptr)),
 		Recurrent:     bool(C.llama_model_is_recurrent(m.ptr)),
 		Hybrid:        bool(C.llama_model_is_hybrid(m.ptr)),

@@ -9,12 +9,10 @@ const (
 	// (LLAMA_MAX_SEQ of llama.cpp).
 	MaxSequences = C.AGD_MAX_SEQUENCES
 
-	// MaxBatch bounds the capacity of a Batch and a context's batch size; each
-	// token of a batch costs about 40 bytes.
+	// MaxBatch bounds the tokens of a batch, of about 40 bytes each.
 	MaxBatch = 1 << 20
 
-	// MaxContext bounds the cells of a context. The longest model contexts in
-	// use are about a million tokens.
+	// MaxContext bounds the cells of a context.
 	MaxContext = 1 << 24
 
 	// MaxThreads bounds a thread count, so that a typo does not stall the machine.
@@ -38,8 +36,7 @@ const (
 	// looks for left recursion by recursion over rules.
 	MaxGrammarRules = 20000
 
-	// MaxGrammarElements bounds the characters and references of a grammar
-	// after its repetitions are written out (8 bytes each).
+	// MaxGrammarElements bounds a grammar after its repetitions are written out (8 bytes each).
 	MaxGrammarElements = 8 << 20
 
 	// MaxForced is the most tokens that Sampler.Force appends at a time. Names of
@@ -51,9 +48,7 @@ const (
 	MaxTemplateBytes   = 1 << 20
 	MaxTemplateNesting = 200
 
-	// MaxVariableNesting bounds the JSON given to a template, which is
-	// converted by recursion. A history in agent form needs about ten levels
-	// plus the levels of its raw values.
+	// MaxVariableNesting bounds the JSON given to a template, which is converted by recursion.
 	MaxVariableNesting = 200
 
 	// maxPlaces bounds the devices that Context.Placement names.

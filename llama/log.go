@@ -16,6 +16,9 @@ import (
 var (
 	installOnce sync.Once
 	logger      atomic.Pointer[zerolog.Logger]
+	levels      = map[C.int]zerolog.Level{
+		C.GGML_LOG_LEVEL_ERROR: zerolog.ErrorLevel, C.GGML_LOG_LEVEL_WARN: zerolog.WarnLevel, C.GGML_LOG_LEVEL_INFO: zerolog.DebugLevel,
+	}
 )
 
 // sharedCache marks the warning about a context longer than the trained one. It is meant
@@ -50,16 +53,11 @@ func agdLog(from C.int, text *C.char, n C.size_t) {
 		return
 	}
 	line := strings.TrimSpace(C.GoStringN((*C.char)(unsafe.Pointer(text)), C.int(n)))
-	level := zerolog.TraceLevel
-	switch from {
-	case C.GGML_LOG_LEVEL_ERROR:
-		level = zerolog.ErrorLevel
-	case C.GGML_LOG_LEVEL_WARN:
-		level = zerolog.WarnLevel
-		if strings.Contains(line, sharedCache) {
-			level = zerolog.DebugLevel
-		}
-	case C.GGML_LOG_LEVEL_INFO:
+	level, known := levels[from]
+	switch {
+	case !known:
+		level = zerolog.TraceLevel
+	case level == zerolog.WarnLevel && strings.Contains(line, sharedCache):
 		level = zerolog.DebugLevel
 	}
 	l.WithLevel(level).Msg(line)

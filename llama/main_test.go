@@ -99,12 +99,18 @@ func tokenize(t testing.TB, m *Model, text string) []Token {
 	return tokens
 }
 
+// lastPos is the last position of a sequence.
+func lastPos(c *Context, seq SeqID) Pos {
+	_, last := c.Memory().Range(seq)
+	return last
+}
+
 // feed decodes tokens at the end of seq and returns a copy of the last row.
 func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
 	t.Helper()
 	b := NewBatch(len(tokens))
 	defer b.Free()
-	start := c.Memory().PosMax(seq) + 1
+	start := lastPos(c, seq) + 1
 	for i, tok := range tokens {
 		if err := b.Add(tok, start+Pos(i), seq, i == len(tokens)-1); err != nil {
 			t.Fatal(err)

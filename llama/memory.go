@@ -47,50 +47,27 @@ func (m *Memory) Remove(seq SeqID, p0, p1 Pos) error {
 	return c.done(C.agd_seq_rm(c.ptr, C.int32_t(seq), C.int32_t(p0), C.int32_t(p1)), seq)
 }
 
-// Clear drops all sequences.
-func (m *Memory) Clear() error {
+// Clear drops all sequences. Without zero their cells keep their contents, so it takes no time.
+// Later sequences get the same cells as in a new context.
+func (m *Memory) Clear(zero bool) error {
 	c := m.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(); err != nil {
 		return err
 	}
-	return c.done(C.agd_memory_clear(c.ptr, true), -1)
+	return c.done(C.agd_memory_clear(c.ptr, C.bool(zero)), -1)
 }
 
-// Forget drops all sequences as Clear does, but does not zero their cells, so it takes
-// no time. Later sequences get the same cells as in a new context.
-func (m *Memory) Forget() error {
-	c := m.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.usable(); err != nil {
-		return err
-	}
-	return c.done(C.agd_memory_clear(c.ptr, false), -1)
-}
-
-// PosMin is the first position of seq in the memory, -1 if it is empty or
-// invalid, or the context is closed. It is not 0 where a sliding window has
-// moved on.
-func (m *Memory) PosMin(seq SeqID) Pos {
+// Range is the first and the last position of seq in the memory. They are -1 if it is empty or
+// invalid, or the context is closed. The first is not 0 where a sliding window has moved on.
+func (m *Memory) Range(seq SeqID) (first, last Pos) {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
 	if m.c.checkSeq(seq) != nil {
-		return -1
+		return -1, -1
 	}
-	return m.c.posMin(seq)
-}
-
-// PosMax is the last position of seq in the memory, -1 if it is empty or
-// invalid, or the context is closed.
-func (m *Memory) PosMax(seq SeqID) Pos {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	if m.c.checkSeq(seq) != nil {
-		return -1
-	}
-	return m.c.posMax(seq)
+	return m.c.posMin(seq), m.c.posMax(seq)
 }
 
 // CanRemovePartial reports whether Remove and Copy take parts of a sequence. If not,

@@ -72,7 +72,7 @@ func TestLoadFreesCellsItDoesNotKeep(t *testing.T) {
 		t.Errorf("without free cells: %v", err)
 	}
 	for seq, want := range map[SeqID]Pos{0: 127, 1: 127, 2: -1, scratch(c): -1} {
-		if got := c.Memory().PosMax(seq); got != want {
+		if got := lastPos(c, seq); got != want {
 			t.Errorf("sequence %d ends at %d, not at %d", seq, got, want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestStateOfAnotherModelIsRefused(t *testing.T) {
 	if err := b.Memory().Load(s, 0, scratch(b), 0, 4); !errors.Is(err, ErrNoKVSlot) {
 		t.Errorf("of another KV type: %v", err)
 	}
-	if end := b.Memory().PosMax(0); end != -1 {
+	if end := lastPos(b, 0); end != -1 {
 		t.Errorf("sequence 0 ends at %d", end)
 	}
 }

@@ -57,7 +57,7 @@ func TestForkOfAPrefix(t *testing.T) {
 			if err := c.Memory().Copy(0, 1, 0, cut); err != nil {
 				t.Fatal(err)
 			}
-			if end := c.Memory().PosMax(1); end != cut-1 {
+			if end := lastPos(c, 1); end != cut-1 {
 				t.Fatalf("the fork ends at %d, not %d", end, cut-1)
 			}
 			if d := maxDiff(want, feed(t, c, 1, prompt[cut:])); d > sameRow {
@@ -107,7 +107,7 @@ func TestForksOutliveALongSlidingWindow(t *testing.T) {
 	if err := c.Memory().Remove(0, 0, -1); err != nil {
 		t.Fatal(err)
 	}
-	if first := c.Memory().PosMin(1); first != 0 {
+	if first, _ := c.Memory().Range(1); first != 0 {
 		t.Errorf("the fork begins at %d", first)
 	}
 	if d := maxDiff(want, feed(t, c, 1, long[300:])); d > sameRow {
@@ -126,7 +126,7 @@ func TestRemoveAndDecodeAgain(t *testing.T) {
 			if err := c.Memory().Remove(0, cut, -1); err != nil {
 				t.Fatal(err)
 			}
-			if end := c.Memory().PosMax(0); end != cut-1 {
+			if end := lastPos(c, 0); end != cut-1 {
 				t.Fatalf("ends at %d", end)
 			}
 			if d := maxDiff(want, feed(t, c, 0, prompt[cut:])); d > sameRow {
@@ -155,7 +155,7 @@ func TestHybridMemoryTakesWholeSequencesOnly(t *testing.T) {
 	m := shared(t, synth.Qwen35)
 	c := newContext(t, m)
 	feed(t, c, 0, tokenize(t, m, "The robot goes"))
-	mem, end := c.Memory(), c.Memory().PosMax(0)
+	mem, end := c.Memory(), lastPos(c, 0)
 	for rule, err := range map[string]error{
 		"a copy without the end":   mem.Copy(0, 1, 0, end),
 		"a copy without the start": mem.Copy(0, 1, 1, -1),
@@ -167,8 +167,8 @@ func TestHybridMemoryTakesWholeSequencesOnly(t *testing.T) {
 	if err := mem.Copy(0, 1, 0, end+1); err != nil {
 		t.Errorf("a copy that names the end: %v", err)
 	}
-	if err := mem.Remove(0, -1, -1); err != nil || mem.PosMax(0) != -1 || mem.PosMax(1) != end {
-		t.Errorf("Remove of all: %v; ends %d and %d", err, mem.PosMax(0), mem.PosMax(1))
+	if err := mem.Remove(0, -1, -1); err != nil || lastPos(c, 0) != -1 || lastPos(c, 1) != end {
+		t.Errorf("Remove of all: %v; ends %d and %d", err, lastPos(c, 0), lastPos(c, 1))
 	}
 }
 
@@ -190,7 +190,7 @@ func TestMemoryRefuses(t *testing.T) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
-	if mem.PosMax(-1) != -1 || mem.PosMin(77) != -1 {
+	if first, _ := mem.Range(77); first != -1 || lastPos(c, -1) != -1 {
 		t.Error("positions of unknown sequences")
 	}
 }
@@ -202,10 +202,10 @@ func TestClearDropsAllSequences(t *testing.T) {
 	for s := range SeqID(3) {
 		feed(t, c, s, tokenize(t, m, "the and"))
 	}
-	if err := mem.Clear(); err != nil {
+	if err := mem.Clear(true); err != nil {
 		t.Fatal(err)
 	}
-	if mem.PosMax(0) != -1 || mem.PosMax(1) != -1 || mem.PosMax(2) != -1 {
-		t.Errorf("after Clear: %d %d %d", mem.PosMax(0), mem.PosMax(1), mem.PosMax(2))
+	if lastPos(c, 0) != -1 || lastPos(c, 1) != -1 || lastPos(c, 2) != -1 {
+		t.Errorf("after Clear: %d %d %d", lastPos(c, 0), lastPos(c, 1), lastPos(c, 2))
 	}
 }

@@ -1,8 +1,7 @@
 package llama
 
-// #include <stdlib.h>
 // #include "native/api.h"
-// bool agdProgress(float fraction, uintptr_t data);
+// bool agdProgress(float fraction, void * handle);
 import "C"
 
 import (
@@ -85,42 +84,38 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 	if err := checkMetadata(path); err != nil {
 		return nil, err
 	}
-	var copts C.struct_agd_model_options
-	copts.gpu_layers = C.int32_t(o.gpuLayers)
-	copts.load_mode = C.LLAMA_LOAD_MODE_AUTO
+	params := C.llama_model_default_params()
+	params.n_gpu_layers = C.int32_t(o.gpuLayers)
 	if o.mmap != nil {
-		copts.load_mode = C.LLAMA_LOAD_MODE_NONE
+		params.load_mode = C.LLAMA_LOAD_MODE_NONE
 		if *o.mmap {
-			copts.load_mode = C.LLAMA_LOAD_MODE_MMAP
+			params.load_mode = C.LLAMA_LOAD_MODE_MMAP
 		}
 	}
-	copts.split_mode = C.int32_t(splitModes[o.splitMode])
-	copts.vocab_only = C.bool(o.vocabOnly)
+	params.split_mode = splitModes[o.splitMode]
+	params.vocab_only = C.bool(o.vocabOnly)
 	if o.devices != nil {
 		devices, err := findDevices(o.devices)
 		if err != nil {
 			return nil, err
 		}
-		defer C.free(unsafe.Pointer(devices))
-		copts.set_devices = true
-		copts.devices = devices
+		params.devices = &devices[0]
 	}
 	if len(o.tensorSplit) > 0 {
 		split, err := tensorSplit(o.tensorSplit)
 		if err != nil {
 			return nil, err
 		}
-		defer C.free(unsafe.Pointer(split))
-		copts.tensor_split = split
+		params.tensor_split = &split[0]
 	}
 	handle := cgo.NewHandle(&progress{report: o.progress, ctx: o.cancel})
 	defer handle.Delete()
-	copts.progress = C.agd_progress(C.agdProgress)
-	copts.progress_data = C.uintptr_t(handle)
+	params.progress_callback = C.llama_progress_callback(C.agdProgress)
+	params.progress_callback_user_data = unsafe.Pointer(&handle)
 
 	var ptr *C.struct_llama_model
 	var cerr *C.char
-	cstring(path, func(p *C.char) { ptr = C.agd_model_load(p, copts, &cerr) })
+	cstring(path, func(p *C.char) { ptr = C.agd_model_load(p, params, &cerr) })
 	reason := takeString(cerr)
 	if ptr == nil {
 		if o.cancel.Err() != nil {
@@ -138,8 +133,8 @@ type progress struct {
 }
 
 //export agdProgress
-func agdProgress(fraction C.float, handle C.uintptr_t) C.bool {
-	p := cgo.Handle(handle).Value().(*progress)
+func agdProgress(fraction C.float, handle unsafe.Pointer) C.bool {
+	p := (*cgo.Handle)(handle).Value().(*progress)
 	if p.report != nil {
 		p.report(float32(fraction))
 	}

@@ -1,6 +1,5 @@
 package llama
 
-// #include <stdlib.h>
 // #include "native/api.h"
 import "C"
 
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unsafe"
 )
 
 // ModelOption configures New.
@@ -99,12 +97,9 @@ func (o *modelOptions) validate() error {
 	return nil
 }
 
-// findDevices makes the NULL-terminated list that llama.cpp wants, in C memory.
-func findDevices(names []string) (*C.ggml_backend_dev_t, error) {
-	n := len(names) + 1
-	list := (*C.ggml_backend_dev_t)(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(C.ggml_backend_dev_t(nil)))))
-	devices := unsafe.Slice(list, n)
-	i := 0
+// findDevices makes the NULL-terminated list that llama.cpp wants.
+func findDevices(names []string) ([]C.ggml_backend_dev_t, error) {
+	var devices []C.ggml_backend_dev_t
 	for _, name := range names {
 		if len(names) == 1 && (strings.EqualFold(name, "cpu") || strings.EqualFold(name, "none")) {
 			break
@@ -112,13 +107,11 @@ func findDevices(names []string) (*C.ggml_backend_dev_t, error) {
 		var dev C.ggml_backend_dev_t
 		cstring(name, func(p *C.char) { dev = C.ggml_backend_dev_by_name(p) })
 		if dev == nil || C.ggml_backend_dev_type(dev) == C.GGML_BACKEND_DEVICE_TYPE_CPU {
-			C.free(unsafe.Pointer(list))
 			return nil, fmt.Errorf("device %q: there are %s to offload to, or \"cpu\" alone", name, offloadNames())
 		}
-		devices[i] = dev
-		i++
+		devices = append(devices, dev)
 	}
-	return list, nil
+	return append(devices, nil), nil
 }
 
 func offloadNames() string {
@@ -135,14 +128,13 @@ func offloadNames() string {
 }
 
 // tensorSplit pads the shares to the length that llama.cpp reads.
-func tensorSplit(shares []float32) (*C.float, error) {
-	n := int(C.llama_max_devices())
-	if len(shares) > n {
-		return nil, fmt.Errorf("tensor split: %d shares, at most %d devices", len(shares), n)
+func tensorSplit(shares []float32) ([]C.float, error) {
+	list := make([]C.float, C.llama_max_devices())
+	if len(shares) > len(list) {
+		return nil, fmt.Errorf("tensor split: %d shares, at most %d devices", len(shares), len(list))
 	}
-	list := (*C.float)(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(C.float(0)))))
 	for i, share := range shares {
-		unsafe.Slice(list, n)[i] = C.float(share)
+		list[i] = C.float(share)
 	}
 	return list, nil
 }

@@ -2,7 +2,6 @@ package llama
 
 // #cgo noescape agd_sample
 // #cgo noescape agd_sampler_force
-// #cgo noescape agd_logprob
 // #include <stdlib.h>
 // #include "native/api.h"
 import "C"
@@ -14,8 +13,7 @@ import (
 	"unsafe"
 )
 
-// SamplerConfig sets how the next token is chosen: by top-k, top-p and min-p in this
-// order, then temperature.
+// SamplerConfig sets how the next token is chosen: by top-k, top-p, min-p, then temperature.
 type SamplerConfig struct {
 	Temperature float32 // <= 0: the most probable token (greedy)
 	TopP        float32 // outside (0, 1): off
@@ -26,17 +24,13 @@ type SamplerConfig struct {
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
 	Grammar string
 
-	// SuppressControl keeps control tokens that do not end a generation from
-	// being sampled, so that a model can't write <|im_start|>. Exceptions are the
-	// tokens in Allow and those that the grammar names as tokens, as
+	// SuppressControl keeps control tokens that do not end a generation from being sampled, as
+	// <|im_start|>, but for those in Allow and those that the grammar names as tokens, as
 	// <|channel|> or <[200005]> outside of quotes.
 	SuppressControl bool
 	Allow           []Token
-	// Suppress lists tokens that are never sampled.
-	Suppress []Token
-	// Score computes the probabilities of sampled tokens for [Sampler.Score]. It changes no
-	// choice.
-	Score bool
+	Suppress        []Token // never sampled
+	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
 }
 
 func (cfg *SamplerConfig) validate(v *Vocab) error {
@@ -64,12 +58,10 @@ func (cfg *SamplerConfig) validate(v *Vocab) error {
 // Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
 // different samplers run in parallel.
 type Sampler struct {
-	model *Model
-	vocab int
-	// constrained: there is a grammar.
-	constrained bool
-	// lists: it can list what it draws from, see Children.
-	lists bool
+	model       *Model
+	vocab       int
+	constrained bool // there is a grammar
+	lists       bool // it can list what it draws from, see Children
 
 	mu  sync.Mutex
 	ptr *C.struct_agd_sampler
@@ -100,12 +92,8 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		opts.grammar = C.CString(cfg.Grammar)
 		defer C.free(unsafe.Pointer(opts.grammar))
 	}
-	suppress, allow := tokenList(cfg.Suppress), tokenList(cfg.Allow)
-	defer C.free(unsafe.Pointer(suppress))
-	defer C.free(unsafe.Pointer(allow))
-	opts.suppress, opts.n_suppress = suppress, C.size_t(len(cfg.Suppress))
-	opts.allow, opts.n_allow = allow, C.size_t(len(cfg.Allow))
-
+	opts.suppress, opts.n_suppress = (*C.llama_token)(unsafe.Pointer(unsafe.SliceData(cfg.Suppress))), C.size_t(len(cfg.Suppress))
+	opts.allow, opts.n_allow = (*C.llama_token)(unsafe.Pointer(unsafe.SliceData(cfg.Allow))), C.size_t(len(cfg.Allow))
 	var cerr *C.char
 	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
 	return m.wrapSampler(ptr, cerr, cfg.Grammar != "", cfg.Score && cfg.Temperature > 0)
@@ -118,16 +106,6 @@ func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained
 		return nil, native(ErrGrammar, takeString(cerr))
 	}
 	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, lists: lists, ptr: ptr}, nil
-}
-
-// tokenList copies tokens into C memory.
-func tokenList(ts []Token) *C.llama_token {
-	if len(ts) == 0 {
-		return nil
-	}
-	list := (*C.llama_token)(C.malloc(C.size_t(len(ts)) * C.size_t(unsafe.Sizeof(C.llama_token(0)))))
-	copy(unsafe.Slice((*Token)(unsafe.Pointer(list)), len(ts)), ts)
-	return list
 }
 
 // Sample chooses the next token from a row of logits and advances the grammar by it.
@@ -151,15 +129,10 @@ func (s *Sampler) Sample(logits []float32) (Token, error) {
 	return t, nil
 }
 
-// Score holds natural logarithms of the probabilities of a token.
-type Score struct {
-	// Model is that of the softmax of the row: of the model, at temperature 1.
-	Model float32
-	// Drawn is that with which the sampler draws the token: under the grammar, the suppressed
-	// tokens, top-k, top-p, min-p and the temperature. It is 0 for a greedy sampler, and NaN
-	// where the grammar needs more work for it than is allowed.
-	Drawn float32
-}
+// Score holds natural logarithms of the probabilities of a token: in the softmax of the row, and in
+// the sampler's draw, under its grammar and options. The latter is 0 for a greedy sampler, and NaN
+// where the grammar needs more work for it than is allowed.
+type Score struct{ Model, Drawn float32 }
 
 // Score returns the score of the token that Sample returned last, with SamplerConfig.Score.
 func (s *Sampler) Score() Score {
@@ -170,13 +143,6 @@ func (s *Sampler) Score() Score {
 	}
 	score := C.agd_sampler_score(s.ptr)
 	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
-}
-
-// Logprob returns the natural logarithm of the probability of t in the softmax of a row of
-// logits. t must be one of the row's tokens. It does not allocate.
-func Logprob(logits []float32, t Token) float32 {
-	_ = logits[t] // C does not check it
-	return float32(C.agd_logprob((*C.float)(unsafe.Pointer(&logits[0])), C.int32_t(len(logits)), C.llama_token(t)))
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the
@@ -254,7 +220,7 @@ func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
 	return s.model.wrapSampler(ptr, cerr, s.constrained, s.lists)
 }
 
-// Close frees the sampler. The second Close answers ErrClosed.
+// Close frees the sampler.
 func (s *Sampler) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

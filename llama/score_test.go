@@ -23,15 +23,21 @@ func logprob(row []float32, t Token) float64 {
 	return float64(row[t]) - most - math.Log(sum)
 }
 
-func TestLogprobIsThatOfTheSoftmax(t *testing.T) {
+func TestScoreOfModelIsThatOfTheSoftmax(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for seed := range uint64(20) {
 		row := peaked(randomRow(m, seed))
-		for token := range Token(50) {
-			if got, want := float64(Logprob(row, token)), logprob(row, token); math.Abs(got-want) > 1e-5 {
+		s, err := m.NewSampler(SamplerConfig{Temperature: 2, Seed: uint32(seed), Score: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			token := mustSample(t, s, row)
+			if got, want := float64(s.Score().Model), logprob(row, token); math.Abs(got-want) > 1e-5 {
 				t.Fatalf("row %d, token %d: %g, want %g", seed, token, got, want)
 			}
 		}
+		s.Close()
 	}
 }
 
@@ -144,16 +150,6 @@ func TestGreedyAndUnscoredTokensHaveNoOdds(t *testing.T) {
 				t.Errorf("score %+v, want the model's %g and no odds", got, want)
 			}
 		})
-	}
-}
-
-func BenchmarkLogprob(b *testing.B) {
-	row := make([]float32, 151936)
-	for i := range row {
-		row[i] = float32(i%97) / 10
-	}
-	for b.Loop() {
-		Logprob(row, 5)
 	}
 }
 

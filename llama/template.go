@@ -6,7 +6,6 @@ import "C"
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -22,14 +21,6 @@ type Template struct {
 
 	mu  sync.RWMutex
 	ptr *C.struct_agd_template
-}
-
-// TemplatePart is a run of rendered text.
-type TemplatePart struct {
-	Text string
-	// Input: the text comes from the variables, so special tokens in it must
-	// not be parsed. Text that the template itself writes has it false.
-	Input bool
 }
 
 // NewTemplate parses a Jinja source with llama-common's engine; "" means the
@@ -87,52 +78,30 @@ func (t *Template) Source() string { return t.source }
 
 // Render renders with the variables of a JSON object (messages, tools,
 // add_generation_prompt and whatever else the template reads). bos_token and
-// eos_token are the model's unless given. The clock that strftime_now reads is
-// the machine's; RenderParts takes another.
-func (t *Template) Render(vars []byte) (string, error) {
-	parts, err := t.RenderParts(vars, time.Now())
-	if err != nil {
-		return "", err
-	}
-	if len(parts) == 1 {
-		return parts[0].Text, nil
-	}
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Text)
-	}
-	return b.String(), nil
-}
-
-// RenderParts renders as Render does, keeps text from the variables apart from
-// the template's own, and takes the time that strftime_now gives.
-func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, error) {
+// eos_token are the model's unless given; strftime_now reads now.
+func (t *Template) Render(vars []byte, now time.Time) (string, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.ptr == nil {
-		return nil, ErrClosed
+		return "", ErrClosed
 	}
 	if len(vars) == 0 {
-		return nil, fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
+		return "", fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
 	}
 	if err := checkNesting(vars, MaxVariableNesting); err != nil {
-		return nil, fmt.Errorf("%w: variables: %w", ErrTemplate, err)
+		return "", fmt.Errorf("%w: variables: %w", ErrTemplate, err)
 	}
-	var list *C.struct_agd_part
 	var n C.size_t
 	var cerr *C.char
-	if !C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &list, &n, &cerr) {
-		return nil, native(ErrTemplate, takeString(cerr))
+	text := C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &n, &cerr)
+	if text == nil {
+		return "", native(ErrTemplate, takeString(cerr))
 	}
-	defer C.agd_parts_free(list, n)
-	parts := make([]TemplatePart, 0, int(n))
-	for _, p := range unsafe.Slice(list, int(n)) {
-		parts = append(parts, TemplatePart{Text: C.GoStringN(p.text, C.int(p.len)), Input: bool(p.input)})
-	}
-	return parts, nil
+	defer C.free(unsafe.Pointer(text))
+	return C.GoStringN(text, C.int(n)), nil
 }
 
-// Close frees the template. The second Close answers ErrClosed.
+// Close frees the template.
 func (t *Template) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -33,8 +33,10 @@ func newTemplate(t testing.TB, m *Model, source string) *Template {
 	return tmpl
 }
 
+func render(tmpl *Template, vars []byte) (string, error) { return tmpl.Render(vars, time.Now()) }
+
 func TestRenderOfTheModelsOwnTemplate(t *testing.T) {
-	got, err := newTemplate(t, shared(t, synth.Qwen3), "").Render([]byte(conversation))
+	got, err := render(newTemplate(t, shared(t, synth.Qwen3), ""), []byte(conversation))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,7 @@ func TestRenderTakesAnyVariable(t *testing.T) {
 		{"an empty result", `{% if false %}x{% endif %}`, `{}`, ``},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars))
+			got, err := render(newTemplate(t, m, tc.source), []byte(tc.vars))
 			if err != nil || got != tc.want {
 				t.Errorf("%q, %v; want %q", got, err, tc.want)
 			}
@@ -72,29 +74,10 @@ func TestRenderTakesAnyVariable(t *testing.T) {
 	}
 }
 
-func TestRenderPartsKeepInputApart(t *testing.T) {
-	tmpl := newTemplate(t, shared(t, synth.Qwen3), `<|im_start|>{{ messages[0].role }}
-{{ messages[0].content | trim }}<|im_end|>`)
-	parts, err := tmpl.RenderParts([]byte(`{"messages":[{"role":"user","content":" <|im_end|> "}]}`), time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []TemplatePart{{"<|im_start|>", false}, {"user", true}, {"\n", false}, {"<|im_end|>", true}, {"<|im_end|>", false}}
-	if len(parts) != len(want) {
-		t.Fatalf("parts %+v", parts)
-	}
-	for i := range want {
-		if parts[i] != want[i] {
-			t.Errorf("part %d is %+v, want %+v", i, parts[i], want[i])
-		}
-	}
-}
-
 func TestRenderTakesTheTimeItIsGiven(t *testing.T) {
 	tmpl := newTemplate(t, shared(t, synth.Qwen3), `{{ strftime_now('%Y') }}`)
-	parts, err := tmpl.RenderParts([]byte(`{}`), time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC))
-	if err != nil || len(parts) != 1 || parts[0].Text != "2001" {
-		t.Errorf("%+v, %v", parts, err)
+	if got, err := tmpl.Render([]byte(`{}`), time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC)); err != nil || got != "2001" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
@@ -133,7 +116,7 @@ func TestRenderErrors(t *testing.T) {
 		{"variables that are too deep", `x`, `{"a":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			if got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars)); !errors.Is(err, ErrTemplate) {
+			if got, err := render(newTemplate(t, m, tc.source), []byte(tc.vars)); !errors.Is(err, ErrTemplate) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
@@ -142,7 +125,7 @@ func TestRenderErrors(t *testing.T) {
 
 func TestRenderInParallel(t *testing.T) {
 	tmpl := newTemplate(t, shared(t, synth.Qwen3), "")
-	want, err := tmpl.Render([]byte(conversation))
+	want, err := render(tmpl, []byte(conversation))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +133,7 @@ func TestRenderInParallel(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				if got, err := tmpl.Render([]byte(conversation)); err != nil || got != want {
+				if got, err := render(tmpl, []byte(conversation)); err != nil || got != want {
 					t.Errorf("%q, %v", got, err)
 				}
 			}
@@ -173,7 +156,7 @@ func TestPublishedTemplatesRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err) // the source that the headers come from
 			}
-			got, err := newTemplate(t, shared(t, synth.Qwen3), string(source)).Render([]byte(conversation))
+			got, err := render(newTemplate(t, shared(t, synth.Qwen3), string(source)), []byte(conversation))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,10 +37,6 @@ func TestLongRunsOfOneCharacterAreTokenized(t *testing.T) {
 
 // Chunks end where words and lines end, so the tokens stay the same.
 func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
-	v := shared(t, synth.GPTOSS).Vocab()
-	if !v.recurses || shared(t, synth.Qwen3).Vocab().recurses {
-		t.Fatal("the pre-tokenizer of GPT-OSS recurses, that of Qwen does not, and its texts are not to be cut")
-	}
 	for name, unit := range map[string]string{
 		"prose":                    "It's a robot's 12th decision, they've said (twice). ",
 		"lines":                    "in the kitchen: a cup\n  - on the table\r\n\n\t{\"x\": 1.5}\n",
@@ -51,12 +47,15 @@ func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 		if cut := firstChunk(text); cut >= len(text) {
 			t.Fatalf("%s: %d bytes are one window", name, len(text))
 		}
-		whole, err := v.tokenize(nil, text, false, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := v.Tokenize(text, false, false); err != nil || !slices.Equal(got, whole) {
-			t.Errorf("%s: %d tokens instead of %d, %v", name, len(got), len(whole), err)
+		for _, arch := range []string{synth.GPTOSS, synth.Qwen3, synth.Llama} {
+			v := shared(t, arch).Vocab()
+			whole, err := v.tokenize(nil, text, false, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := v.Tokenize(text, false, false); err != nil || !slices.Equal(got, whole) {
+				t.Errorf("%s, %s: %d tokens instead of %d, %v", arch, name, len(got), len(whole), err)
+			}
 		}
 	}
 }
@@ -82,20 +81,5 @@ func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 	}
 	if text := long("ab cd"); !strings.HasPrefix(text[firstChunk(text):], " cd") {
 		t.Error("not before a space")
-	}
-}
-
-func TestWronglyListedPreTokenizerIsTokenizedInChunks(t *testing.T) {
-	path := modelPath(t, synth.GPTOSS)
-	pre := shared(t, synth.GPTOSS).Metadata()["tokenizer.ggml.pre"]
-	iterative[pre] = true
-	defer delete(iterative, pre)
-	m, err := New(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Free()
-	if !m.vocab.recurses {
-		t.Errorf("%s is listed as iterative, and nobody noticed that it recurses", pre)
 	}
 }

@@ -22,11 +22,8 @@ type Attr uint16
 // Attributes of a token.
 const (
 	AttrUnknown     Attr = C.LLAMA_TOKEN_ATTR_UNKNOWN
-	AttrUnused      Attr = C.LLAMA_TOKEN_ATTR_UNUSED
-	AttrNormal      Attr = C.LLAMA_TOKEN_ATTR_NORMAL
 	AttrControl     Attr = C.LLAMA_TOKEN_ATTR_CONTROL
 	AttrUserDefined Attr = C.LLAMA_TOKEN_ATTR_USER_DEFINED
-	AttrByte        Attr = C.LLAMA_TOKEN_ATTR_BYTE
 	attrEOG         Attr = C.AGD_FLAG_EOG
 )
 
@@ -46,7 +43,7 @@ type Vocab struct {
 	addEOS   bool
 	markup   []string // texts of user-defined tokens that look like markup
 	longest  int
-	recurses bool // its pre-tokenizer needs stack for each character
+	chunks   bool // long texts are tokenized in chunks
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -56,10 +53,7 @@ func newVocab(m *Model) (*Vocab, error) {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
 	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
-	var err error
-	if v.recurses, err = recurses(m.metadata, ptr); err != nil {
-		return nil, fmt.Errorf("vocabulary: %w", err)
-	}
+	v.chunks = preTokenizes[m.metadata["tokenizer.ggml.model"]]
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
 		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
@@ -100,8 +94,8 @@ func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
 // wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
 // become those tokens. Without it they are plain text, as text from users must be.
-// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer that recurses gets long
-// texts in chunks, see firstChunk.
+// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer gets long texts in chunks, see
+// firstChunk.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
@@ -116,7 +110,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
 	var err error
-	if parseSpecial && (!v.recurses || len(text) <= chunkBytes) {
+	if parseSpecial && (!v.chunks || len(text) <= chunkBytes) {
 		tokens, err = v.tokenize(tokens, text, addSpecial, true)
 		return slices.Clone(tokens), err
 	}
@@ -125,7 +119,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	}
 	for text != "" && err == nil {
 		part := text
-		if v.recurses {
+		if v.chunks {
 			part = text[:firstChunk(text)]
 		}
 		text = text[len(part):]
@@ -196,12 +190,14 @@ func (v *Vocab) pieceText(t Token, special bool) string {
 
 // Detokenize is the text of tokens; bytes that are not UTF-8 become U+FFFD.
 func (v *Vocab) Detokenize(ts []Token, special bool) string {
-	d := v.NewDetokenizer(special)
-	var out []byte
+	var b strings.Builder
 	for _, t := range ts {
-		out = append(out, d.Push(t)...)
+		b.WriteString(v.pieceText(t, special))
 	}
-	return string(append(out, d.Flush()...))
+	if utf8.ValidString(b.String()) {
+		return b.String()
+	}
+	return string([]rune(b.String()))
 }
 
 // IsEOG reports whether t ends a generation (end of text, of turn, of message).
@@ -236,45 +232,3 @@ func (v *Vocab) Size() int { return len(v.attrs) }
 // SpecialTokens lists the tokens that Tokenize finds only with parseSpecial or
 // always as a whole: control and user-defined ones. The caller must not change it.
 func (v *Vocab) SpecialTokens() []Token { return v.special }
-
-// Detokenizer turns tokens into text one at a time and never returns a part of
-// a UTF-8 character.
-type Detokenizer struct {
-	vocab   *Vocab
-	special bool
-	pending []byte // an incomplete character
-}
-
-// NewDetokenizer starts an incremental detokenization. With special, control
-// tokens are rendered as text.
-func (v *Vocab) NewDetokenizer(special bool) *Detokenizer {
-	return &Detokenizer{vocab: v, special: special, pending: make([]byte, 0, 2*utf8.UTFMax)}
-}
-
-// Push adds a token and returns the text that is complete by now, which may be
-// empty. Bytes that can't become a character any more come out as U+FFFD.
-func (d *Detokenizer) Push(t Token) string {
-	piece := d.vocab.pieceText(t, d.special)
-	if len(d.pending) == 0 && utf8.ValidString(piece) {
-		return piece // no copy: the common case
-	}
-	d.pending = append(d.pending, piece...)
-	return d.take(false)
-}
-
-// Flush returns what is left of an incomplete character, as U+FFFD, and leaves
-// the detokenizer ready for a new text.
-func (d *Detokenizer) Flush() string { return d.take(true) }
-
-// take removes the complete characters from pending.
-func (d *Detokenizer) take(all bool) string {
-	var out []byte
-	rest := d.pending
-	for len(rest) > 0 && (all || utf8.FullRune(rest)) {
-		r, n := utf8.DecodeRune(rest)
-		out = utf8.AppendRune(out, r)
-		rest = rest[n:]
-	}
-	d.pending = append(d.pending[:0], rest...)
-	return string(out)
-}

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"agentd/llama/synth"
 )
@@ -106,31 +105,19 @@ func TestInvalidTokensHaveNoText(t *testing.T) {
 	}
 }
 
-// checkIncremental pushes tokens one at a time. Every piece of text is valid UTF-8, and
-// together they equal the decoded bytes.
-func checkIncremental(t *testing.T, v *Vocab, tokens []Token) {
+// checkText compares the text of tokens with their bytes.
+func checkText(t *testing.T, v *Vocab, tokens []Token) {
 	t.Helper()
-	d := v.NewDetokenizer(true)
 	var raw []byte
-	var out strings.Builder
 	for _, tok := range tokens {
 		raw = append(raw, v.Piece(tok, true)...)
-		part := d.Push(tok)
-		if !utf8.ValidString(part) {
-			t.Fatalf("part %q of tokens %v is not UTF-8", part, tokens)
-		}
-		out.WriteString(part)
 	}
-	out.WriteString(d.Flush())
-	if want := string([]rune(string(raw))); out.String() != want {
-		t.Fatalf("tokens %v: %q, want %q", tokens, out.String(), want)
-	}
-	if rest := d.Flush(); rest != "" {
-		t.Fatalf("a second Flush gives %q", rest)
+	if got, want := v.Detokenize(tokens, true), string([]rune(string(raw))); got != want {
+		t.Fatalf("tokens %v: %q, want %q", tokens, got, want)
 	}
 }
 
-func TestDetokenizerNeverSplitsACharacter(t *testing.T) {
+func TestTextOfTokensNeverSplitsACharacter(t *testing.T) {
 	v := shared(t, synth.Qwen3).Vocab()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -141,10 +128,10 @@ func TestDetokenizerNeverSplitsACharacter(t *testing.T) {
 				tokens[i] = Token(rng.IntN(256)) // single bytes
 			}
 		}
-		checkIncremental(t, v, tokens)
+		checkText(t, v, tokens)
 	}
 	for _, text := range texts {
-		checkIncremental(t, v, tokenize(t, shared(t, synth.Qwen3), text))
+		checkText(t, v, tokenize(t, shared(t, synth.Qwen3), text))
 	}
 }
 
@@ -172,6 +159,6 @@ func FuzzTokenizeRoundTrip(f *testing.F) {
 		if want := strings.ToValidUTF8(text, "\uFFFD"); v.Detokenize(tokens, true) != want {
 			t.Fatalf("%q comes back as %q", text, v.Detokenize(tokens, true))
 		}
-		checkIncremental(t, v, tokens)
+		checkText(t, v, tokens)
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// ErrWaits reports that the waits of OpenMP's threads can't be changed here: another
-// library than libgomp, or fewer threads than it needs.
+// ErrWaits reports that the waits of OpenMP's threads can't be changed here: variables of the
+// environment set them, or OpenMP allows fewer threads than that needs.
 var ErrWaits = errors.New("llama: the waits of OpenMP's threads can't be changed")
 
 // briefWaits counts the contexts that want brief waits: they are the process's.

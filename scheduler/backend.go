@@ -76,10 +76,7 @@ func (b *contextBackend) dropAll() {
 
 func (b *contextBackend) Clear(zero bool) error {
 	b.dropAll()
-	if zero {
-		return b.Memory().Clear()
-	}
-	return b.Memory().Forget()
+	return b.Memory().Clear(zero)
 }
 
 func (b *contextBackend) Decode(rows []core.Row) error {
@@ -98,8 +95,8 @@ func (b *contextBackend) UseThreads(n int) ([]int, error) {
 }
 
 func (b *contextBackend) Range(s core.SeqID) (first, last int) {
-	m := b.Memory()
-	return int(m.PosMin(llama.SeqID(s))), int(m.PosMax(llama.SeqID(s)))
+	from, to := b.Memory().Range(llama.SeqID(s))
+	return int(from), int(to)
 }
 
 func (b *contextBackend) Close() error {

@@ -137,7 +137,7 @@ func compareLogits(t *testing.T, arch string, read map[string]reading) {
 // logitsAlone computes tokens in one piece in the emptied context. It returns a view of the last logits.
 func logitsAlone(t *testing.T, c *llama.Context, b *llama.Batch, tokens []llama.Token) []float32 {
 	t.Helper()
-	if err := c.Memory().Clear(); err != nil {
+	if err := c.Memory().Clear(true); err != nil {
 		t.Fatal(err)
 	}
 	b.Reset()

@@ -7,14 +7,14 @@
 # clone and its lib stay as they are. A step that fails does not end the run where the next one makes sense
 # without it: the summary lists all that broke.
 #
-#   PIN   "yes" (default): move the pin if everything passes; "no": never; "force": even if something broke
+#   PIN   "yes" (default): move the pin if everything passes; "no": never
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$here/llama.cpp.pin"
 
 new=${1:-}
 [[ $new =~ ^[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.-]*$ ]] || die "give the version to try: make bump LLAMA=VERSION ('npm view $package versions' lists them)"
-[[ ${PIN:=yes} =~ ^(yes|no|force)$ ]] || die "PIN=$PIN: want yes, no or force"
+[[ ${PIN:=yes} =~ ^(yes|no)$ ]] || die "PIN=$PIN: want yes or no"
 [[ -z ${LLAMA_CPP_DIR:-} ]] || die "LLAMA_CPP_DIR and LLAMA name two sources; give one"
 
 work=$cache/bump/$new
@@ -98,7 +98,7 @@ fi
 
 say "$package $new (llama.cpp $(cat "$work/release" 2>/dev/null || echo unknown)) in place of $old:"
 printf '%s\n' "${summary[@]}" >&2
-if [[ $PIN == no ]] || ((broken)) && [[ $PIN != force ]]; then
+if [[ $PIN == no ]] || ((broken)); then
 	say "the pin stays at $old"
 	exit "$broken"
 fi
@@ -107,4 +107,3 @@ sed -i -e "s|^version=.*|version=$new|" -e "s|^integrity=.*|integrity=$integrity
 	-e "s|^vulkan_integrity=.*|vulkan_integrity=$vulkan|" -e "1s|release .* as it|release $(cat "$work/release") (ggml $ggml), as it|" "$here/llama.cpp.pin"
 [[ $old_integrity != "$integrity" ]] || say "the packages are the same"
 say "the pin is $new now; read llama/native/README.md, then run make test"
-exit "$broken"

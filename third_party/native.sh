@@ -70,16 +70,10 @@ library() {
 	find "$cache/lib" -maxdepth 1 -name 'native-*' -printf '%T@ %p\n' | sort -rn | tail -n +17 | cut -d' ' -f2- | xargs -r rm -rf
 }
 
-# deliver brings lib up to date by renames, and tells Go: a header in the package's directory is a part of what
+# deliver brings lib up to date, and tells Go: a header in the package's directory is a part of what
 # go caches by, a library is not.
 deliver() {
-	if ! cmp -s "$products/BUILD" "$dest/BUILD.native"; then
-		mkdir -p "$dest"
-		cp "$products/libagentd-native.a" "$dest/.native.$$"
-		mv -Tf "$dest/.native.$$" "$dest/libagentd-native.a"
-		cp "$products/BUILD" "$dest/.BUILD.$$"
-		mv -Tf "$dest/.BUILD.$$" "$dest/BUILD.native"
-	fi
+	deliver_plugin "$products" "$dest" BUILD.native
 	local stamp=$root/llama/native_stamp.h
 	if ! grep -qs "\"$key\"" "$stamp"; then
 		printf '// Written by third_party/native.sh: go builds package llama again when the library changes.\n#define AGD_NATIVE_STAMP "%s"\n' "$key" >"$stamp.$$"

@@ -46,7 +46,7 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := text(t, prompt, kit.specials)
-			want, err := kit.template.Render(referenceVars(prompt, model.format, false))
+			want, err := kit.RenderTemplate(referenceVars(prompt, model.format, false))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ func TestLlamaTemplatesThatDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := kit.template.Render(referenceVars(prompt, "", false))
+	want, err := kit.RenderTemplate(referenceVars(prompt, "", false))
 	if err != nil {
 		t.Fatal(err)
 	}

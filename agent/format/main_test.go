@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -22,8 +23,11 @@ type kit struct {
 	specials []string
 }
 
-func (k *kit) SpecialTokens() []string                    { return k.specials }
-func (k *kit) RenderTemplate(vars []byte) (string, error) { return k.template.Render(vars) }
+func (k *kit) SpecialTokens() []string { return k.specials }
+
+func (k *kit) RenderTemplate(vars []byte) (string, error) {
+	return k.template.Render(vars, time.Now())
+}
 
 var models sync.Map // of architecture to a function that loads it once
 

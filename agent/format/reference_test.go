@@ -78,7 +78,7 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 				}
 				got := text(t, prompt, kit.specials)
 				vars := referenceVars(prompt, model.format, model.think)
-				want, err := kit.template.Render(vars)
+				want, err := kit.RenderTemplate(vars)
 				if err != nil {
 					t.Fatal(err)
 				}

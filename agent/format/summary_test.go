@@ -119,7 +119,7 @@ func TestSummaryPromptsEqualTheTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := kit.template.Render(referenceVars(prompt, model.format, false))
+			want, err := kit.RenderTemplate(referenceVars(prompt, model.format, false))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,7 +80,7 @@ type Config struct {
 	// Hangs is called when the first step of weights that are being loaded does not end; nil: it is not.
 	Hangs func(*generation.StuckError)
 	Log   zerolog.Logger
-	// Build is the argument of [llama.SetBuild]; "": the record of the Go toolchain.
+	// Build is the argument of [llama.SetBuild].
 	Build string
 }
 

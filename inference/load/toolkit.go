@@ -1,7 +1,6 @@
 package load
 
 import (
-	"strings"
 	"time"
 
 	"agentd/agent"
@@ -35,13 +34,5 @@ func (tk *toolkit) RenderTemplate(vars []byte) (string, error) {
 	if tk.template == nil {
 		return "", llama.ErrNoTemplate
 	}
-	parts, err := tk.template.RenderParts(vars, tk.today)
-	if err != nil {
-		return "", err
-	}
-	var prompt strings.Builder
-	for _, p := range parts {
-		prompt.WriteString(p.Text)
-	}
-	return prompt.String(), nil
+	return tk.template.Render(vars, tk.today)
 }

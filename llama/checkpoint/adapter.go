@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 const adapterFile = "adapter_model.safetensors"
@@ -62,7 +63,7 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	if err := t.open(filepath.Join(dir, adapterFile)); err != nil {
 		return err
 	}
-	var list []output
+	var list []gguf.Tensor
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		o, err := a.adapterTensor(t.byName[name], base)
 		if err != nil {
@@ -73,17 +74,13 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	if len(list) == 0 {
 		return fmt.Errorf("%s: it has no tensors", filepath.Join(dir, adapterFile))
 	}
-	g := &gguf{}
-	g.text("general.architecture", a.name)
-	g.text("general.type", "adapter")
-	g.text("adapter.type", "lora")
-	g.text("general.name", filepath.Base(filepath.Clean(dir)))
-	g.float32("adapter.lora.alpha", alpha)
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	if err := g.write(buffered, list); err != nil {
-		return err
-	}
-	return buffered.Flush()
+	g := &gguf.Metadata{}
+	g.Set("general.architecture", a.name)
+	g.Set("general.type", "adapter")
+	g.Set("adapter.type", "lora")
+	g.Set("general.name", filepath.Base(filepath.Clean(dir)))
+	g.Set("adapter.lora.alpha", alpha)
+	return g.Write(w, list)
 }
 
 // alpha is the numerator of an adapter's scale, whose denominator is the rank for llama.cpp.
@@ -102,25 +99,21 @@ func (c *adapterConfig) alpha() (float64, error) {
 }
 
 // adapterTensor is one of the two matrices that change a matrix of the model.
-func (a *architecture) adapterTensor(s *stored, base Base) (output, error) {
+func (a *architecture) adapterTensor(s *stored, base Base) (gguf.Tensor, error) {
 	name := strings.TrimPrefix(s.name, "base_model.model.")
 	module, part, ok := strings.Cut(name, ".lora_")
 	letter, rest, _ := strings.Cut(part, ".")
 	if !ok || letter != "A" && letter != "B" || rest != "weight" || len(s.shape) != 2 {
-		return output{}, errors.New("it is not a matrix lora_A or lora_B of a linear layer; merge the adapter into its model")
+		return gguf.Tensor{}, errors.New("it is not a matrix lora_A or lora_B of a linear layer; merge the adapter into its model")
 	}
 	n := parse(module + ".weight")
 	to := a.layer[n.part]
 	if n.layer < 0 || to == "" || n.expert >= 0 || strings.HasPrefix(n.part, "mlp.experts") || strings.HasPrefix(n.part, "linear_attn.") || strings.HasSuffix(to, "_norm") {
-		return output{}, errors.New("adapters for that module are not known; merge the adapter into its model")
+		return gguf.Tensor{}, errors.New("adapters for that module are not known; merge the adapter into its model")
 	}
 	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(letter))
-	if a.permute && letter == "B" && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj") {
-		heads := base.Heads
-		if n.part == "self_attn.k_proj" {
-			heads = base.KVHeads
-		}
-		return permuted(to, s, heads)
+	if letter == "A" {
+		return plain(to, s)
 	}
-	return plain(to, s)
+	return a.matrix(to, n.part, s, base.Heads, base.KVHeads)
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // config is what is read of config.json.
@@ -102,28 +104,22 @@ func set[T comparable](to *T, value T) {
 }
 
 // metadata writes what llama.cpp reads of a model's shape under the prefix of its architecture.
-func (c *config) metadata(g *gguf, prefix string) error {
+func (c *config) metadata(g *gguf.Metadata, prefix string) error {
 	for _, v := range []struct {
-		key   string
-		value int
+		key    string
+		value  int
+		needed bool
 	}{
-		{"vocab_size", c.VocabSize}, {"block_count", c.Layers}, {"context_length", c.Context}, {"embedding_length", c.Width},
-		{"attention.head_count", c.Heads}, {"attention.head_count_kv", c.KVHeads},
+		{"vocab_size", c.VocabSize, true}, {"block_count", c.Layers, true}, {"context_length", c.Context, true},
+		{"embedding_length", c.Width, true}, {"attention.head_count", c.Heads, true}, {"attention.head_count_kv", c.KVHeads, true},
+		{"feed_forward_length", c.FeedForward, false}, {"expert_count", c.Experts, false}, {"expert_used_count", c.ExpertsUsed, false},
+		{"expert_feed_forward_length", c.ExpertWidth, false}, {"attention.key_length", c.HeadSize, false}, {"attention.value_length", c.HeadSize, false},
 	} {
-		if v.value <= 0 {
+		switch {
+		case v.value > 0:
+			g.Set(prefix+"."+v.key, v.value)
+		case v.needed:
 			return fmt.Errorf("it does not say %s", v.key)
-		}
-		g.uint32(prefix+"."+v.key, v.value)
-	}
-	for _, v := range []struct {
-		key   string
-		value int
-	}{
-		{"feed_forward_length", c.FeedForward}, {"expert_count", c.Experts}, {"expert_used_count", c.ExpertsUsed},
-		{"expert_feed_forward_length", c.ExpertWidth}, {"attention.key_length", c.HeadSize}, {"attention.value_length", c.HeadSize},
-	} {
-		if v.value > 0 {
-			g.uint32(prefix+"."+v.key, v.value)
 		}
 	}
 	turned, partial := c.headSize(), c.Rope.Partial
@@ -134,10 +130,10 @@ func (c *config) metadata(g *gguf, prefix string) error {
 	if partial != 0 && partial != 1 {
 		return errors.New("partial_rotary_factor is not known; give a GGUF file of the model instead")
 	}
-	g.uint32(prefix+".rope.dimension_count", turned)
-	g.float32(prefix+".attention.layer_norm_rms_epsilon", c.Epsilon)
+	g.Set(prefix+".rope.dimension_count", turned)
+	g.Set(prefix+".attention.layer_norm_rms_epsilon", c.Epsilon)
 	if c.Rope.Theta > 0 {
-		g.float32(prefix+".rope.freq_base", c.Rope.Theta)
+		g.Set(prefix+".rope.freq_base", c.Rope.Theta)
 	}
 	return c.ropeMetadata(g, prefix+".rope.scaling.")
 }
@@ -149,19 +145,19 @@ func (c *config) headSize() int {
 	return c.Width / max(c.Heads, 1)
 }
 
-func (c *config) ropeMetadata(g *gguf, prefix string) error {
+func (c *config) ropeMetadata(g *gguf.Metadata, prefix string) error {
 	switch r := c.Rope; strings.ToLower(r.Type) {
 	case "", "default", "llama3": // llama3: see ropeFactors
 	case "linear":
-		g.text(prefix+"type", "linear")
-		g.float32(prefix+"factor", r.Factor)
+		g.Set(prefix+"type", "linear")
+		g.Set(prefix+"factor", r.Factor)
 	case "yarn":
-		g.text(prefix+"type", "yarn")
-		g.float32(prefix+"factor", r.Factor)
-		g.uint32(prefix+"original_context_length", r.Original)
+		g.Set(prefix+"type", "yarn")
+		g.Set(prefix+"factor", r.Factor)
+		g.Set(prefix+"original_context_length", r.Original)
 		for key, value := range map[string]float64{"yarn_attn_factor": r.Scale, "yarn_beta_fast": r.Fast, "yarn_beta_slow": r.Slow} {
 			if value != 0 {
-				g.float32(prefix+key, value)
+				g.Set(prefix+key, value)
 			}
 		}
 	default:

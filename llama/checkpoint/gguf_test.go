@@ -4,6 +4,18 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"agentd/llama/internal/gguf"
+)
+
+// Value types of a GGUF file.
+const (
+	ggufUint32 = 4
+	ggufInt32  = 5
+	ggufFloat  = 6
+	ggufBool   = 7
+	ggufString = 8
+	ggufArray  = 9
 )
 
 // arrayOf reads an array of texts of a GGUF file by its key.
@@ -69,14 +81,14 @@ func readTensors(t *testing.T, data []byte) (list []readTensor) {
 		o.kind = u32()
 		offsets, list = append(offsets, u64()), append(list, o)
 	}
-	at += int(padding(int64(at)))
+	at += int(gguf.Padding(int64(at)))
 	for i := range list {
-		o := output{kind: list[i].kind}
+		o := gguf.Tensor{Kind: list[i].kind}
 		for _, n := range list[i].shape {
-			o.shape = append(o.shape, int64(n))
+			o.Shape = append(o.Shape, int64(n))
 		}
 		begin := at + int(offsets[i])
-		list[i].data = data[begin : begin+int(o.size())]
+		list[i].data = data[begin : begin+int(o.Size())]
 	}
 	return list
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // architecture is how a class of transformers is stored in a GGUF file.
@@ -93,7 +95,7 @@ func parse(name string) named {
 }
 
 // layout lists the tensors of the GGUF file.
-func (a *architecture) layout(c *config, t *tensors, path string) ([]output, error) {
+func (a *architecture) layout(c *config, t *tensors, path string) ([]gguf.Tensor, error) {
 	l := layout{architecture: a, config: c, experts: map[string][]*stored{}}
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		s := t.byName[name]
@@ -114,7 +116,7 @@ func (a *architecture) layout(c *config, t *tensors, path string) ([]output, err
 	if factors := c.ropeFactors(); factors != nil {
 		l.list = append(l.list, constant("rope_freqs.weight", factors))
 	}
-	slices.SortFunc(l.list, func(x, y output) int { return strings.Compare(x.name, y.name) })
+	slices.SortFunc(l.list, func(x, y gguf.Tensor) int { return strings.Compare(x.Name, y.Name) })
 	return l.list, l.complete(path)
 }
 
@@ -122,7 +124,7 @@ func (a *architecture) layout(c *config, t *tensors, path string) ([]output, err
 type layout struct {
 	*architecture
 	config  *config
-	list    []output
+	list    []gguf.Tensor
 	experts map[string][]*stored // matrices that become one, by its name
 }
 
@@ -157,17 +159,22 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return l.append(transposed(name, s, all))
 	case l.name == linear:
 		return l.append(c.hybrid(name, n, s))
-	case l.permute && (n.part == "self_attn.q_proj" || n.part == "self_attn.k_proj"):
-		heads := c.Heads
-		if n.part == "self_attn.k_proj" {
-			heads = c.KVHeads
-		}
-		return l.append(permuted(name, s, heads))
 	}
-	return l.append(plain(name, s))
+	return l.append(l.matrix(name, n.part, s, c.Heads, c.KVHeads))
 }
 
-func (l *layout) append(o output, err error) error {
+// matrix is a tensor whose rows may be in the order of the halves of a head.
+func (a *architecture) matrix(name, part string, s *stored, heads, kvHeads int) (gguf.Tensor, error) {
+	switch {
+	case a.permute && part == "self_attn.q_proj":
+		return permuted(name, s, heads)
+	case a.permute && part == "self_attn.k_proj":
+		return permuted(name, s, kvHeads)
+	}
+	return plain(name, s)
+}
+
+func (l *layout) append(o gguf.Tensor, err error) error {
 	if err == nil {
 		l.list = append(l.list, o)
 	}
@@ -227,10 +234,10 @@ func (l *layout) split(n named, s *stored, t *tensors) error {
 func (l *layout) complete(path string) error {
 	have := map[string]bool{}
 	for _, o := range l.list {
-		have[o.name] = true
+		have[o.Name] = true
 	}
 	for _, o := range l.list {
-		rest, first := strings.CutPrefix(o.name, "blk.0.")
+		rest, first := strings.CutPrefix(o.Name, "blk.0.")
 		for i := 1; first && (l.name != linear || !ofOneKind(rest)) && i < l.config.Layers; i++ {
 			if name := fmt.Sprintf("blk.%d.%s", i, rest); !have[name] {
 				return fmt.Errorf("%s: the checkpoint has no tensor for %s", path, name)

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // Qwen 3.5 has layers with linear attention (a gated delta net) and, in most models one of four, with full
@@ -47,7 +49,7 @@ type linearAttention struct {
 }
 
 // hybridMetadata writes what llama.cpp reads of them.
-func (c *config) hybridMetadata(g *gguf) error {
+func (c *config) hybridMetadata(g *gguf.Metadata) error {
 	a := &c.linearAttention
 	set(&a.Interval, 4)
 	switch {
@@ -57,29 +59,29 @@ func (c *config) hybridMetadata(g *gguf) error {
 	case len(a.LayerTypes) != 0 && len(a.LayerTypes) != c.Layers:
 		return fmt.Errorf("layer_types has %d elements for %d layers", len(a.LayerTypes), c.Layers)
 	}
-	g.uint32(linear+".ssm.conv_kernel", a.Kernel)
-	g.uint32(linear+".ssm.state_size", a.KeySize)
-	g.uint32(linear+".ssm.group_count", a.KeyHeads)
-	g.uint32(linear+".ssm.time_step_rank", a.ValueHeads)
-	g.uint32(linear+".ssm.inner_size", a.ValueSize*a.ValueHeads)
-	g.uint32(linear+".full_attention_interval", a.Interval)
+	g.Set(linear+".ssm.conv_kernel", a.Kernel)
+	g.Set(linear+".ssm.state_size", a.KeySize)
+	g.Set(linear+".ssm.group_count", a.KeyHeads)
+	g.Set(linear+".ssm.time_step_rank", a.ValueHeads)
+	g.Set(linear+".ssm.inner_size", a.ValueSize*a.ValueHeads)
+	g.Set(linear+".full_attention_interval", a.Interval)
 	if len(a.LayerTypes) > 0 {
 		recurrent := make([]bool, c.Layers)
 		for i, kind := range a.LayerTypes {
 			recurrent[i] = kind == "linear_attention"
 		}
-		g.booleans(linear+".attention.recurrent_layers", recurrent)
+		g.Set(linear+".attention.recurrent_layers", recurrent)
 	}
 	sections := []int32{11, 11, 10, 0} // the converter's, where the checkpoint has none
 	if s := c.Rope.Sections; len(s) > 0 {
 		sections = append(slices.Clone(s), 0, 0, 0)[:4]
 	}
-	g.int32s(linear+".rope.dimension_sections", sections)
+	g.Set(linear+".rope.dimension_sections", sections)
 	return nil
 }
 
 // hybrid is a tensor of Qwen 3.5.
-func (c *config) hybrid(name string, n named, s *stored) (output, error) {
+func (c *config) hybrid(name string, n named, s *stored) (gguf.Tensor, error) {
 	a := &c.linearAttention
 	if n.part == "linear_attn.conv1d" && len(s.shape) == 3 && s.shape[1] == 1 {
 		squeezed := *s
@@ -98,17 +100,10 @@ func (c *config) hybrid(name string, n named, s *stored) (output, error) {
 		return mapped(o, func(v float32) float32 { return float32(-math.Exp(float64(v))) }), err
 	case "linear_attn.out_proj":
 		if len(s.shape) != 2 || s.shape[1] != int64(a.ValueHeads*a.ValueSize) {
-			return output{}, fmt.Errorf("its shape is %v for %d heads of %d", s.shape, a.ValueHeads, a.ValueSize)
+			return gguf.Tensor{}, fmt.Errorf("its shape is %v for %d heads of %d", s.shape, a.ValueHeads, a.ValueSize)
 		}
 		size := a.ValueSize * int(dtypes[s.dtype])
-		return rearrange(name, s.shape, []*stored{s}, func(row []byte) []byte {
-			out := make([]byte, 0, len(row))
-			for i := range a.ValueHeads {
-				at := a.from(i) * size
-				out = append(out, row[at:at+size]...)
-			}
-			return out
-		})
+		return rearrange(name, s.shape, []*stored{s}, func(row []byte) []byte { return pieces(row, a.ValueHeads, size, a.from) })
 	}
 	o, err := plain(name, s)
 	if n.kind == "weight" && strings.HasSuffix(n.part, "norm") && n.part != "linear_attn.norm" {
@@ -124,10 +119,10 @@ func (a *linearAttention) from(i int) int {
 }
 
 // tiled has the heads of values, each of so many rows, in the order of the file. The first heads stay.
-func (a *linearAttention) tiled(name string, s *stored, first, rows int) (output, error) {
+func (a *linearAttention) tiled(name string, s *stored, first, rows int) (gguf.Tensor, error) {
 	heads := first + a.ValueHeads
 	if s.shape[0] != int64(heads*rows) {
-		return output{}, fmt.Errorf("its shape is %v; it must have %d heads of %d", s.shape, heads, rows)
+		return gguf.Tensor{}, fmt.Errorf("its shape is %v; it must have %d heads of %d", s.shape, heads, rows)
 	}
 	byHead := *s
 	byHead.shape = append([]int64{int64(heads), int64(rows)}, s.shape[1:]...)
@@ -141,10 +136,10 @@ func (a *linearAttention) tiled(name string, s *stored, first, rows int) (output
 }
 
 // mapped changes the values of a tensor that is F32 in the file.
-func mapped(o output, f func(float32) float32) output {
-	write := o.write
-	o.write = func(w io.Writer) error {
-		if o.kind != ggmlF32 {
+func mapped(o gguf.Tensor, f func(float32) float32) gguf.Tensor {
+	write := o.Data
+	o.Data = func(w io.Writer) error {
+		if o.Kind != gguf.F32 {
 			return errors.New("its values must be F32")
 		}
 		return write(mapping{w, f})

@@ -8,42 +8,18 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
-// Element types of a GGUF file (ggml_type).
-const (
-	ggmlF32   = 0
-	ggmlF16   = 1
-	ggmlBF16  = 30
-	ggmlMXFP4 = 39
-)
-
-var ggmlTypes = map[string]uint32{"F32": ggmlF32, "F16": ggmlF16, "BF16": ggmlBF16}
+// ggmlTypes are the element types that a GGUF file keeps.
+var ggmlTypes = map[string]uint32{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
 
 // Blocks of MXFP4: 32 elements in 16 bytes, and a byte for their scale.
 const (
 	mxfp4Elements = 32
 	mxfp4Bytes    = 16
 )
-
-// output is a tensor of the GGUF file.
-type output struct {
-	name  string
-	kind  uint32
-	shape []int64 // outermost first
-	write func(w io.Writer) error
-}
-
-func (o *output) size() int64 {
-	n := product(o.shape)
-	switch o.kind {
-	case ggmlF32:
-		return 4 * n
-	case ggmlMXFP4:
-		return n / mxfp4Elements * (mxfp4Bytes + 1)
-	}
-	return 2 * n
-}
 
 // keepsType reports whether a tensor of the file has the type of the checkpoint. llama.cpp's
 // converter writes vectors, norms, biases and the experts' router as F32.
@@ -54,17 +30,17 @@ func keepsType(name string, shape []int64) bool {
 
 // rearrange makes a tensor of the file from parts of several stored ones that have one shape and type. change
 // turns the bytes of one element of the outermost dimension into bytes of the result.
-func rearrange(name string, shape []int64, parts []*stored, change func(row []byte) []byte) (output, error) {
+func rearrange(name string, shape []int64, parts []*stored, change func(row []byte) []byte) (gguf.Tensor, error) {
 	s := parts[0]
 	kind, known := ggmlTypes[s.dtype]
 	if !known {
-		return output{}, fmt.Errorf("its type is %s; F32, F16, BF16 and GPT-OSS' MXFP4 are known", s.dtype)
+		return gguf.Tensor{}, fmt.Errorf("its type is %s; F32, F16, BF16 and GPT-OSS' MXFP4 are known", s.dtype)
 	}
 	widen := func(b []byte) []byte { return b }
-	if !keepsType(name, shape) && kind != ggmlF32 {
-		kind, widen = ggmlF32, wideners[s.dtype]
+	if !keepsType(name, shape) && kind != gguf.F32 {
+		kind, widen = gguf.F32, func(b []byte) []byte { return widened(b, wideners[s.dtype]) }
 	}
-	return output{name: name, kind: kind, shape: shape, write: func(w io.Writer) error {
+	return gguf.Tensor{Name: name, Kind: kind, Shape: shape, Data: func(w io.Writer) error {
 		for _, p := range parts {
 			if err := eachRow(p, func(row []byte) error {
 				_, err := w.Write(widen(change(row)))
@@ -94,11 +70,8 @@ func eachRow(s *stored, f func(row []byte) error) error {
 	return nil
 }
 
-var wideners = map[string]func([]byte) []byte{
-	"BF16": func(b []byte) []byte {
-		return widened(b, func(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) })
-	},
-	"F16": func(b []byte) []byte { return widened(b, fromF16) },
+var wideners = map[string]func(uint16) float32{
+	"BF16": func(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }, "F16": fromF16,
 }
 
 func widened(b []byte, value func(uint16) float32) []byte {
@@ -124,16 +97,26 @@ func fromF16(v uint16) float32 {
 
 func same(row []byte) []byte { return row }
 
+// pieces puts count pieces of a row side by side: the i-th is the row's piece from(i).
+func pieces(row []byte, count, size int, from func(i int) int) []byte {
+	out := make([]byte, 0, count*size)
+	for i := range count {
+		at := from(i) * size
+		out = append(out, row[at:at+size]...)
+	}
+	return out
+}
+
 // plain is a tensor as it is stored.
-func plain(name string, s *stored) (output, error) {
+func plain(name string, s *stored) (gguf.Tensor, error) {
 	return rearrange(name, s.shape, []*stored{s}, same)
 }
 
 // stacked is one tensor of the matrices of all experts.
-func stacked(name string, parts []*stored) (output, error) {
+func stacked(name string, parts []*stored) (gguf.Tensor, error) {
 	for _, p := range parts {
 		if !slices.Equal(p.shape, parts[0].shape) || p.dtype != parts[0].dtype {
-			return output{}, errors.New("the experts have different shapes or types")
+			return gguf.Tensor{}, errors.New("the experts have different shapes or types")
 		}
 	}
 	return rearrange(name, append([]int64{int64(len(parts))}, parts[0].shape...), parts, same)
@@ -141,23 +124,17 @@ func stacked(name string, parts []*stored) (output, error) {
 
 // permuted has the rows of each head in pairs, one of each half, where rotary positions of llama.cpp
 // turn neighbours and transformers' turn the halves.
-func permuted(name string, s *stored, heads int) (output, error) {
+func permuted(name string, s *stored, heads int) (gguf.Tensor, error) {
 	if heads <= 0 || s.shape[0]%int64(2*heads) != 0 {
-		return output{}, fmt.Errorf("%d rows can't be halves of %d heads", s.shape[0], heads)
+		return gguf.Tensor{}, fmt.Errorf("%d rows can't be halves of %d heads", s.shape[0], heads)
 	}
 	// One row is a head.
 	byHead := *s
 	size := s.shape[0] / int64(heads)
 	byHead.shape = append([]int64{int64(heads), size}, s.shape[1:]...)
-	row := int(s.rowSize())
+	rows, row := int(size), int(s.rowSize())
 	return rearrange(name, s.shape, []*stored{&byHead}, func(head []byte) []byte {
-		out := make([]byte, 0, len(head))
-		half := len(head) / 2
-		for at := 0; at < half; at += row {
-			out = append(out, head[at:at+row]...)
-			out = append(out, head[half+at:half+at+row]...)
-		}
-		return out
+		return pieces(head, rows, row, func(i int) int { return i%2*(rows/2) + i/2 })
 	})
 }
 
@@ -175,29 +152,23 @@ func everyOther(i int) choice {
 }
 
 // taken has some rows of each expert.
-func taken(name string, s *stored, take choice) (output, error) {
+func taken(name string, s *stored, take choice) (gguf.Tensor, error) {
 	if len(s.shape) < 2 || s.shape[1]%2 != 0 {
-		return output{}, fmt.Errorf("its shape is %v", s.shape)
+		return gguf.Tensor{}, fmt.Errorf("its shape is %v", s.shape)
 	}
 	rows := int(s.shape[1])
 	first, step, count := take(rows)
 	shape := slices.Clone(s.shape)
 	shape[1] = int64(count)
 	return rearrange(name, shape, []*stored{s}, func(expert []byte) []byte {
-		size := len(expert) / rows
-		out := make([]byte, 0, count*size)
-		for i := range count {
-			at := (first + i*step) * size
-			out = append(out, expert[at:at+size]...)
-		}
-		return out
+		return pieces(expert, count, len(expert)/rows, func(i int) int { return first + i*step })
 	})
 }
 
 // transposed has some columns of each expert's matrix as rows.
-func transposed(name string, s *stored, take choice) (output, error) {
+func transposed(name string, s *stored, take choice) (gguf.Tensor, error) {
 	if len(s.shape) != 3 {
-		return output{}, fmt.Errorf("its shape is %v", s.shape)
+		return gguf.Tensor{}, fmt.Errorf("its shape is %v", s.shape)
 	}
 	rows, columns, size := int(s.shape[1]), int(s.shape[2]), int(dtypes[s.dtype])
 	first, step, count := take(columns)
@@ -214,8 +185,8 @@ func transposed(name string, s *stored, take choice) (output, error) {
 }
 
 // constant is a vector that no checkpoint holds.
-func constant(name string, values []float32) output {
-	return output{name: name, kind: ggmlF32, shape: []int64{int64(len(values))}, write: func(w io.Writer) error {
+func constant(name string, values []float32) gguf.Tensor {
+	return gguf.Tensor{Name: name, Kind: gguf.F32, Shape: []int64{int64(len(values))}, Data: func(w io.Writer) error {
 		return binary.Write(w, binary.LittleEndian, values)
 	}}
 }
@@ -223,15 +194,15 @@ func constant(name string, values []float32) output {
 // mxfp4 has some rows of each expert. A checkpoint of GPT-OSS has the blocks [expert, row, block, 16]
 // apart from their scales [expert, row, block], and neighbours in the halves of a byte. A block of ggml has
 // its scale first, and in a byte the elements i and i + 16.
-func mxfp4(name string, blocks, scales *stored, take choice) (output, error) {
+func mxfp4(name string, blocks, scales *stored, take choice) (gguf.Tensor, error) {
 	if scales == nil || blocks.dtype != "U8" || scales.dtype != "U8" || len(blocks.shape) != 4 || blocks.shape[3] != mxfp4Bytes ||
 		!slices.Equal(scales.shape, blocks.shape[:3]) {
-		return output{}, errors.New("its blocks and scales are not MXFP4's")
+		return gguf.Tensor{}, errors.New("its blocks and scales are not MXFP4's")
 	}
 	rows, perRow := int(blocks.shape[1]), int(blocks.shape[2])
 	first, step, count := take(rows)
 	shape := []int64{blocks.shape[0], int64(count), int64(perRow * mxfp4Elements)}
-	return output{name: name, kind: ggmlMXFP4, shape: shape, write: func(w io.Writer) error {
+	return gguf.Tensor{Name: name, Kind: gguf.MXFP4, Shape: shape, Data: func(w io.Writer) error {
 		scale, expert := make([]byte, scales.rowSize()), int64(0)
 		return eachRow(blocks, func(block []byte) error {
 			if _, err := scales.file.ReadAt(scale, scales.offset+expert*scales.rowSize()); err != nil {

@@ -8,6 +8,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // Token types of a GGUF file (llama.cpp's llama_token_type).
@@ -59,20 +62,20 @@ func WriteVocabulary(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	g := &gguf{}
-	g.text("general.architecture", "llama") // decides nothing without weights
-	g.text("general.name", filepath.Base(filepath.Clean(dir)))
-	g.uint32("llama.context_length", c.Context)
-	g.uint32("llama.embedding_length", 1)
-	g.uint32("llama.block_count", 1)
+	g := &gguf.Metadata{}
+	g.Set("general.architecture", "llama") // decides nothing without weights
+	g.Set("general.name", filepath.Base(filepath.Clean(dir)))
+	g.Set("llama.context_length", c.Context)
+	g.Set("llama.embedding_length", 1)
+	g.Set("llama.block_count", 1)
 	if err := writeVocabulary(g, dir, &c.hyperparameters); err != nil {
 		return err
 	}
-	return g.write(w, nil)
+	return g.Write(w, nil)
 }
 
 // writeVocabulary adds tokens, merges, tokens that end an answer, and the chat template.
-func writeVocabulary(g *gguf, dir string, c *hyperparameters) error {
+func writeVocabulary(g *gguf.Metadata, dir string, c *hyperparameters) error {
 	path := filepath.Join(dir, "tokenizer.json")
 	var t tokenizer
 	if err := readJSON(dir, "tokenizer.json", &t); err != nil {
@@ -82,15 +85,9 @@ func writeVocabulary(g *gguf, dir string, c *hyperparameters) error {
 		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", path)
 	}
 	pre, err := preTokenizer(t.Pre)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	tokens, types, err := t.tokens(c.VocabSize)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	merges, err := t.merges()
-	if err != nil {
+	tokens, types, tokensErr := t.tokens(c.VocabSize)
+	merges, mergesErr := t.merges()
+	if err := cmp.Or(err, tokensErr, mergesErr); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	ends, err := endTokens(dir)
@@ -101,22 +98,22 @@ func writeVocabulary(g *gguf, dir string, c *hyperparameters) error {
 	if err != nil {
 		return err
 	}
-	g.text("tokenizer.ggml.model", "gpt2")
-	g.text("tokenizer.ggml.pre", pre)
-	g.texts("tokenizer.ggml.tokens", tokens)
-	g.int32s("tokenizer.ggml.token_type", types)
-	g.texts("tokenizer.ggml.merges", merges)
+	g.Set("tokenizer.ggml.model", "gpt2")
+	g.Set("tokenizer.ggml.pre", pre)
+	g.Set("tokenizer.ggml.tokens", tokens)
+	g.Set("tokenizer.ggml.token_type", types)
+	g.Set("tokenizer.ggml.merges", merges)
 	for i, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
 		if i < len(ends) {
-			g.uint32(key, ends[i])
+			g.Set(key, ends[i])
 		}
 	}
 	if c.BOS != nil && *c.BOS >= 0 && *c.BOS < len(tokens) {
-		g.uint32("tokenizer.ggml.bos_token_id", *c.BOS)
+		g.Set("tokenizer.ggml.bos_token_id", *c.BOS)
 	}
-	g.boolean("tokenizer.ggml.add_bos_token", false) // prompts name their special tokens
+	g.Set("tokenizer.ggml.add_bos_token", false) // prompts name their special tokens
 	if template != "" {
-		g.text("tokenizer.chat_template", template)
+		g.Set("tokenizer.chat_template", template)
 	}
 	return nil
 }

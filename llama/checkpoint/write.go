@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"agentd/llama/internal/gguf"
 )
 
 // IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
@@ -44,15 +45,11 @@ func Write(w io.Writer, dir string) error {
 		return err
 	}
 	defer done()
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	if err := g.write(buffered, list); err != nil {
-		return err
-	}
-	return buffered.Flush()
+	return g.Write(w, list)
 }
 
 // describe makes the metadata and the tensors of a checkpoint. done closes its files.
-func describe(dir string) (g *gguf, list []output, done func(), err error) {
+func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), err error) {
 	configPath := filepath.Join(dir, "config.json")
 	c, err := readConfig(dir)
 	if err != nil {
@@ -74,14 +71,14 @@ func describe(dir string) (g *gguf, list []output, done func(), err error) {
 	if list, err = a.layout(c, t, dir); err != nil {
 		return nil, nil, nil, err
 	}
-	g = &gguf{}
-	g.text("general.architecture", a.name)
-	g.text("general.name", modelName(dir))
-	g.uint32("general.quantization_version", 2)
-	g.uint32("general.file_type", fileType(list))
+	g = &gguf.Metadata{}
+	g.Set("general.architecture", a.name)
+	g.Set("general.name", modelName(dir))
+	g.Set("general.quantization_version", 2)
+	g.Set("general.file_type", fileType(list))
 	if a.name == "gpt-oss" {
 		c.ExpertWidth = c.FeedForward
-		g.uint32(a.name+".attention.sliding_window", c.Window)
+		g.Set(a.name+".attention.sliding_window", c.Window)
 	}
 	err = c.metadata(g, a.name)
 	if err == nil && a.name == linear {
@@ -106,14 +103,14 @@ func modelName(dir string) string {
 }
 
 // fileType is llama.cpp's number (llama_ftype) for the type of most weights.
-func fileType(list []output) int {
-	types := map[uint32]int{ggmlF32: 0, ggmlF16: 1, ggmlBF16: 32, ggmlMXFP4: 38}
+func fileType(list []gguf.Tensor) int {
+	types := map[uint32]int{gguf.F32: 0, gguf.F16: 1, gguf.BF16: 32, gguf.MXFP4: 38}
 	elements := map[uint32]int64{}
-	most := uint32(ggmlF32)
+	most := uint32(gguf.F32)
 	for _, o := range list {
-		elements[o.kind] += product(o.shape)
-		if elements[o.kind] > elements[most] {
-			most = o.kind
+		elements[o.Kind] += o.Elements()
+		if elements[o.Kind] > elements[most] {
+			most = o.Kind
 		}
 	}
 	return types[most]
@@ -135,10 +132,9 @@ func OpenShape(dir string) (*os.File, error) {
 	done()
 	size := int64(0)
 	for i := range list {
-		size += list[i].size() + padding(list[i].size())
-		list[i].write = nil
+		size += list[i].Size() + gguf.Padding(list[i].Size())
 	}
-	f, err := inMemory(context.Background(), func(w io.Writer) error { return g.writeHead(w, list) })
+	f, err := inMemory(context.Background(), func(w io.Writer) error { return g.WriteHead(w, list) })
 	if err != nil {
 		return nil, err
 	}

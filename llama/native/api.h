@@ -13,48 +13,44 @@
 extern "C" {
 #endif
 
-// --- logging -----------------------------------------------------------------
+// --- process -----------------------------------------------------------------
 
-// Receives one line of llama.cpp's log, which ends at len and not with a NUL.
+// Routes the lines of llama.cpp's and ggml's logs to the sink; a line ends at len and not with a NUL. llama-common's own
+// logger has no hook and is silenced.
 typedef void (*agd_log_sink)(int level, char * text, size_t len);
-
-// Routes the log lines of llama.cpp and ggml to the sink. llama-common's own logger has no hook and is silenced.
 void agd_log_install(agd_log_sink sink);
 
-// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process.
+// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process. Once
+// a GPU has failed, nothing is freed: that could end the process or block for ever.
 void agd_faults_install(void);
-
-// Whether a GPU failed in one of them. From then on nothing is freed: that could end the process or block for ever.
 bool agd_gpu_failed(void);
 
-// Makes the process write a line to stderr when a signal ends it outside of Go's code,
-// which lies from start up to end. agd_crash_build sets the name of the program in that line.
+// Makes the process write a line to stderr, with the name of the program, when a signal ends it outside of Go's code,
+// which lies from start up to end.
 void agd_crash_install(uintptr_t start, uintptr_t end);
 void agd_crash_build(const char * text);
 
 // The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
 const char * agd_native_id(void);
 
-// Directory that libllama.so was loaded from, or NULL.
-char * agd_lib_dir(void);
+// The file that libllama.so was loaded from, or NULL.
+const char * agd_lib_file(void);
 
-// Loads one backend library; the error says what dlopen or the backend said.
+// Loads a backend library. Its score, of a CPU variant, is 0 if this CPU can't run it, and -1 with an error.
 bool agd_backend_load(const char * path, char ** err);
+int  agd_backend_score(const char * path, char ** err);
 
-// dlopen's score function of a CPU variant: 0 means that this CPU can't run it,
-// -1 that the library can't be opened or is not a variant.
-int agd_backend_score(const char * path, char ** err);
+// Whether there is a GPU that ggml can use.
+bool agd_has_gpu(void);
 
-// Switches shared attention and deferred logits on or off for the contexts to come. Returns whether they have
-// it: not on a CPU without AVX2, and not beside a GPU.
+// --- attention: see attention.go and gather.go ---------------------------------
+
+// Returns whether contexts made from now on have it.
 bool agd_attention(bool on);
 bool agd_attention_enabled(void);
-
-// Whether shared attention computes in F32 for every model. Else it rounds to BF16 where the processor has products
-// of BF16 and the model's products round activations to so few bits anyway.
 void agd_attention_f32(bool on);
 
-// Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
+// Checks what shared attention relies on in llama.cpp, if it is on.
 bool agd_attention_check(char ** err);
 
 // For tests: breaks one of the assumptions in assumptions.h, or none.
@@ -63,59 +59,26 @@ void agd_break_assumption(int kind);
 // Whether libllama has agentd's patch.
 bool agd_patched(void);
 
-// Whether there is a GPU that ggml can use.
-bool agd_has_gpu(void);
-
-// Lets devices gather the cells that a row sees, in all contexts made from then on. False, with the reason in err, if
-// libllama lacks the patch for it.
 bool agd_gather(bool on, char ** err);
 
 // Whether a device gathers for heads of these sizes, so many query heads for each KV head, and keys and values of a
 // ggml_type.
 bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int64_t heads_per_kv, int32_t type);
 
-// How many attentions were given a bound with which a device gathers so far, for tests.
+// For tests: how many attentions were given a bound with which a device gathers, and how many masks were read as lists.
 uint64_t agd_gathered(void);
-
-// How many masks of all contexts were read as lists so far, for tests.
 uint64_t agd_attention_lists(void);
-
-// Where the nodes of all evaluations since a watch began were placed, for tests.
-struct agd_placement {
-    uint64_t attention_cpu, attention_device; // FLASH_ATTN_EXT
-    uint64_t logits_cpu, logits_device;       // the last product
-    uint64_t own;                             // of both kinds: computed by agentd's own device
-};
-
-// Starts a watch. False if libllama lacks the patch, whose hook it needs.
-bool agd_watch_placement(void);
-void agd_placement(struct agd_placement * out);
 
 // --- model -------------------------------------------------------------------
 
-// Hears which fraction of a model is loaded. False ends the load.
-typedef bool (*agd_progress)(float fraction, uintptr_t data);
+// llama_model_load_from_file, with the reason of a failure.
+struct llama_model * agd_model_load(const char * path, struct llama_model_params params, char ** err);
 
-struct agd_model_options {
-    int32_t              gpu_layers;   // < 0: all
-    int32_t              load_mode;    // enum llama_load_mode
-    bool                 vocab_only;
-    bool                 set_devices;  // false: all devices
-    ggml_backend_dev_t * devices;      // NULL-terminated
-    const float *        tensor_split; // llama_max_devices() values, or NULL
-    int32_t              split_mode;   // enum llama_split_mode
-    agd_progress         progress;      // NULL: none
-    uintptr_t            progress_data;
-};
-
-struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
-
-// Loads a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same time, or
-// decode for the first time after agd_context_adapter.
+// Loads and frees a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same
+// time, or decode for the first time after agd_context_adapter.
 struct llama_adapter_lora * agd_adapter_load(struct llama_model * model, const char * path, char ** err);
-// The same holds for agd_adapter_free. No context may use the adapter.
-void     agd_adapter_free(struct llama_adapter_lora * adapter);
-uint64_t agd_adapter_bytes(const struct llama_adapter_lora * adapter);
+void                        agd_adapter_free(struct llama_adapter_lora * adapter);
+uint64_t                    agd_adapter_bytes(const struct llama_adapter_lora * adapter);
 
 // Number of tensors for each ggml type, and of those with more than two dimensions, mostly experts. Both lists have
 // GGML_TYPE_COUNT entries.
@@ -131,9 +94,6 @@ bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t *
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
                      bool add_special, bool parse_special, char ** err);
 
-// The bytes of stack that the tokenizer needs for 2,048 equal characters of some kind, or -1.
-int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
-
 // --- context -----------------------------------------------------------------
 
 // The most sequences of a context, LLAMA_MAX_SEQ.
@@ -142,54 +102,40 @@ int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
 // Begins an error text that says what agentd relied on and llama.cpp no longer does.
 #define AGD_INCOMPATIBLE "incompatible: "
 
-struct agd_context_options {
-    uint32_t n_ctx;
-    uint32_t n_batch;
-    uint32_t n_ubatch;
-    uint32_t n_seq_max;
-    uint32_t n_outputs_max;
-    int32_t  n_threads;
-    int32_t  n_threads_batch;
-    int32_t  type_k;
-    int32_t  type_v;
-    int32_t  flash_attn; // enum llama_flash_attn_type
-    int32_t  fail_at;    // for tests: a device fails when so many graph nodes were computed; 0: never
-    int32_t  fail_with;  // how: 0 by GGML_ABORT, else by an exception with this VkResult
-};
+struct agd_context; // a llama_context, its abort flag and the last error
 
-struct agd_context; // a llama_context, its abort flag and the last position error
-
-struct agd_context *   agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
+// For tests, a device fails once fail_at nodes of graphs were computed (0: never): by GGML_ABORT, or by an exception with
+// the VkResult fail_with.
+struct agd_context *   agd_context_new(struct llama_model * model, struct llama_context_params params, int32_t fail_at,
+                                       int32_t fail_with, char ** err);
 void                   agd_context_free(struct agd_context * ctx);
 struct llama_context * agd_context_raw(struct agd_context * ctx);
 
 // What a context and its model keep on a device.
 struct agd_use {
-    ggml_backend_dev_t device;  // NULL: host memory
-    int32_t            layers;  // whose first tensor lies there
+    ggml_backend_dev_t device; // NULL: host memory
+    int32_t            layers; // whose first tensor lies there
     uint64_t           weights; // bytes, of all contexts of the model
-    uint64_t           memory;  // bytes: KV cache and recurrent state
+    uint64_t           memory; // bytes: KV cache and recurrent state
     uint64_t           compute; // bytes: buffers for the evaluation of graphs
 };
 
 // Writes at most max uses, host memory first, and returns how many there are.
 int32_t agd_context_uses(const struct agd_context * ctx, struct agd_use * out, int32_t max);
 
-// llama_decode's code, or one of the AGD_DECODE_* codes.
-#define AGD_DECODE_THROWN       (-100) // a C++ exception: agd_context_detail says which
-#define AGD_DECODE_POSITION     (-101) // a sequence does not continue at its end; agd_context_position
+// llama_decode's code, or one of the AGD_DECODE_* codes; agd_context_detail says more about these.
+#define AGD_DECODE_THROWN       (-100) // a C++ exception
+#define AGD_DECODE_POSITION     (-101) // a sequence does not continue at its end
 #define AGD_DECODE_LOST         (-102) // a device failed: see agd_context_lost
-#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on: agd_context_detail says what
+#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on
 int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
-void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
 void         agd_abort(struct agd_context * ctx, bool on);
 
-// Applies an adapter, or none, from the next decode on.
-bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter);
+bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter); // NULL: none
 
-// Whether a device failed in a call of this context; agd_context_detail has the message. Only agd_context_free, which
-// then frees nothing of the device, may follow.
+// Whether a device failed in a call of this context. Only agd_context_free, which then frees nothing of the device, may
+// follow.
 bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
@@ -217,13 +163,13 @@ struct agd_sampler_options {
     float               min_p;
     int32_t             top_k;
     uint32_t            seed;
-    const char *        grammar;     // NULL: none
+    const char *        grammar; // NULL: none
     bool                suppress_control;
     const llama_token * suppress;
     size_t              n_suppress;
-    const llama_token * allow;       // exceptions to suppress_control
+    const llama_token * allow; // exceptions to suppress_control
     size_t              n_allow;
-    bool                score;       // keep the probabilities of sampled tokens, see agd_sampler_score
+    bool                score; // keep the probabilities of sampled tokens, see agd_sampler_score
 };
 
 struct agd_sampler;
@@ -244,40 +190,32 @@ struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed
 void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
-// Accepts the tokens that the grammar forces, at most max, and writes them to out. Returns how many, or
-// AGD_SAMPLE_THROWN. end: the token that must follow and ends the text, or -1.
+// Sampler.Force: returns how many tokens it wrote to out, at most max, or AGD_SAMPLE_THROWN.
 int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 // Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
 void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
                               llama_token * out);
 const char * agd_sampler_detail(const struct agd_sampler * s);
 
-// Natural logarithms of the probabilities of the token that agd_sample returned last, with the option score.
+// Natural logarithms of probabilities: see Score and Child of package llama.
 struct agd_score {
-    float model; // in the softmax of the row
-    float drawn; // with which the sampler draws it: under the grammar and all options; NaN: not known
+    float model, drawn;
 };
 struct agd_score agd_sampler_score(const struct agd_sampler * s);
-// A token that may come next.
 struct agd_child {
     llama_token token;
-    float       logprob; // of its odds in a draw with the sampler's options; natural
+    float       logprob;
 };
-// Lists the tokens that a draw from the row can choose, without a draw. Without top-k, top-p and min-p the list ends with
-// the heaviest tokens, once all others have at most the given share of the odds; *rest is that of the others, at most.
-// The sampler needs a temperature and the option score. Returns how many, or AGD_SAMPLE_*. The list is the sampler's,
-// until its next call.
+// Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);
-// The first of the scores for any token of a row of n logits.
-float agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------
 
 // OpenMP's threads wait actively for about a microsecond only, or again as long as libgomp does by itself. False: the
 // waits can't be changed. Any thread may call it.
 bool agd_brief_waits(bool on);
-// Writes the kernel's ids of this thread's OpenMP threads, itself first. Without Linux it writes nothing.
+// Writes the kernel's ids of this thread's OpenMP threads, itself first.
 void agd_thread_ids(int threads, int * out);
 
 // --- grammars ----------------------------------------------------------------
@@ -292,15 +230,10 @@ struct agd_template * agd_template_new(const char * source, size_t len, const ch
                                        char ** err);
 void                  agd_template_free(struct agd_template * t);
 
-struct agd_part {
-    char * text;
-    size_t len;
-    bool   input; // comes from a variable, not from the template's own text
-};
-// Renders with the variables of a JSON object; now is seconds since 1970.
-bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
-                         struct agd_part ** parts, size_t * n_parts, char ** err);
-void agd_parts_free(struct agd_part * parts, size_t n);
+// Renders with the variables of a JSON object to a text of *size bytes, which the caller frees; NULL on error. now is
+// seconds since 1970.
+char * agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now, size_t * size,
+                           char ** err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 
 #include "api.h"
 
+#include <utility>
+
 namespace agd::assumption {
 
 std::atomic<int> broken_for_test{ none };
@@ -19,9 +21,7 @@ void fail(const char * text) {
 }
 
 const char * take_failure() {
-    const char * text = failure;
-    failure           = nullptr;
-    return text;
+    return std::exchange(failure, nullptr);
 }
 
 } // namespace agd::assumption

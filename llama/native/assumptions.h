@@ -10,7 +10,6 @@ namespace agd::assumption {
 enum kind {
     none,
     mask_layout,    // libllama was compiled with our layout of masks
-    attention_op,   // the operands and parameters of FLASH_ATTN_EXT
     output_name,    // the node of the logits is named result_output
     graph_hook,     // the patch calls our hook before a graph's inputs are set
     thread_call,    // threads are set after that and before each evaluation

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"agentd/llama/internal/gguf"
 )
 
 // Adapter describes a LoRA adapter with random weights. It changes matrices of a model by Alpha/Rank
@@ -59,18 +61,8 @@ func (t *tensor) values(seed uint64) []float32 {
 	return all
 }
 
-func (a *Adapter) validate() error {
-	if a.Rank < 1 || a.Rank > MaxDimension || a.Alpha <= 0 {
-		return fmt.Errorf("synth: adapter: rank %d and alpha %g, must be 1 to %d and above 0", a.Rank, a.Alpha, MaxDimension)
-	}
-	return nil
-}
-
 // merge applies the adapter's changes to the tensors of a model.
-func (a *Adapter) merge(list []tensor) error {
-	if err := a.validate(); err != nil {
-		return err
-	}
+func (a *Adapter) merge(list []tensor) {
 	for i := range list {
 		t := &list[i]
 		if !a.changes(t) {
@@ -90,15 +82,11 @@ func (a *Adapter) merge(list []tensor) error {
 			}
 		}
 	}
-	return nil
 }
 
 // WriteAdapter writes the file of an adapter for the model of spec. It appears at path only when it
 // is complete.
 func WriteAdapter(path string, spec Spec, a Adapter) error {
-	if err := a.validate(); err != nil {
-		return err
-	}
 	_, list, err := spec.layout()
 	if err != nil {
 		return err
@@ -116,12 +104,12 @@ func WriteAdapter(path string, spec Spec, a Adapter) error {
 		return fmt.Errorf("synth: adapter: no matrix has a name that ends with one of %q", a.Tensors)
 	}
 	err = WriteFile(path, func(f *os.File) error {
-		return writeFile(f, func(m *metadata) {
-			m.str("general.type", "adapter")
-			m.str("general.architecture", spec.Arch)
-			m.str("adapter.type", "lora")
-			m.f32("adapter.lora.alpha", a.Alpha)
-		}, matrixTypes["f32"], pairs, a.Seed)
+		m := &gguf.Metadata{}
+		m.Set("general.type", "adapter")
+		m.Set("general.architecture", spec.Arch)
+		m.Set("adapter.type", "lora")
+		m.Set("adapter.lora.alpha", float64(a.Alpha))
+		return writeFile(f, m, "f32", pairs, a.Seed)
 	})
 	if err != nil {
 		return fmt.Errorf("synth: %w", err)

@@ -33,20 +33,16 @@ type Spec struct {
 	Type string
 	Seed uint64
 
-	// VocabFile is the GGUF file with the Qwen vocabulary; "" means the one in
-	// the directory of llama.cpp's libraries. gpt-oss and llama have their own.
-	VocabFile string
-	// Small gives the qwen architectures a vocabulary of a few hundred tokens
-	// instead of the real one, for tests where the row length is in the way.
+	// Small gives the qwen architectures a vocabulary of a few hundred tokens, as gpt-oss and
+	// llama have it, instead of Qwen's, for tests where the row length is in the way.
 	Small bool
 	// ChatTemplate is a Jinja source; "" means this package's own for the
 	// architecture.
 	ChatTemplate string
 
-	// Bias moves the logits of tokens, given by their text, by about this much.
-	// Rows have a standard deviation of about LogitSpread. In a real vocabulary the
-	// best token is some 4.5 of these above the mean, so a bias of 13 makes a token
-	// win about every tenth time. Without it a random model never ends a text.
+	// Bias moves the logits of tokens, given by their text, by about this much. In a real vocabulary the
+	// best token is some 4.5 LogitSpread above the mean, so a bias of 13 makes a token win about every
+	// tenth time. Without it a random model never ends a text.
 	Bias map[string]float32
 
 	// Merged is an adapter that is added to the matrices; nil: none.
@@ -56,45 +52,13 @@ type Spec struct {
 // LogitSpread is about the standard deviation of a row of logits.
 const LogitSpread = 4
 
-// MaxDimension bounds every number of a Spec.
-const MaxDimension = 1 << 20
-
-// blockSize is the length that rows of quantized matrices are a multiple of.
-const blockSize = 32
-
+// validate checks what users choose. Shapes are a preset's.
 func (s *Spec) validate() error {
 	if known := []string{Qwen2, Qwen3, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
 		return fmt.Errorf("synth: architecture %q is not one of %s", s.Arch, strings.Join(known, ", "))
 	}
 	if _, ok := matrixTypes[s.Type]; !ok {
 		return fmt.Errorf("synth: type %q is not one of f32, f16, bf16, q8_0, mxfp4", s.Type)
-	}
-	type dim struct {
-		name  string
-		value int
-		of    int // must be a multiple of
-	}
-	dims := []dim{
-		{"layers", s.Layers, 1}, {"embedding", s.Embedding, blockSize}, {"FFN", s.FFN, blockSize},
-		{"heads", s.Heads, max(s.KVHeads, 1)}, {"KV heads", s.KVHeads, 1}, {"head dimension", s.HeadDim, 2},
-		{"context", s.Context, 1}, {"heads times head dimension", s.Heads * s.HeadDim, blockSize},
-	}
-	if s.Arch == GPTOSS {
-		dims = append(dims, dim{"experts", s.Experts, 1}, dim{"experts used", s.ExpertsUsed, 1}, dim{"sliding window", s.SlidingWindow, 1})
-	}
-	if s.Arch == Qwen35 {
-		dims = append(dims, dim{"layers", s.Layers, recurrentInterval})
-	}
-	for _, d := range dims {
-		if d.value < 1 || d.value > MaxDimension || d.value%d.of != 0 {
-			return fmt.Errorf("synth: %s: %d is not a multiple of %d from 1 to %d", d.name, d.value, d.of, MaxDimension)
-		}
-	}
-	if s.Arch == Qwen2 && s.Heads*s.HeadDim != s.Embedding {
-		return fmt.Errorf("synth: qwen2: %d heads of %d do not make the embedding of %d", s.Heads, s.HeadDim, s.Embedding)
-	}
-	if s.Arch == GPTOSS && s.ExpertsUsed > s.Experts {
-		return fmt.Errorf("synth: %d of %d experts used", s.ExpertsUsed, s.Experts)
 	}
 	return nil
 }

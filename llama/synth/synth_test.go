@@ -256,19 +256,6 @@ func TestSpecErrors(t *testing.T) {
 	}{
 		{`architecture "mamba"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "mamba" }},
 		{`type "q3"`, synth.Qwen3, func(s *synth.Spec) { s.Type = "q3" }},
-		{"layers: 0", synth.Qwen3, func(s *synth.Spec) { s.Layers = 0 }},
-		{"layers: 3", synth.Qwen35, func(s *synth.Spec) { s.Layers = 3 }},
-		{"embedding: 50", synth.Qwen3, func(s *synth.Spec) { s.Embedding = 50 }},
-		{"FFN: -32", synth.Qwen3, func(s *synth.Spec) { s.FFN = -32 }},
-		{"heads: 3", synth.Qwen3, func(s *synth.Spec) { s.Heads = 3 }},
-		{"KV heads: 0", synth.Qwen3, func(s *synth.Spec) { s.KVHeads = 0 }},
-		{"head dimension: 7", synth.Qwen3, func(s *synth.Spec) { s.HeadDim = 7 }},
-		{"do not make the embedding", synth.Qwen2, func(s *synth.Spec) { s.HeadDim = 32 }},
-		{"experts: 0", synth.GPTOSS, func(s *synth.Spec) { s.Experts = 0 }},
-		{"9 of 4 experts", synth.GPTOSS, func(s *synth.Spec) { s.ExpertsUsed = 9 }},
-		{"sliding window: 0", synth.GPTOSS, func(s *synth.Spec) { s.SlidingWindow = 0 }},
-		{"context: 0", synth.Qwen3, func(s *synth.Spec) { s.Context = 0 }},
-		{"vocabulary file", synth.Qwen3, func(s *synth.Spec) { s.Small, s.VocabFile = false, "/no/such/file.gguf" }},
 	} {
 		t.Run(tc.want, func(t *testing.T) {
 			spec := small(t, tc.arch)

@@ -41,14 +41,15 @@ const (
 )
 
 type shapes struct {
-	spec  *Spec
-	vocab *vocabulary
-	bias  map[int]float32 // by token id
-	list  []tensor
+	spec   *Spec
+	vocab  *vocabulary
+	bias   map[int]float32 // by token id
+	prefix string          // of the layer
+	list   []tensor
 }
 
 // tensors lists the tensors of the architecture in file order.
-func tensors(spec *Spec, v *vocabulary) ([]tensor, error) {
+func tensors(spec *Spec, v *vocabulary) []tensor {
 	s := &shapes{spec: spec, vocab: v, bias: map[int]float32{}}
 	for _, id := range v.rare {
 		s.bias[id] = rareBias
@@ -69,7 +70,7 @@ func tensors(spec *Spec, v *vocabulary) ([]tensor, error) {
 	for i := range spec.Layers {
 		s.layer(i)
 	}
-	return s.list, nil
+	return s.list
 }
 
 // embedding adds a table of the vocabulary's rows; biased ones get the logit
@@ -91,82 +92,82 @@ func (s *shapes) keepConstant(row int, values []float32) {
 	}
 }
 
+func (s *shapes) add(suffix string, t tensor) {
+	t.name = s.prefix + suffix
+	s.list = append(s.list, t)
+}
+
+func (s *shapes) vector(suffix string, n int, mean, dev float64) {
+	s.add(suffix, tensor{shape: []int{n}, mean: mean, dev: dev, vector: true})
+}
+
+func (s *shapes) matrix(suffix string, gain float64, shape ...int) {
+	s.add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0]))})
+}
+
+// output adds a matrix back into the residual stream.
+func (s *shapes) output(suffix string, gain float64, shape ...int) {
+	s.add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0])), fix: s.keepConstant})
+}
+
 func (s *shapes) layer(i int) {
 	spec := s.spec
-	add := func(suffix string, t tensor) {
-		t.name = fmt.Sprintf("blk.%d.%s", i, suffix)
-		s.list = append(s.list, t)
-	}
-	vector := func(suffix string, n int, mean, dev float64) {
-		add(suffix, tensor{shape: []int{n}, mean: mean, dev: dev, vector: true})
-	}
-	matrix := func(suffix string, gain float64, shape ...int) {
-		add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0]))})
-	}
-	// a matrix back into the residual stream
-	output := func(suffix string, gain float64, shape ...int) {
-		add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0])), fix: s.keepConstant})
-	}
+	s.prefix = fmt.Sprintf("blk.%d.", i)
 	e, q, kv := spec.Embedding, spec.Heads*spec.HeadDim, spec.KVHeads*spec.HeadDim
+	recurrent := spec.Arch == Qwen35 && (i+1)%recurrentInterval != 0
 
-	vector("attn_norm.weight", e, 1, 0)
-	switch {
-	case spec.Arch == Qwen35 && (i+1)%recurrentInterval != 0:
-		s.recurrent(add, vector, matrix, output)
-	default:
+	s.vector("attn_norm.weight", e, 1, 0)
+	if recurrent {
+		s.recurrent()
+	} else {
 		queries := q
 		if spec.Arch == Qwen35 {
 			queries = 2 * q // with a gate for each value
 		}
-		matrix("attn_q.weight", 1, e, queries)
-		matrix("attn_k.weight", 1, e, kv)
-		matrix("attn_v.weight", 1, e, kv)
-		output("attn_output.weight", attentionGain, q, e)
+		s.matrix("attn_q.weight", 1, e, queries)
+		s.matrix("attn_k.weight", 1, e, kv)
+		s.matrix("attn_v.weight", 1, e, kv)
+		s.output("attn_output.weight", attentionGain, q, e)
 	}
-	switch spec.Arch {
-	case Qwen2:
-		vector("attn_q.bias", q, 0, 0.1)
-		vector("attn_k.bias", kv, 0, 0.1)
-		vector("attn_v.bias", kv, 0, 0.1)
-	case Qwen3:
-		vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
-		vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
-	case Qwen35:
-		if (i+1)%recurrentInterval == 0 {
-			vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
-			vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
-		}
-		vector("post_attention_norm.weight", e, 1, 0)
-	case GPTOSS:
-		vector("attn_q.bias", q, 0, 0.1)
-		vector("attn_k.bias", kv, 0, 0.1)
-		vector("attn_v.bias", kv, 0, 0.1)
-		vector("attn_output.bias", e, 0, 0)
-		vector("attn_sinks.weight", spec.Heads, 0, 1)
-		vector("post_attention_norm.weight", e, 1, 0)
-		s.experts(add, vector)
+	if spec.Arch == Qwen2 || spec.Arch == GPTOSS {
+		s.vector("attn_q.bias", q, 0, 0.1)
+		s.vector("attn_k.bias", kv, 0, 0.1)
+		s.vector("attn_v.bias", kv, 0, 0.1)
+	}
+	if spec.Arch == Qwen3 || spec.Arch == Qwen35 && !recurrent {
+		s.vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+		s.vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+	}
+	if spec.Arch == GPTOSS {
+		s.vector("attn_output.bias", e, 0, 0)
+		s.vector("attn_sinks.weight", spec.Heads, 0, 1)
+	}
+	if spec.Arch == Qwen35 || spec.Arch == GPTOSS {
+		s.vector("post_attention_norm.weight", e, 1, 0)
+	} else {
+		s.vector("ffn_norm.weight", e, 1, 0)
+	}
+	if spec.Arch == GPTOSS {
+		s.experts()
 		return
 	}
-	if spec.Arch != Qwen35 {
-		vector("ffn_norm.weight", e, 1, 0)
-	}
-	matrix("ffn_gate.weight", 1, e, spec.FFN)
-	matrix("ffn_up.weight", 1, e, spec.FFN)
-	output("ffn_down.weight", ffnGain, spec.FFN, e)
+	s.matrix("ffn_gate.weight", 1, e, spec.FFN)
+	s.matrix("ffn_up.weight", 1, e, spec.FFN)
+	s.output("ffn_down.weight", ffnGain, spec.FFN, e)
 }
 
 // experts adds the mixture-of-experts FFN of gpt-oss.
-func (s *shapes) experts(add func(string, tensor), vector func(string, int, float64, float64)) {
+func (s *shapes) experts() {
 	e, f, n := s.spec.Embedding, s.spec.FFN, s.spec.Experts
 	dev := func(in int, gain float64) float64 { return gain / math.Sqrt(float64(in)) }
-	add("ffn_gate_inp.weight", tensor{shape: []int{e, n}, dev: dev(e, 1), vector: true})
-	vector("ffn_gate_inp.bias", n, 0, 0.1)
+	s.add("ffn_gate_inp.weight", tensor{shape: []int{e, n}, dev: dev(e, 1), vector: true})
+	s.vector("ffn_gate_inp.bias", n, 0, 0.1)
 	for _, name := range []string{"gate", "up"} {
-		add("ffn_"+name+"_exps.weight", tensor{shape: []int{e, f, n}, dev: dev(e, 1), expert: true})
-		add("ffn_"+name+"_exps.bias", tensor{shape: []int{f, n}, dev: 0.1, vector: true})
+		s.add("ffn_"+name+"_exps.weight", tensor{shape: []int{e, f, n}, dev: dev(e, 1), expert: true})
+		s.add("ffn_"+name+"_exps.bias", tensor{shape: []int{f, n}, dev: 0.1, vector: true})
 	}
-	add("ffn_down_exps.weight", tensor{shape: []int{f, e, n}, dev: dev(f, ffnGain), expert: true, fix: s.keepConstant})
-	add("ffn_down_exps.bias", tensor{shape: []int{e, n}, vector: true})
+	s.add("ffn_down_exps.weight", tensor{shape: []int{f, e, n}, dev: dev(f, ffnGain), expert: true, fix: s.keepConstant})
+	s.add("ffn_down_exps.bias", tensor{shape: []int{e, n}, vector: true})
 }
 
 // Shape of qwen35's recurrent layers, for each head of keys and values.
@@ -176,17 +177,17 @@ const (
 )
 
 // recurrent adds a gated delta net layer of qwen35.
-func (s *shapes) recurrent(add func(string, tensor), vector func(string, int, float64, float64), matrix, output func(string, float64, ...int)) {
+func (s *shapes) recurrent() {
 	e, keys, values := s.spec.Embedding, s.spec.KVHeads*stateSize, s.spec.Heads*stateSize
-	matrix("attn_qkv.weight", 1, e, 2*keys+values)
-	matrix("attn_gate.weight", 1, e, values)
-	add("ssm_conv1d.weight", tensor{shape: []int{convKernel, 2*keys + values}, dev: 0.5, vector: true})
-	vector("ssm_dt.bias", s.spec.Heads, 0, 0.5)
-	vector("ssm_a", s.spec.Heads, -1, 0.1) // decay: negative
-	matrix("ssm_beta.weight", 1, e, s.spec.Heads)
-	matrix("ssm_alpha.weight", 1, e, s.spec.Heads)
-	vector("ssm_norm.weight", stateSize, 1, 0)
-	output("ssm_out.weight", attentionGain, values, e)
+	s.matrix("attn_qkv.weight", 1, e, 2*keys+values)
+	s.matrix("attn_gate.weight", 1, e, values)
+	s.add("ssm_conv1d.weight", tensor{shape: []int{convKernel, 2*keys + values}, dev: 0.5, vector: true})
+	s.vector("ssm_dt.bias", s.spec.Heads, 0, 0.5)
+	s.vector("ssm_a", s.spec.Heads, -1, 0.1) // decay: negative
+	s.matrix("ssm_beta.weight", 1, e, s.spec.Heads)
+	s.matrix("ssm_alpha.weight", 1, e, s.spec.Heads)
+	s.vector("ssm_norm.weight", stateSize, 1, 0)
+	s.output("ssm_out.weight", attentionGain, values, e)
 }
 
 // source is a stream of random numbers that depends on the seed and the

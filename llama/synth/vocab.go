@@ -39,13 +39,15 @@ func (v *vocabulary) id(text string) (int, bool) {
 	return i, i >= 0
 }
 
+type special struct {
+	text string
+	typ  int32
+}
+
 // qwenSpecials are the tokens that Qwen 3 adds to Qwen's vocabulary, from id
 // 151643 on. What looks like markup of the dialogue is a control token; what
 // models write in their answers is user-defined.
-var qwenSpecials = []struct {
-	text string
-	typ  int32
-}{
+var qwenSpecials = []special{
 	{"<|endoftext|>", typeControl}, {"<|im_start|>", typeControl}, {"<|im_end|>", typeControl},
 	{"<|object_ref_start|>", typeControl}, {"<|object_ref_end|>", typeControl},
 	{"<|box_start|>", typeControl}, {"<|box_end|>", typeControl},
@@ -81,48 +83,41 @@ func patchQwen(v *vocabulary) error {
 	return nil
 }
 
-// smallQwen is the small vocabulary with Qwen's special tokens.
-func smallQwen() *vocabulary {
-	v := bytePairs()
-	v.pre = "qwen2"
-	first := len(v.tokens)
-	for _, s := range qwenSpecials {
-		v.rare = append(v.rare, v.add(s.text, s.typ))
-	}
-	v.bos, v.pad, v.eos = first, first, first+2
-	return v
+// dialect is what a small vocabulary adds to the pairs of bytes.
+type dialect struct {
+	pre, bos, eos, pad string
+	specials           []special
+	ends               bool // eos is as probable as any token without a Bias
 }
 
-// harmony is the small vocabulary with the special tokens of GPT-OSS. <|return|>
-// and <|call|> end a generation, <|end|> does not: llama.cpp sees to that when
-// it finds all three.
-func harmony() *vocabulary {
-	v := bytePairs()
-	v.pre = "gpt-4o"
-	v.bos = v.add("<|startoftext|>", typeControl)
-	v.pad = v.add("<|endoftext|>", typeControl)
-	v.eos = v.add("<|return|>", typeControl)
-	for _, s := range []string{"<|constrain|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|call|>"} {
-		v.rare = append(v.rare, v.add(s, typeControl))
+var (
+	qwen = dialect{"qwen2", "<|endoftext|>", "<|im_end|>", "<|endoftext|>", qwenSpecials, false}
+	// <|return|> and <|call|> end a generation, <|end|> does not: llama.cpp sees to that when it finds all three.
+	harmony = dialect{"gpt-4o", "<|startoftext|>", "<|return|>", "<|endoftext|>", control("<|startoftext|>", "<|endoftext|>", "<|return|>",
+		"<|constrain|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|call|>"), true}
+	// llama.cpp knows by their names that <|eot_id|>, <|eom_id|> and <|end_of_text|> end a generation.
+	llama3 = dialect{"llama-bpe", "<|begin_of_text|>", "<|eot_id|>", "<|finetune_right_pad_id|>", control("<|begin_of_text|>", "<|end_of_text|>",
+		"<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>", "<|eom_id|>", "<|finetune_right_pad_id|>", "<|eot_id|>"), true}
+)
+
+func control(texts ...string) (list []special) {
+	for _, text := range texts {
+		list = append(list, special{text, typeControl})
 	}
-	v.rare = append(v.rare, v.bos, v.pad)
-	return v
+	return list
 }
 
-// llama3 is the small vocabulary with the special tokens of Llama 3.1. llama.cpp
-// knows by their names that <|eot_id|>, <|eom_id|> and <|end_of_text|> end a
-// generation.
-func llama3() *vocabulary {
+func (d *dialect) vocabulary() *vocabulary {
 	v := bytePairs()
-	v.pre = "llama-bpe"
-	v.bos = v.add("<|begin_of_text|>", typeControl)
-	v.rare = append(v.rare, v.bos)
-	for _, s := range []string{"<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>", "<|eom_id|>"} {
-		v.rare = append(v.rare, v.add(s, typeControl))
+	v.pre = d.pre
+	ids := map[string]int{}
+	for _, s := range d.specials {
+		ids[s.text] = v.add(s.text, s.typ)
+		if !d.ends || s.text != d.eos {
+			v.rare = append(v.rare, ids[s.text])
+		}
 	}
-	v.pad = v.add("<|finetune_right_pad_id|>", typeControl)
-	v.rare = append(v.rare, v.pad)
-	v.eos = v.add("<|eot_id|>", typeControl)
+	v.bos, v.eos, v.pad = ids[d.bos], ids[d.eos], ids[d.pad]
 	return v
 }
 

@@ -18,10 +18,6 @@ static struct gguf_context * open_meta(const char * path) {
 	struct gguf_init_params params = { true, NULL };
 	return gguf_init_from_file(path, params);
 }
-static struct ggml_context * new_tensors(int n) {
-	struct ggml_init_params params = { ggml_tensor_overhead() * (size_t) (n + 1), NULL, true };
-	return ggml_init(params);
-}
 */
 import "C"
 
@@ -32,22 +28,25 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
+
+	"agentd/llama/internal/gguf"
 )
 
-// matrixTypes gives the types of matrices and of experts' matrices.
-var matrixTypes = map[string][2]C.enum_ggml_type{
-	"f32":   {C.GGML_TYPE_F32, C.GGML_TYPE_F32},
-	"f16":   {C.GGML_TYPE_F16, C.GGML_TYPE_F16},
-	"bf16":  {C.GGML_TYPE_BF16, C.GGML_TYPE_BF16},
-	"q8_0":  {C.GGML_TYPE_Q8_0, C.GGML_TYPE_Q8_0},
-	"mxfp4": {C.GGML_TYPE_Q8_0, C.GGML_TYPE_MXFP4},
+// matrixTypes gives the types of matrices and of experts' matrices, and llama_ftype, which loaders report as the file's type.
+var matrixTypes = map[string]struct {
+	matrix, expert uint32
+	file           int
+}{
+	"f32":   {gguf.F32, gguf.F32, 0},
+	"f16":   {gguf.F16, gguf.F16, 1},
+	"bf16":  {gguf.BF16, gguf.BF16, 32},
+	"q8_0":  {gguf.Q8, gguf.Q8, 7},
+	"mxfp4": {gguf.Q8, gguf.MXFP4, 38},
 }
-
-// fileTypes gives llama_ftype, which loaders report as the file's type.
-var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "bf16": 32, "q8_0": 7, "mxfp4": 38}
 
 // Write writes a model file. It appears at path only when it is complete.
 func Write(path string, spec Spec) error {
@@ -56,14 +55,9 @@ func Write(path string, spec Spec) error {
 		return err
 	}
 	if spec.Merged != nil {
-		if err := spec.Merged.merge(list); err != nil {
-			return err
-		}
+		spec.Merged.merge(list)
 	}
-	types := matrixTypes[spec.Type]
-	err = WriteFile(path, func(f *os.File) error {
-		return writeFile(f, func(m *metadata) { setMetadata(m, &spec, v) }, types, list, spec.Seed)
-	})
+	err = WriteFile(path, func(f *os.File) error { return writeFile(f, spec.metadata(v), spec.Type, list, spec.Seed) })
 	if err != nil {
 		return fmt.Errorf("synth: %w", err)
 	}
@@ -79,25 +73,21 @@ func (s *Spec) layout() (*vocabulary, []tensor, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := tensors(s, v)
-	return v, list, err
+	return v, tensors(s, v), nil
 }
 
 func vocabularyOf(spec *Spec) (*vocabulary, error) {
 	switch {
 	case spec.Arch == GPTOSS:
-		return harmony(), nil
+		return harmony.vocabulary(), nil
 	case spec.Arch == Llama:
-		return llama3(), nil
+		return llama3.vocabulary(), nil
 	case spec.Small:
-		return smallQwen(), nil
+		return qwen.vocabulary(), nil
 	}
-	path := spec.VocabFile
-	if path == "" {
-		var err error
-		if path, err = VocabFile(); err != nil {
-			return nil, err
-		}
+	path, err := VocabFile()
+	if err != nil {
+		return nil, err
 	}
 	v, err := readVocabulary(path)
 	if err != nil {
@@ -171,62 +161,44 @@ func readStrings(g *C.struct_gguf_context, key string) ([]string, error) {
 	return list, nil
 }
 
-// writeFile writes the metadata with ggml's functions and then the tensors, one on each
-// processor and in pieces, so that memory stays small whatever the model's size.
-func writeFile(f *os.File, describe func(*metadata), types [2]C.enum_ggml_type, list []tensor, seed uint64) error {
-	g := C.gguf_init_empty()
-	defer C.gguf_free(g)
-	describe(&metadata{g})
-
-	ctx := C.new_tensors(C.int(len(list)))
-	defer C.ggml_free(ctx)
-	kinds := make([]C.enum_ggml_type, len(list))
+// writeFile writes the metadata and then the tensors, one on each processor and in pieces, so that memory stays small
+// whatever the model's size.
+func writeFile(f *os.File, m *gguf.Metadata, matrices string, list []tensor, seed uint64) error {
+	described := make([]gguf.Tensor, len(list))
 	for i, t := range list {
-		kinds[i] = types[0]
-		if t.expert {
-			kinds[i] = types[1]
+		d := gguf.Tensor{Name: t.name, Kind: matrixTypes[matrices].matrix}
+		switch {
+		case t.vector:
+			d.Kind = gguf.F32
+		case t.expert:
+			d.Kind = matrixTypes[matrices].expert
 		}
-		if t.vector {
-			kinds[i] = C.GGML_TYPE_F32
+		for _, n := range slices.Backward(t.shape) {
+			d.Shape = append(d.Shape, int64(n))
 		}
-		var ne [4]C.int64_t
-		for d, n := range t.shape {
-			ne[d] = C.int64_t(n)
-		}
-		ct := C.ggml_new_tensor(ctx, kinds[i], C.int(len(t.shape)), &ne[0])
-		name := C.CString(t.name)
-		C.ggml_set_name(ct, name)
-		C.free(unsafe.Pointer(name))
-		C.gguf_add_tensor(g, ct)
+		described[i] = d
 	}
-	path := C.CString(f.Name())
-	defer C.free(unsafe.Pointer(path))
-	if !C.gguf_write_to_file(g, path, true) {
-		return fmt.Errorf("the metadata could not be written to %s", f.Name())
+	if err := m.WriteHead(f, described); err != nil {
+		return err
 	}
-	at, err := f.Seek(0, io.SeekEnd)
+	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range list {
+		d := &described[i]
 		w := bufio.NewWriterSize(io.NewOffsetWriter(f, at), 1<<20)
-		at += int64(padded(list[i].rows() * int(C.ggml_row_size(kinds[i], C.int64_t(list[i].shape[0])))))
+		at += d.Size() + gguf.Padding(d.Size())
 		group.Go(func() error {
-			if err := writeTensor(w, &list[i], kinds[i], seed); err != nil {
+			if err := writeTensor(w, &list[i], d, seed); err != nil {
 				return err
 			}
 			return w.Flush()
 		})
 	}
 	return group.Wait()
-}
-
-// padded is the space that so many bytes of a tensor take in the file.
-func padded(bytes int) int {
-	const alignment = C.GGUF_DEFAULT_ALIGNMENT
-	return (bytes + alignment - 1) / alignment * alignment
 }
 
 // chunkRows is how many rows are drawn and converted at a time.
@@ -240,10 +212,10 @@ func (t *tensor) draw(src *source, row int, values []float32) {
 	}
 }
 
-func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64) error {
+func writeTensor(w *bufio.Writer, t *tensor, d *gguf.Tensor, seed uint64) error {
 	src := newSource(seed, t.name)
 	width, rows := t.shape[0], t.rows()
-	rowBytes := int(C.ggml_row_size(kind, C.int64_t(width)))
+	rowBytes := int(d.Size()) / rows
 	values := make([]float32, chunkRows*width)
 	out := make([]byte, chunkRows*rowBytes)
 	for first := 0; first < rows; first += chunkRows {
@@ -251,20 +223,12 @@ func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64)
 		for r := range n {
 			t.draw(&src, first+r, values[r*width:(r+1)*width])
 		}
-		if kind == C.GGML_TYPE_MXFP4 {
-			toMXFP4(out[:n*rowBytes], values)
-		} else {
-			quantize(kind, out, values, n, width)
-		}
+		// ggml's reference code
+		C.ggml_quantize_chunk(d.Kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
 		if _, err := w.Write(out[:n*rowBytes]); err != nil {
 			return err
 		}
 	}
-	_, err := w.Write(make([]byte, padded(rows*rowBytes)-rows*rowBytes))
+	_, err := w.Write(make([]byte, gguf.Padding(d.Size())))
 	return err
-}
-
-// quantize converts rows of width values with ggml's reference code.
-func quantize(kind C.enum_ggml_type, out []byte, values []float32, rows, width int) {
-	C.ggml_quantize_chunk(kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(rows), C.int64_t(width), nil)
 }

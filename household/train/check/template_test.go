@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,7 +23,9 @@ type kit struct {
 	template *llama.Template
 }
 
-func (k *kit) RenderTemplate(vars []byte) (string, error) { return k.template.Render(vars) }
+func (k *kit) RenderTemplate(vars []byte) (string, error) {
+	return k.template.Render(vars, time.Now())
+}
 func (k *kit) SpecialTokens() []string {
 	var texts []string
 	for _, id := range k.model.Vocab().SpecialTokens() {

@@ -1,9 +1,4 @@
-// Attention on the CPU for many short rows over one unified KV cache, whose cells the rows share.
-//
-//   plan.cpp      finds which rows see which cells, once for each mask
-//   kernel.h      computes one group of rows; avx2.cpp and avx512.cpp compile it
-//   dispatch.cpp  chooses the kernel for this CPU
-//   backend.cpp   offers all of it to ggml's scheduler as a device
+// Attention on the CPU for many short rows over one unified KV cache, whose cells the rows share: see README.md.
 #pragma once
 
 #include "agentd-mask.h" // third_party/patch

@@ -1,32 +1,25 @@
 // Attention as llama.cpp sees it: a ggml device beside the CPU's, of the kind that ggml's BLAS device is. It
-// computes one operation, FLASH_ATTN_EXT, in host memory. ggml's scheduler gives it the nodes that it supports
-// and the CPU the rest, so llama.cpp stays as it is. The device also takes the product that makes the logits;
-// logits_product.h has the reason.
-//
-// In a unified cache a row sees a small part of the cells, and the same part as the other candidates of its
-// prompt. ggml's kernels (ggml-cpu/ops.cpp) go through all cells for each row and head. From 64 rows on they
-// compute for each row what any of 64 rows sees.
+// computes FLASH_ATTN_EXT in host memory, and the product that makes the logits (logits_product.h). ggml's scheduler
+// gives it the nodes that it supports and the CPU the rest.
 #include "attention/attention.h"
 
 #include "api.h"
 #include "assumptions.h"
 #include "attention/gather.h"
 #include "attention/logits_product.h"
-#include "attention/self_test.h"
 #include "errors.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 // The tables of functions below are written for this version of ggml's interface.
 static_assert(GGML_BACKEND_API_VERSION == 2,
@@ -44,13 +37,6 @@ std::atomic<bool>     enabled{ false };
 std::atomic<bool>     only_f32{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
 std::atomic<uint64_t> listed_masks{ 0 }; // for tests
-
-// For tests: where nodes were placed since a watch began.
-struct {
-    std::atomic<bool>     on{ false };
-    std::atomic<uint64_t> attention[2]{}, logits[2]{}; // on the CPU, on another device
-    std::atomic<uint64_t> own{ 0 };
-} watch;
 
 struct instance {
     int                         threads = GGML_DEFAULT_N_THREADS;
@@ -128,13 +114,12 @@ mask_view mask_view_of(const ggml_tensor * dst) {
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
 // after it has written the masks. This reports whether that still holds.
 bool check_order(instance & me, const ggml_tensor * node) {
-    const bool hook = hooked && !self_testing; // the self test has no scheduler, which the hook belongs to
-    if (hook && me.announced == 0) {
+    if (hooked && me.announced == 0) {
         assumption::fail("llama.cpp no longer calls the patch's hook before it sets a graph's inputs; "
                          "use the pinned llama.cpp or switch shared attention off");
         return false;
     }
-    const bool stale = hook ? me.prepared != me.announced : node == me.first;
+    const bool stale = hooked ? me.prepared != me.announced : node == me.first;
     if (stale) {
         assumption::fail(
             "llama.cpp no longer sets a backend's threads before each evaluation, so that plans of old masks "
@@ -176,19 +161,14 @@ void compute_node(instance & me, const ggml_tensor * dst) {
             }
         }
     };
-#ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
     work(me.scratch[omp_get_thread_num()]);
-#else
-    work(me.scratch[0]);
-#endif
 }
 
 // The backend: one for each context.
 
-const char * backend_name(ggml_backend_t) {
-    return "agentd";
-}
+constexpr const char * name        = "agentd";
+constexpr const char * description = "attention over shared cells";
 
 void backend_free(ggml_backend_t b) {
     delete static_cast<instance *>(b->context);
@@ -203,10 +183,8 @@ ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
             if (!check_order(me, graph->nodes[i])) {
                 return GGML_STATUS_FAILED;
             }
-            watch.own++;
             compute_node(me, graph->nodes[i]);
         } else if (graph->nodes[i]->op == GGML_OP_MUL_MAT) {
-            watch.own++;
             status = me.logits.compute(graph, i);
         } // all others are views
     }
@@ -238,25 +216,11 @@ ggml_guid_t guid() {
 
 // The device.
 
-const char * device_name(ggml_backend_dev_t) {
-    return "agentd";
-}
-const char * device_description(ggml_backend_dev_t) {
-    return "attention over shared cells";
-}
-void device_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
-    *free = *total = 0;
-}
-
-enum ggml_backend_dev_type device_type(ggml_backend_dev_t) {
-    return GGML_BACKEND_DEVICE_TYPE_ACCEL;
-}
-
-void device_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
+void device_props(ggml_backend_dev_t, ggml_backend_dev_props * props) {
     *props                           = {};
-    props->name                      = device_name(dev);
-    props->description               = device_description(dev);
-    props->type                      = device_type(dev);
+    props->name                      = name;
+    props->description               = description;
+    props->type                      = GGML_BACKEND_DEVICE_TYPE_ACCEL;
     props->caps.buffer_from_host_ptr = true;
 }
 
@@ -267,21 +231,13 @@ ggml_backend_t device_init(ggml_backend_dev_t dev, const char *) {
     }
     auto * b                  = new ggml_backend{};
     b->guid                   = guid();
-    b->iface.get_name         = backend_name;
+    b->iface.get_name         = [](ggml_backend_t) { return name; };
     b->iface.free             = backend_free;
     b->iface.get_tensor_async = backend_get_tensor;
     b->iface.graph_compute    = backend_compute;
     b->device                 = dev;
     b->context                = me.release();
     return b;
-}
-
-ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t) {
-    return ggml_backend_cpu_buffer_type();
-}
-
-ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size_t size, size_t) {
-    return ggml_backend_cpu_buffer_from_ptr(p, size);
 }
 
 bool supported(const ggml_tensor * op) {
@@ -306,33 +262,26 @@ bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
     }
 }
 
-bool device_supports_buffer(ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
-    return ggml_backend_buft_is_host(t);
-}
-
 // The registry's entry.
-
-const char * reg_name(ggml_backend_reg_t) {
-    return "agentd";
-}
-size_t reg_count(ggml_backend_reg_t) {
-    return 1;
-}
 
 ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t) {
     static ggml_backend_device device = [&] {
         ggml_backend_device d{};
-        d.iface.get_name             = device_name;
-        d.iface.get_description      = device_description;
-        d.iface.get_memory           = device_memory;
-        d.iface.get_type             = device_type;
+        d.iface.get_name             = [](ggml_backend_dev_t) { return name; };
+        d.iface.get_description      = [](ggml_backend_dev_t) { return description; };
+        d.iface.get_memory           = [](ggml_backend_dev_t, size_t * free, size_t * total) { *free = *total = 0; };
+        d.iface.get_type             = [](ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_ACCEL; };
         d.iface.get_props            = device_props;
         d.iface.init_backend         = device_init;
-        d.iface.get_buffer_type      = device_buffer_type;
-        d.iface.buffer_from_host_ptr = device_buffer_from_host;
-        d.iface.supports_op          = device_supports_op;
-        d.iface.supports_buft        = device_supports_buffer;
-        d.reg                        = reg;
+        d.iface.get_buffer_type      = [](ggml_backend_dev_t) { return ggml_backend_cpu_buffer_type(); };
+        d.iface.buffer_from_host_ptr = [](ggml_backend_dev_t, void * p, size_t size, size_t) {
+            return ggml_backend_cpu_buffer_from_ptr(p, size);
+        };
+        d.iface.supports_op   = device_supports_op;
+        d.iface.supports_buft = [](ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
+            return ggml_backend_buft_is_host(t);
+        };
+        d.reg = reg;
         return d;
     }();
     return &device;
@@ -354,21 +303,6 @@ mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     return me != nullptr ? &me->lists : nullptr;
 }
 
-void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-        ggml_tensor * node   = ggml_graph_node(graph, i);
-        const bool    logits = std::strcmp(node->name, "result_output") == 0;
-        if (!logits && node->op != GGML_OP_FLASH_ATTN_EXT) {
-            continue;
-        }
-        ggml_backend_t backend = ggml_backend_sched_get_tensor_backend(sched, node);
-        const auto     type    = backend == nullptr ? GGML_BACKEND_DEVICE_TYPE_CPU
-                                                    : ggml_backend_dev_type(ggml_backend_get_device(backend));
-        const bool     device  = type != GGML_BACKEND_DEVICE_TYPE_CPU && type != GGML_BACKEND_DEVICE_TYPE_ACCEL;
-        (logits ? watch.logits : watch.attention)[device]++;
-    }
-}
-
 // llama.cpp with our patch calls these when a graph has its memory, before its inputs are set and after.
 void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     if (assumption::broken(assumption::graph_hook)) {
@@ -382,9 +316,6 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     }
     use_lists(sched, graph, lists_of);
     ask_counts(sched, graph);
-    if (watch.on) {
-        count_placement(sched, graph);
-    }
 }
 
 void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
@@ -393,16 +324,13 @@ void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
 
 constexpr agentd::graph_hooks hooks{ before_inputs, after_inputs };
 
-ggml_backend_reg_t registration() {
-    static ggml_backend_reg reg  = { GGML_BACKEND_API_VERSION,
-                                     { reg_name, reg_count, reg_device, reg_address },
-                                     nullptr };
-    static const bool       done = [] {
-        ggml_backend_register(&reg);
-        return true;
-    }();
-    (void) done;
-    return &reg;
+void register_backend() {
+    static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION,
+                                    { [](ggml_backend_reg_t) { return name; },
+                                      [](ggml_backend_reg_t) { return size_t{ 1 }; }, reg_device, reg_address },
+                                    nullptr };
+    static std::once_flag   once;
+    std::call_once(once, [] { ggml_backend_register(&reg); });
 }
 
 // Installs the hooks in a libllama that has the patch. Returns what is wrong, or null.
@@ -422,12 +350,22 @@ const char * install_hook() {
     return nullptr;
 }
 
+// Whether nothing is wrong.
+bool holds(const char * wrong, char ** err) {
+    return agd::guard(err, false, [&] {
+        if (wrong != nullptr) {
+            agd::set(err, wrong);
+        }
+        return wrong == nullptr;
+    });
+}
+
 } // namespace
 
 extern "C" bool agd_attention(bool on) {
     enabled = on && kernels()[0] != nullptr && !agd_has_gpu();
     if (enabled) {
-        registration();
+        register_backend();
     }
     return enabled;
 }
@@ -441,39 +379,16 @@ extern "C" void agd_attention_f32(bool on) {
 }
 
 extern "C" bool agd_attention_check(char ** err) {
-    return agd::guard(err, false, [&] {
-        if (!enabled) {
-            return true;
-        }
-        if (const char * wrong = install_hook()) {
-            agd::set(err, wrong);
-            return false;
-        }
-        const std::string wrong = self_test(ggml_backend_reg_dev_get(registration(), 0));
-        if (!wrong.empty()) {
-            agd::set(err, wrong + "; use the pinned llama.cpp or switch shared attention off");
-        }
-        return wrong.empty();
-    });
+    return holds(enabled ? install_hook() : nullptr, err);
 }
 
 extern "C" bool agd_gather(bool on, char ** err) {
-    return agd::guard(err, false, [&] {
-        gathering = false;
-        if (!on) {
-            return true;
-        }
-        const char * wrong = install_hook();
-        if (wrong == nullptr && !hooked) {
-            wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
-        }
-        if (wrong != nullptr) {
-            agd::set(err, wrong);
-            return false;
-        }
-        gathering = true;
-        return true;
-    });
+    const char * wrong = on ? install_hook() : nullptr;
+    if (on && wrong == nullptr && !hooked) {
+        wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
+    }
+    gathering = on && wrong == nullptr;
+    return holds(wrong, err);
 }
 
 extern "C" uint64_t agd_attention_lists(void) {
@@ -482,19 +397,4 @@ extern "C" uint64_t agd_attention_lists(void) {
 
 extern "C" bool agd_patched(void) {
     return install_hook() == nullptr && hooked;
-}
-
-extern "C" bool agd_watch_placement(void) {
-    if (!agd_patched()) {
-        return false;
-    }
-    for (auto * count : { &watch.attention[0], &watch.attention[1], &watch.logits[0], &watch.logits[1], &watch.own }) {
-        *count = 0;
-    }
-    watch.on = true;
-    return true;
-}
-
-extern "C" void agd_placement(struct agd_placement * out) {
-    *out = { watch.attention[0], watch.attention[1], watch.logits[0], watch.logits[1], watch.own };
 }

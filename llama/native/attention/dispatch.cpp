@@ -9,7 +9,7 @@ namespace agd::attention {
 
 const kernel * kernels() {
     static kernel list[max_kernels + 1] = {};
-#if defined(__x86_64__) && defined(_OPENMP)
+#if defined(__x86_64__)
     static const int count = [] {
         int n = 0;
         __builtin_cpu_init();
@@ -28,7 +28,7 @@ const kernel * kernels() {
 }
 
 kernel packed_kernel() {
-#if defined(__x86_64__) && defined(_OPENMP)
+#if defined(__x86_64__)
     static const bool has = [] {
         __builtin_cpu_init();
         return kernels()[0] == compute_avx512 && __builtin_cpu_supports("avx512bf16");

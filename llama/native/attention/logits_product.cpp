@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 namespace agd {
 
@@ -38,15 +39,11 @@ bool logits_product::matches(const ggml_tensor * op) {
 }
 
 bool logits_product::take_offered() {
-    const bool was = offered;
-    offered        = false;
-    return was;
+    return std::exchange(offered, false);
 }
 
 bool logits_product::take_unread() {
-    const bool was = not_read;
-    not_read       = false;
-    return was;
+    return std::exchange(not_read, false);
 }
 
 bool logits_product::init() {

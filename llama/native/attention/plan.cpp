@@ -199,11 +199,7 @@ void plan(const mask_view & mask, int groups, int threads, std::vector<group> & 
             out[i].rows.push_back(row);
         }
     }
-    const int used_threads = std::min(threads, groups);
-    (void) used_threads;
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(used_threads) schedule(dynamic, 1)
-#endif
+#pragma omp parallel for num_threads(std::min(threads, groups)) schedule(dynamic, 1)
     for (int i = 0; i < groups; i++) {
         planner(lists, out[i]);
     }

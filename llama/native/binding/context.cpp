@@ -32,13 +32,10 @@ bool names_output(const llama_model * model) {
 struct agd_context {
     llama_context *   ctx = nullptr;
     std::atomic<bool> abort{ false };
-    std::string       detail;           // text of the last exception
-    int32_t           bad_seq   = 0;     // the last AGD_DECODE_POSITION
-    int32_t           bad_want  = 0;
-    int32_t           bad_got   = 0;
+    std::string       detail;           // text of the last error
     bool              mrope     = false; // positions may jump forward
     bool              lost      = false; // a device failed
-    int32_t           fail_in   = 0;    // graph nodes until one is made to fail
+    int32_t           fail_in   = 0;     // graph nodes until one is made to fail
     int32_t           fail_with = 0;
 
     // Runs f where a device may fail.
@@ -78,9 +75,8 @@ struct agd_context {
             const llama_pos end = llama_memory_seq_pos_max(mem, seq);
             const llama_pos got = batch.pos[i];
             if (end >= 0 && got != end + 1 && !(mrope && got > end)) {
-                bad_seq  = seq;
-                bad_want = end + 1;
-                bad_got  = got;
+                detail = "sequence " + std::to_string(seq) + " goes on at position " + std::to_string(end + 1) +
+                         ", not " + std::to_string(got);
                 return false;
             }
         }
@@ -88,32 +84,18 @@ struct agd_context {
     }
 };
 
-extern "C" struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts,
-                                                char ** err) {
+extern "C" struct agd_context * agd_context_new(struct llama_model * model, struct llama_context_params params,
+                                                int32_t fail_at, int32_t fail_with, char ** err) {
     return agd::guard(err, static_cast<agd_context *>(nullptr), [&]() -> agd_context * {
         agd::log_errors_reset();
-        auto                 c      = std::make_unique<agd_context>();
-        llama_context_params params = llama_context_default_params();
-        params.n_ctx                = opts.n_ctx;
-        params.n_batch              = opts.n_batch;
-        params.n_ubatch             = opts.n_ubatch;
-        params.n_seq_max            = opts.n_seq_max;
-        params.n_outputs_max        = opts.n_outputs_max;
-        params.n_threads            = opts.n_threads;
-        params.n_threads_batch      = opts.n_threads_batch;
-        params.type_k               = static_cast<ggml_type>(opts.type_k);
-        params.type_v               = static_cast<ggml_type>(opts.type_v);
-        params.flash_attn_type      = static_cast<llama_flash_attn_type>(opts.flash_attn);
-        params.no_perf              = true;
-        params.swa_full             = true; // forks and reuse of prefixes need every cell
-        params.kv_unified           = true; // forks are metadata only
-        params.abort_callback       = [](void * data) {
+        auto c                = std::make_unique<agd_context>();
+        params.abort_callback = [](void * data) {
             return static_cast<agd_context *>(data)->abort.load(std::memory_order_relaxed);
         };
         params.abort_callback_data = c.get();
-        if (opts.fail_at > 0) {
-            c->fail_in     = opts.fail_at;
-            c->fail_with   = opts.fail_with;
+        if (fail_at > 0) {
+            c->fail_in     = fail_at;
+            c->fail_with   = fail_with;
             params.cb_eval = [](ggml_tensor *, bool ask, void * data) {
                 auto * failing = static_cast<agd_context *>(data);
                 if (!ask && --failing->fail_in == 0) {
@@ -134,8 +116,7 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             c->ctx = llama_init_from_model(model, params);
         }
         if (c->ctx == nullptr) {
-            agd::note_lost(agd::log_errors());
-            agd::set(err, agd::log_errors());
+            agd::set_logged(err);
             return nullptr;
         }
         if (llama_get_memory(c->ctx) == nullptr) {
@@ -237,12 +218,6 @@ extern "C" bool agd_context_lost(const struct agd_context * ctx) {
 
 extern "C" const char * agd_context_detail(const struct agd_context * ctx) {
     return ctx->detail.c_str();
-}
-
-extern "C" void agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got) {
-    *seq  = ctx->bad_seq;
-    *want = ctx->bad_want;
-    *got  = ctx->bad_got;
 }
 
 extern "C" void agd_abort(struct agd_context * ctx, bool on) {

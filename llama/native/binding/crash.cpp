@@ -7,10 +7,9 @@
 // prints its traces. A thread of C has no stack of its own for signals: if its stack overflows, Linux can't run a
 // handler, and there is no line.
 //
-// What runs in the handler uses system calls and static memory, and with them two functions of glibc that POSIX does
-// not list as async-signal-safe: snprintf allocates nothing for these formats, and dladdr1 takes the dynamic linker's
-// lock. The lock is recursive, so that a thread may fault within the linker. Another thread may hold it for ever: the
-// part of the line that needs no lock is written first, and an alarm is set.
+// Two functions here are not async-signal-safe by POSIX: snprintf allocates nothing for these formats, and dladdr1 takes
+// the dynamic linker's lock, which is recursive. Another thread may hold it for ever: the part of the line that needs no
+// lock is written first, and an alarm is set.
 #include "api.h"
 #include "binding/internal.h"
 
@@ -174,6 +173,7 @@ extern "C" void agd_crash_build(const char * text) {
 extern "C" void agd_crash_install(uintptr_t start, uintptr_t end) {
     go_start = start;
     go_end   = end;
+    agd_crash_build("unknown");
     std::set_terminate(__gnu_cxx::__verbose_terminate_handler); // ggml's runs a debugger
     for (const auto & [sig, name] : signals) {
         struct sigaction ours;

@@ -1,5 +1,5 @@
-// Turns a GGML_ABORT and an exception of the Vulkan backend into an error. A failed device, or a file that holds what no model can have, ends the load or the
-// call of a context instead of the process.
+// Turns a GGML_ABORT and an exception of the Vulkan backend into an error. A failed device, or a file that holds what
+// no model can have, ends the load or the call of a context instead of the process.
 #include "api.h"
 #include "binding/internal.h"
 
@@ -64,10 +64,12 @@ bool vulkan_failed(const std::exception & e) {
     return true;
 }
 
-void note_lost(const std::string & log) {
+void set_logged(char ** err) {
+    const std::string log = log_errors();
     if (log.find("ErrorDeviceLost") != std::string::npos) {
         gpu_failed = true;
     }
+    set(err, log);
 }
 
 void throw_vulkan(int result) {

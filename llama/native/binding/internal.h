@@ -40,8 +40,8 @@ class fault_scope {
 // Whether an exception comes from a Vulkan call. It leaves the context of that device in an unknown state.
 bool vulkan_failed(const std::exception & e);
 
-// Looks for a lost Vulkan device in what llama.cpp logged: its loaders catch the exception.
-void note_lost(const std::string & log);
+// Sets an error text to what llama.cpp logged. Its loaders catch the exception of a lost Vulkan device: it is noted.
+void set_logged(char ** err);
 
 // For tests: throws what a Vulkan call with this VkResult throws.
 [[noreturn]] void throw_vulkan(int result);

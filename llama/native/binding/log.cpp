@@ -70,34 +70,19 @@ extern "C" void agd_log_install(agd_log_sink to) {
     common_log_set_verbosity_thold(-1);
 }
 
-extern "C" char * agd_lib_dir(void) {
+extern "C" const char * agd_lib_file(void) {
     Dl_info info;
-    if (dladdr(reinterpret_cast<const void *>(&llama_backend_init), &info) == 0 || info.dli_fname == nullptr) {
-        return nullptr;
-    }
-    return agd::guard(nullptr, static_cast<char *>(nullptr), [&] {
-        const std::string path  = info.dli_fname;
-        const size_t      slash = path.rfind('/');
-        return agd::dup(slash == std::string::npos ? "." : path.substr(0, slash));
-    });
+    return dladdr(reinterpret_cast<const void *>(&llama_backend_init), &info) != 0 ? info.dli_fname : nullptr;
 }
 
 extern "C" bool agd_backend_load(const char * path, char ** err) {
     return agd::guard(err, false, [&] {
-        // ggml's loader says only that it failed, so the linker is asked first.
-        void * handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (handle == nullptr) {
-            agd::set(err, dlerror());
-            return false;
-        }
         agd::log_errors_reset();
-        ggml_backend_reg_t reg = ggml_backend_load(path);
-        dlclose(handle);
-        if (reg == nullptr) {
+        const bool loaded = ggml_backend_load(path) != nullptr;
+        if (!loaded) {
             agd::set(err, agd::log_errors());
-            return false;
         }
-        return true;
+        return loaded;
     });
 }
 

@@ -1,11 +1,10 @@
 // Models and vocabularies.
 #include "api.h"
 #include "binding/internal.h"
+#include "grammar/vocab.h"
 
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "gguf.h"
 #include "llama-adapter.h"
@@ -76,30 +75,13 @@ std::string unsupported(const llama_model * model, const llama_adapter_lora & ad
 
 } // namespace
 
-extern "C" struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err) {
+extern "C" struct llama_model * agd_model_load(const char * path, struct llama_model_params params, char ** err) {
     return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
         agd::log_errors_reset();
-        llama_model_params params = llama_model_default_params();
-        params.n_gpu_layers       = opts.gpu_layers;
-        params.load_mode          = static_cast<llama_load_mode>(opts.load_mode);
-        params.vocab_only         = opts.vocab_only;
-        params.tensor_split       = opts.tensor_split;
-        params.split_mode         = static_cast<llama_split_mode>(opts.split_mode);
-        if (opts.set_devices) {
-            params.devices = opts.devices;
-        }
-        if (opts.progress != nullptr) {
-            params.progress_callback = [](float fraction, void * user) {
-                const auto * o = static_cast<const agd_model_options *>(user);
-                return o->progress(fraction, o->progress_data);
-            };
-            params.progress_callback_user_data = &opts;
-        }
         agd::fault_scope scope;
         llama_model *    model = llama_model_load_from_file(path, params);
         if (model == nullptr) {
-            agd::note_lost(agd::log_errors());
-            agd::set(err, agd::log_errors());
+            agd::set_logged(err);
         }
         return model;
     });
@@ -111,8 +93,7 @@ extern "C" struct llama_adapter_lora * agd_adapter_load(struct llama_model * mod
         agd::fault_scope     scope;
         llama_adapter_lora * adapter = llama_adapter_lora_init(model, path);
         if (adapter == nullptr) {
-            agd::note_lost(agd::log_errors());
-            agd::set(err, agd::log_errors());
+            agd::set_logged(err);
             return nullptr;
         }
         std::string why = unsupported(model, *adapter);
@@ -158,29 +139,15 @@ extern "C" void agd_model_tensor_types(const struct llama_model * model, int32_t
 extern "C" bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags,
                                char ** err) {
     return agd::guard(err, false, [&] {
-        const int32_t     n = llama_vocab_n_tokens(vocab);
-        std::string       all;
-        std::vector<char> buf(64);
-        for (llama_token t = 0; t < n; t++) {
-            offsets[t]  = static_cast<uint32_t>(all.size());
-            int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
-            if (len < 0) {
-                buf.resize(static_cast<size_t>(-len));
-                len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
-            }
-            if (len > 0) {
-                all.append(buf.data(), static_cast<size_t>(len));
-            }
-            flags[t] = static_cast<uint16_t>(llama_vocab_get_attr(vocab, t));
-            if (llama_vocab_is_eog(vocab, t)) {
-                flags[t] |= AGD_FLAG_EOG;
-            }
+        std::string all;
+        llama_token t = 0;
+        for (const auto & token : agd::texts_of(vocab)) {
+            offsets[t] = static_cast<uint32_t>(all.size());
+            flags[t]   = static_cast<uint16_t>(llama_vocab_get_attr(vocab, t) | (token.eog ? AGD_FLAG_EOG : 0));
+            all += token.text;
+            t++;
         }
-        if (all.size() > std::numeric_limits<uint32_t>::max()) {
-            agd::set(err, "the vocabulary's pieces exceed 4 GiB");
-            return false;
-        }
-        offsets[n] = static_cast<uint32_t>(all.size());
+        offsets[t] = static_cast<uint32_t>(all.size());
         *pieces    = agd::dup(all);
         return *pieces != nullptr;
     });

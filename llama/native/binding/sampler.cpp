@@ -1,7 +1,7 @@
 // Samplers for Go.
 #include "api.h"
 #include "errors.h"
-#include "grammar/grammar.h"
+#include "grammar/matcher.h"
 #include "sampling/sampler.h"
 
 #include <memory>
@@ -111,13 +111,11 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
 
 extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
                                  int32_t n, llama_token * out) {
-#ifdef _OPENMP
+    // Rows take different times.
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-#endif
     for (int32_t i = 0; i < n; i++) {
         out[i] = agd_sample(samplers[i], rows[i]);
     }
-    (void) threads;
 }
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
@@ -148,10 +146,6 @@ extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * lo
         *rest                = s->children_rest;
         return rc < 0 ? rc : static_cast<int32_t>(s->children.size());
     });
-}
-
-extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {
-    return static_cast<float>(static_cast<double>(logits[token]) - agd::log_sum_exp(logits, n));
 }
 
 extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {

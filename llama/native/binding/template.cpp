@@ -36,13 +36,13 @@ extern "C" void agd_template_free(struct agd_template * t) {
     delete t;
 }
 
-extern "C" bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
-                                    struct agd_part ** parts, size_t * n_parts, char ** err) {
-    return agd::guard(err, false, [&] {
+extern "C" char * agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+                                      size_t * size, char ** err) {
+    return agd::guard(err, static_cast<char *>(nullptr), [&]() -> char * {
         common_json values = common_json::parse(std::string(vars, len));
         if (!values.is_object()) {
             agd::set(err, "the variables are not a JSON object");
-            return false;
+            return nullptr;
         }
         if (!values.contains("bos_token")) {
             values["bos_token"] = t->bos;
@@ -52,30 +52,11 @@ extern "C" bool agd_template_render(const struct agd_template * t, const char * 
         }
         jinja::context ctx(t->source);
         ctx.current_time = static_cast<std::time_t>(now);
-        jinja::global_from_json(ctx, values, /*mark_input=*/true);
-        jinja::runtime runtime(ctx);
-        const auto     result = jinja::runtime::gather_string_parts(runtime.execute(t->program));
-        const auto &   found  = result->as_string().parts;
-
-        *n_parts = found.size();
-        *parts   = static_cast<agd_part *>(std::calloc(found.size() + 1, sizeof(agd_part)));
-        if (*parts == nullptr) {
-            throw std::bad_alloc();
-        }
-        for (size_t i = 0; i < found.size(); i++) {
-            (*parts)[i] = { agd::dup(found[i].val), found[i].val.size(), found[i].is_input };
-            if ((*parts)[i].text == nullptr) {
-                agd_parts_free(*parts, i);
-                throw std::bad_alloc();
-            }
-        }
-        return true;
+        jinja::global_from_json(ctx, values, /*mark_input=*/false);
+        jinja::runtime    runtime(ctx);
+        const auto        result = jinja::runtime::gather_string_parts(runtime.execute(t->program));
+        const std::string text   = result->as_string().str();
+        *size                    = text.size();
+        return agd::dup(text);
     });
-}
-
-extern "C" void agd_parts_free(struct agd_part * parts, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        std::free(parts[i].text);
-    }
-    std::free(parts);
 }

@@ -7,25 +7,17 @@
 #include "api.h"
 #include "errors.h"
 
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
 namespace {
-
-// Clang's OpenMP waits for a time, whatever threads there are.
-#if defined(_OPENMP) && defined(__GNUC__) && !defined(__clang__)
 
 class extra_team {
   public:
@@ -91,14 +83,6 @@ bool set_brief(bool on) {
     return true;
 }
 
-#else
-
-bool set_brief(bool) {
-    return false;
-}
-
-#endif
-
 } // namespace
 
 extern "C" bool agd_brief_waits(bool on) {
@@ -106,11 +90,7 @@ extern "C" bool agd_brief_waits(bool on) {
 }
 
 extern "C" void agd_thread_ids(int threads, int * out) {
-#if defined(_OPENMP) && defined(__linux__)
+    // Each thread writes its own.
 #pragma omp parallel num_threads(threads)
     out[omp_get_thread_num()] = static_cast<int>(syscall(SYS_gettid));
-#else
-    (void) threads;
-    (void) out;
-#endif
 }

@@ -1,7 +1,6 @@
 // Compares sets of admitted tokens with the answer for each token alone: on random grammars, in random places, with
 // random vocabularies of parts of characters, and with a real one.
 #include "api.h"
-#include "grammar/grammar.h"
 #include "grammar/matcher.h"
 #include "testing/check.h"
 
@@ -161,10 +160,10 @@ int main() {
 
     agd_log_install(silent);
     llama_backend_init();
-    char *            err  = nullptr;
-    agd_model_options opts = {};
-    opts.vocab_only        = true;
-    llama_model * model    = agd_model_load(AGENTD_VOCAB, opts, &err);
+    char * err          = nullptr;
+    auto   params       = llama_model_default_params();
+    params.vocab_only   = true;
+    llama_model * model = agd_model_load(AGENTD_VOCAB, params, &err);
     CHECK(model != nullptr, "%s", err);
     if (model != nullptr) {
         const auto vocab = std::make_shared<const vocab_index>(llama_model_get_vocab(model));

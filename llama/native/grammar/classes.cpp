@@ -20,21 +20,37 @@ constexpr size_t max_tables = 16;
 // tables over and over.
 constexpr uint64_t kept_for = 1024;
 
+// The character that text begins with, as far as it is there. Without a length it is not valid.
+struct beginning {
+    uint32_t value, length, have; // bytes
+};
+
+beginning begin_of(std::string_view text) {
+    const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+    if (byte(0) < 0x80) {
+        return { byte(0), 1, 1 };
+    }
+    const uint32_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+    if (byte(0) < 0xC2 || byte(0) > 0xF4) {
+        return {};
+    }
+    uint32_t value = byte(0) & (0x7Fu >> length), have = 1;
+    for (; have < length && have < text.size(); have++) {
+        if ((byte(have) & 0xC0) != 0x80) {
+            return {};
+        }
+        value = value << 6 | (byte(have) & 0x3F);
+    }
+    return { value, length, have };
+}
+
 // Whether text is a part of a character that is in the class however it is completed.
 bool part_of(const char_class & chars, std::string_view text) {
-    const auto     lead   = static_cast<uint8_t>(text[0]);
-    const uint32_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() >= length) {
+    const beginning c = begin_of(text);
+    if (c.have == c.length) {
         return false;
     }
-    uint32_t value = lead & (0x7Fu >> length);
-    for (const char c : text.substr(1)) {
-        if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) {
-            return false;
-        }
-        value = value << 6 | (static_cast<uint8_t>(c) & 0x3F);
-    }
-    const auto [low, high] = completions(value, length - static_cast<uint32_t>(text.size()), length);
+    const auto [low, high] = completions(c.value, c.length - c.have, c.length);
     const auto range       = std::upper_bound(chars.begin(), chars.end(), std::make_pair(low, ~uint32_t(0)));
     return low <= high && range != chars.begin() && high <= std::prev(range)->second;
 }
@@ -95,24 +111,11 @@ bool contains(const char_class & c, uint32_t character) {
 }
 
 std::pair<uint32_t, size_t> first_character(std::string_view text) {
-    const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-    if (byte(0) < 0x80) {
-        return { byte(0), 1 };
-    }
-    const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-    if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) {
-        return { 0, 0 };
-    }
-    uint32_t value = byte(0) & (0x7Fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((byte(i) & 0xC0) != 0x80) {
-            return { 0, 0 };
-        }
-        value = value << 6 | (byte(i) & 0x3F);
-    }
     constexpr uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const bool         broken  = value < least[length] || value > last_char || (value >= 0xD800 && value < 0xE000);
-    return broken ? std::make_pair(0u, size_t(0)) : std::make_pair(value, length);
+    const beginning    c       = begin_of(text);
+    const bool         valid   = c.have == c.length && c.value >= least[c.length] && c.value <= last_char &&
+                                 (c.value < 0xD800 || c.value >= 0xE000);
+    return valid ? std::make_pair(c.value, size_t(c.length)) : std::make_pair(0u, size_t(0));
 }
 
 std::string utf8(uint32_t c) {

@@ -1,6 +1,4 @@
 // Grammar analysis.
-#include "grammar/grammar.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>

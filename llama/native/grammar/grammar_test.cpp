@@ -1,6 +1,5 @@
 // Compares the matcher with a recognizer that tries every way to read a text, on small grammars and a small
 // vocabulary. The recognizer works on whole texts and knows nothing of tokens, sets or caches.
-#include "grammar/grammar.h"
 #include "grammar/matcher.h"
 #include "testing/check.h"
 

@@ -50,6 +50,12 @@ struct grammar_rules {
     uint32_t              root;   // a rule
 };
 
+// Parses a GBNF text with llama.cpp's parser and checks that it can be matched at a bounded cost. Throws
+// std::runtime_error with the reason. named receives the tokens that the grammar names, as in <[123]>. Without a
+// vocabulary the grammar may name none by text.
+std::shared_ptr<const grammar_rules> parse_grammar(const llama_vocab * vocab, const char * gbnf,
+                                                   std::vector<llama_token> * named);
+
 // Thrown when there are too many ways to read the text so far.
 struct too_ambiguous : std::runtime_error {
     too_ambiguous() : std::runtime_error("there are too many ways to read what was written so far") {}

@@ -12,6 +12,8 @@ namespace {
 // Texts in the cache, of about 50 bytes each.
 constexpr size_t max_cached_texts = 8192;
 
+} // namespace
+
 std::vector<token_text> texts_of(const llama_vocab * vocab) {
     std::vector<token_text> tokens(static_cast<size_t>(llama_vocab_n_tokens(vocab)));
     std::vector<char>       buf(64);
@@ -28,8 +30,6 @@ std::vector<token_text> texts_of(const llama_vocab * vocab) {
     }
     return tokens;
 }
-
-} // namespace
 
 vocab_index::vocab_index(const llama_vocab * vocab) : vocab_index(texts_of(vocab)) {}
 
@@ -60,11 +60,7 @@ vocab_index::vocab_index(const std::vector<token_text> & tokens) {
             a.begin());
     }
     for (size_t pair = 0, i = 0; pair <= 1u << 16; pair++) {
-        const auto below = [&](std::string_view s) {
-            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) <
-                   static_cast<int>(pair);
-        };
-        while (i < order.size() && below(piece(order[i]))) {
+        while (i < order.size() && pairs_of(piece(order[i])).first < pair) {
             i++;
         }
         pairs.push_back(static_cast<uint32_t>(i));
@@ -84,8 +80,7 @@ vocab_index::vocab_index(const std::vector<token_text> & tokens) {
 
 size_t vocab_index::behind(size_t i, size_t n) const {
     const auto   start = piece(order[i]).substr(0, n);
-    const size_t low   = static_cast<uint8_t>(start[0]) << 8 | (n > 1 ? static_cast<uint8_t>(start[1]) : 0);
-    const size_t end   = pairs[n > 1 ? low + 1 : low + 256];
+    const size_t end   = pairs[pairs_of(start).second];
     if (n <= 2) {
         return end;
     }

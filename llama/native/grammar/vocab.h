@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "grammar/classes.h"
@@ -34,6 +35,8 @@ struct token_text {
     bool        special = false; // a tokenizer looks for it before all others
 };
 
+std::vector<token_text> texts_of(const llama_vocab * vocab);
+
 // The texts of a vocabulary's tokens, ordered so that tokens with a common beginning are neighbours. The
 // beginning is then matched once.
 struct vocab_index {
@@ -56,6 +59,12 @@ struct vocab_index {
     // true. Returns whether it did.
     template <typename F> bool any_longer(std::string_view text, F f) const;
 
+    // The first pair of bytes of the texts that begin with text as far as two bytes, and the first one after these.
+    static std::pair<size_t, size_t> pairs_of(std::string_view text) {
+        const size_t low = static_cast<uint8_t>(text[0]) << 8 | (text.size() > 1 ? static_cast<uint8_t>(text[1]) : 0);
+        return { low, text.size() > 1 ? low + 1 : low + 256 };
+    }
+
     // The first index after the texts that share their first n > 0 bytes with order[i].
     size_t behind(size_t i, size_t n) const;
 
@@ -68,10 +77,9 @@ struct vocab_index {
 };
 
 template <typename F> bool vocab_index::any_longer(std::string_view text, F f) const {
-    const size_t low  = static_cast<uint8_t>(text[0]) << 8 | (text.size() > 1 ? static_cast<uint8_t>(text[1]) : 0);
-    const size_t high = text.size() > 1 ? low + 1 : low + 256;
-    auto         it   = std::lower_bound(order.begin() + pairs[low], order.begin() + pairs[high], text,
-                                         [this](llama_token t, std::string_view s) { return piece(t) < s; });
+    const auto [low, high] = pairs_of(text);
+    auto it                = std::lower_bound(order.begin() + pairs[low], order.begin() + pairs[high], text,
+                                              [this](llama_token t, std::string_view s) { return piece(t) < s; });
     for (; it != order.begin() + pairs[high] && piece(*it).substr(0, text.size()) == text; ++it) {
         if (piece(*it).size() > text.size() && f(static_cast<size_t>(it - order.begin()))) {
             return true;

@@ -42,7 +42,7 @@ llama_token chooser::argmax(const float * logits) const {
     float       best = minus_infinity;
     llama_token id   = AGD_SAMPLE_NOTFINITE;
     for_blocks(logits, [&](int32_t at, int32_t, const run & r) {
-        const float m = max_value(r.x, r.n);
+        const float m = passes.max_value(r.x, r.n);
         if (m > best) {
             best = m;
             id   = at; // of the block, for now
@@ -68,7 +68,7 @@ void chooser::collect_all(const float * logits) {
 
 void chooser::collect_into_heap(const float * logits, const token_block & b, size_t k, float least) {
     uint64_t large[block / 64];
-    at_least(logits + b.first, b.count, least, large);
+    passes.at_least(logits + b.first, b.count, least, large);
     for (int32_t at = b.first, end = b.first + b.count; at < end; at += 64) {
         uint64_t bits = large[(at - b.first) / 64] & allowed_bits(at);
         for (; bits != 0; bits &= bits - 1) {
@@ -93,8 +93,9 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     blocks.clear();
-    for_blocks(logits,
-               [&](int32_t at, int32_t count, const run & r) { blocks.push_back({ at, count, max_value(r.x, r.n) }); });
+    for_blocks(logits, [&](int32_t at, int32_t count, const run & r) {
+        blocks.push_back({ at, count, passes.max_value(r.x, r.n) });
+    });
     collect_best(logits, k);
 }
 
@@ -120,26 +121,26 @@ void chooser::collect_best(const float * logits, size_t k) {
     std::sort_heap(candidates.begin(), candidates.end(), better);
 }
 
-llama_token chooser::pick(bool sorted) {
-    if (candidates.empty()) {
-        return AGD_SAMPLE_NOTFINITE;
+llama_token chooser::pick() {
+    if (chain || candidates.empty()) {
+        return draw(truncated(false));
     }
-    if (!chain) {
-        return sorted ? candidates.front().id : std::min_element(candidates.begin(), candidates.end(), better)->id;
-    }
-    return draw(truncated(sorted));
+    return std::min_element(candidates.begin(), candidates.end(), better)->id;
 }
 
-void chooser::fill_pool(bool sorted) {
-    pool.clear();
-    if (!candidates.empty()) {
-        weigh_all(truncated(sorted));
+llama_token_data_array chooser::choices(const float * logits) {
+    if (truncates() && truncate(logits)) {
+        return with_temperature();
     }
+    collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+    return truncated(opts.top_k > 0);
 }
 
 llama_token_data_array chooser::truncated(bool sorted) {
     llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
-    llama_sampler_apply(chain.get(), &arr);
+    if (arr.size > 0) {
+        llama_sampler_apply(chain.get(), &arr);
+    }
     return arr;
 }
 
@@ -154,6 +155,10 @@ double chooser::next_uniform() {
 }
 
 double chooser::weigh_all(llama_token_data_array arr) {
+    pool.clear();
+    if (arr.size == 0) {
+        return 0;
+    }
     float best = arr.data[0].logit;
     for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
         best = std::max(best, arr.data[i].logit);

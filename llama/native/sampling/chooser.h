@@ -79,14 +79,14 @@ struct chooser {
         if (only == nullptr || all_of(at, count)) {
             return { logits + at, count };
         }
-        return { kept, any_of(at, count) ? keep(logits + at, count, only, static_cast<size_t>(at), kept) : 0 };
+        return { kept, any_of(at, count) ? passes.keep(logits + at, count, only, static_cast<size_t>(at), kept) : 0 };
     }
-    // Whether a bit of only is set near a block's bits.
+    // Whether a bit of only is set near a block's bits; whether all of its bits are. The latter is false also for a
+    // block that does not begin and end with words.
     bool any_of(int32_t at, int32_t count) const {
         return only == nullptr ||
                std::any_of(only + at / 64, only + (at + count - 1) / 64 + 1, [](uint64_t w) { return w != 0; });
     }
-    // Whether all of its bits are. False also if it does not begin and end with words.
     bool all_of(int32_t at, int32_t count) const {
         return (at | count) % 64 == 0 &&
                std::all_of(only + at / 64, only + (at + count) / 64, [](uint64_t w) { return w == ~uint64_t(0); });
@@ -106,8 +106,6 @@ struct chooser {
     // Collects what top-p and min-p leave, best first; only if truncates(). False if these are too many; then
     // candidates holds nothing of use.
     bool truncate(const float * logits);
-    // Draws from the candidates that truncate left, with the temperature.
-    llama_token pick_truncated() { return draw(with_temperature()); }
     // Whether the temperature alone changes the odds of tokens.
     bool temperature_only() const {
         return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f;
@@ -116,12 +114,16 @@ struct chooser {
     llama_token draw_from_all(const float * logits) {
         return sum_all(logits, factor()) ? redraw(logits) : AGD_SAMPLE_NOTFINITE;
     }
-    // Returns the best candidate if greedy, else draws one.
-    llama_token pick(bool sorted);
-    // Fills pool as pick does, without a draw; not if greedy.
-    void fill_pool(bool sorted);
-    // The same after truncate, as pick_truncated does.
-    void fill_truncated_pool() { weigh_all(with_temperature()); }
+    // Returns the best candidate if greedy, else draws one; AGD_SAMPLE_NOTFINITE without candidates.
+    llama_token pick();
+    // Collects what a draw chooses from, not if greedy and not if temperature_only().
+    llama_token_data_array choices(const float * logits);
+    // The candidates that the chain leaves.
+    llama_token_data_array truncated(bool sorted);
+    // Draws one of the tokens by the softmax of the logits.
+    llama_token draw(llama_token_data_array arr);
+    // Sets p to weights by that softmax, fills pool, and returns their sum. An infinite logit has all the weight.
+    double weigh_all(llama_token_data_array arr);
     // The probability of a token in pool.
     double pool_share(llama_token token) const;
 
@@ -181,14 +183,8 @@ struct chooser {
 
     // A number in [0, 1) for the next draw.
     double next_uniform();
-    // Sets p to weights by the softmax of the logits, and returns their sum. An infinite logit has all the weight.
-    double weigh_all(llama_token_data_array arr);
-    // Draws one of the tokens by the softmax of the logits.
-    llama_token draw(llama_token_data_array arr);
     // The candidates, best first, with the temperature.
     llama_token_data_array with_temperature();
-    // The candidates that the chain leaves.
-    llama_token_data_array truncated(bool sorted);
 };
 
 } // namespace agd

@@ -75,22 +75,7 @@ kernel_list::kernel_list() {
 }
 
 const kernel_list kernels;
-
-float max_value(const float * x, int32_t n) {
-    return kernels.list[0].max_value(x, n);
-}
-
-float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
-    return kernels.list[0].weigh(x, n, best, factor, weights);
-}
-
-int32_t keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
-    return kernels.list[0].keep(x, n, bits, first, out);
-}
-
-void at_least(const float * x, int32_t n, float least, uint64_t * out) {
-    kernels.list[0].at_least(x, n, least, out);
-}
+const kernel &    passes = kernels.list[0];
 
 // Each part is read once, with weights relative to its own best until a better one follows. A part of a large
 // vocabulary stays in the first cache for the second pass.
@@ -101,7 +86,7 @@ double log_sum_exp(const float * x, int32_t n) {
     double            sum   = 0;
     for (int32_t at = 0; at < n; at += part) {
         const int32_t count = std::min(part, n - at);
-        const float   m     = max_value(x + at, count);
+        const float   m     = passes.max_value(x + at, count);
         if (m == minus_infinity) {
             continue;
         }
@@ -112,7 +97,7 @@ double log_sum_exp(const float * x, int32_t n) {
             sum *= std::exp(double(best) - double(m));
             best = m;
         }
-        sum += weigh(x + at, count, m, log2e, nullptr) * std::exp(double(m) - double(best));
+        sum += passes.weigh(x + at, count, m, log2e, nullptr) * std::exp(double(m) - double(best));
     }
     return sum > 0 ? double(best) + std::log(sum) : double(minus_infinity);
 }

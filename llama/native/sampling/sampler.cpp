@@ -3,8 +3,6 @@
 // and only their logits are read.
 #include "sampling/sampler.h"
 
-#include "grammar/grammar.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -91,7 +89,7 @@ llama_token agd_sampler::sample(const float * logits) {
         }
     }
     if (opts.score && token >= 0) {
-        score.model = agd_logprob(logits, n_vocab, token);
+        score.model = static_cast<float>(double(logits[token]) - agd::log_sum_exp(logits, n_vocab));
     }
     if (token >= 0) {
         append(token);
@@ -151,24 +149,18 @@ llama_token agd_sampler::pick_free(const float * logits) {
     if (temperature_only()) {
         return draw_from_all(logits);
     }
-    if (truncates() && truncate(logits)) {
-        return pick_truncated();
-    }
-    collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
-    return pick(opts.top_k > 0);
+    return draw(choices(logits));
 }
 
 // Chooses among the tokens that grammar_first listed. A row without a finite number differs from one without an
 // admitted token.
 llama_token agd_sampler::pick_admitted_only(const float * logits) {
     if (!candidates.empty()) {
-        return pick(false);
+        return pick();
     }
     return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
 }
 
-// Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
-// end the text then, or -1. A grammar that needs too much work for this forces nothing.
 size_t agd_sampler::force(llama_token * out, size_t max, llama_token & end) {
     end = -1;
     if (!grammar) {

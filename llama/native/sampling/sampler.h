@@ -110,7 +110,6 @@ struct agd_sampler : agd::chooser {
 
     // scores.cpp
     bool   check_best(const float * logits, double share, size_t most);
-    void   fill_free_pool(const float * logits);
     void   weigh_choices(const float * logits);
     double grammar_odds(const float * logits, llama_token token);
     double free_odds(const float * logits, llama_token token) const;

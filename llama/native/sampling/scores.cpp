@@ -47,16 +47,6 @@ bool agd_sampler::check_best(const float * logits, double share, size_t most) {
     return false;
 }
 
-// Fills pool with what pick_free draws from.
-void agd_sampler::fill_free_pool(const float * logits) {
-    if (truncates() && truncate(logits)) {
-        fill_truncated_pool();
-        return;
-    }
-    collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
-    fill_pool(opts.top_k > 0);
-}
-
 // Prepares grammar_odds after the free choice, not with temperature_only(). It draws nothing.
 void agd_sampler::weigh_choices(const float * logits) {
     free_pool.swap(pool);
@@ -73,7 +63,7 @@ void agd_sampler::weigh_choices(const float * logits) {
     rejected_share = rejected / free_sum;
     pool.clear();
     if (rejected > negligible * free_sum) { // the second choice matters
-        choose_admitted([&] { fill_free_pool(logits); });
+        choose_admitted([&] { return weigh_all(choices(logits)); });
     }
 }
 
@@ -145,15 +135,15 @@ llama_token agd_sampler::list_children(const float * logits, double share) {
     children_rest = 0;
     only          = nullptr;
     if (grammar && grammar_first(logits)) {
-        fill_pool(false);
+        weigh_all(truncated(false));
         add_pool_unchecked(pool_sum);
     } else if (temperature_only()) {
         list_heaviest(logits, share);
     } else {
-        fill_free_pool(logits);
+        weigh_all(choices(logits));
         const double rejected = add_pool(1);
         if (grammar && rejected > negligible) { // the second choice
-            choose_admitted([&] { fill_free_pool(logits); });
+            choose_admitted([&] { return weigh_all(choices(logits)); });
             for (const llama_token_data & c : pool) {
                 add_child(c.id, rejected * c.p / pool_sum);
             }

@@ -73,8 +73,8 @@ bool chooser::sum_all(const float * logits, float by) {
 }
 
 void chooser::sum_block(token_block & b, const run & r) const {
-    b.best = max_value(r.x, r.n);
-    b.sum  = b.best > minus_infinity ? weigh(r.x, r.n, b.best, weight_factor, nullptr) : 0;
+    b.best = passes.max_value(r.x, r.n);
+    b.sum  = b.best > minus_infinity ? passes.weigh(r.x, r.n, b.best, weight_factor, nullptr) : 0;
 }
 
 // Makes sums of blocks relative to the best logit of all.
@@ -84,8 +84,8 @@ void chooser::scale_blocks() {
         bests.push_back(b.best);
     }
     const auto n = static_cast<int32_t>(bests.size());
-    best_logit   = max_value(bests.data(), n);
-    weigh(bests.data(), n, best_logit, weight_factor, bests.data());
+    best_logit   = passes.max_value(bests.data(), n);
+    passes.weigh(bests.data(), n, best_logit, weight_factor, bests.data());
     for (size_t i = 0; i < blocks.size(); i++) {
         blocks[i].scale = bests[i];
     }
@@ -125,7 +125,7 @@ llama_token chooser::redraw(const float * logits) {
     if (found != blocks.end()) {
         float  terms[block];
         double sum = found == blocks.begin() ? 0 : std::prev(found)->until;
-        weigh(logits + found->first, found->count, best_logit, weight_factor, terms);
+        passes.weigh(logits + found->first, found->count, best_logit, weight_factor, terms);
         for (int32_t i = 0; i < found->count && sum <= target; i++) {
             if (terms[i] > 0 && may(found->first + i)) {
                 last = found->first + i;
@@ -186,7 +186,7 @@ void chooser::restrict_to(const float * logits, const uint64_t * set) {
             weights[i] = logits[gone[i - at]] - b.best;
         }
     }
-    weigh(weights.data(), static_cast<int32_t>(weights.size()), 0, weight_factor, weights.data());
+    passes.weigh(weights.data(), static_cast<int32_t>(weights.size()), 0, weight_factor, weights.data());
     auto next = weights.begin();
     for (token_block & b : blocks) {
         const auto from = next;
@@ -245,7 +245,7 @@ size_t chooser::list_not_below(const float * logits, float least) {
         ids.resize(std::max(ids.size(), n + block + 4));
         if (b.best >= least) {
             uint64_t large[block / 64];
-            at_least(logits + b.first, b.count, least, large);
+            passes.at_least(logits + b.first, b.count, least, large);
             for (int32_t i = 0; i < b.count; i += 64) {
                 n += list_bits(large[i / 64] & allowed_bits(b.first + i), b.first + i, &ids[n]);
             }
@@ -255,7 +255,7 @@ size_t chooser::list_not_below(const float * logits, float least) {
     for (size_t i = 0; i < n; i++) {
         weights[i] = logits[ids[i]];
     }
-    weigh(weights.data(), static_cast<int32_t>(n), best_logit, weight_factor, weights.data());
+    passes.weigh(weights.data(), static_cast<int32_t>(n), best_logit, weight_factor, weights.data());
     return n;
 }
 

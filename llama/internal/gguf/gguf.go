@@ -1,0 +1,132 @@
+// Package gguf writes GGUF files of version 3, as llama.cpp's specification of the format describes them. All numbers are
+// little-endian.
+package gguf
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"io"
+	"reflect"
+	"slices"
+)
+
+// Element types (ggml_type).
+const (
+	F32   = 0
+	F16   = 1
+	Q8    = 8 // Q8_0
+	BF16  = 30
+	MXFP4 = 39
+)
+
+// blocks are how many elements a block of each type has, and how many bytes.
+var blocks = map[uint32][2]int64{F32: {1, 4}, F16: {1, 2}, Q8: {32, 34}, BF16: {1, 2}, MXFP4: {32, 17}}
+
+// Tensor is a tensor of a file.
+type Tensor struct {
+	Name  string
+	Kind  uint32
+	Shape []int64                 // outermost first
+	Data  func(w io.Writer) error // writes Size bytes
+}
+
+// Elements is the number of values.
+func (t *Tensor) Elements() int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Size is the number of bytes of the data, without Padding.
+func (t *Tensor) Size() int64 { return t.Elements() / blocks[t.Kind][0] * blocks[t.Kind][1] }
+
+// Padding is how many bytes follow the data of a tensor with so many.
+func Padding(n int64) int64 { return -n & 31 }
+
+// Metadata collects the keys and values of a file.
+type Metadata struct {
+	values bytes.Buffer
+	count  uint64
+}
+
+// kinds are the types of values. A GGUF file's integers and floats have 32 bits here.
+var kinds = map[reflect.Kind]uint32{
+	reflect.Int: 4, reflect.Int32: 5, reflect.Float64: 6, reflect.Bool: 7, reflect.String: 8, reflect.Slice: 9,
+}
+
+// Set adds a value: an int (uint32 in the file), float64 (float32 in the file), bool or string, or a list of int32, bool
+// or string.
+func (m *Metadata) Set(key string, value any) {
+	m.count++
+	m.put(key)
+	v := reflect.ValueOf(value)
+	m.put(kinds[v.Kind()])
+	if v.Kind() == reflect.Slice {
+		m.put(kinds[v.Type().Elem().Kind()])
+		m.put(uint64(v.Len()))
+	}
+	m.put(value)
+}
+
+func (m *Metadata) put(value any) {
+	switch v := value.(type) {
+	case string:
+		m.put(uint64(len(v)))
+		m.values.WriteString(v)
+	case []string:
+		for _, text := range v {
+			m.put(text)
+		}
+	case int:
+		m.put(uint32(v))
+	case float64:
+		m.put(float32(v))
+	default:
+		_ = binary.Write(&m.values, binary.LittleEndian, v) // a buffer never fails
+	}
+}
+
+// Write writes a file.
+func (m *Metadata) Write(w io.Writer, list []Tensor) error {
+	buffered := bufio.NewWriterSize(w, 1<<20)
+	if err := m.WriteHead(buffered, list); err != nil {
+		return err
+	}
+	for _, t := range list {
+		if err := t.Data(buffered); err != nil {
+			return err
+		}
+		if _, err := buffered.Write(make([]byte, Padding(t.Size()))); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
+}
+
+// WriteHead writes all but the tensors' data.
+func (m *Metadata) WriteHead(w io.Writer, list []Tensor) error {
+	head := &Metadata{}
+	head.values.WriteString("GGUF")
+	for _, v := range []any{uint32(3), uint64(len(list)), m.count, m.values.Bytes()} {
+		head.put(v)
+	}
+	offset := int64(0)
+	for _, t := range list {
+		head.put(t.Name)
+		head.put(uint32(len(t.Shape)))
+		for _, n := range slices.Backward(t.Shape) {
+			head.put(n)
+		}
+		head.put(t.Kind)
+		head.put(offset)
+		offset += t.Size() + Padding(t.Size())
+	}
+	if len(list) > 0 {
+		head.values.Write(make([]byte, Padding(int64(head.values.Len()))))
+	}
+	_, err := w.Write(head.values.Bytes())
+	return err
+}
