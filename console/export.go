@@ -3,11 +3,8 @@ package console
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // Corrected is a task that a person has corrected.
@@ -17,11 +14,10 @@ type Corrected struct {
 	Proposals []protocol.CoachingProposal
 }
 
-// EachCorrected calls f for the corrected tasks of a store, oldest first. The store is a PostgreSQL
-// database at a URL or, if that is "", the file at a path, which no console may have open. Tasks
-// without a coaching request of the protocol are left out.
-func EachCorrected(path, url string, f func(*Corrected) error) (err error) {
-	s, err := openStore(path, url, time.Now, true, zerolog.Nop())
+// EachCorrected calls f for the corrected tasks in the file at a path, oldest first. No console may
+// have it open. Tasks without a coaching request of the protocol are left out.
+func EachCorrected(path string, f func(*Corrected) error) (err error) {
+	s, err := openStore(path, true)
 	if err != nil {
 		return err
 	}
@@ -46,17 +42,14 @@ func EachCorrected(path, url string, f func(*Corrected) error) (err error) {
 	return nil
 }
 
-// corrected reads a task; nil if its request is not one of the protocol's, or was removed meanwhile.
-func corrected(s store, views *viewCache, n uint64) (*Corrected, error) {
+// corrected reads a task; nil if its request is not one of the protocol's.
+func corrected(s *store, views *viewCache, n uint64) (*Corrected, error) {
 	view, err := views.get(n)
-	if errors.Is(err, errNoTask) {
-		return nil, nil
-	}
 	if err != nil || view.repair == nil {
 		return nil, err
 	}
 	var t *task
-	if err := s.view(func(x txn) (err error) { t, err = x.task(n); return err }); err != nil || t == nil {
+	if err := s.view(func(x txn) (err error) { t, err = x.task(n); return err }); err != nil {
 		return nil, err
 	}
 	verdict, err := view.repair.ReadHuman(*t.Answer.Output)

@@ -71,12 +71,6 @@ const (
 	// pingEvery is the interval of pings in an event stream. They keep proxies from closing
 	// it, and reveal a page that has left.
 	pingEvery = 15 * time.Second
-	// lapseEvery is the interval in which pages are notified of lapsed claims.
-	lapseEvery = 2 * time.Second
-	// presenceEvery is how often consoles that share a store exchange which agents
-	// wait, and presenceTime how long that holds.
-	presenceEvery = 15 * time.Second
-	presenceTime  = time.Minute
 	// pruneEvery is the interval in which old tasks are removed.
 	pruneEvery = time.Minute
 	// askTimeout bounds a request for candidates to the agent server.

@@ -201,11 +201,11 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 
 // viewCache holds the views of the tasks that were used last.
 type viewCache struct {
-	store store
+	store *store
 	views *lru.Cache[*taskView] // by taskID
 }
 
-func newViewCache(s store) *viewCache {
+func newViewCache(s *store) *viewCache {
 	return &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)}
 }
 
@@ -215,9 +215,9 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 		return s, nil
 	}
 	var body []byte
-	err := c.store.view(func(x txn) (err error) {
-		body, err = x.part(partRequest, seq)
-		return err
+	err := c.store.view(func(x txn) error {
+		body = x.part(bucketRequests, seq)
+		return nil
 	})
 	if err != nil {
 		return nil, err

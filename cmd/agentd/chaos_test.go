@@ -137,8 +137,9 @@ func startChaos(t *testing.T) (*chaos, []part) {
 		c.ended[kind] = new(atomic.Int64)
 	}
 	port := fixedPort(t)
+	directory := t.TempDir()
 	startConsole := func() *running {
-		return startProcessAt(t, port, "console", "--store", c.database.URL, "--claim", "10s")
+		return startProcessAt(t, port, "console", "--data-dir", directory, "--claim", "10s")
 	}
 	console := startConsole()
 	c.consoleURL = console.url

@@ -15,7 +15,6 @@ import (
 	"agentd/cmd/internal/cli"
 	web "agentd/console"
 	"agentd/internal/budget"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 
 	"github.com/rs/zerolog"
@@ -36,13 +35,7 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	defer stopSignals()
 
 	log := c.Log.New(stderr)
-	event := log.Info().Str("version", version.Release).Str("commit", version.Commit())
-	if c.Console.Store != "" {
-		event = event.Str("store", postgres.SafeURL(c.Console.Store))
-	} else {
-		event = event.Str("data_dir", c.DataDir)
-	}
-	event.Msg("agentd console starts")
+	log.Info().Str("version", version.Release).Str("commit", version.Commit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
 	for _, warning := range c.Command().ExposedSecrets() {
 		log.Warn().Msg(warning)
 	}
@@ -84,18 +77,14 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	return errors.Join(failure, err)
 }
 
-// open makes the console on its database or data directory.
+// open makes the console on its data directory.
 func (c *Config) open() (*web.Console, error) {
-	option, err := "--store", error(nil)
-	if c.Console.Store == "" {
-		option, err = "--data-dir", os.MkdirAll(c.DataDir, 0o700)
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	var page *web.Console
-	if err == nil {
-		page, err = web.Open(c.Console)
-	}
+	page, err := web.Open(c.Console)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", option, err)
+		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
 	return page, nil
 }

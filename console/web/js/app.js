@@ -11,7 +11,7 @@ import { createTask } from "./task.js";
 import { count } from "./words.js";
 import { connectGuide, loginView } from "./welcome.js";
 
-const agesEvery = 20000; // ms
+const loadEvery = 20000; // ms, for ages and claims that expired
 
 const state = { me: null, list: "open", selected: null, tasks: { open: [], done: [] }, loaded: { open: false, done: false }, skew: 0, offline: false };
 const queue = createQueue();
@@ -224,5 +224,5 @@ setLive("offline");
 addEventListener("hashchange", () => { if (unfollow) route(); });
 addEventListener("online", () => load());
 document.addEventListener("visibilitychange", () => { if (!document.hidden && unfollow) load(); });
-setInterval(() => { if (unfollow) draw(); }, agesEvery);
+setInterval(() => { if (!document.hidden && unfollow) load(); }, loadEvery);
 start();
