@@ -67,9 +67,6 @@ type Shared interface {
 	// Renew renews leases, removes those that ended and closing sessions that have none,
 	// and returns which of these sessions are closing or gone.
 	Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed []uuid.UUID, err error)
-	// Changes receives after a server closed a session, left a closing one, or settled an
-	// answer. A server that missed some receives once it can.
-	Changes() <-chan struct{}
 	// Claim returns the kept answer to a request. If there is none, the first lease
 	// claims it, until that is settled or the lease ends. Others get neither.
 	Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *Kept, claimed bool, err error)
