@@ -22,7 +22,8 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
 	}
-	bytes := size(req)
+	content := req.AppendJSON(nil) // about as long as the request in memory
+	bytes := int64(len(content))
 	sess, held, err := s.acquire(ctx, req.RunID, bytes)
 	if err != nil {
 		return nil, s.metrics.full("requests", err)
@@ -34,7 +35,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		held.drop()
 		sess.leave(r.worked, bytes)
 	}()
-	r.id = r.taskID()
+	r.id = taskID(sess, content)
 	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answerOnce(ctx) })
 	switch {
 	case err == nil:
@@ -60,9 +61,9 @@ func (r *request) answer(ctx context.Context) (answer, error) {
 
 // taskID is an ID for a request and its task for people. It is the same for the same
 // content in the same session only.
-func (r *request) taskID() string {
-	content := sha256.Sum256(r.req.AppendJSON(nil)) // the ids of run and request are in it
-	return uuid.NewSHA1(r.session.record.ID, content[:]).String()
+func taskID(s *session, content []byte) string {
+	digest := sha256.Sum256(content) // the ids of run and request are in it
+	return uuid.NewSHA1(s.record.ID, digest[:]).String()
 }
 
 // request is one coaching request until its response.
