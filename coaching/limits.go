@@ -32,13 +32,10 @@ const (
 )
 
 const (
-	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
-	minRetryAfter = time.Second
-	maxRetryAfter = time.Minute
-
-	// durationSmoothing is the weight of the latest request in the average running
-	// time.
-	durationSmoothing = 0.2
+	// modelsRetryAfter is when to try again where models are busy, maxRetryAfter where people are,
+	// or where sessions or bytes have to be freed.
+	modelsRetryAfter = 5 * time.Second
+	maxRetryAfter    = time.Minute
 
 	// withdrawTimeout bounds the request that withdraws a task from a person. An
 	// endpoint that hangs must not hold up a closing session.

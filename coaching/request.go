@@ -33,7 +33,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 	r := &request{service: s, session: sess, lease: held, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
 	defer func() {
 		held.drop()
-		sess.leave(r.worked, bytes)
+		sess.leave(bytes)
 	}()
 	r.id = taskID(sess, content)
 	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answerOnce(ctx) })
@@ -78,7 +78,6 @@ type request struct {
 
 	provider string // of the response: the session's unless a person decided
 	entered  time.Time
-	worked   time.Duration // in a slot
 	attempts int
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
@@ -43,8 +42,7 @@ type session struct {
 	mu      sync.Mutex
 	sealed  bool
 	callers int
-	running int           // tasks that are being asked
-	average time.Duration // of requests in progress
+	running int // tasks that are being asked
 }
 
 // enter counts a caller in, whose request has this many bytes. leave must follow.
@@ -66,28 +64,21 @@ func (s *session) enter(bytes int64) error {
 
 // full is the error of a caller that the session has no slot for. The lock is held.
 func (s *session) full() *FullError {
-	wait := maxRetryAfter
-	if s.people == nil {
-		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.service.opts.Workers)
+	wait := modelsRetryAfter
+	if s.people != nil {
+		wait = maxRetryAfter
 	}
-	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
 		What:       fmt.Sprintf("the coaching session of this run has %d requests in progress or waiting, its maximum", s.bound),
 		RetryAfter: wait,
 	}
 }
 
-// leave counts a caller out. took is its running time, 0 if it never ran.
-func (s *session) leave(took time.Duration, bytes int64) {
+// leave counts a caller out.
+func (s *session) leave(bytes int64) {
 	s.unreserve(bytes)
 	s.mu.Lock()
 	s.callers--
-	if took > 0 {
-		if s.average == 0 {
-			s.average = took
-		}
-		s.average += time.Duration(durationSmoothing * float64(took-s.average))
-	}
 	s.releaseIfDone()
 }
 

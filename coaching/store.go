@@ -105,7 +105,6 @@ func (m *MemoryStore) now() time.Time {
 	return m.Now()
 }
 
-// Create implements [Store].
 func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +127,6 @@ func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record,
 	return nil, nil
 }
 
-// Get implements [Store].
 func (m *MemoryStore) Get(_ context.Context, runID string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +137,6 @@ func (m *MemoryStore) Get(_ context.Context, runID string) (*Record, error) {
 	return nil, nil
 }
 
-// Enter implements [Store].
 func (m *MemoryStore) Enter(_ context.Context, id, lease uuid.UUID) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +150,6 @@ func (m *MemoryStore) Enter(_ context.Context, id, lease uuid.UUID) (bool, error
 	return true, nil
 }
 
-// Leave implements [Store].
 func (m *MemoryStore) Leave(_ context.Context, lease uuid.UUID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +161,6 @@ func (m *MemoryStore) Leave(_ context.Context, lease uuid.UUID) error {
 	return nil
 }
 
-// MarkClosing implements [Store].
 func (m *MemoryStore) MarkClosing(_ context.Context, runID string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +173,6 @@ func (m *MemoryStore) MarkClosing(_ context.Context, runID string) (*Record, err
 	return &rec, nil
 }
 
-// MarkIdle implements [Store].
 func (m *MemoryStore) MarkIdle(_ context.Context, unused time.Duration) (idle []Record, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +186,6 @@ func (m *MemoryStore) MarkIdle(_ context.Context, unused time.Duration) (idle []
 	return idle, nil
 }
 
-// Delete implements [Store].
 func (m *MemoryStore) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,7 +200,6 @@ func (m *MemoryStore) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	return true, nil
 }
 
-// Count implements [Store].
 func (m *MemoryStore) Count(context.Context) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -235,10 +235,8 @@ type Error struct {
 	Err    error  // nil if the answer itself is wrong
 }
 
-// Error is the sentence.
 func (e *Error) Error() string { return e.Detail }
 
-// Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // broken is an error about an answer of the endpoint.
