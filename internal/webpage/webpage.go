@@ -1,5 +1,5 @@
 // Package webpage serves the files of a web page from memory, with what all pages of agentd share:
-// base.css, theme.js and icon.svg.
+// base.css and icon.svg.
 package webpage
 
 import (

@@ -23,11 +23,9 @@ const live = h("span", { class: "live", role: "status" });
 const who = h("span");
 const whoButton = button({ class: "bar-button", onclick: rename, title: "Change your name" }, icon("person"), who);
 const logout = button({ class: "bar-button", hidden: true, onclick: leave }, "Log out");
-const themeLabel = h("span", { class: "bar-label" });
 const bar = h("header", { class: "bar" },
   h("a", { class: "brand", href: "#/" }, h("img", { src: "/assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
   live, h("div", { class: "bar-tools" }, whoButton,
-    button({ class: "bar-button", title: "Light or dark", onclick: theme }, icon("theme"), themeLabel),
     iconButton("help", "Keyboard shortcuts", help), logout));
 const offline = h("div", { class: "offline", role: "alert", hidden: true });
 const openTab = h("a", { href: "#/", class: "list-tab" });
@@ -157,16 +155,6 @@ async function leave() {
   start();
 }
 
-function theme() {
-  const name = globalThis.agentdTheme.next();
-  showTheme(name);
-  announce(`Theme: ${name}`);
-}
-
-function showTheme(name) {
-  themeLabel.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
-}
-
 const shortcuts = [
   { keys: ["j"], single: "j", about: "Next task", run: () => step(1) },
   { keys: ["k"], single: "k", about: "Previous task", run: () => step(-1) },
@@ -219,7 +207,6 @@ async function start() {
 }
 
 createShortcuts(shortcuts);
-showTheme(globalThis.agentdTheme.current());
 setLive("offline");
 addEventListener("hashchange", () => { if (unfollow) route(); });
 addEventListener("online", () => load());

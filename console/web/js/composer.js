@@ -1,6 +1,6 @@
 // The composer of a correction: its point, its content, and sending it.
 
-import { announce, button, fill, grow, h, icon, key, uid } from "./dom.js";
+import { announce, button, fill, h, icon, key, uid } from "./dom.js";
 import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
@@ -240,7 +240,7 @@ function textPanel(work, changed) {
     },
   });
   const row = h("div", { class: "field", dataset: { path: place(path), name: label, required: "true", unset: String(work[field].trim() === "") } },
-    h("label", { class: "field-label", for: control }, label), grow(area), slot(problem));
+    h("label", { class: "field-label", for: control }, label), area, slot(problem));
   return row;
 }
 

@@ -2,7 +2,7 @@
 // is left out. Input is never dropped: a text in the place of a number stays a text, and the
 // console reports the problem.
 
-import { button, fill, grow, h, icon, iconButton, uid } from "./dom.js";
+import { button, fill, h, icon, iconButton, uid } from "./dom.js";
 import { isRaw, parse, pretty, readNumber } from "./json.js";
 import { broken, place, slot } from "./problems.js";
 import { blank, holds, initial, limits, same, typeName } from "./schema.js";
@@ -49,7 +49,7 @@ const editors = {
   string(form, value, context) {
     const oninput = (event) => context.onchange(event.target.value === "" ? undefined : event.target.value);
     if (!form.long) return h("input", { ...described(context), type: "text", autocomplete: "off", value: value ?? "", oninput });
-    return grow(h("textarea", { ...described(context), rows: "1", value: value ?? "", oninput }));
+    return h("textarea", { ...described(context), rows: "2", value: value ?? "", oninput });
   },
 
   integer: number,
@@ -194,7 +194,7 @@ function anything(form, value, context) {
   area.addEventListener("input", () => context.onchange(note()));
   // After the field is in its row: the text of a draft may be invalid.
   queueMicrotask(() => { if (value !== undefined) note(); });
-  return grow(area);
+  return area;
 }
 
 function written(value, form) {
