@@ -169,14 +169,26 @@ type claimBody struct {
 func (b *claimBody) check() error {
 	b.Person = strings.TrimSpace(b.Person)
 	switch {
-	case b.Person == "":
+	case !strings.ContainsFunc(b.Person, visible):
 		return problem(protocol.TypeStringTooShort, "say who you are", "person")
 	case utf8.RuneCountInString(b.Person) > maxPerson:
 		return problem(protocol.TypeTooLong, "the name is too long", "person")
-	case strings.ContainsFunc(b.Person, unicode.IsControl):
-		return problem(protocol.TypeStringPattern, "a name is one line, without control characters", "person")
+	case strings.ContainsFunc(b.Person, unfit):
+		return problem(protocol.TypeStringPattern, "a name is one line, without control characters and changes of the writing direction", "person")
 	}
 	return nil
+}
+
+// visible reports whether a character can be seen by itself.
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsMark(r) && !unicode.In(r, unicode.C)
+}
+
+// unfit reports whether a character must not be in a name. Joiners and all spaces may be: names
+// in many scripts need them. Line breaks and embedded directions would change the text around.
+func unfit(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
+		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
 // releaseBody ends a claim.
