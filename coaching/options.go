@@ -56,7 +56,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Store == nil {
-		o.Store = &MemoryStore{Now: o.Now}
+		o.Store = NewMemoryStore(o.Now)
 	}
 	if o.Sleep == nil {
 		o.Sleep = retry.Sleep

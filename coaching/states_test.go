@@ -102,7 +102,7 @@ func state(t *testing.T, s *Service, runID string) State {
 
 // hookedStore does something after the first Get that finds a session.
 type hookedStore struct {
-	MemoryStore
+	*MemoryStore
 	after func()
 }
 
@@ -126,7 +126,7 @@ func TestSessionClosedDuringLookup(t *testing.T) {
 		{"is unknown though the run has a new one", func(t *testing.T, s *Service) { configure(t, s, "r", llmConfig(local(), local())) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := new(hookedStore)
+			store := &hookedStore{MemoryStore: NewMemoryStore(time.Now)}
 			s := newService(t, Options{Store: store, Local: answers(goodAnswer)})
 			configure(t, s, "r", llmConfig(local()))
 			store.after = func() {

@@ -81,9 +81,9 @@ type Kept struct {
 	Response []byte // as sent
 }
 
-// MemoryStore is a [Store] in memory. The zero value is empty.
+// MemoryStore is a [Store] in memory. Make it with NewMemoryStore.
 type MemoryStore struct {
-	Now func() time.Time // nil: time.Now
+	now func() time.Time
 
 	mu       sync.Mutex
 	runs     map[string]*memorySession
@@ -98,11 +98,12 @@ type memorySession struct {
 	used   time.Time
 }
 
-func (m *MemoryStore) now() time.Time {
-	if m.Now == nil {
-		return time.Now()
+// NewMemoryStore returns an empty store with a clock.
+func NewMemoryStore(now func() time.Time) *MemoryStore {
+	return &MemoryStore{
+		now:  now,
+		runs: make(map[string]*memorySession), sessions: make(map[uuid.UUID]*memorySession), leases: make(map[uuid.UUID]*memorySession),
 	}
-	return m.Now()
 }
 
 func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record, error) {
@@ -115,11 +116,6 @@ func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record,
 	}
 	if limit > 0 && len(m.runs) >= limit {
 		return nil, TooManySessions(limit)
-	}
-	if m.runs == nil {
-		m.runs = make(map[string]*memorySession)
-		m.sessions = make(map[uuid.UUID]*memorySession)
-		m.leases = make(map[uuid.UUID]*memorySession)
 	}
 	rec.State = Configured
 	s := &memorySession{Record: rec, used: m.now()}

@@ -163,7 +163,6 @@ const shortcuts = [
   { keys: ["w"], single: "w", about: "To the correction", run: () => view?.toEditor() },
   { keys: ["r"], single: "r", about: "Correct with a reply", run: () => view?.composer?.setMode("reply") },
   { keys: ["t"], single: "t", about: "Correct with tool calls", run: () => view?.composer?.setMode("tools") },
-  { keys: ["e"], single: "e", about: "Edit the correction as JSON", run: () => view?.composer?.setMode("json") },
   { keys: ["a"], single: "a", about: "Ask the agent server for suggestions", run: () => view?.composer?.ask() },
   { keys: ["x"], single: "x", about: "Give the task up", run: () => view?.abandon() },
   { keys: ["Ctrl", "Enter"], send: true, about: "Send", run: () => view?.composer?.trySend() },

@@ -8,13 +8,12 @@ import { goTo, place, show, slot, summary } from "./problems.js";
 import { clone, short } from "./json.js";
 import { textBox } from "./tree.js";
 import { count } from "./words.js";
-import { adopt, content, isEmpty, modes, turn } from "./work.js";
+import { adopt, content, isEmpty, modes } from "./work.js";
 
 const tabs = {
-  reply: { label: "Reply", icon: "say", letter: "r" },
-  tools: { label: "Tool calls", icon: "tool", letter: "t" },
-  json: { label: "JSON", icon: "json", letter: "e" },
-  raw: { label: "Text", icon: "json", letter: "" },
+  reply: { label: "Reply", icon: "say" },
+  tools: { label: "Tool calls", icon: "tool" },
+  raw: { label: "Text", icon: "json" },
 };
 
 // Composer edits work for a task. onchange() is called after every change, onpoint(id)
@@ -82,11 +81,7 @@ export class Composer {
   }
 
   setMode(mode) {
-    const refusal = turn(this.#work, mode);
-    if (refusal) {
-      this.#say(refusal);
-      return;
-    }
+    this.#work.mode = mode;
     this.#say("");
     this.#draw();
     this.#panel.querySelector("textarea, input, select, button")?.focus();
@@ -222,7 +217,6 @@ function robotsSoFar(coaching) {
 
 const panels = {
   reply: { field: "say", label: "What the agent should say", path: ["say"], rows: "4", class: "" },
-  json: { field: "json", label: "The decision as JSON", path: ["json"], rows: "10", class: "code" },
   raw: { field: "raw", label: "The correction, in the form that the agent expects", path: ["output"], rows: "8", class: "code" },
 };
 

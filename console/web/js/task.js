@@ -200,8 +200,7 @@ class Task {
 
   async #copyWork() {
     const work = this.#work;
-    let text = work.mode === "json" ? work.json : work.raw;
-    if (work.mode === "reply" || work.mode === "tools") text = pretty(decision(work));
+    const text = work.mode === "raw" ? work.raw : pretty(decision(work));
     try {
       await navigator.clipboard.writeText(text);
       announce("Copied");

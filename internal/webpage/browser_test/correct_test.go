@@ -103,32 +103,6 @@ func TestInvalidArgumentsAreShownAndNotSent(t *testing.T) {
 	}
 }
 
-func TestDecisionIsEditedAsJSON(t *testing.T) {
-	h := newHouse(t)
-	ended := h.coach("failure.json")
-	g := newPerson(t).open(h.url, desktop, high)
-	g.claim("Ann")
-	g.press("open_door")
-	g.press("JSON")
-	g.until(`control("The decision as JSON").value.includes('"open_door"')`)
-	g.write("The decision as JSON", `{"say": "", "tool_calls": [`)
-	g.showsIn(".verdict", "This is not JSON yet")
-	g.press("Tool calls")
-	g.showsIn(".composer-notice", "cannot become a form")
-	g.write("The decision as JSON", `{"say": "", "tool_calls": [{"name": "navigate_to", "arguments": {"place": "hall"}, "target_robot_name": "base"}]}`)
-	g.showsIn(".verdict", "Ready to send")
-	g.press("Tool calls")
-	g.until(`control("place").value === "hall"`)
-	g.write("place", "kitchen")
-	g.showsIn(".verdict", "Ready to send")
-	g.press("Send")
-	_, decision := corrected(t, receive(t, ended))
-	want := `{"say":"","tool_calls":[{"name":"navigate_to","arguments":{"place":"kitchen"},"target_robot_name":"base"}]}`
-	if decision != want {
-		t.Errorf("got %s", decision)
-	}
-}
-
 func TestCandidatesArePickedAndEdited(t *testing.T) {
 	h := newHouse(t, agentServer(t,
 		`{"say":"","tool_calls":[{"name":"put_in","arguments":{"container":"dishwasher","slot":99},"target_robot_name":"arm"}]}`,

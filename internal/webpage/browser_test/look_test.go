@@ -59,8 +59,6 @@ func TestPageFitsTheWindowAndControlsHaveNames(t *testing.T) {
 			g.press("Ask the agent server")
 			g.showsIn(".candidates", "open_door")
 			look("suggestions")
-			g.press("JSON")
-			look("JSON")
 			g.press("Give up")
 			look("giving up")
 			g.press("Keep working")
