@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"agentd/coaching/backend"
 	"agentd/protocol"

@@ -159,12 +159,17 @@ func (s *taskService) prune() error {
 		}
 	}
 	s.mu.Unlock()
-	ended, err := collect(s.store, true, func(t *task) (uint64, bool) { return t.Seq, now.Sub(t.EndedAt) >= s.opts.Keep })
+	ended, err := collect(s.store, true)
 	if err != nil {
 		return err
 	}
+	for _, t := range ended {
+		if now.Sub(t.EndedAt) >= s.opts.Keep {
+			old = append(old, t.Seq)
+		}
+	}
 	removed := 0
-	for _, seq := range append(old, ended...) {
+	for _, seq := range old {
 		gone, err := s.remove(seq)
 		if err != nil {
 			return err

@@ -47,14 +47,12 @@ func newTaskService(stored *store, o Options) (*taskService, error) {
 		opts:  o,
 		open:  map[uint64]*presence{},
 	}
-	tasks, err := collect(stored, false, all)
+	tasks, err := collect(stored, false)
 	for _, t := range tasks {
 		s.open[t.Seq] = &presence{since: s.now(), ended: make(chan struct{})}
 	}
 	return s, err
 }
-
-func all(t *task) (*task, bool) { return t, true }
 
 // now is the time as tasks have it.
 func (s *taskService) now() time.Time { return s.opts.clock() }
@@ -225,7 +223,7 @@ func (s *taskService) find(seq uint64) (t *task, err error) {
 
 // list returns the open tasks, oldest first, or the ended ones, newest first.
 func (s *taskService) list(ended bool) ([]summary, error) {
-	tasks, err := collect(s.store, ended, all)
+	tasks, err := collect(s.store, ended)
 	if ended {
 		slices.SortStableFunc(tasks, func(a, b *task) int {
 			return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Seq, a.Seq))

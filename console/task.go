@@ -127,13 +127,11 @@ func (t *task) summary(now time.Time, agentWaiting bool) summary {
 	return s
 }
 
-// collect returns what pick makes of the open or the ended tasks, oldest first. ok: it is wanted.
-func collect[T any](s *store, ended bool, pick func(*task) (v T, ok bool)) (list []T, err error) {
+// collect returns the open or the ended tasks, oldest first.
+func collect(s *store, ended bool) (list []*task, err error) {
 	err = s.view(func(x txn) error {
 		return x.each(ended, func(t *task) error {
-			if v, ok := pick(t); ok {
-				list = append(list, v)
-			}
+			list = append(list, t)
 			return nil
 		})
 	})

@@ -31,8 +31,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // serve serves until ctx ends or a signal comes.
 func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
-	signals, stopSignals := cli.Signals(time.Now)
-	defer stopSignals()
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
 
 	log := c.Log.New(stderr)
 	log.Info().Str("version", version.Release).Str("commit", version.Commit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
@@ -44,10 +44,8 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	if err := c.complete(transport, log); err != nil {
 		return err
 	}
-	following, stopFollowing := context.WithCancel(ctx)
-	defer stopFollowing()
 	c.Console.Memory = budget.New(budget.Default)
-	c.Console.Memory.Follow(following, log)
+	c.Console.Memory.Follow(ctx, log)
 	page, err := c.open()
 	if err != nil {
 		return err
@@ -64,12 +62,10 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	select {
 	case failure = <-served:
 		served = nil
-	case s := <-signals:
-		log.Info().Stringer("signal", s).Msg("stopping")
 	case <-ctx.Done():
 		log.Info().Msg("stopping")
 	}
-	err = stop(page, signals)
+	err = end(page)
 	if served != nil {
 		failure = <-served
 	}
@@ -89,18 +85,11 @@ func (c *Config) open() (*web.Console, error) {
 	return page, nil
 }
 
-// stop asks waiting agents to come back and lets answers in flight arrive. It is short,
-// since tasks are stored. A second signal ends it.
-func stop(page *web.Console, signals <-chan os.Signal) error {
+// end asks waiting agents to come back and lets answers in flight arrive. It is short,
+// since tasks are stored.
+func end(page *web.Console) error {
 	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)
 	defer cancel()
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	// Close aborts what is still open.
 	_ = page.Shutdown(ctx)
 	return page.Close()

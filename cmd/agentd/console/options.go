@@ -155,6 +155,6 @@ Examples
 	outro = `Signals
   SIGTERM, SIGINT or SIGHUP stops the console and exits with 0. Nothing is lost: agents that
   wait are asked to post again, and find their tasks when the console is back. A second signal
-  cuts answers that are on their way.
+  ends it at once.
 `
 )
