@@ -168,8 +168,6 @@ export class Composer {
     else (this.#panel.querySelector("textarea, input, select, button") ?? this.#panel).focus();
   }
 
-  ask() { this.#candidates?.ask(); }
-
   setSaved(text) { this.#saved.textContent = text; }
 
   end() { this.#checker.end(); }

@@ -221,6 +221,17 @@ func (g *page) keys(text string, modifiers ...chromedp.Modifier) {
 	}
 }
 
+// tabTo presses the tab key until the focus is where an expression wants it.
+func (g *page) tabTo(expression string) {
+	g.t.Helper()
+	for range 200 {
+		if g.keys(key.Tab); eval[bool](g, expression) {
+			return
+		}
+	}
+	g.t.Fatalf("the tab key does not lead to: %s", expression)
+}
+
 // claim opens the first task of the list and takes it.
 func (g *page) claim(name string) {
 	g.t.Helper()
