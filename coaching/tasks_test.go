@@ -3,7 +3,6 @@ package coaching
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"

@@ -131,8 +131,8 @@ func neverWithin(p netip.Prefix) (what string, ok bool) {
 		return what, c == never
 	}
 	for _, s := range specials {
-		if s.prefix.Overlaps(p) {
-			return s.what, s.class == never && s.prefix.Bits() <= p.Bits()
+		if s.prefix.Overlaps(p) && (s.class != never || s.prefix.Bits() <= p.Bits()) {
+			return s.what, s.class == never
 		}
 	}
 	return "", false

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,7 +59,9 @@ func TestBodiesAreReadUpToTheLimit(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			overBoth(t, func(w http.ResponseWriter, _ *http.Request) {
-				if !tt.announce {
+				if tt.announce {
+					w.Header().Set("Content-Length", strconv.Itoa(tt.size))
+				} else {
 					w.(http.Flusher).Flush()
 				}
 				_, _ = w.Write(bytes.Repeat([]byte("x"), tt.size))

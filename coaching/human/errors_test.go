@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"agentd/coaching/egress"
 	"agentd/coaching/internal/scriptedtest"
 )
 

@@ -275,13 +275,13 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 		t.Errorf("a session whose key is lost cannot be closed: %v", err)
 	}
 	var text string
-	err := both.db.Do(t.Context(), pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
+	err := both.do(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT string_agg(encode(config, 'escape') || s::text, '') FROM agentd_sessions AS s`).Scan(&text)
 	})
 	if err != nil || text == "" || strings.Contains(text, "very-secret") || strings.Contains(text, "llm.example.org") {
 		t.Errorf("the table holds %q (%v)", text, err)
 	}
-	_, err = both.db.Exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'a'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'a') WHERE run_id = 'b'`)
+	_, err = both.exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'a'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'a') WHERE run_id = 'b'`)
 	if err != nil {
 		t.Fatal(err)
 	}
