@@ -56,8 +56,8 @@ const (
 	maxPerson = 80
 	// maxReason is the longest reason for not answering.
 	maxReason = 4000
-	// maxStage bounds the bytes of a stage's goal in a list, and maxShown those of a run's name
-	// and a payload's type.
+	// maxStage bounds the bytes of a stage's goal in a list, maxShown the bytes of a run's name and
+	// of a payload's type.
 	maxStage = 300
 	maxShown = 200
 )
