@@ -106,6 +106,7 @@ func NewMemoryStore(now func() time.Time) *MemoryStore {
 	}
 }
 
+// Create implements [Store].
 func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,6 +124,7 @@ func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record,
 	return nil, nil
 }
 
+// Get implements [Store].
 func (m *MemoryStore) Get(_ context.Context, runID string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,6 +135,7 @@ func (m *MemoryStore) Get(_ context.Context, runID string) (*Record, error) {
 	return nil, nil
 }
 
+// Enter implements [Store].
 func (m *MemoryStore) Enter(_ context.Context, id, lease uuid.UUID) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,6 +149,7 @@ func (m *MemoryStore) Enter(_ context.Context, id, lease uuid.UUID) (bool, error
 	return true, nil
 }
 
+// Leave implements [Store].
 func (m *MemoryStore) Leave(_ context.Context, lease uuid.UUID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,6 +161,7 @@ func (m *MemoryStore) Leave(_ context.Context, lease uuid.UUID) error {
 	return nil
 }
 
+// MarkClosing implements [Store].
 func (m *MemoryStore) MarkClosing(_ context.Context, runID string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,6 +174,7 @@ func (m *MemoryStore) MarkClosing(_ context.Context, runID string) (*Record, err
 	return &rec, nil
 }
 
+// MarkIdle implements [Store].
 func (m *MemoryStore) MarkIdle(_ context.Context, unused time.Duration) (idle []Record, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,6 +188,7 @@ func (m *MemoryStore) MarkIdle(_ context.Context, unused time.Duration) (idle []
 	return idle, nil
 }
 
+// Delete implements [Store].
 func (m *MemoryStore) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,6 +203,7 @@ func (m *MemoryStore) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	return true, nil
 }
 
+// Count implements [Store].
 func (m *MemoryStore) Count(context.Context) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -61,6 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Close ends the connections.
 func (s *Store) Close() { s.pool.Close() }
 
+// LeaseTime implements [coaching.Shared].
 func (s *Store) LeaseTime() time.Duration { return s.lease }
 
 // live is a condition on agentd_leases; its parameter $1 is the grace. Nobody could
@@ -103,6 +104,7 @@ func first(list []coaching.Record, err error) (*coaching.Record, error) {
 	return &list[0], nil
 }
 
+// Create implements [coaching.Store].
 func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (existing *coaching.Record, err error) {
 	key, sealed := s.keys.seal(rec.Config.AppendJSON(nil), rec.ID[:])
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -130,6 +132,7 @@ func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (exi
 	return existing, nil
 }
 
+// Get implements [coaching.Store].
 func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rec, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(runID))))
@@ -146,6 +149,7 @@ func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
 	return rows == 1, err
 }
 
+// Leave implements [coaching.Store].
 func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	_, err := s.exec(ctx, `WITH ended AS (DELETE FROM agentd_leases WHERE id = $1 RETURNING session)
 		UPDATE agentd_sessions SET last_used = now() FROM ended WHERE id = session`, lease)
@@ -174,15 +178,18 @@ func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coach
 	return list, nil
 }
 
+// MarkClosing implements [coaching.Store].
 func (s *Store) MarkClosing(ctx context.Context, runID string) (*coaching.Record, error) {
 	return first(s.mark(ctx, `UPDATE agentd_sessions SET closing = true WHERE run_id = $1 AND NOT closing`, []byte(runID)))
 }
 
+// MarkIdle implements [coaching.Store].
 func (s *Store) MarkIdle(ctx context.Context, unused time.Duration) ([]coaching.Record, error) {
 	return s.mark(ctx, `UPDATE agentd_sessions AS s SET closing = true WHERE NOT closing AND last_used <= now() - $2::interval
 		AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, unused)
 }
 
+// Delete implements [coaching.Store].
 func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM agentd_sessions AS s WHERE id = $2
@@ -196,6 +203,7 @@ func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	return gone, err
 }
 
+// Count implements [coaching.Store].
 func (s *Store) Count(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT count(*) FROM agentd_sessions`).Scan(&n)
@@ -233,6 +241,7 @@ func (s *Store) Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed
 	return closed, err
 }
 
+// Claim implements [coaching.Shared].
 func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *coaching.Kept, claimed bool, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// With the session locked, the next statement sees all leases and claims.
@@ -256,6 +265,7 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, le
 	return kept, claimed, nil
 }
 
+// Settle implements [coaching.Shared].
 func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID, given *coaching.Kept) (kept *coaching.Kept, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lock(ctx, tx, session); err != nil {
