@@ -2,6 +2,8 @@ package coaching
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"agentd/protocol"
@@ -19,15 +21,17 @@ type answerCache struct {
 	bytes   int64
 }
 
-// cacheEntry is an answer that is there, or that a caller is waiting for.
+// cacheEntry is an answer that is there, or that is being found.
 type cacheEntry struct {
-	id     string
-	done   chan struct{}
-	answer answer // once done
-	bytes  int64
+	id       string
+	done     chan struct{}
+	answer   answer // once done, as err and panicked
+	err      error
+	panicked any
+	bytes    int64
 }
 
-// answer is a response and how it was made. res is nil if its caller left.
+// answer is a response and how it was made. res is nil if none was found.
 type answer struct {
 	res      *protocol.SpecializedCoachingResponse
 	provider string // of the coach who gave it
@@ -36,53 +40,64 @@ type answer struct {
 }
 
 // do returns the answer to the request with this id. If an earlier caller has asked, it waits
-// for that answer and repeated is true. Otherwise it calls find.
-func (a *answerCache) do(ctx context.Context, id string, find func() (answer, error)) (found answer, repeated bool, err error) {
+// for that answer and repeated is true. Otherwise find runs between begin and end, in a goroutine:
+// it may outlive a caller who leaves.
+func (a *answerCache) do(ctx context.Context, id string, begin func() error, find func() (answer, error), end func()) (found answer, repeated bool, err error) {
 	for {
-		e, first := a.claim(id)
+		e, first, err := a.claim(id, begin)
+		if err != nil {
+			return answer{}, false, err
+		}
 		if first {
-			found, err = a.find(e, find)
-			return found, false, err
+			go a.find(e, find, end)
 		}
 		select {
 		case <-e.done:
 		case <-ctx.Done():
-			return answer{}, true, ctx.Err()
+			return answer{}, !first, ctx.Err()
 		}
-		if e.answer.res != nil {
-			return e.answer, true, nil
+		switch {
+		case first && e.panicked != nil:
+			panic(e.panicked)
+		case first || e.answer.res != nil:
+			return e.answer, !first, e.err
 		}
 	}
 }
 
-// claim returns the entry of id. If first is true, the caller finds its answer.
-func (a *answerCache) claim(id string) (e *cacheEntry, first bool) {
+// claim returns the entry of id. If first is true, begin succeeded and the caller finds its answer.
+func (a *answerCache) claim(id string, begin func() error) (e *cacheEntry, first bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e := a.entries[id]; e != nil {
-		return e, false
+		return e, false, nil
+	}
+	if err := begin(); err != nil {
+		return nil, false, err
 	}
 	e = &cacheEntry{id: id, done: make(chan struct{})}
 	if a.entries == nil {
 		a.entries = make(map[string]*cacheEntry)
 	}
 	a.entries[id] = e
-	return e, true
+	return e, true, nil
 }
 
-// find finds the answer of an entry and wakes those who wait for it, also in a panic.
-func (a *answerCache) find(e *cacheEntry, find func() (answer, error)) (found answer, err error) {
+// find finds the answer of an entry and wakes those who wait for it.
+func (a *answerCache) find(e *cacheEntry, find func() (answer, error), end func()) {
 	defer func() {
+		if p := recover(); p != nil {
+			e.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+		}
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		e.answer = found
-		if !found.keep || !a.keep(e) {
+		if !e.answer.keep || !a.keep(e) {
 			delete(a.entries, e.id)
 		}
+		a.mu.Unlock()
+		end()
 		close(e.done)
 	}()
-	found, err = find()
-	return found, err
+	e.answer, e.err = find()
 }
 
 // keep keeps an answer if it fits, and evicts older ones for it. The lock is held.

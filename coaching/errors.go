@@ -12,30 +12,17 @@ var (
 	// ErrConflict means that the run's session has another configuration. A session
 	// cannot be reconfigured.
 	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it again")
-	// ErrClosing means that the run's session is closing. It is an ErrConflict.
-	ErrClosing error = closingError{}
+	// ErrClosing means that the run's session is closing.
+	ErrClosing = errors.New("this run's coaching session is closing; configure it again once that is done")
 	// ErrShutdown means that the service was closed.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
 )
 
-// closingError is the type of ErrClosing.
-type closingError struct{}
-
-// Error says when to try again.
-func (closingError) Error() string {
-	return "this run's coaching session is closing; configure it again once that is done"
-}
-
-// Is makes it a conflict.
-func (closingError) Is(target error) bool { return target == ErrConflict }
-
 // StoreError means that the store of the sessions failed. The same call may succeed later.
 type StoreError struct{ Err error }
 
-// Error has the cause, which is for the operator and not for clients.
 func (e *StoreError) Error() string { return "the store of coaching sessions failed: " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // FullError means that a bound is reached. The same call may succeed later.
@@ -44,7 +31,6 @@ type FullError struct {
 	RetryAfter time.Duration // when to try again
 }
 
-// Error says what is full.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("%s; try again in %s", e.What, e.RetryAfter)
 }

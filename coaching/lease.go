@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// lease keeps a session from being removed from the store. The request that entered holds
-// it, and so do its tasks for people, which may outlive the request.
+// lease keeps a session from being removed from the store. The caller who entered holds
+// it, and so does the search for the answer, which may outlive the call.
 type lease struct {
 	service *Service
 	id      uuid.UUID
@@ -67,7 +67,6 @@ func (s *Service) watch() {
 	down := false
 	for {
 		select {
-		case <-s.shared.Changes():
 		case <-tick.C:
 		case <-s.base.Done():
 			return
@@ -106,7 +105,7 @@ func (s *Service) renew() error {
 	return err
 }
 
-// changed is closed at the next change of a shared store, or soon without one.
+// changed is closed when a shared store may have changed: every fifth of a lease.
 func (s *Service) changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,13 +32,10 @@ const (
 )
 
 const (
-	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
-	minRetryAfter = time.Second
-	maxRetryAfter = time.Minute
-
-	// durationSmoothing is the weight of the latest request in the average running
-	// time.
-	durationSmoothing = 0.2
+	// modelsRetryAfter is when to try again where models are busy, maxRetryAfter where people are,
+	// or where sessions or bytes have to be freed.
+	modelsRetryAfter = 5 * time.Second
+	maxRetryAfter    = time.Minute
 
 	// withdrawTimeout bounds the request that withdraws a task from a person. An
 	// endpoint that hangs must not hold up a closing session.
@@ -48,10 +45,6 @@ const (
 	// human endpoint is looked for.
 	probeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
-
-	// maxUndelivered bounds the answers of people that a session keeps for callers
-	// whose connection broke.
-	maxUndelivered = 64
 
 	// MaxAnswers bounds the responses that a session keeps for repeated requests.
 	MaxAnswers = 256

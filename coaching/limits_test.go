@@ -47,7 +47,7 @@ func TestSessionTakesSlotsPlusQueueRequests(t *testing.T) {
 			if _, err := s.Coach(t.Context(), newRequest("full", "more")); !errors.As(err, &full) {
 				t.Fatalf("one more gives %v, want a *FullError", err)
 			}
-			if full.RetryAfter < minRetryAfter || full.RetryAfter > maxRetryAfter || !strings.Contains(full.Error(), fmt.Sprint(c.takes)) {
+			if full.RetryAfter != modelsRetryAfter || !strings.Contains(full.Error(), fmt.Sprint(c.takes)) {
 				t.Errorf("%v", full)
 			}
 			free := ask(t.Context(), s, newRequest("free", "c")) // has slots of its own

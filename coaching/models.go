@@ -30,8 +30,6 @@ func (p panel) ask(ctx context.Context, r *request) (reply, error) {
 		return interrupted(ctx)
 	}
 	defer r.session.slots.Release(1)
-	started := r.service.opts.Now()
-	defer func() { r.worked = r.service.opts.Now().Sub(started) }()
 
 	if r.req.Kind == protocol.CoachingFormat {
 		v, err := r.redacted().WithoutModel()
@@ -148,7 +146,6 @@ type UnreachableError struct {
 	Why string // each of them with its reason, without keys
 }
 
-// Error names them with their reasons.
 func (e *UnreachableError) Error() string {
 	return "coaching backends cannot be used, so the session was not configured: " + e.Why
 }

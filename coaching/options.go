@@ -11,7 +11,6 @@ import (
 	"agentd/coaching/egress"
 	"agentd/internal/retry"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
@@ -36,7 +35,6 @@ type Options struct {
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 	Rand  func() float64
-	NewID func() uuid.UUID
 }
 
 // withDefaults fills in what is unset.
@@ -58,16 +56,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Store == nil {
-		o.Store = &MemoryStore{Now: o.Now}
+		o.Store = NewMemoryStore(o.Now)
 	}
 	if o.Sleep == nil {
 		o.Sleep = retry.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
-	}
-	if o.NewID == nil {
-		o.NewID = uuid.New
 	}
 	return o, nil
 }

@@ -22,28 +22,36 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
 	}
-	bytes := size(req)
+	content := req.AppendJSON(nil) // about as long as the request in memory
+	bytes := int64(len(content))
 	sess, held, err := s.acquire(ctx, req.RunID, bytes)
 	if err != nil {
 		return nil, s.metrics.full("requests", err)
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
-	r := &request{service: s, session: sess, lease: held, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
 	defer func() {
 		held.drop()
-		sess.leave(r.worked, bytes)
+		sess.leave(bytes)
 	}()
-	r.id = r.taskID()
-	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answerOnce(ctx) })
+	r := &request{service: s, session: sess, lease: held, req: req, id: taskID(sess, content), entered: s.opts.Now(), provider: sess.record.Config.Provider}
+	a, repeated, err := sess.answers.do(ctx, r.id, func() error { return sess.begin(held) },
+		func() (answer, error) { return r.find(ctx) }, func() { sess.end(held) })
 	switch {
 	case err == nil:
-		r.provider = a.provider
-		r.report(a.res, repeated || a.repeated)
-	case ctx.Err() != nil:
-		r.report(&protocol.SpecializedCoachingResponse{Status: statusLeft}, repeated)
+		r.report(a.res, a.provider, r.attempts, repeated || a.repeated)
+	case ctx.Err() != nil: // the answer may still be found
+		r.report(&protocol.SpecializedCoachingResponse{Status: statusLeft}, sess.record.Config.Provider, 0, repeated)
 	}
 	return a.res, err
+}
+
+// find finds the answer. People go on with a task when its caller has left, and so do models beside them.
+func (r *request) find(ctx context.Context) (answer, error) {
+	if r.session.people != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return r.answerOnce(ctx)
 }
 
 // answer asks the coaches and makes the response. One that no coach gave is not kept,
@@ -60,9 +68,9 @@ func (r *request) answer(ctx context.Context) (answer, error) {
 
 // taskID is an ID for a request and its task for people. It is the same for the same
 // content in the same session only.
-func (r *request) taskID() string {
-	content := sha256.Sum256(r.req.AppendJSON(nil)) // the ids of run and request are in it
-	return uuid.NewSHA1(r.session.record.ID, content[:]).String()
+func taskID(s *session, content []byte) string {
+	digest := sha256.Sum256(content) // the ids of run and request are in it
+	return uuid.NewSHA1(s.record.ID, digest[:]).String()
 }
 
 // request is one coaching request until its response.
@@ -77,7 +85,6 @@ type request struct {
 
 	provider string // of the response: the session's unless a person decided
 	entered  time.Time
-	worked   time.Duration // in a slot
 	attempts int
 }
 
@@ -161,13 +168,13 @@ func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
 
 // report writes to metrics and the server's log how the request ended. The server logs those
 // that ended with an error.
-func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated bool) {
+func (r *request) report(res *protocol.SpecializedCoachingResponse, provider string, attempts int, repeated bool) {
 	took := r.service.opts.Now().Sub(r.entered)
-	r.service.metrics.request(r.req.Kind, r.provider, res.Status, took)
+	r.service.metrics.request(r.req.Kind, provider, res.Status, took)
 	r.service.opts.Log.Info().
 		Str("run_id", shorten(r.req.RunID, maxLogID)).Str("request_id", shorten(r.req.RequestID, maxLogID)).
-		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", res.Reason).
-		Bool("posted_again", repeated).Int("attempts", r.attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
+		Str("kind", r.req.Kind).Str("provider", provider).Str("status", res.Status).Str("reason", res.Reason).
+		Bool("posted_again", repeated).Int("attempts", attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
 }
 
 // coach is asked by a session for corrections: a model, a panel of models, or the

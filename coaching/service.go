@@ -82,14 +82,14 @@ func New(o Options) (*Service, error) {
 func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
 
 // Configure opens the run's session. The same configuration again changes nothing. The
-// error is protocol.Problems if the server may not use an endpoint or header, and ErrConflict
-// if the run has another configuration or is closing. It is a *FullError if there are too
+// error is protocol.Problems if the server may not use an endpoint or header, and ErrConflict or
+// ErrClosing if the run has another configuration or is closing. It is a *FullError if there are too
 // many sessions, or ErrShutdown.
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
 	}
-	rec := Record{ID: s.opts.NewID(), RunID: runID, Config: cfg, State: Configured}
+	rec := Record{ID: uuid.New(), RunID: runID, Config: cfg, State: Configured}
 	existing, err := s.opts.Store.Create(ctx, rec, s.opts.MaxSessions)
 	switch {
 	case err != nil:
@@ -166,7 +166,7 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*sess
 	// A close waits for a request with a lease.
 	l, err := s.lease(ctx, sess)
 	if err != nil {
-		sess.leave(0, bytes)
+		sess.leave(bytes)
 	}
 	return sess, l, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
@@ -28,7 +27,7 @@ type session struct {
 	coaches  []coach        // models and people, in the order in which they are asked
 	own      *egress.Client // of people, if the operator named them; else nil
 
-	bound   int // callers, and tasks for people
+	bound   int // callers, and answers that are being found where people are asked
 	slots   *semaphore.Weighted
 	budget  byteBudget // for its own requests
 	answers answerCache
@@ -43,8 +42,7 @@ type session struct {
 	mu      sync.Mutex
 	sealed  bool
 	callers int
-	running int           // tasks that are being asked
-	average time.Duration // of requests in progress
+	running int // answers that are being found, also for callers who left
 }
 
 // enter counts a caller in, whose request has this many bytes. leave must follow.
@@ -64,30 +62,42 @@ func (s *session) enter(bytes int64) error {
 	return nil
 }
 
+// begin counts an answer in that is to be found, perhaps for longer than its caller stays. end must follow.
+func (s *session) begin(held *lease) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.people != nil && s.running >= s.bound {
+		return s.service.metrics.full("requests", s.full())
+	}
+	s.running++
+	held.holders.Add(1) // beside the caller
+	return nil
+}
+
+func (s *session) end(held *lease) {
+	held.drop()
+	s.mu.Lock()
+	s.running--
+	s.releaseIfDone()
+}
+
 // full is the error of a caller that the session has no slot for. The lock is held.
 func (s *session) full() *FullError {
-	wait := maxRetryAfter
-	if s.people == nil {
-		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.service.opts.Workers)
+	wait := modelsRetryAfter
+	if s.people != nil {
+		wait = maxRetryAfter
 	}
-	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
 		What:       fmt.Sprintf("the coaching session of this run has %d requests in progress or waiting, its maximum", s.bound),
 		RetryAfter: wait,
 	}
 }
 
-// leave counts a caller out. took is its running time, 0 if it never ran.
-func (s *session) leave(took time.Duration, bytes int64) {
+// leave counts a caller out.
+func (s *session) leave(bytes int64) {
 	s.unreserve(bytes)
 	s.mu.Lock()
 	s.callers--
-	if took > 0 {
-		if s.average == 0 {
-			s.average = took
-		}
-		s.average += time.Duration(durationSmoothing * float64(took-s.average))
-	}
 	s.releaseIfDone()
 }
 
@@ -222,47 +232,4 @@ func (s *session) reserve(n int64) error {
 func (s *session) unreserve(n int64) {
 	s.budget.release(n)
 	s.service.requestBytes.release(n)
-}
-
-// Approximate bytes of a list element beside its texts.
-const (
-	perStep, perCall, perPoint = 512, 64, 256
-	perValue                   = 24
-)
-
-// size is about how many bytes a request holds.
-func size(req *protocol.SpecializedCoachingRequest) int64 {
-	n := len(req.RunID) + len(req.RequestID) + len(req.Stage.Goal) + len(req.Stage.Hint) + len(req.Diagnosis) + len(req.AdditionalInfo)
-	n += sizes(req.ActiveErrors)
-	for i := range req.Trajectory {
-		step := &req.Trajectory[i]
-		n += perStep + inputSize(&step.Input) + sizes(step.InternalSteps) + len(step.Execution)
-		if step.Output != nil {
-			n += len(step.Output.Say)
-			for _, call := range step.Output.ToolCalls {
-				n += perCall + len(call.Name) + len(call.Arguments) + len(call.TargetRobotName)
-			}
-		}
-		if step.Error != nil {
-			n += len(step.Error.Code) + len(step.Error.Message) + len(step.Error.Component)
-		}
-	}
-	for i := range req.ReinjectionPoints {
-		n += perPoint + len(req.ReinjectionPoints[i].ID)
-		if input := req.ReinjectionPoints[i].Input; input != nil {
-			n += inputSize(input)
-		}
-	}
-	return int64(n)
-}
-
-func inputSize(in *protocol.AgentInput) int {
-	return len(in.Instruction.Content) + sizes(in.Tools) + len(in.Attributes) + len(in.Memory) + len(in.ExtraKeys)
-}
-
-func sizes(list []protocol.Raw) (n int) {
-	for _, v := range list {
-		n += perValue + len(v)
-	}
-	return n
 }

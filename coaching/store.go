@@ -67,9 +67,6 @@ type Shared interface {
 	// Renew renews leases, removes those that ended and closing sessions that have none,
 	// and returns which of these sessions are closing or gone.
 	Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed []uuid.UUID, err error)
-	// Changes receives after a server closed a session, left a closing one, or settled an
-	// answer. A server that missed some receives once it can.
-	Changes() <-chan struct{}
 	// Claim returns the kept answer to a request. If there is none, the first lease
 	// claims it, until that is settled or the lease ends. Others get neither.
 	Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *Kept, claimed bool, err error)
@@ -84,9 +81,9 @@ type Kept struct {
 	Response []byte // as sent
 }
 
-// MemoryStore is a [Store] in memory. The zero value is empty.
+// MemoryStore is a [Store] in memory. Make it with NewMemoryStore.
 type MemoryStore struct {
-	Now func() time.Time // nil: time.Now
+	now func() time.Time
 
 	mu       sync.Mutex
 	runs     map[string]*memorySession
@@ -101,11 +98,12 @@ type memorySession struct {
 	used   time.Time
 }
 
-func (m *MemoryStore) now() time.Time {
-	if m.Now == nil {
-		return time.Now()
+// NewMemoryStore returns an empty store with a clock.
+func NewMemoryStore(now func() time.Time) *MemoryStore {
+	return &MemoryStore{
+		now:  now,
+		runs: make(map[string]*memorySession), sessions: make(map[uuid.UUID]*memorySession), leases: make(map[uuid.UUID]*memorySession),
 	}
-	return m.Now()
 }
 
 // Create implements [Store].
@@ -119,11 +117,6 @@ func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record,
 	}
 	if limit > 0 && len(m.runs) >= limit {
 		return nil, TooManySessions(limit)
-	}
-	if m.runs == nil {
-		m.runs = make(map[string]*memorySession)
-		m.sessions = make(map[uuid.UUID]*memorySession)
-		m.leases = make(map[uuid.UUID]*memorySession)
 	}
 	rec.State = Configured
 	s := &memorySession{Record: rec, used: m.now()}

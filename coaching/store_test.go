@@ -2,6 +2,7 @@ package coaching_test
 
 import (
 	"testing"
+	"time"
 
 	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
@@ -9,7 +10,7 @@ import (
 
 func TestMemoryStoreMatchesModel(t *testing.T) {
 	storetest.Run(t, func() storetest.Replicas {
-		store := new(coaching.MemoryStore)
+		store := coaching.NewMemoryStore(time.Now)
 		return storetest.Replicas{Stores: []coaching.Store{store, store, store}}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"agentd/internal/clip"
 	"agentd/internal/connection"
 	"agentd/protocol"
 	"agentd/protocol/client"
@@ -120,7 +121,7 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	case errors.Is(err, context.Canceled):
 		return nil, errClientGone
 	case errors.As(err, &refused):
-		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip(refused.Error(), maxReason))
+		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip.Text(refused.Error(), maxReason))
 	}
 	c.log.Warn().Err(err).Msg("request for candidates failed")
 	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")

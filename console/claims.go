@@ -27,11 +27,6 @@ func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	if _, open := s.open[seq]; open {
-		s.lapses[seq] = t.Claim.Expires
-	}
-	s.mu.Unlock()
 	if taken {
 		s.log.Info().Str("task", taskID(seq)).Str("person", person).Msg("task claimed")
 	}
@@ -51,9 +46,6 @@ func (s *taskService) release(seq uint64, secret string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	delete(s.lapses, seq)
-	s.mu.Unlock()
 	s.log.Info().Str("task", taskID(seq)).Msg("task released")
 	s.hub.changed()
 	return nil
@@ -121,7 +113,7 @@ func (s *taskService) changeAny(seq uint64, f func(txn, *task, time.Time) error)
 		if t == nil {
 			return errNoTask
 		}
-		if err := f(x, t, x.now()); err != nil {
+		if err := f(x, t, s.now()); err != nil {
 			return err
 		}
 		return x.put(t)
@@ -150,27 +142,10 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // draft returns the saved draft of a task, nil if there is none.
 func (s *taskService) draft(seq uint64) (draft []byte, err error) {
 	err = s.store.view(func(x txn) error {
-		draft, err = x.part(partDraft, seq)
-		return err
+		draft = x.part(bucketDrafts, seq)
+		return nil
 	})
 	return draft, err
-}
-
-// announceLapses notifies pages of claims that lapsed since the last call.
-func (s *taskService) announceLapses() {
-	now := s.now()
-	lapsed := false
-	s.mu.Lock()
-	for seq, expires := range s.lapses {
-		if !now.Before(expires) {
-			delete(s.lapses, seq)
-			lapsed = true
-		}
-	}
-	s.mu.Unlock()
-	if lapsed {
-		s.hub.changed()
-	}
 }
 
 // prune removes ended tasks, and open ones whose agent is away, after the retention time.
@@ -184,12 +159,17 @@ func (s *taskService) prune() error {
 		}
 	}
 	s.mu.Unlock()
-	ended, err := collect(s.store, true, func(t *task) (uint64, bool) { return t.Seq, now.Sub(t.EndedAt) >= s.opts.Keep })
+	ended, err := collect(s.store, true)
 	if err != nil {
 		return err
 	}
+	for _, t := range ended {
+		if now.Sub(t.EndedAt) >= s.opts.Keep {
+			old = append(old, t.Seq)
+		}
+	}
 	removed := 0
-	for _, seq := range append(old, ended...) {
+	for _, seq := range old {
 		gone, err := s.remove(seq)
 		if err != nil {
 			return err
@@ -209,8 +189,8 @@ func (s *taskService) prune() error {
 func (s *taskService) remove(seq uint64) (gone bool, err error) {
 	err = s.store.update(func(x txn) error {
 		t, err := x.task(seq)
-		now := x.now()
-		if err != nil || t == nil || !t.ended() && now.Sub(t.AgentSeen) < s.opts.Keep || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.opts.Keep {
+		now := s.now()
+		if err != nil || t == nil || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.opts.Keep {
 			return err
 		}
 		s.mu.Lock()

@@ -27,8 +27,6 @@ import (
 type Options struct {
 	// Path is the file of the task store. Open creates a missing one.
 	Path string
-	// Store is the URL of a database that several consoles share, in place of Path.
-	Store string
 	// Agent answers requests for candidates; nil: no candidates.
 	Agent *client.Client
 	// Tokens are what people log in with; none: no login.
@@ -59,7 +57,7 @@ type Options struct {
 type Console struct {
 	opts   Options
 	log    zerolog.Logger
-	store  store
+	store  *store
 	tasks  *taskService
 	views  *viewCache
 	auth   *authenticator
@@ -94,7 +92,7 @@ func Open(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStore(o.Path, o.Store, o.clock, false, o.Log)
+	s, err := openStore(o.Path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +126,6 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
-// openStore opens the database at a URL or, if that is "", the file at a path.
-func openStore(path, url string, clock func() time.Time, toRead bool, log zerolog.Logger) (store, error) {
-	if url != "" {
-		return openDatabase(url, log)
-	}
-	return openFile(path, clock, toRead)
-}
-
 // clock is the time as tasks have it.
 func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }
 
@@ -166,27 +156,12 @@ func (c *Console) Close() error {
 // Waiting returns the number of open tasks.
 func (c *Console) Waiting() int { return c.tasks.openTasks() }
 
-// housekeeping announces lapsed claims and removes old tasks until the console ends.
+// housekeeping removes old tasks until the console ends.
 func (c *Console) housekeeping() {
-	lapses, prunes, presence := time.NewTicker(lapseEvery), time.NewTicker(pruneEvery), time.NewTicker(presenceEvery)
-	defer lapses.Stop()
+	prunes := time.NewTicker(pruneEvery)
 	defer prunes.Stop()
-	defer presence.Stop()
-	refresh := func(change bool) {
-		if err := c.tasks.refresh(change); err != nil {
-			c.log.Error().Err(err).Msg("what other consoles did is unknown for now")
-		}
-	}
 	for {
 		select {
-		case <-lapses.C:
-			c.tasks.announceLapses()
-		case <-c.store.changes():
-			refresh(true)
-		case <-presence.C:
-			if c.store.changes() != nil {
-				refresh(false)
-			}
 		case <-prunes.C:
 			if err := c.tasks.prune(); err != nil {
 				c.log.Error().Err(err).Msg("removal of old tasks failed")

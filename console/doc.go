@@ -7,6 +7,6 @@
 //
 // There are three layers, and each calls only the one below. Handlers (agents.go, people.go,
 // events.go) speak HTTP. The task service (service.go, claims.go) has the rules and the waiting
-// agents. The store (task.go) is a bbolt file (file.go) or a database (database.go). A task view
+// agents. The store (store.go) is a bbolt file with the tasks (task.go). A task view
 // (view.go) reads a task's points and tools, and checks answers with package coaching/repair.
 package console

@@ -79,8 +79,6 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	f.claimed("1", "Ann")
 	expect("it was claimed again")
 	f.clock.pass(DefaultClaim)
-	f.console.tasks.announceLapses()
-	expect("the claim lapsed")
 	claim = f.claimed("1", "Bob")
 	expect("it was claimed by another")
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "x"}, nil)
@@ -88,21 +86,6 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	f.clock.pass(DefaultKeep)
 	f.prune()
 	expect("it was removed")
-}
-
-func TestLapseIsAnnouncedOnce(t *testing.T) {
-	f := open(t)
-	f.post(foreign("r1"))
-	f.claimed("1", "Ann")
-	f.stop()
-	f = openAt(t, f.path, f.clock) // which learns of the claim from its store
-	f.clock.pass(DefaultClaim)
-	version := f.console.tasks.hub.current()
-	f.console.tasks.announceLapses()
-	f.console.tasks.announceLapses()
-	if got := f.console.tasks.hub.current(); got != version+1 {
-		t.Errorf("%d changes were announced", got-version)
-	}
 }
 
 func TestStreamsEndWithPageOrConsole(t *testing.T) {

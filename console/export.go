@@ -3,11 +3,8 @@ package console
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // Corrected is a task that a person has corrected.
@@ -17,51 +14,44 @@ type Corrected struct {
 	Proposals []protocol.CoachingProposal
 }
 
-// EachCorrected calls f for the corrected tasks of a store, oldest first. The store is a PostgreSQL
-// database at a URL or, if that is "", the file at a path, which no console may have open. Tasks
-// without a coaching request of the protocol are left out.
-func EachCorrected(path, url string, f func(*Corrected) error) (err error) {
-	s, err := openStore(path, url, time.Now, true, zerolog.Nop())
+// EachCorrected calls f for the corrected tasks in the file at a path, oldest first. No console may
+// have it open. Tasks without a coaching request of the protocol are left out.
+func EachCorrected(path string, f func(*Corrected) error) (err error) {
+	s, err := openStore(path, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	// The whole list would hold all answers, and f may take its time.
-	numbers, err := collect(s, true, func(t *task) (uint64, bool) {
-		return t.Seq, t.Answer != nil && t.Answer.Status == protocol.HumanCompleted && t.Answer.Output != nil
+	return s.view(func(x txn) error {
+		return x.each(true, func(t *task) error {
+			c, err := corrected(x, t)
+			if err == nil && c != nil {
+				err = f(c)
+			}
+			if err != nil {
+				return fmt.Errorf("task %d: %w", t.Seq, err)
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		return err
-	}
-	views := newViewCache(s)
-	for _, n := range numbers {
-		c, err := corrected(s, views, n)
-		if err == nil && c != nil {
-			err = f(c)
-		}
-		if err != nil {
-			return fmt.Errorf("task %d: %w", n, err)
-		}
-	}
-	return nil
 }
 
-// corrected reads a task; nil if its request is not one of the protocol's, or was removed meanwhile.
-func corrected(s store, views *viewCache, n uint64) (*Corrected, error) {
-	view, err := views.get(n)
-	if errors.Is(err, errNoTask) {
+// corrected is a task as people corrected it; nil if they did not, or if its request is not one of the protocol's.
+func corrected(x txn, t *task) (*Corrected, error) {
+	if t.Answer == nil || t.Answer.Status != protocol.HumanCompleted || t.Answer.Output == nil {
 		return nil, nil
 	}
-	if err != nil || view.repair == nil {
-		return nil, err
+	req, err := protocol.DecodeHumanCoachingRequest(x.part(bucketRequests, t.Seq))
+	if err != nil {
+		return nil, fmt.Errorf("the stored task is damaged: %w", err)
 	}
-	var t *task
-	if err := s.view(func(x txn) (err error) { t, err = x.task(n); return err }); err != nil || t == nil {
-		return nil, err
+	view := newTaskView(req)
+	if view.repair == nil {
+		return nil, nil
 	}
 	verdict, err := view.repair.ReadHuman(*t.Answer.Output)
 	if err != nil {
 		return nil, fmt.Errorf("the answer is not a correction: %w", err)
 	}
-	return &Corrected{ID: taskID(n), Request: view.decoded, Proposals: verdict.Proposals}, nil
+	return &Corrected{ID: taskID(t.Seq), Request: view.decoded, Proposals: verdict.Proposals}, nil
 }

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"agentd/coaching/repair"
-	"agentd/internal/postgres/pgtest"
 	"agentd/protocol"
 )
 
 // eachCorrected are the tasks that EachCorrected finds.
-func eachCorrected(t *testing.T, path, url string) (list []*Corrected) {
+func eachCorrected(t *testing.T, path string) (list []*Corrected) {
 	t.Helper()
-	if err := EachCorrected(path, url, func(c *Corrected) error { list = append(list, c); return nil }); err != nil {
+	if err := EachCorrected(path, func(c *Corrected) error { list = append(list, c); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -60,38 +59,21 @@ func onlyCorrection(t *testing.T, list []*Corrected, id, run string) {
 func TestCorrectedTasksAreReadAfterTheConsoleEnded(t *testing.T) {
 	f := open(t)
 	id, run := correctOne(t, f)
-	if err := EachCorrected(f.path, "", func(*Corrected) error { return nil }); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := EachCorrected(f.path, func(*Corrected) error { return nil }); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("while the console runs: %v", err)
 	}
 	f.stop()
-	onlyCorrection(t, eachCorrected(t, f.path, ""), id, run)
+	onlyCorrection(t, eachCorrected(t, f.path), id, run)
 	enough := errors.New("enough")
-	if err := EachCorrected(f.path, "", func(*Corrected) error { return enough }); !errors.Is(err, enough) {
+	if err := EachCorrected(f.path, func(*Corrected) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("the error of the caller became %v", err)
-	}
-}
-
-func TestCorrectedTasksOfADatabaseAreReadWhileConsolesRun(t *testing.T) {
-	server := pgtest.Start(t, false)
-	f := openShared(t, server.URL)
-	id, run := correctOne(t, f)
-	onlyCorrection(t, eachCorrected(t, "", server.URL), id, run)
-	enough := errors.New("enough")
-	if err := EachCorrected("", server.URL, func(*Corrected) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("the error of the caller became %v", err)
-	}
-	f.stop()
-	onlyCorrection(t, eachCorrected(t, "", server.URL), id, run)
-	server.Kill()
-	if err := EachCorrected("", server.URL, func(*Corrected) error { return nil }); err == nil {
-		t.Error("a database that is down has tasks")
 	}
 }
 
 func TestStoreThatIsMissingIsNotCreated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "console.db")
 	for range 2 {
-		if err := EachCorrected(path, "", nil); err == nil || !strings.Contains(err.Error(), "no such file") {
+		if err := EachCorrected(path, nil); err == nil || !strings.Contains(err.Error(), "no such file") {
 			t.Errorf("%v", err)
 		}
 	}

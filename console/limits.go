@@ -56,8 +56,8 @@ const (
 	maxPerson = 80
 	// maxReason is the longest reason for not answering.
 	maxReason = 4000
-	// maxStage bounds a stage's goal in a list, and maxShown a run's name and a payload's
-	// type.
+	// maxStage bounds the bytes of a stage's goal in a list, maxShown the bytes of a run's name and
+	// of a payload's type.
 	maxStage = 300
 	maxShown = 200
 )
@@ -71,12 +71,6 @@ const (
 	// pingEvery is the interval of pings in an event stream. They keep proxies from closing
 	// it, and reveal a page that has left.
 	pingEvery = 15 * time.Second
-	// lapseEvery is the interval in which pages are notified of lapsed claims.
-	lapseEvery = 2 * time.Second
-	// presenceEvery is how often consoles that share a store exchange which agents
-	// wait, and presenceTime how long that holds.
-	presenceEvery = 15 * time.Second
-	presenceTime  = time.Minute
 	// pruneEvery is the interval in which old tasks are removed.
 	pruneEvery = time.Minute
 	// askTimeout bounds a request for candidates to the agent server.

@@ -20,16 +20,15 @@ import (
 // wait for answers. Its methods are safe for concurrent use. Where several goroutines want one
 // task, the store's transactions decide who is first.
 type taskService struct {
-	store store
+	store *store
 	hub   *hub
 	log   zerolog.Logger
 	opts  Options
 
 	// mu guards the fields below. It may be locked within a transaction, but no transaction
 	// begins under it.
-	mu     sync.Mutex
-	open   map[uint64]*presence // every open task
-	lapses map[uint64]time.Time // ends of claims that hold
+	mu   sync.Mutex
+	open map[uint64]*presence // every open task
 }
 
 // presence counts the connections of an agent that waits for the answer to an open task.
@@ -40,36 +39,23 @@ type presence struct {
 }
 
 // newTaskService resumes the tasks of a store. Their agents have not connected yet.
-func newTaskService(stored store, o Options) (*taskService, error) {
+func newTaskService(stored *store, o Options) (*taskService, error) {
 	s := &taskService{
-		store:  stored,
-		hub:    newHub(),
-		log:    o.Log,
-		opts:   o,
-		open:   map[uint64]*presence{},
-		lapses: map[uint64]time.Time{},
+		store: stored,
+		hub:   newHub(),
+		log:   o.Log,
+		opts:  o,
+		open:  map[uint64]*presence{},
 	}
-	tasks, err := collect(stored, false, all)
-	s.know(tasks, s.now())
+	tasks, err := collect(stored, false)
+	for _, t := range tasks {
+		s.open[t.Seq] = &presence{since: s.now(), ended: make(chan struct{})}
+	}
 	return s, err
 }
 
-func all(t *task) (*task, bool) { return t, true }
-
 // now is the time as tasks have it.
 func (s *taskService) now() time.Time { return s.opts.clock() }
-
-// know takes open tasks of the store over, and their claims. mu is locked, if others have s.
-func (s *taskService) know(tasks []*task, now time.Time) {
-	for _, t := range tasks {
-		if s.open[t.Seq] == nil {
-			s.open[t.Seq] = &presence{since: now, ended: make(chan struct{})}
-		}
-		if c := t.holder(now); c != nil {
-			s.lapses[t.Seq] = c.Expires
-		}
-	}
-}
 
 // submit stores an agent's task, or joins a known one, and waits for the answer until ctx ends.
 func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
@@ -82,19 +68,16 @@ func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingReq
 	// An answer from before is in the store. A later one closes p.ended.
 	for {
 		t, err := s.find(seq)
-		var again <-chan time.Time
-		ended := p.ended
 		switch {
 		case errors.Is(err, errNoTask):
 			return nil, errRemoved
-		case err != nil: // the store is down, and the task is in it
-			again, ended = time.After(retryAfter), nil
+		case err != nil:
+			return nil, err
 		case t.ended():
 			return t.response(), nil
 		}
 		select {
-		case <-ended:
-		case <-again:
+		case <-p.ended:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -129,7 +112,7 @@ func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, er
 		if s.openTasks() >= maxOpen {
 			return errFull
 		}
-		t.ReceivedAt = x.now()
+		t.ReceivedAt = s.now()
 		return x.create(t, body)
 	})
 	if err != nil || seq != 0 {
@@ -182,7 +165,6 @@ func (s *taskService) over(seq uint64) {
 		close(p.ended)
 		delete(s.open, seq)
 	}
-	delete(s.lapses, seq)
 	s.hub.changed()
 }
 
@@ -203,7 +185,6 @@ func (s *taskService) agentWaiting(seq uint64) bool {
 func (s *taskService) withdraw(requestID string) error {
 	var withdrawn *task
 	err := s.store.update(func(x txn) error {
-		withdrawn = nil
 		t, err := x.byRequest(requestID)
 		switch {
 		case err != nil:
@@ -213,7 +194,7 @@ func (s *taskService) withdraw(requestID string) error {
 		case t.ended():
 			return nil
 		}
-		t.EndedAt, t.HasDraft = x.now(), false
+		t.EndedAt, t.HasDraft = s.now(), false
 		withdrawn = t
 		if err := x.putDraft(t.Seq, nil); err != nil {
 			return err
@@ -242,7 +223,7 @@ func (s *taskService) find(seq uint64) (t *task, err error) {
 
 // list returns the open tasks, oldest first, or the ended ones, newest first.
 func (s *taskService) list(ended bool) ([]summary, error) {
-	tasks, err := collect(s.store, ended, all)
+	tasks, err := collect(s.store, ended)
 	if ended {
 		slices.SortStableFunc(tasks, func(a, b *task) int {
 			return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Seq, a.Seq))
@@ -258,8 +239,7 @@ func (s *taskService) list(ended bool) ([]summary, error) {
 
 // show summarizes a task as people see it now.
 func (s *taskService) show(t *task) summary {
-	now := s.now()
-	return t.summary(now, !t.ended() && (s.agentWaiting(t.Seq) || now.Sub(t.AgentSeen) < presenceTime))
+	return t.summary(s.now(), !t.ended() && s.agentWaiting(t.Seq))
 }
 
 // seqOf parses a task's id.
@@ -269,53 +249,4 @@ func seqOf(id string) (uint64, error) {
 		return 0, errNoTask
 	}
 	return seq, nil
-}
-
-// refresh reads what other consoles on the same store did, and writes for them which agents wait
-// here. change: they did something.
-func (s *taskService) refresh(change bool) error {
-	var waiting []uint64
-	s.mu.Lock()
-	for seq, p := range s.open {
-		if p.waiting > 0 {
-			waiting = append(waiting, seq)
-		}
-	}
-	s.mu.Unlock()
-	if !change && len(waiting) > 0 {
-		if err := s.store.update(func(x txn) error { return x.present(waiting) }); err != nil {
-			return err
-		}
-	}
-	open := map[uint64]*task{}
-	tasks, err := collect(s.store, false, all)
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		open[t.Seq] = t
-	}
-	now := s.now()
-	var missing []uint64
-	s.mu.Lock()
-	for seq := range s.open {
-		if open[seq] == nil {
-			missing = append(missing, seq)
-		}
-	}
-	s.know(tasks, now)
-	s.mu.Unlock()
-	for _, seq := range missing {
-		// It may also have arrived after the snapshot.
-		if t, err := s.find(seq); err == nil && !t.ended() {
-			continue
-		} else if err != nil && !errors.Is(err, errNoTask) {
-			return err
-		}
-		s.over(seq)
-	}
-	if change {
-		s.hub.changed()
-	}
-	return nil
 }

@@ -8,26 +8,25 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
 
 func TestStoreOfOtherVersionIsRefused(t *testing.T) {
-	for name, spoil := range map[string]func(*fileTxn) error{
-		"layout":    func(x *fileTxn) error { return x.tx.Bucket(bucketMeta).Put(keySchema, []byte("2")) },
-		"no layout": func(x *fileTxn) error { return x.tx.Bucket(bucketMeta).Delete(keySchema) },
-		"a task": func(x *fileTxn) error {
+	for name, spoil := range map[string]func(txn) error{
+		"layout":    func(x txn) error { return x.tx.Bucket(bucketMeta).Put(keySchema, []byte("2")) },
+		"no layout": func(x txn) error { return x.tx.Bucket(bucketMeta).Delete(keySchema) },
+		"a task": func(x txn) error {
 			return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{"version":`+strconv.Itoa(recordVersion+1)+`,"seq":1}`))
 		},
-		"a damaged task": func(x *fileTxn) error { return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{`)) },
+		"a damaged task": func(x txn) error { return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{`)) },
 	} {
 		path := filepath.Join(t.TempDir(), "console.db")
-		s, err := openFile(path, time.Now, false)
+		s, err := openStore(path, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.update(func(x txn) error { return spoil(x.(*fileTxn)) }); err != nil {
+		if err := s.update(spoil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.close(); err != nil {

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/repair"
+	"agentd/internal/clip"
 	"agentd/internal/lru"
 	"agentd/protocol"
 )
@@ -94,16 +94,16 @@ func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
 
 // describe makes the stored task of a request.
 func (s *taskView) describe() *task {
-	t := &task{RequestID: s.request.RequestID, PayloadType: clip(s.request.PayloadType, maxShown), Kind: kindOther}
+	t := &task{RequestID: s.request.RequestID, PayloadType: clip.Text(s.request.PayloadType, maxShown), Kind: kindOther}
 	if s.decoded != nil {
-		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip(s.decoded.RunID, maxShown), clip(s.decoded.Stage.Goal, maxStage)
+		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip.Text(s.decoded.RunID, maxShown), clip.Text(s.decoded.Stage.Goal, maxStage)
 		return t
 	}
 	if kind, ok := payloadKinds[t.PayloadType]; ok {
 		t.Kind = kind
 	}
-	t.RunID = clip(payloadText(s.request.Payload, keyRunID), maxShown)
-	t.Stage = clip(payloadText(s.request.Payload, keyStageGoal), maxStage)
+	t.RunID = clip.Text(payloadText(s.request.Payload, keyRunID), maxShown)
+	t.Stage = clip.Text(payloadText(s.request.Payload, keyStageGoal), maxStage)
 	return t
 }
 
@@ -111,14 +111,6 @@ func payloadText(payload protocol.Raw, key string) string {
 	v, _ := protocol.Get(payload, key)
 	s, _ := protocol.Text(v)
 	return s
-}
-
-// clip shortens a text to at most limit characters.
-func clip(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-1]) + "…"
 }
 
 func (s *taskView) point(id string) *repair.Point {
@@ -201,11 +193,11 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 
 // viewCache holds the views of the tasks that were used last.
 type viewCache struct {
-	store store
+	store *store
 	views *lru.Cache[*taskView] // by taskID
 }
 
-func newViewCache(s store) *viewCache {
+func newViewCache(s *store) *viewCache {
 	return &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)}
 }
 
@@ -215,9 +207,9 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 		return s, nil
 	}
 	var body []byte
-	err := c.store.view(func(x txn) (err error) {
-		body, err = x.part(partRequest, seq)
-		return err
+	err := c.store.view(func(x txn) error {
+		body = x.part(bucketRequests, seq)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -213,7 +213,7 @@ func coachingError(err error) error {
 	switch {
 	case errors.Is(err, coaching.ErrUnknown):
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
-	case errors.Is(err, coaching.ErrConflict):
+	case errors.Is(err, coaching.ErrConflict), errors.Is(err, coaching.ErrClosing):
 		return &Error{Code: CodeConflict, Detail: err.Error()}
 	case errors.As(err, &unreachable):
 		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,18 +16,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"agentd/console"
 	"agentd/protocol"
 )
 
-// chaos is a whole installation under load: agentd before engines, with sessions and people's
-// tasks in a database. Its parts are killed and started again.
+// chaos is a whole installation under load: agentd before engines, with sessions in a
+// database and a console. Its parts are killed and started again.
 type chaos struct {
 	*cluster
-	consoleURL string
-	inputs     []protocol.AgentInput
-	coach      *chatCoach
+	consoleURL    string
+	consoleFolder string
+	endConsole    func()
+	inputs        []protocol.AgentInput
+	coach         *chatCoach
 
 	stop, home      chan struct{} // end the clients, and the person
 	clients, people sync.WaitGroup
@@ -137,11 +139,12 @@ func startChaos(t *testing.T) (*chaos, []part) {
 		c.ended[kind] = new(atomic.Int64)
 	}
 	port := fixedPort(t)
+	c.consoleFolder = t.TempDir()
 	startConsole := func() *running {
-		return startProcessAt(t, port, "console", "--store", c.database.URL, "--claim", "10s")
+		return startProcessAt(t, port, "console", "--data-dir", c.consoleFolder, "--claim", "10s")
 	}
-	console := startConsole()
-	c.consoleURL = console.url
+	page := startConsole()
+	c.consoleURL, c.endConsole = page.url, func() { page.kill() }
 	parts := []part{
 		{"PostgreSQL", func() {
 			c.database.Kill()
@@ -152,7 +155,7 @@ func startChaos(t *testing.T) (*chaos, []part) {
 				}
 			}
 		}, func() { c.database.Restart(t) }},
-		{"the console", func() { console.kill() }, func() { console = startConsole() }},
+		{"the console", c.endConsole, func() { page = startConsole() }},
 	}
 	for i := range 2 {
 		parts = append(parts,
@@ -337,31 +340,24 @@ func (c *chaos) person() {
 	}
 }
 
-// tasksMatchAnswers compares the tasks at the console with the answers that agents got: one
-// task and one answer for each.
+// tasksMatchAnswers compares the tasks of the console, which it ends, with the answers that agents
+// got: one task and one answer for each.
 func (c *chaos) tasksMatchAnswers() {
-	ctx := c.t.Context()
-	db, err := pgx.Connect(ctx, c.database.URL)
-	if err != nil {
-		c.t.Fatal(err)
+	var open struct{ Tasks []listedTask }
+	if !c.atConsole("GET", "/api/tasks", "", &open) || len(open.Tasks) > 0 {
+		c.t.Errorf("tasks are open: %v", open.Tasks)
 	}
-	defer func() { _ = db.Close(ctx) }() // only read
-	rows, err := db.Query(ctx, `SELECT seq, record::json->>'run_id', record::json->'answer' IS NOT NULL FROM agentd_tasks`)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var seq, n int
-	var run string
-	var answered bool
-	_, err = pgx.ForEachRow(rows, []any{&seq, &run, &answered}, func() error {
+	c.endConsole()
+	n := 0
+	err := console.EachCorrected(filepath.Join(c.consoleFolder, "console.db"), func(task *console.Corrected) error {
 		n++
-		if c.persons[fmt.Sprintf("Task %d of %s.", seq, run)] != run || !answered {
-			c.t.Errorf("task %d of %s: answered is %t, and no agent got the answer", seq, run, answered)
+		if run := task.Request.RunID; c.persons[fmt.Sprintf("Task %s of %s.", task.ID, run)] != run {
+			c.t.Errorf("no agent got the answer of task %s of %s", task.ID, run)
 		}
 		return nil
 	})
 	if err != nil || n != len(c.persons) {
-		c.t.Errorf("the console has %d tasks, agents got %d answers: %v", n, len(c.persons), err)
+		c.t.Errorf("the console has %d answered tasks, agents got %d answers: %v", n, len(c.persons), err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/postgres/pgtest"
+	"agentd/coaching/postgres/pgtest"
 	"agentd/internal/waittest"
 	"agentd/llama/synth"
 )

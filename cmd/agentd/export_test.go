@@ -201,7 +201,6 @@ func TestExportWithoutUsableInputIsAnError(t *testing.T) {
 		"unknown origin": {[]string{"--origin", "modell", there}, `--origin: got "modell"`},
 		"no console":     {[]string{"--console", folder}, "--console: "},
 		"a device":       {[]string{os.DevNull}, "/dev/null is neither a file, a folder nor a pipe"},
-		"no database":    {[]string{"--store", "mysql://x"}, "--store: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := run(t.Context(), append([]string{"export"}, c.args...), io.Discard, io.Discard)

@@ -130,7 +130,6 @@ type Error struct {
 	lasting bool
 }
 
-// Error is one line for a person.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(kindTexts[e.Kind])
@@ -146,7 +145,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the cause, so that errors.Is finds egress's errors.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Temporary reports whether a retry may help.

@@ -14,10 +14,6 @@ const (
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second
 
-	// maxAnswer bounds the bytes of an answer. A decision has hundreds, and thoughts before it up to some hundred
-	// thousand.
-	maxAnswer = 1 << 20
-
 	// maxErrorBody bounds what is read of an error's body. Its message is at the start.
 	maxErrorBody = 64 << 10
 

@@ -98,10 +98,7 @@ func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return nil, w.refused(res)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err == nil && len(body) > maxAnswer {
-		err = egress.ErrTooLarge
-	}
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, w.broken(ctx, err)
 	}

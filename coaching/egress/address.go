@@ -124,49 +124,16 @@ func lookup(a netip.Addr) (class, string) {
 	return never, "not an address" // of the zero Addr
 }
 
-// neverWithin returns why no address of a range can be allowed. ok is false if some can.
+// neverWithin returns why no address of a range can be allowed. ok is false if some may be.
 func neverWithin(p netip.Prefix) (what string, ok bool) {
 	if p.IsSingleIP() {
 		c, what := classify(p.Addr())
 		return what, c == never
 	}
-	if v4, is := embeddedRange(p); is {
-		if what, ok := neverWithin(v4); ok {
-			return standsFor + what, true
-		}
-		c, what := lookup(v4.Addr())
-		return standsFor + what, c == loopback
-	}
 	for _, s := range specials {
-		if !s.prefix.Overlaps(p) {
-			continue
-		}
-		if s.prefix.Bits() <= p.Bits() {
+		if s.prefix.Overlaps(p) && (s.class != never || s.prefix.Bits() <= p.Bits()) {
 			return s.what, s.class == never
 		}
-		break // p is partly s: look at its halves
 	}
-	low, high := halves(p)
-	if what, ok = neverWithin(low); ok {
-		_, ok = neverWithin(high)
-	}
-	return what, ok
-}
-
-// embeddedRange is the IPv4 range in an IPv6 range.
-func embeddedRange(p netip.Prefix) (v4 netip.Prefix, ok bool) {
-	for _, outer := range []netip.Prefix{nat64, sixToFour} {
-		if outer.Contains(p.Addr()) && p.Bits() >= outer.Bits() {
-			return netip.PrefixFrom(embedded(p.Addr())[0], min(32, p.Bits()-outer.Bits())).Masked(), true
-		}
-	}
-	return netip.Prefix{}, false
-}
-
-func halves(p netip.Prefix) (low, high netip.Prefix) {
-	low = netip.PrefixFrom(p.Masked().Addr(), p.Bits()+1)
-	b := low.Addr().AsSlice()
-	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
-	a, _ := netip.AddrFromSlice(b) // as long as it was
-	return low, netip.PrefixFrom(a, p.Bits()+1)
+	return "", false
 }

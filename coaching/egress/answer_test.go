@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -42,7 +43,7 @@ func overBoth(t *testing.T, h http.HandlerFunc, test func(t *testing.T, target s
 }
 
 func TestBodiesAreReadUpToTheLimit(t *testing.T) {
-	const limit = 1000
+	const limit = MaxResponse
 	for _, tt := range []struct {
 		name     string
 		size     int
@@ -54,16 +55,17 @@ func TestBodiesAreReadUpToTheLimit(t *testing.T) {
 		{"exactly the limit, in chunks", limit, false, false},
 		{"one more, announced", limit + 1, true, true},
 		{"one more, in chunks", limit + 1, false, true},
-		{"far more, in chunks", 100 * limit, false, true},
+		{"far more, in chunks", 3 * limit, false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			overBoth(t, func(w http.ResponseWriter, _ *http.Request) {
-				if !tt.announce {
+				if tt.announce {
+					w.Header().Set("Content-Length", strconv.Itoa(tt.size))
+				} else {
 					w.(http.Flusher).Flush()
 				}
 				_, _ = w.Write(bytes.Repeat([]byte("x"), tt.size))
 			}, func(t *testing.T, target string, o ClientOptions) {
-				o.MaxResponse = limit
 				body, err := post(t.Context(), newClient(t, mustPolicy(t), o), target)
 				if tt.tooLarge && tt.announce && len(body) > 0 {
 					t.Errorf("%d bytes were read although there were too many to come", len(body))
@@ -90,7 +92,7 @@ func TestEndlessBodyIsCutOff(t *testing.T) {
 		t.Error("10 GB were read")
 	}, func(t *testing.T, target string, o ClientOptions) {
 		body, err := post(t.Context(), newClient(t, mustPolicy(t), o), target)
-		if !errors.Is(err, ErrTooLarge) || len(body) != DefaultMaxResponse {
+		if !errors.Is(err, ErrTooLarge) || len(body) != MaxResponse {
 			t.Errorf("%d bytes, error %v", len(body), err)
 		}
 		<-stopped
@@ -100,9 +102,9 @@ func TestEndlessBodyIsCutOff(t *testing.T) {
 func TestReadAfterLimitStaysAnError(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
-		_, _ = io.WriteString(w, "0123456789")
+		_, _ = io.WriteString(w, strings.Repeat("x", MaxResponse+6))
 	})
-	c := newClient(t, mustPolicy(t), ClientOptions{MaxResponse: 4})
+	c := newClient(t, mustPolicy(t), ClientOptions{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +115,8 @@ func TestReadAfterLimitStaysAnError(t *testing.T) {
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if string(body) != "0123" || !errors.Is(err, ErrTooLarge) {
-		t.Errorf("%q, %v", body, err)
+	if len(body) != MaxResponse || !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%d bytes, %v", len(body), err)
 	}
 	if n, err := res.Body.Read(make([]byte, 10)); n != 0 || !errors.Is(err, ErrTooLarge) {
 		t.Errorf("then %d, %v", n, err)

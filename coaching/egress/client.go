@@ -17,7 +17,6 @@ import (
 // ClientOptions are the settings of a client.
 type ClientOptions struct {
 	ConnectTimeout time.Duration  // 0: DefaultConnectTimeout
-	MaxResponse    int64          // bytes of a body; 0: DefaultMaxResponse
 	RootCAs        *x509.CertPool // nil: the system's
 
 	// LookupIP resolves names; nil: the system's configuration, by Go's own
@@ -36,9 +35,6 @@ type Client struct {
 func (p *Policy) NewClient(o ClientOptions) *Client {
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = DefaultConnectTimeout
-	}
-	if o.MaxResponse <= 0 {
-		o.MaxResponse = DefaultMaxResponse
 	}
 	if o.LookupIP == nil {
 		// Lookups of the C library cannot be interrupted and hold a thread each. A slow
@@ -61,7 +57,7 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 	}
 	return &Client{
 		http: &http.Client{
-			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base},
+			Transport: &guard{policy: p, next: t, closed: d.base},
 			// The guard already makes redirects errors.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return ErrRedirect },
 		},
@@ -83,10 +79,9 @@ func (c *Client) Close() {
 
 // guard is the http.RoundTripper of a client. It checks requests and answers.
 type guard struct {
-	policy      *Policy
-	next        *http.Transport
-	maxResponse int64
-	closed      context.Context // ends with the client
+	policy *Policy
+	next   *http.Transport
+	closed context.Context // ends with the client
 }
 
 // RoundTrip does one exchange.
@@ -107,7 +102,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		res.Body.Close()
 		return nil, err
 	}
-	res.Body = &guardedBody{http.MaxBytesReader(nil, res.Body, g.maxResponse), g}
+	res.Body = &guardedBody{http.MaxBytesReader(nil, res.Body, MaxResponse), g}
 	return res, nil
 }
 
@@ -145,8 +140,8 @@ func (g *guard) checkAnswer(res *http.Response) error {
 			return ErrEncoded
 		}
 	}
-	if res.ContentLength > g.maxResponse {
-		return fmt.Errorf("%w: %d bytes announced, %d allowed", ErrTooLarge, res.ContentLength, g.maxResponse)
+	if res.ContentLength > MaxResponse {
+		return fmt.Errorf("%w: %d bytes announced, %d allowed", ErrTooLarge, res.ContentLength, MaxResponse)
 	}
 	return nil
 }
@@ -157,7 +152,7 @@ func (g *guard) explain(err error) error {
 		return ErrClosed
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return fmt.Errorf("%w: its body has more than %d bytes", ErrTooLarge, g.maxResponse)
+		return fmt.Errorf("%w: its body has more than %d bytes", ErrTooLarge, MaxResponse)
 	}
 	// net/http has no error values for these. HTTP/1 first, then HTTP/2.
 	for _, text := range []string{"server response headers exceeded", "response header list larger"} {

@@ -16,7 +16,6 @@ type ForbiddenError struct {
 	Why  string // the rule, and what to do
 }
 
-// Error names both.
 func (e *ForbiddenError) Error() string { return e.What + " " + e.Why }
 
 var (

@@ -7,9 +7,9 @@ const (
 	// handshake.
 	DefaultConnectTimeout = 10 * time.Second
 
-	// DefaultMaxResponse bounds the bytes of an answer's body. One decision is far
-	// smaller.
-	DefaultMaxResponse = 16 << 20
+	// MaxResponse bounds the bytes of an answer's body. A decision has hundreds, and thoughts
+	// before it up to some hundred thousand.
+	MaxResponse = 2 << 20
 
 	// MaxResponseHeader bounds the bytes of an answer's headers.
 	MaxResponseHeader = 64 << 10

@@ -42,7 +42,7 @@ var metadataNames = []string{
 //
 // No list allows addresses that are harmful everywhere: link-local, metadata,
 // unspecified, multicast, broadcast and reserved ones, and IPv6 addresses that embed one
-// of these. An entry that holds nothing else is an error.
+// of these. An entry within one of their ranges is an error.
 func NewPolicy(allow []string) (*Policy, error) {
 	p := &Policy{listed: len(allow) > 0}
 	for _, entry := range allow {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"agentd/coaching/egress"
 	"agentd/coaching/internal/scriptedtest"
 )
 
@@ -36,7 +37,7 @@ func TestProtocolViolationFailsAtOnce(t *testing.T) {
 		{"no content", scriptedtest.Answer(204, ""), "204"},
 		{"redirect", redirect, "redirect"},
 		{"compressed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "compressed"},
-		{"too large", scriptedtest.Answer(200, strings.Repeat(" ", maxAnswer+1)), "too large"},
+		{"too large", scriptedtest.Answer(200, strings.Repeat(" ", egress.MaxResponse+1)), "too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := scriptedtest.New(t, tt.step)

@@ -7,7 +7,6 @@ package human
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +25,9 @@ import (
 	"agentd/protocol"
 )
 
-// Options are the settings of a Coach.
+// Options are what [Coach.Ask] needs. Log gets every failure after which the task is posted again,
+// from the goroutine that asks. Sleep waits, or returns an error once ctx has ended.
 type Options struct {
-	Backoff    time.Duration // the wait after the first failure, then doubled; 0: DefaultBackoff
-	MaxBackoff time.Duration // the longest wait; 0: DefaultMaxBackoff
-
-	// Ask needs the rest. Log gets every failure after which the task is posted again, from
-	// the goroutine that asks. Sleep waits, or returns an error once ctx has ended.
 	Log   func(Failure)
 	Sleep func(ctx context.Context, d time.Duration) error
 	Rand  func() float64 // in [0,1)
@@ -59,8 +54,6 @@ type Coach struct {
 // New makes the coach of an endpoint, the URL up to /v1/coaching/requests. It keeps a
 // query.
 func New(endpoint string, client *egress.Client, o Options) *Coach {
-	o.Backoff = cmp.Or(max(o.Backoff, 0), DefaultBackoff)
-	o.MaxBackoff = cmp.Or(max(o.MaxBackoff, 0), DefaultMaxBackoff)
 	return &Coach{
 		endpoint: endpoint,
 		shown:    egress.SafeURL(endpoint),
@@ -120,10 +113,7 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusOK:
-		answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-		if err == nil && len(answer) > maxAnswer {
-			err = egress.ErrTooLarge
-		}
+		answer, err = io.ReadAll(res.Body)
 		return answer, wrote.Load(), egress.Cause(err)
 	case temporary(res.StatusCode):
 		return nil, wrote.Load(), &busyError{res.StatusCode, retry.After(res.Header, time.Now())}
@@ -245,10 +235,8 @@ type Error struct {
 	Err    error  // nil if the answer itself is wrong
 }
 
-// Error is the sentence.
 func (e *Error) Error() string { return e.Detail }
 
-// Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // broken is an error about an answer of the endpoint.
@@ -296,10 +284,10 @@ func (e *busyError) Error() string {
 
 // wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.
 func (c *Coach) wait(failures int, err error) time.Duration {
-	wait := retry.Backoff(failures, c.opts.Backoff, c.opts.MaxBackoff, 1-c.opts.Rand())
+	wait := retry.Backoff(failures, firstBackoff, maxBackoff, 1-c.opts.Rand())
 	var busy *busyError
 	if errors.As(err, &busy) {
-		wait = max(wait, min(busy.after, c.opts.MaxBackoff))
+		wait = max(wait, min(busy.after, maxBackoff))
 	}
 	return wait
 }

@@ -139,7 +139,7 @@ func TestLongWaitsAreNotFailures(t *testing.T) {
 			if _, err := r.Ask(t.Context(), task()); err != nil {
 				t.Fatal(err)
 			}
-			if len(r.slept) != cuts || slices.Max(r.slept) > DefaultBackoff {
+			if len(r.slept) != cuts || slices.Max(r.slept) > firstBackoff {
 				t.Errorf("%d waits of up to %v, want %d short ones", len(r.slept), slices.Max(r.slept), cuts)
 			}
 		})
@@ -162,23 +162,23 @@ func TestGatewayThatWaitedHoldsTheTask(t *testing.T) {
 }
 
 func TestBackoffDoublesWithJitterUpToMax(t *testing.T) {
-	c := New("http://127.0.0.1", nil, Options{Backoff: time.Second, MaxBackoff: 10 * time.Second})
+	c := New("http://127.0.0.1", nil, Options{})
 	for _, tt := range []struct {
 		failures int
 		rand     float64
 		err      error
 		want     time.Duration
 	}{
-		{1, 0, io.EOF, 500 * time.Millisecond},
-		{1, 1, io.EOF, time.Second},
-		{2, 1, io.EOF, 2 * time.Second},
-		{3, 0.5, io.EOF, 3 * time.Second},
-		{5, 1, io.EOF, 10 * time.Second},
-		{MaxFailures, 1, io.EOF, 10 * time.Second},
-		{1000, 0, io.EOF, 5 * time.Second},
+		{1, 0, io.EOF, 250 * time.Millisecond},
+		{1, 1, io.EOF, 500 * time.Millisecond},
+		{2, 1, io.EOF, time.Second},
+		{3, 0.5, io.EOF, 1500 * time.Millisecond},
+		{7, 1, io.EOF, 30 * time.Second},
+		{MaxFailures, 1, io.EOF, 30 * time.Second},
+		{1000, 0, io.EOF, 15 * time.Second},
 		{1, 0, &busyError{503, 7 * time.Second}, 7 * time.Second},
-		{1, 0, &busyError{503, time.Hour}, 10 * time.Second},
-		{1, 0, fmt.Errorf("x: %w", &busyError{503, 0}), 500 * time.Millisecond},
+		{1, 0, &busyError{503, time.Hour}, 30 * time.Second},
+		{1, 0, fmt.Errorf("x: %w", &busyError{503, 0}), 250 * time.Millisecond},
 	} {
 		c.opts.Rand = func() float64 { return tt.rand }
 		if got := c.wait(tt.failures, tt.err); got != tt.want {
@@ -201,7 +201,7 @@ func TestRetryAfterIsObeyedUpToMax(t *testing.T) {
 	}
 	own := r.wait(3, io.EOF)
 	// More seconds than anyone can mean are the longest wait.
-	if diff := cmp.Diff([]time.Duration{7 * time.Second, r.opts.MaxBackoff, own}, r.slept); diff != "" {
+	if diff := cmp.Diff([]time.Duration{7 * time.Second, maxBackoff, own}, r.slept); diff != "" {
 		t.Errorf("waits (-want +got):\n%s", diff)
 	}
 }
@@ -231,7 +231,6 @@ func TestContextEndsBackoff(t *testing.T) {
 	r := newRig(t, scriptedtest.New(t, scriptedtest.Reset).URL)
 	r.opts.Log = func(Failure) { cancel() }
 	r.opts.Sleep = func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return context.Cause(ctx) }
-	r.opts.Backoff, r.opts.MaxBackoff = time.Hour, time.Hour
 	if _, err := r.Ask(ctx, task()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)
 	}

@@ -3,12 +3,10 @@ package human
 import "time"
 
 const (
-	// DefaultBackoff is the wait after the first failure. It doubles with every further
-	// one in a row.
-	DefaultBackoff = 500 * time.Millisecond
-
-	// DefaultMaxBackoff is the longest such wait.
-	DefaultMaxBackoff = 30 * time.Second
+	// firstBackoff is the wait after the first failure, and maxBackoff the longest one. It doubles
+	// with every further failure in a row.
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
 
 	// MaxFirstFailures in a row make an endpoint unreachable that never took the task.
 	// They take some seconds: enough for one that is starting.
@@ -21,10 +19,6 @@ const (
 	// steady is the length of a wait that resets the count of failures. Proxies cut idle
 	// connections every minute, for as long as the person thinks.
 	steady = 5 * time.Second
-
-	// maxAnswer bounds the bytes of a person's answer. Answers for callers who left are
-	// kept, and no correction is nearly as long.
-	maxAnswer = 2 << 20
 
 	// maxErrorBody bounds what is read of an error's body.
 	maxErrorBody = 64 << 10

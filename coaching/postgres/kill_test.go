@@ -11,7 +11,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
-	"agentd/internal/postgres/pgtest"
+	"agentd/coaching/postgres/pgtest"
 	"agentd/internal/waittest"
 
 	"github.com/google/uuid"
@@ -98,12 +98,12 @@ func (p *storeProcess) kill() {
 // the database is killed now and then in the middle of an operation.
 func TestStoreMatchesModelAcrossKills(t *testing.T) {
 	server, key := pgtest.Start(t, true), newKey()
-	control := open(t, server.URL, readKeys(t, key))
+	control := open(t, server.URL, readKeys(t, key), time.Hour)
 	// Each statement may find a connection to a killed database.
 	persist := func(f func(ctx context.Context, tx pgx.Tx) error) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; {
-			err := control.db.Do(context.Background(), pgx.TxOptions{}, f)
+			err := control.do(context.Background(), f)
 			if err == nil {
 				return
 			}

@@ -218,10 +218,6 @@ func (r *Remote) Count(context.Context) (int, error) {
 // LeaseTime implements [coaching.Shared]. Nothing renews the leases of a test.
 func (r *Remote) LeaseTime() time.Duration { return time.Hour }
 
-// Changes implements [coaching.Shared]. It never receives, since a test makes each operation
-// itself.
-func (r *Remote) Changes() <-chan struct{} { return nil }
-
 // Renew implements [coaching.Shared].
 func (r *Remote) Renew(_ context.Context, leases, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	got, _, err := r.do(Call{Operation: "Renew", Leases: leases, Sessions: sessions})

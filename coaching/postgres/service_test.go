@@ -12,7 +12,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/coaching/backend"
-	"agentd/internal/postgres/pgtest"
+	"agentd/coaching/postgres/pgtest"
 	"agentd/internal/waittest"
 	"agentd/protocol"
 
@@ -44,7 +44,7 @@ func (*model) Window() int { return 32768 }
 // replica is a service with its own store, as in a separate process.
 func replica(t *testing.T, url string, keys *Keys, o coaching.Options) *coaching.Service {
 	t.Helper()
-	store := open(t, url, keys)
+	store := open(t, url, keys, DefaultLease)
 	o.Store, o.Log = store, zerolog.New(zerolog.NewTestWriter(t))
 	s, err := coaching.New(o)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 	}()
 	waittest.Eventually(t, "the question", func() bool { return m.asked.Load() > 0 })
 	go func() { closed <- b.CloseSession(t.Context(), "r") }()
-	store := open(t, server.URL, keys)
+	store := open(t, server.URL, keys, DefaultLease)
 	waittest.Eventually(t, "closing", func() bool {
 		rec, err := store.Get(t.Context(), "r")
 		return err == nil && rec != nil && rec.State == coaching.Closing
@@ -207,7 +207,7 @@ func TestIdleSessionOfAbsentReplicaIsClosed(t *testing.T) {
 	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store := open(t, server.URL, keys)
+	store := open(t, server.URL, keys, DefaultLease)
 	if n, err := store.Count(t.Context()); n != 1 || err != nil {
 		t.Fatalf("the session did not survive its server: %d, %v", n, err)
 	}
@@ -253,7 +253,7 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 	big := protocol.NewCoachingBackend("big", protocol.BackendOpenAI)
 	big.Endpoint, big.DefaultModel, big.Headers = "https://llm.example.org/v1", "m", protocol.Headers{"Authorization": "Bearer very-secret"}
 	cfg.Backends = append(cfg.Backends, big)
-	old := open(t, server.URL, readKeys(t, "# made today\n"+first))
+	old := open(t, server.URL, readKeys(t, "# made today\n"+first), DefaultLease)
 	create := func(s *Store, run string) {
 		t.Helper()
 		if _, err := s.Create(t.Context(), coaching.Record{ID: [16]byte{run[0]}, RunID: run, Config: cfg}, 0); err != nil {
@@ -261,7 +261,7 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 		}
 	}
 	create(old, "a")
-	both := open(t, server.URL, readKeys(t, second+"\n"+first+"\n"))
+	both := open(t, server.URL, readKeys(t, second+"\n"+first+"\n"), DefaultLease)
 	create(both, "b")
 	for _, run := range []string{"a", "b"} {
 		if rec, err := both.Get(t.Context(), run); err != nil || !rec.Config.Equal(cfg) {
@@ -275,13 +275,13 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 		t.Errorf("a session whose key is lost cannot be closed: %v", err)
 	}
 	var text string
-	err := both.db.Do(t.Context(), pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
+	err := both.do(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT string_agg(encode(config, 'escape') || s::text, '') FROM agentd_sessions AS s`).Scan(&text)
 	})
 	if err != nil || text == "" || strings.Contains(text, "very-secret") || strings.Contains(text, "llm.example.org") {
 		t.Errorf("the table holds %q (%v)", text, err)
 	}
-	_, err = both.db.Exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'a'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'a') WHERE run_id = 'b'`)
+	_, err = both.exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'a'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'a') WHERE run_id = 'b'`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,8 +300,8 @@ func TestBadKeysAreRefused(t *testing.T) {
 
 func TestNewerTablesAreRefused(t *testing.T) {
 	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
-	s := open(t, server.URL, keys)
-	if _, err := s.db.Exec(t.Context(), `UPDATE agentd_schema SET version = version + 1`); err != nil {
+	s := open(t, server.URL, keys, DefaultLease)
+	if _, err := s.exec(t.Context(), `UPDATE agentd_schema SET version = version + 1`); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Options{URL: server.URL, Keys: keys})

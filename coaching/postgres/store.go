@@ -4,24 +4,19 @@ package postgres
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"agentd/coaching"
-	"agentd/internal/postgres"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 )
-
-//go:embed schema.sql
-var schema string
-
-// migrations never change once released. A new version appends one.
-var migrations = []string{schema}
 
 // DefaultLease is how long the lease of a server that crashed holds up a DELETE.
 const DefaultLease = 10 * time.Second
@@ -36,7 +31,8 @@ type Options struct {
 
 // Store is a [coaching.Shared] in a database. Close it after the services that use it.
 type Store struct {
-	db    *postgres.DB
+	pool  *pgxpool.Pool
+	log   zerolog.Logger
 	keys  *Keys
 	lease time.Duration
 	grace time.Duration // after the database's start, in which no lease ends
@@ -47,41 +43,30 @@ var _ coaching.Shared = (*Store)(nil)
 // Open connects to the database and prepares its tables.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o.Lease = cmp.Or(o.Lease, DefaultLease)
-	db, err := postgres.Open(ctx, o.URL, postgres.Schema{Name: "coaching", Migrations: migrations}, o.Log)
+	pool, err := connect(ctx, o.URL)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, keys: o.Keys, lease: o.Lease, grace: o.Lease}, nil
+	s := &Store{pool: pool, log: o.Log, keys: o.Keys, lease: o.Lease, grace: o.Lease}
+	if err := s.migrate(ctx); err != nil {
+		pool.Close()
+		if strings.Contains(err.Error(), "statement pooling") {
+			err = fmt.Errorf("%w; transactions are needed, so set the pooler's pool_mode to transaction or session", err)
+		}
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close ends the connections.
-func (s *Store) Close() { s.db.Close() }
+func (s *Store) Close() { s.pool.Close() }
 
 // LeaseTime implements [coaching.Shared].
 func (s *Store) LeaseTime() time.Duration { return s.lease }
 
-// Changes implements [coaching.Shared].
-func (s *Store) Changes() <-chan struct{} { return s.db.Changes() }
-
 // live is a condition on agentd_leases; its parameter $1 is the grace. Nobody could
 // renew while the database was down, so all leases hold for a while after its start.
 const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > now())`
-
-// do runs a transaction. Its errors are the store's, or the context's of a caller who left.
-func (s *Store) do(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
-	return failed(ctx, s.db.Do(ctx, pgx.TxOptions{}, f))
-}
-
-func failed(ctx context.Context, err error) error {
-	var full *coaching.FullError
-	switch {
-	case err == nil || errors.As(err, &full):
-		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return &coaching.StoreError{Err: err}
-}
 
 // columns of agentd_sessions that make a record.
 const columns = `id, run_id, closing, key_id, config`
@@ -123,15 +108,11 @@ func first(list []coaching.Record, err error) (*coaching.Record, error) {
 func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (existing *coaching.Record, err error) {
 	key, sealed := s.keys.seal(rec.Config.AppendJSON(nil), rec.ID[:])
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		existing, err = first(s.records(tx.Query(ctx, `UPDATE agentd_sessions SET last_used = now() WHERE run_id = $1 RETURNING `+columns, []byte(rec.RunID))))
-		if err != nil || existing != nil {
-			return err
-		}
 		// Creations wait for each other, since each counts the others. Nothing else does.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('agentd sessions'))`); err != nil {
 			return err
 		}
-		existing, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(rec.RunID))))
+		existing, err = first(s.records(tx.Query(ctx, `UPDATE agentd_sessions SET last_used = now() WHERE run_id = $1 RETURNING `+columns, []byte(rec.RunID))))
 		if err != nil || existing != nil {
 			return err
 		}
@@ -163,30 +144,19 @@ func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, er
 // Enter implements [coaching.Store]. The update locks the row, so a lease is entered before
 // the session is marked as closing, or not at all.
 func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
-	rows, err := s.db.Exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
+	rows, err := s.exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
 		INSERT INTO agentd_leases SELECT $2, id, now() + $3::interval FROM used`, id, lease, s.lease)
-	return rows == 1, failed(ctx, err)
+	return rows == 1, err
 }
 
-// Leave implements [coaching.Store]. It notifies those who wait for the leases
-// of a closing session.
+// Leave implements [coaching.Store].
 func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
-	return s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var closing bool
-		err := tx.QueryRow(ctx, `WITH ended AS (DELETE FROM agentd_leases WHERE id = $1 RETURNING session)
-			UPDATE agentd_sessions SET last_used = now() FROM ended WHERE id = session RETURNING closing`, lease).Scan(&closing)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return nil
-		case err != nil || !closing:
-			return err
-		}
-		return s.db.Notify(ctx, tx)
-	})
+	_, err := s.exec(ctx, `WITH ended AS (DELETE FROM agentd_leases WHERE id = $1 RETURNING session)
+		UPDATE agentd_sessions SET last_used = now() FROM ended WHERE id = session`, lease)
+	return err
 }
 
-// mark runs a statement that marks sessions as closing, and notifies all servers. It needs no
-// key, so a session whose key is lost can be closed.
+// mark runs a statement that marks sessions as closing. It needs no key, so a session whose key is lost can be closed.
 func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coaching.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql+` RETURNING id, run_id`, args...)
@@ -200,10 +170,7 @@ func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coach
 			rec.RunID = string(runID)
 			return rec, err
 		})
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		return s.db.Notify(ctx, tx)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -306,10 +273,8 @@ func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, l
 		}
 		if given == nil || len(given.Response) > coaching.MaxAnswerBytes {
 			kept = nil
-			if _, err := tx.Exec(ctx, `DELETE FROM agentd_answers WHERE session = $1 AND request = $2 AND lease = $3 AND response IS NULL`, session, request, lease); err != nil {
-				return err
-			}
-			return s.db.Notify(ctx, tx)
+			_, err := tx.Exec(ctx, `DELETE FROM agentd_answers WHERE session = $1 AND request = $2 AND lease = $3 AND response IS NULL`, session, request, lease)
+			return err
 		}
 		// Whoever settles first is right, also if its claim was taken over.
 		tag, err := tx.Exec(ctx, `UPDATE agentd_answers SET provider = $3, response = $4, settled = clock_timestamp()
@@ -322,10 +287,7 @@ func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, l
 			return err
 		}
 		kept = given
-		if err := prune(ctx, tx, session); err != nil {
-			return err
-		}
-		return s.db.Notify(ctx, tx)
+		return prune(ctx, tx, session)
 	})
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
-	"agentd/internal/postgres/pgtest"
+	"agentd/coaching/postgres/pgtest"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -42,9 +42,9 @@ func readKeys(t *testing.T, text string) *Keys {
 }
 
 // open opens a store that is closed at the end of the test.
-func open(t *testing.T, url string, keys *Keys) *Store {
+func open(t *testing.T, url string, keys *Keys, lease time.Duration) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{URL: url, Keys: keys, Lease: time.Hour, Log: zerolog.New(zerolog.NewTestWriter(t))})
+	s, err := Open(t.Context(), Options{URL: url, Keys: keys, Lease: lease, Log: zerolog.New(zerolog.NewTestWriter(t))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func compareWithModel(t *testing.T, url string) {
 	keys := readKeys(t, newKey())
 	stores := make([]coaching.Store, 3)
 	for i := range stores {
-		s := open(t, url, keys)
+		s := open(t, url, keys, time.Hour)
 		s.grace = 0 // leases can end before the database is as old as they last
 		stores[i] = s
 	}
-	db := stores[0].(*Store).db
+	db := stores[0].(*Store)
 	exec := func(sql string, args ...any) {
-		if _, err := db.Exec(context.Background(), sql, args...); err != nil {
+		if _, err := db.exec(context.Background(), sql, args...); err != nil {
 			t.Fatal(err)
 		}
 	}

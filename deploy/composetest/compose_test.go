@@ -65,9 +65,7 @@ func TestVariablesReachServices(t *testing.T) {
 		"the keys":                {p.Secrets["store-keys"].File, "/k"},
 		"where the keys are":      {*agentd.Environment["AGENTD_STORE_KEY_FILE"], "/run/secrets/" + agentd.Secrets[0].Source},
 		"the server's password":   {*agentd.Environment["PGPASSWORD"], "secret"},
-		"the console's password":  {*console.Environment["PGPASSWORD"], "secret"},
 		"the database's password": {*p.Services["postgres"].Environment["POSTGRES_PASSWORD"], "secret"},
-		"the console's store":     {console.Command[len(console.Command)-1], *agentd.Environment["AGENTD_STORE"]},
 	} {
 		if value[0] != value[1] {
 			t.Errorf("%s: %q, want %q", what, value[0], value[1])

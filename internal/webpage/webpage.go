@@ -1,5 +1,5 @@
 // Package webpage serves the files of a web page from memory, with what all pages of agentd share:
-// base.css, theme.js and icon.svg.
+// base.css and icon.svg.
 package webpage
 
 import (
@@ -20,12 +20,10 @@ import (
 // contentTypes are the types of the page's files. Other files are not served, and the
 // machine's own table of types is not used.
 var contentTypes = map[string]string{
-	".html":  "text/html; charset=utf-8",
-	".css":   "text/css; charset=utf-8",
-	".js":    "text/javascript; charset=utf-8",
-	".svg":   "image/svg+xml",
-	".png":   "image/png",
-	".woff2": "font/woff2",
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
 }
 
 // Policy is the Content-Security-Policy of a page that loads only its own files.

@@ -222,8 +222,5 @@ $("request").addEventListener("submit", decide);
 $("token").addEventListener("change", look);
 for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", copy);
 $("console").href = `http://${location.hostname}:8890/`; // the default of agentd console
-const showTheme = (name) => { $("theme").textContent = `Theme: ${name}`; };
-$("theme").addEventListener("click", () => showTheme(globalThis.agentdTheme.next()));
-showTheme(globalThis.agentdTheme.current());
 look();
 setInterval(() => { if (!document.hidden) look(); }, every);

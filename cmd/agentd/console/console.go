@@ -15,7 +15,6 @@ import (
 	"agentd/cmd/internal/cli"
 	web "agentd/console"
 	"agentd/internal/budget"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 
 	"github.com/rs/zerolog"
@@ -32,17 +31,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // serve serves until ctx ends or a signal comes.
 func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
-	signals, stopSignals := cli.Signals(time.Now)
-	defer stopSignals()
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
 
 	log := c.Log.New(stderr)
-	event := log.Info().Str("version", version.Release).Str("commit", version.Commit())
-	if c.Console.Store != "" {
-		event = event.Str("store", postgres.SafeURL(c.Console.Store))
-	} else {
-		event = event.Str("data_dir", c.DataDir)
-	}
-	event.Msg("agentd console starts")
+	log.Info().Str("version", version.Release).Str("commit", version.Commit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
 	for _, warning := range c.Command().ExposedSecrets() {
 		log.Warn().Msg(warning)
 	}
@@ -51,10 +44,8 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	if err := c.complete(transport, log); err != nil {
 		return err
 	}
-	following, stopFollowing := context.WithCancel(ctx)
-	defer stopFollowing()
 	c.Console.Memory = budget.New(budget.Default)
-	c.Console.Memory.Follow(following, log)
+	c.Console.Memory.Follow(ctx, log)
 	page, err := c.open()
 	if err != nil {
 		return err
@@ -71,12 +62,10 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	select {
 	case failure = <-served:
 		served = nil
-	case s := <-signals:
-		log.Info().Stringer("signal", s).Msg("stopping")
 	case <-ctx.Done():
 		log.Info().Msg("stopping")
 	}
-	err = stop(page, signals)
+	err = end(page)
 	if served != nil {
 		failure = <-served
 	}
@@ -84,34 +73,23 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	return errors.Join(failure, err)
 }
 
-// open makes the console on its database or data directory.
+// open makes the console on its data directory.
 func (c *Config) open() (*web.Console, error) {
-	option, err := "--store", error(nil)
-	if c.Console.Store == "" {
-		option, err = "--data-dir", os.MkdirAll(c.DataDir, 0o700)
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	var page *web.Console
-	if err == nil {
-		page, err = web.Open(c.Console)
-	}
+	page, err := web.Open(c.Console)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", option, err)
+		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
 	return page, nil
 }
 
-// stop asks waiting agents to come back and lets answers in flight arrive. It is short,
-// since tasks are stored. A second signal ends it.
-func stop(page *web.Console, signals <-chan os.Signal) error {
+// end asks waiting agents to come back and lets answers in flight arrive. It is short,
+// since tasks are stored.
+func end(page *web.Console) error {
 	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)
 	defer cancel()
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	// Close aborts what is still open.
 	_ = page.Shutdown(ctx)
 	return page.Close()

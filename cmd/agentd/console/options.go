@@ -13,7 +13,6 @@ import (
 	"agentd/cmd/internal/cli"
 	web "agentd/console"
 	"agentd/internal/options"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 	"agentd/protocol/client"
 )
@@ -80,7 +79,6 @@ func (c *Config) Command() *options.Command {
 			option("public-host", "NAMES", "Names under which people reach the page, separated by commas. localhost and IP addresses always work; other names are refused.", options.List(&o.PublicHosts, maxList)),
 			option("agents-from", "LIST", "Addresses and networks that agents may post tasks from, such as 10.0.0.5,10.1.0.0/16. Without it: from everywhere.", options.ListOf(&o.AgentsFrom, maxList, parsePrefix, netip.Prefix.String)),
 			option("data-dir", "DIR", "Directory of tasks, drafts and answers.", options.Text(&c.DataDir)),
-			option("store", "URL", "PostgreSQL database for tasks, drafts, answers and claims, in place of --data-dir, such as postgres://user@host/database. Several consoles may share it. PGPASSWORD keeps the password out of the process list.", options.Text(&o.Store)),
 			option("claim", "TIME", "How long a claim on a task lasts when its page no longer renews it.", options.Duration(&o.Claim, minClaim, maxClaim)),
 			option("keep", "TIME", "How long the console keeps answered and withdrawn tasks, and open ones whose agent is gone.", options.Duration(&o.Keep, minKeep, maxKeep)),
 			agent("agent", "URL", "Agent server to ask what it would decide, such as http://127.0.0.1:8888. Without it people get no candidates.", options.Text(&c.Agent.URL)),
@@ -120,14 +118,7 @@ func (c *Config) validate(from options.Origins) error {
 			p.Add("public-host", "got %q, want a name without scheme and port, such as console.example.org", name)
 		}
 	}
-	if c.Console.Store != "" {
-		if _, given := from["data-dir"]; given {
-			p.Add("data-dir", "is not used with --store; remove one of the two")
-		}
-		if err := postgres.Check(c.Console.Store); err != nil {
-			p.Add("store", "%w", err)
-		}
-	} else if c.DataDir == "" {
+	if c.DataDir == "" {
 		p.Add("data-dir", "is empty and there is no home directory; name a directory")
 	} else if info, err := os.Stat(c.DataDir); err == nil && !info.IsDir() {
 		p.Add("data-dir", "%s is not a directory", c.DataDir)
@@ -164,6 +155,6 @@ Examples
 	outro = `Signals
   SIGTERM, SIGINT or SIGHUP stops the console and exits with 0. Nothing is lost: agents that
   wait are asked to post again, and find their tasks when the console is back. A second signal
-  cuts answers that are on their way.
+  ends it at once.
 `
 )

@@ -43,8 +43,6 @@ func TestOptionsHaveDefaultsAndErrorsNameFix(t *testing.T) {
 		"half of TLS":              {[]string{"--tls-cert", file}, []string{"--tls-cert", "--tls-key"}},
 		"the other half":           {[]string{"--tls-key", file}, []string{"--tls-key", "--tls-cert"}},
 		"a file as a directory":    {[]string{"--data-dir", file}, []string{"--data-dir", "not a directory"}},
-		"a store that is no URL":   {[]string{"--store", "localhost"}, []string{"--store", "postgres://user@host/database"}},
-		"a store and a directory":  {[]string{"--store", "postgres://h/d", "--data-dir", dir}, []string{"--data-dir", "--store"}},
 		"a claim too short":        {[]string{"--claim", "1s"}, []string{"--claim", "10s"}},
 		"keeping nothing":          {[]string{"--keep", "0s"}, []string{"--keep", "168h"}},
 		"tokens too short":         {[]string{"--auth-token-file", file}, []string{"--auth-token-file", "line 1"}},

@@ -15,7 +15,6 @@ import (
 	"agentd/cmd/internal/cli"
 	"agentd/console"
 	"agentd/internal/options"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 	"agentd/protocol"
 )
@@ -28,7 +27,6 @@ type Config struct {
 	Rows    rows.Config
 	Paths   []string
 	Console string // data directory
-	Store   string // URL of a database
 	Out     string
 }
 
@@ -65,7 +63,6 @@ func (c *Config) Command() *options.Command {
 			what("kind", "KIND", "chat, pairs or rollouts.", options.Choice(&c.Rows.Kind, []string{rows.Chat, rows.Pairs, rows.Rollouts}, nil)),
 			what("out", "FILE", "File to write, in the format Parquet if it ends in .parquet, else JSONL. It must not exist. Without it, JSONL goes to standard output.", options.Text(&c.Out)),
 			what("console", "DIR", "Data directory of a console that does not run, whose corrections are exported too.", options.Text(&c.Console)),
-			what("store", "URL", "PostgreSQL database of consoles, whose corrections are exported too, such as postgres://user@host/database.", options.Text(&c.Store)),
 			filter("origin", "LIST", "Who answered: model or coaching.", words(&c.Rows.Origins, protocol.OriginModel, protocol.OriginCoaching)),
 			filter("component", "LIST", "Component of the internal step, such as commander or summarizer.", words(&c.Rows.Components)),
 			filter("status", "LIST", "Status of the candidate: completed or error.", words(&c.Rows.Statuses, protocol.StatusCompleted, protocol.StatusError)),
@@ -87,16 +84,11 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 		c.Rows.Format = rows.Parquet
 	}
 	switch {
-	case len(c.Paths) == 0 && c.Console == "" && c.Store == "":
-		return nil, errors.New("nothing to export; name files or folders, or use --console or --store")
+	case len(c.Paths) == 0 && c.Console == "":
+		return nil, errors.New("nothing to export; name files or folders, or use --console")
 	case c.Out != "":
 		if _, err := os.Lstat(c.Out); err == nil {
 			return nil, fmt.Errorf("--out: %s exists; remove it or name another file", c.Out)
-		}
-	}
-	if c.Store != "" {
-		if err := postgres.Check(c.Store); err != nil {
-			return nil, fmt.Errorf("--store: %w", err)
 		}
 	}
 	return c, nil
@@ -115,10 +107,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if c.Console != "" {
-		sources.AddSituations(corrections("--console", filepath.Join(c.Console, "console.db"), ""))
-	}
-	if c.Store != "" {
-		sources.AddSituations(corrections("--store", "", c.Store))
+		sources.AddSituations(corrections(filepath.Join(c.Console, "console.db")))
 	}
 	var summary *rows.Summary
 	write := func(w io.Writer) (err error) {
@@ -136,10 +125,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// corrections hands over what people corrected in a store. Errors name the option.
-func corrections(option, path, url string) func(func(*rows.Situation) error) error {
+// corrections hands over what people corrected at a console. Errors name the option.
+func corrections(path string) func(func(*rows.Situation) error) error {
 	return func(f func(*rows.Situation) error) error {
-		err := console.EachCorrected(path, url, func(task *console.Corrected) error {
+		err := console.EachCorrected(path, func(task *console.Corrected) error {
 			list, err := rows.Corrections("console:"+task.ID, task.Request, task.Proposals)
 			for _, s := range list {
 				if err := f(s); err != nil {
@@ -149,7 +138,7 @@ func corrections(option, path, url string) func(func(*rows.Situation) error) err
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", option, err)
+			return fmt.Errorf("--console: %w", err)
 		}
 		return nil
 	}

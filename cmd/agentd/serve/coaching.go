@@ -9,7 +9,6 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
-	"agentd/internal/postgres"
 )
 
 // startCoaching starts the service of coaching sessions, unless it is switched off. The
@@ -82,6 +81,6 @@ func (d *Daemon) openStore(ctx context.Context) error {
 	if d.store, err = store.Open(ctx, store.Options{URL: d.config.Store, Keys: keys, Log: d.log}); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
-	d.log.Info().Str("database", postgres.SafeURL(d.config.Store)).Msg("coaching sessions are in a database")
+	d.log.Info().Str("database", store.SafeURL(d.config.Store)).Msg("coaching sessions are in a database")
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 
 	"agentd/coaching/egress"
+	store "agentd/coaching/postgres"
 	"agentd/inference/load"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 )
 
@@ -22,7 +22,7 @@ func (d *Daemon) logStart() {
 			case o.Name == "chat-template" && len(value) > 60:
 				value = fmt.Sprintf("Jinja text of %d bytes", len(value))
 			case o.Name == "store" && value != "":
-				value = postgres.SafeURL(value)
+				value = store.SafeURL(value)
 			case o.Name == "coach-human" && value != "":
 				value = egress.SafeURL(value) // its query may hold a key
 			}

@@ -12,7 +12,6 @@ import (
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
 	"agentd/internal/options"
-	"agentd/internal/postgres"
 	"agentd/internal/version"
 	"agentd/llama/checkpoint"
 )
@@ -125,7 +124,7 @@ func (c *Config) checkStore(p *options.Problems) {
 	case c.StoreKeyFile == "":
 		p.Add("store", "needs --store-key-file, since sessions hold the keys of coaches; make one with: openssl rand -hex 32")
 	}
-	if err := postgres.Check(c.Store); err != nil {
+	if err := store.Check(c.Store); err != nil {
 		p.Add("store", "%w", err)
 	}
 	if c.StoreKeyFile != "" {

@@ -1,17 +1,16 @@
 // The page: a bar, the list of tasks, the task that is open.
 
 import { api } from "./api.js";
-import { announce, button, fill, h, icon, iconButton } from "./dom.js";
-import { askName, showHelp } from "./dialog.js";
+import { announce, button, fill, h, icon } from "./dom.js";
+import { askName } from "./dialog.js";
 import { coalesce, follow } from "./live.js";
 import { storage } from "./storage.js";
 import { createQueue } from "./queue.js";
-import { createShortcuts } from "./shortcuts.js";
 import { createTask } from "./task.js";
 import { count } from "./words.js";
 import { connectGuide, loginView } from "./welcome.js";
 
-const agesEvery = 20000; // ms
+const loadEvery = 20000; // ms, for ages and claims that expired
 
 const state = { me: null, list: "open", selected: null, tasks: { open: [], done: [] }, loaded: { open: false, done: false }, skew: 0, offline: false };
 const queue = createQueue();
@@ -23,12 +22,10 @@ const live = h("span", { class: "live", role: "status" });
 const who = h("span");
 const whoButton = button({ class: "bar-button", onclick: rename, title: "Change your name" }, icon("person"), who);
 const logout = button({ class: "bar-button", hidden: true, onclick: leave }, "Log out");
-const themeLabel = h("span", { class: "bar-label" });
 const bar = h("header", { class: "bar" },
   h("a", { class: "brand", href: "#/" }, h("img", { src: "/assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
   live, h("div", { class: "bar-tools" }, whoButton,
-    button({ class: "bar-button", title: "Light or dark", onclick: theme }, icon("theme"), themeLabel),
-    iconButton("help", "Keyboard shortcuts", help), logout));
+    logout));
 const offline = h("div", { class: "offline", role: "alert", hidden: true });
 const openTab = h("a", { href: "#/", class: "list-tab" });
 const doneTab = h("a", { href: "#/done", class: "list-tab" }, "Done");
@@ -59,7 +56,7 @@ function drawWelcome() {
   if (main.dataset.welcome === kind) return;
   main.dataset.welcome = kind;
   if (kind === "loading") fill(main);
-  else fill(main, connectGuide(kind === "pick", () => step(1)));
+  else fill(main, connectGuide(kind === "pick", next));
 }
 
 // load fetches the visible lists, once for many changes.
@@ -122,7 +119,7 @@ function route() {
   }
   state.selected = wanted;
   if (wanted !== null && !view) {
-    view = createTask(wanted, { me: state.me, needName, back, next: () => step(1) });
+    view = createTask(wanted, { me: state.me, needName, back, next });
     delete main.dataset.welcome;
     fill(main, view.element);
     main.scrollTop = 0;
@@ -136,9 +133,9 @@ function back() {
   location.hash = state.list === "done" ? "#/done" : "#/";
 }
 
-function step(by) {
-  const next = queue.next(state.selected, by);
-  if (next !== null) location.hash = `#/${state.list}/${encodeURIComponent(next)}`;
+function next() {
+  const id = queue.next(state.selected);
+  if (id !== null) location.hash = `#/${state.list}/${encodeURIComponent(id)}`;
 }
 
 async function needName() {
@@ -155,37 +152,6 @@ async function rename() {
 async function leave() {
   await api.logout().catch(() => {});
   start();
-}
-
-function theme() {
-  const name = globalThis.agentdTheme.next();
-  showTheme(name);
-  announce(`Theme: ${name}`);
-}
-
-function showTheme(name) {
-  themeLabel.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
-}
-
-const shortcuts = [
-  { keys: ["j"], single: "j", about: "Next task", run: () => step(1) },
-  { keys: ["k"], single: "k", about: "Previous task", run: () => step(-1) },
-  { keys: ["c"], single: "c", about: "Work on this task", run: () => view?.take() },
-  { keys: ["m"], single: "m", about: "To the step to be corrected", run: () => view?.toTarget() },
-  { keys: ["w"], single: "w", about: "To the correction", run: () => view?.toEditor() },
-  { keys: ["r"], single: "r", about: "Correct with a reply", run: () => view?.composer?.setMode("reply") },
-  { keys: ["t"], single: "t", about: "Correct with tool calls", run: () => view?.composer?.setMode("tools") },
-  { keys: ["e"], single: "e", about: "Edit the correction as JSON", run: () => view?.composer?.setMode("json") },
-  { keys: ["a"], single: "a", about: "Ask the agent server for suggestions", run: () => view?.composer?.ask() },
-  { keys: ["x"], single: "x", about: "Give the task up", run: () => view?.abandon() },
-  { keys: ["Ctrl", "Enter"], send: true, about: "Send", run: () => view?.composer?.trySend() },
-  { keys: ["Esc"], about: "Leave a field or a dialog" },
-  { keys: ["u"], single: "u", about: "Back to the list", run: back },
-  { keys: ["?"], single: "?", about: "This list", run: help },
-];
-
-function help() {
-  showHelp(shortcuts);
 }
 
 // start asks the console for the login state, and shows a login or the page.
@@ -218,11 +184,12 @@ async function start() {
   route();
 }
 
-createShortcuts(shortcuts);
-showTheme(globalThis.agentdTheme.current());
+addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !document.querySelector("dialog[open]")) view?.composer?.trySend();
+});
 setLive("offline");
 addEventListener("hashchange", () => { if (unfollow) route(); });
 addEventListener("online", () => load());
 document.addEventListener("visibilitychange", () => { if (!document.hidden && unfollow) load(); });
-setInterval(() => { if (unfollow) draw(); }, agesEvery);
+setInterval(() => { if (!document.hidden && unfollow) load(); }, loadEvery);
 start();

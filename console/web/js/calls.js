@@ -6,8 +6,6 @@ import { isObject } from "./json.js";
 import { place, slot } from "./problems.js";
 import { holds, initial, read } from "./schema.js";
 
-const manyTools = 8; // a palette of this many tools or more has a filter
-
 // Calls edits work.calls at the point that point() returns. usualRobots maps tools to the robots that
 // they were last used with. onchange is called after every change.
 export class Calls {
@@ -50,13 +48,6 @@ export class Calls {
     return robot !== undefined && holds(robotForm(this.#options.point()), robot) ? robot : undefined;
   }
 
-  #move(from, to) {
-    const { calls } = this.#options.work;
-    [calls[from], calls[to]] = [calls[to], calls[from]];
-    this.#draw(to);
-    this.#options.onchange();
-  }
-
   #remove(i) {
     this.#options.work.calls.splice(i, 1);
     this.#draw(Math.max(0, i - 1));
@@ -72,13 +63,8 @@ export class Calls {
   }
 
   #cardHead(call, i) {
-    const last = this.#options.work.calls.length - 1;
     return h("div", { class: "call-head" },
       h("span", { class: "call-title" }, icon("tool"), h("span", { class: "call-name" }, call.name)),
-      last > 0 ? [
-        iconButton("up", `Move ${call.name} up`, () => this.#move(i, i - 1), { disabled: i === 0 }),
-        iconButton("down", `Move ${call.name} down`, () => this.#move(i, i + 1), { disabled: i === last }),
-      ] : null,
       iconButton("close", `Remove ${call.name}`, () => this.#remove(i)));
   }
 
@@ -118,13 +104,6 @@ function paletteView(point, calls, add) {
     h("span", { class: "call-name" }, tool.name),
     tool.description ? h("span", { class: "palette-about" }, tool.description) : null)));
   const listed = h("ul", { class: "palette" }, items);
-  const filter = tools.length < manyTools ? null : h("input", {
-    type: "search", class: "palette-filter", placeholder: "Find a tool", "aria-label": "Find a tool",
-    oninput(event) {
-      const words = event.target.value.toLowerCase();
-      tools.forEach((tool, i) => { items[i].hidden = !`${tool.name} ${tool.description}`.toLowerCase().includes(words); });
-    },
-  });
-  if (calls === 0) return [h("p", { class: "palette-title" }, "Which tool should the agent call?"), filter, listed];
-  return h("details", { class: "fold" }, h("summary", null, "Add another call"), h("div", { class: "fold-body" }, filter, listed));
+  if (calls === 0) return [h("p", { class: "palette-title" }, "Which tool should the agent call?"), listed];
+  return h("details", { class: "fold" }, h("summary", null, "Add another call"), h("div", { class: "fold-body" }, listed));
 }

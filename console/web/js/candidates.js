@@ -41,7 +41,7 @@ export function createCandidates(id, point, onuse) {
       h("p", { class: "muted" }, "What would the agent do here by itself?"),
       h("div", { class: "suggestions-ask" }, many, ask)),
     results);
-  return { element, ask: run, clear: () => fill(results) };
+  return { element, clear: () => fill(results) };
 }
 
 // grouped merges equal candidates and counts them.

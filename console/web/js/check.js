@@ -6,20 +6,14 @@ import { debounce } from "./live.js";
 const pause = 250; // ms without a change before a check
 
 // createChecker checks what read() returns; onresult is called with
-// {state, problems, output}, where state is checking, valid, invalid,
-// unreadable (JSON typed by hand) or unknown (the check failed).
+// {state, problems, output}, where state is checking, valid, invalid or unknown (the check failed).
 export function createChecker(id, { read, onresult }) {
   let aborter = null;
   let last = null; // {text, result}
 
   async function now() {
     soon.cancel();
-    let content;
-    try {
-      content = read();
-    } catch (error) {
-      return report(null, { state: "unreadable", problems: [{ loc: [], msg: `This is not JSON yet: ${error.message}.` }], output: "" });
-    }
+    const content = read();
     const text = JSON.stringify(content);
     if (last?.text === text && last.result.state !== "unknown") return report(text, last.result);
     aborter?.abort();
@@ -39,7 +33,7 @@ export function createChecker(id, { read, onresult }) {
   }
 
   function report(text, result) {
-    last = text === null ? null : { text, result };
+    last = { text, result };
     onresult(result);
     return result;
   }

@@ -1,6 +1,6 @@
 // The composer of a correction: its point, its content, and sending it.
 
-import { announce, button, fill, grow, h, icon, key, uid } from "./dom.js";
+import { announce, button, fill, h, icon, key, uid } from "./dom.js";
 import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
@@ -8,13 +8,12 @@ import { goTo, place, show, slot, summary } from "./problems.js";
 import { clone, short } from "./json.js";
 import { textBox } from "./tree.js";
 import { count } from "./words.js";
-import { adopt, content, isEmpty, modes, turn } from "./work.js";
+import { adopt, content, isEmpty, modes } from "./work.js";
 
 const tabs = {
-  reply: { label: "Reply", icon: "say", letter: "r" },
-  tools: { label: "Tool calls", icon: "tool", letter: "t" },
-  json: { label: "JSON", icon: "json", letter: "e" },
-  raw: { label: "Text", icon: "json", letter: "" },
+  reply: { label: "Reply", icon: "say" },
+  tools: { label: "Tool calls", icon: "tool" },
+  raw: { label: "Text", icon: "json" },
 };
 
 // Composer edits work for a task. onchange() is called after every change, onpoint(id)
@@ -82,11 +81,7 @@ export class Composer {
   }
 
   setMode(mode) {
-    const refusal = turn(this.#work, mode);
-    if (refusal) {
-      this.#say(refusal);
-      return;
-    }
+    this.#work.mode = mode;
     this.#say("");
     this.#draw();
     this.#panel.querySelector("textarea, input, select, button")?.focus();
@@ -173,8 +168,6 @@ export class Composer {
     else (this.#panel.querySelector("textarea, input, select, button") ?? this.#panel).focus();
   }
 
-  ask() { this.#candidates?.ask(); }
-
   setSaved(text) { this.#saved.textContent = text; }
 
   end() { this.#checker.end(); }
@@ -222,7 +215,6 @@ function robotsSoFar(coaching) {
 
 const panels = {
   reply: { field: "say", label: "What the agent should say", path: ["say"], rows: "4", class: "" },
-  json: { field: "json", label: "The decision as JSON", path: ["json"], rows: "10", class: "code" },
   raw: { field: "raw", label: "The correction, in the form that the agent expects", path: ["output"], rows: "8", class: "code" },
 };
 
@@ -240,7 +232,7 @@ function textPanel(work, changed) {
     },
   });
   const row = h("div", { class: "field", dataset: { path: place(path), name: label, required: "true", unset: String(work[field].trim() === "") } },
-    h("label", { class: "field-label", for: control }, label), grow(area), slot(problem));
+    h("label", { class: "field-label", for: control }, label), area, slot(problem));
   return row;
 }
 

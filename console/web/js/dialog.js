@@ -1,6 +1,6 @@
 // Dialogs. The browser's dialog element keeps the focus inside and restores it.
 
-import { announce, button, fill, h, iconButton, key, uid } from "./dom.js";
+import { button, fill, h, iconButton, uid } from "./dom.js";
 import { storage } from "./storage.js";
 
 // open shows a dialog and resolves to its value: what close was called with,
@@ -78,22 +78,5 @@ export function askAbandon() {
       button({ class: "button", onclick: () => close() }, "Keep working"),
       h("button", { type: "submit", class: "button danger" }, "Give it up")));
     return form;
-  });
-}
-
-// showHelp lists the shortcuts.
-export function showHelp(shortcuts) {
-  return open("Keyboard", () => {
-    const single = h("input", {
-      type: "checkbox", checked: storage.singleKeys(),
-      onchange() {
-        storage.setSingleKeys(single.checked);
-        announce(single.checked ? "Single keys are on" : "Single keys are off");
-      },
-    });
-    return h("div", { class: "dialog-body" },
-      h("dl", { class: "shortcuts" }, shortcuts.map(({ keys, about }) => h("div", null,
-        h("dt", null, keys.map((name) => key(name))), h("dd", null, about)))),
-      h("label", { class: "check" }, single, h("span", null, "Single keys work (those without Ctrl)")));
   });
 }

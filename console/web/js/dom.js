@@ -20,8 +20,6 @@ const icons = {
   spark: "M10 3l1.7 5.3L17 10l-5.3 1.7L10 17l-1.7-5.3L3 10l5.3-1.7z",
   send: "M3.5 10L16.5 4l-4 13-3-5.5zM9.5 11.5l7-7.5",
   warn: "M10 3.5l7.3 12.7H2.7zM10 8.5v3.5M10 14.2v.1",
-  help: "M7.6 7.6a2.5 2.5 0 1 1 3.6 2.2c-.8.5-1.2.9-1.2 1.900M10 14.4v.1M17.5 10a7.5 7.5 0 1 1-15 0 7.5 7.5 0 0 1 15 0",
-  theme: "M10 17a7 7 0 0 0 0-14zM10 17a7 7 0 0 1 0-14",
   copy: "M7.5 7.5h8v8h-8zM12.5 7.5v-3h-8v8h3",
 };
 
@@ -113,16 +111,4 @@ export function details(summary, build, props) {
   element.addEventListener("toggle", open);
   open();
   return element;
-}
-
-// grow makes a text area as high as its text, for browsers without field-sizing.
-export function grow(area) {
-  if (CSS.supports("field-sizing", "content")) return area;
-  const fit = () => {
-    area.style.height = "auto";
-    area.style.height = `${area.scrollHeight + 2}px`;
-  };
-  area.addEventListener("input", fit);
-  requestAnimationFrame(fit);
-  return area;
 }

@@ -2,10 +2,10 @@
 // is left out. Input is never dropped: a text in the place of a number stays a text, and the
 // console reports the problem.
 
-import { button, fill, grow, h, icon, iconButton, uid } from "./dom.js";
+import { button, fill, h, icon, iconButton, uid } from "./dom.js";
 import { isRaw, parse, pretty, readNumber } from "./json.js";
 import { broken, place, slot } from "./problems.js";
-import { blank, holds, initial, limits, matches, same, typeName } from "./schema.js";
+import { blank, holds, initial, limits, same, typeName } from "./schema.js";
 
 const fewOptions = 4; // up to this many short options are shown side by side
 const shortOption = 16; // characters
@@ -49,7 +49,7 @@ const editors = {
   string(form, value, context) {
     const oninput = (event) => context.onchange(event.target.value === "" ? undefined : event.target.value);
     if (!form.long) return h("input", { ...described(context), type: "text", autocomplete: "off", value: value ?? "", oninput });
-    return grow(h("textarea", { ...described(context), rows: "1", value: value ?? "", oninput }));
+    return h("textarea", { ...described(context), rows: "2", value: value ?? "", oninput });
   },
 
   integer: number,
@@ -76,13 +76,8 @@ const editors = {
     return h("output", { class: "field-fixed" }, typeof form.value === "string" ? form.value : JSON.stringify(form.value));
   },
 
-  null() {
-    return h("output", { class: "field-fixed" }, "null");
-  },
-
   array: list,
   object: fields,
-  choice,
   any: anything,
 };
 
@@ -183,33 +178,6 @@ function fields(form, value, context) {
   return box;
 }
 
-// choice offers the variants of anyOf, oneOf and lists of types.
-function choice(form, value, context) {
-  const box = h("div", { class: "choice", role: "group", dataset: { group: "true" } });
-  const body = h("div");
-  const select = h("select", { "aria-label": `Form of ${context.label}` },
-    h("option", { value: "" }, "Choose…"),
-    form.variants.map((v, i) => h("option", { value: String(i) }, v.title || typeName(v))));
-  const draw = (index, current) => {
-    const variant = form.variants[index];
-    if (!variant) return fill(body);
-    const ids = { ...context.ids, control: uid("f") };
-    const control = (editors[variant.kind] ?? editors.any)(variant, current, { ...context, ids });
-    control.setAttribute("aria-label", context.label);
-    return fill(body, control);
-  };
-  select.addEventListener("change", () => {
-    const index = select.value === "" ? -1 : Number(select.value);
-    const start = index < 0 ? undefined : initial(form.variants[index]);
-    context.onchange(start);
-    draw(index, start);
-  });
-  const found = value === undefined ? -1 : form.variants.findIndex((v) => matches(v, value));
-  select.value = found < 0 ? "" : String(found);
-  draw(found, value);
-  return fill(box, select, body);
-}
-
 // anything edits a value as JSON. Where any value is valid, plain words are a string without
 // quotes.
 function anything(form, value, context) {
@@ -226,7 +194,7 @@ function anything(form, value, context) {
   area.addEventListener("input", () => context.onchange(note()));
   // After the field is in its row: the text of a draft may be invalid.
   queueMicrotask(() => { if (value !== undefined) note(); });
-  return grow(area);
+  return area;
 }
 
 function written(value, form) {

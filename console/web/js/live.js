@@ -1,47 +1,31 @@
 // Server-sent events of the console. A browser stops to reconnect when a proxy answers with an
 // error page, so this module opens a new stream.
 
-const firstWait = 1000;
-const longestWait = 15000;
+const pause = 5000; // ms before a new stream
 
 // follow calls onchange after every change and onstate with "live" or
 // "offline"; it returns a function that ends it.
 export function follow({ onchange, onstate }) {
   let source = null;
   let timer = 0;
-  let wait = firstWait;
-  let ended = false;
 
   function open() {
-    if (ended) return;
     source = new EventSource("/api/events");
     source.addEventListener("open", () => {
-      wait = firstWait;
       onstate("live");
       onchange(); // changes may have been missed
     });
     source.addEventListener("change", () => onchange());
     source.addEventListener("error", () => {
       onstate("offline");
-      if (source.readyState !== EventSource.CLOSED) return;
-      timer = setTimeout(open, wait);
-      wait = Math.min(wait * 2, longestWait);
+      if (source.readyState === EventSource.CLOSED) timer = setTimeout(open, pause);
     });
   }
 
-  const hurry = () => {
-    if (source?.readyState !== EventSource.CLOSED) return;
-    clearTimeout(timer);
-    open();
-  };
-  globalThis.addEventListener("online", hurry);
   open();
-
   return () => {
-    ended = true;
     clearTimeout(timer);
-    globalThis.removeEventListener("online", hurry);
-    source?.close();
+    source.close();
   };
 }
 

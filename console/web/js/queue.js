@@ -25,13 +25,10 @@ export function createQueue() {
         if (element.children[i] !== known.element) element.insertBefore(known.element, element.children[i] ?? null);
       });
     },
-    // next returns the id of the task before or after the selected one.
-    next(selected, step) {
+    // next returns the id of the task after the selected one, or of the first.
+    next(selected) {
       const ids = [...element.children].map((e) => e.dataset.id);
-      if (ids.length === 0) return null;
-      const at = ids.indexOf(selected);
-      if (at < 0) return step > 0 ? ids[0] : ids.at(-1);
-      return ids[at + step] ?? null;
+      return ids[ids.indexOf(selected) + 1] ?? null;
     },
   };
 }

@@ -7,8 +7,9 @@ const deepest = 12; // levels of $ref and nesting that a form follows
 
 // read returns what a form needs to know of a schema:
 // {kind, title, about, ...}, where kind is
-//   string (long), integer, number, boolean, null, enum (options), const (value),
-//   array (items), object (fields, open), choice (variants), any.
+//   string (long), integer, number, boolean, enum (options), const (value), array (items),
+//   object (fields), any.
+// Of alternatives a form shows the only one beside null.
 export function read(schema, root = schema, depth = 0) {
   const whole = resolve(schema, root, depth);
   if (!isObject(whole) || depth > deepest) return { kind: "any" };
@@ -60,22 +61,11 @@ function shape(schema, root, depth) {
   if (Array.isArray(schema.enum)) return schema.enum.length === 1
     ? { kind: "const", value: schema.enum[0] }
     : { kind: "enum", options: schema.enum };
-  const alternatives = schema.anyOf ?? schema.oneOf;
-  if (Array.isArray(alternatives)) {
-    const { anyOf, oneOf, ...beside } = schema;
-    return choice(alternatives.map((part) => (isObject(part) ? { ...beside, ...part } : part)), root, depth);
-  }
-  if (Array.isArray(schema.type)) {
-    return choice(schema.type.map((type) => ({ ...schema, type })), root, depth);
-  }
-  return typed(schema, root, depth);
-}
-
-function choice(parts, root, depth) {
-  const variants = parts.map((part) => read(part, root, depth + 1));
-  if (variants.length === 0) return { kind: "any" };
-  if (variants.length === 1) return variants[0];
-  return variants.some((v) => v.kind === "any") ? { kind: "any" } : { kind: "choice", variants };
+  const parts = schema.anyOf ?? schema.oneOf ?? (Array.isArray(schema.type) ? schema.type.map((type) => ({ type })) : null);
+  if (!Array.isArray(parts)) return typed(schema, root, depth);
+  const { anyOf, oneOf, ...beside } = schema;
+  const [only, ...others] = parts.filter((part) => part?.type !== "null");
+  return isObject(only) && others.length === 0 ? read({ ...beside, ...only }, root, depth + 1) : { kind: "any" };
 }
 
 function typed(schema, root, depth) {
@@ -84,7 +74,7 @@ function typed(schema, root, depth) {
     case "integer": return { kind: "integer" };
     case "number": return { kind: "number" };
     case "boolean": return { kind: "boolean" };
-    case "null": return { kind: "null" };
+    case "null": return { kind: "const", value: null };
     case "array": return list(schema, root, depth);
     case "object": return object(schema, root, depth);
     default: return { kind: "any" };
@@ -119,32 +109,19 @@ const simple = new Set(["string", "integer", "number", "boolean", "enum"]);
 // edited as JSON. Fields inside lists and objects check their own values.
 export function holds(form, value) {
   if (value === undefined) return true;
-  if (value === null && (simple.has(form.kind) || form.kind === "choice")) return true; // not filled in yet
+  if (value === null && simple.has(form.kind)) return true; // not filled in yet
   switch (form.kind) {
     case "string": return typeof value === "string";
     // A person may have typed a text in the place of a number.
     case "integer":
     case "number": return typeof value === "number" || typeof value === "string" || isRaw(value);
     case "boolean": return typeof value === "boolean";
-    case "null": return value === null;
     case "enum": return form.options.some((option) => same(option, value));
     case "const": return same(form.value, value);
     case "array": return Array.isArray(value);
     case "object": return isObject(value);
-    case "choice": return form.variants.some((v) => matches(v, value));
     default: return true;
   }
-}
-
-// matches reports whether a value is meant for this variant of a choice.
-export function matches(form, value) {
-  if (value === null) return form.kind === "null";
-  if (form.kind === "integer" || form.kind === "number") return typeof value === "number" || isRaw(value);
-  if (!holds(form, value)) return false;
-  if (form.kind === "array") return value.every((v) => matches(form.items, v));
-  if (form.kind !== "object") return true;
-  return Object.keys(value).every((name) => form.fields.some((f) => f.name === name))
-    && form.fields.every((f) => (Object.hasOwn(value, f.name) ? f.kind !== "const" || same(f.value, value[f.name]) : !f.required || f.kind !== "const"));
 }
 
 // same compares JSON values as they are written.
@@ -156,7 +133,6 @@ export function same(a, b) {
 export function initial(form) {
   switch (form.kind) {
     case "const": return form.value;
-    case "null": return null;
     case "object": {
       const value = {};
       for (const field of form.fields) {
@@ -179,14 +155,13 @@ export function blank(form) {
 }
 
 const names = {
-  string: "text", integer: "whole number", number: "number", boolean: "yes or no", null: "nothing",
+  string: "text", integer: "whole number", number: "number", boolean: "yes or no",
   enum: "one of a list", const: "fixed", object: "group", any: "JSON",
 };
 
 // typeName describes the type of a value.
 export function typeName(form) {
   if (form.kind === "array") return form.items.kind === "any" ? "list" : `list of ${plural(typeName(form.items))}`;
-  if (form.kind === "choice") return [...new Set(form.variants.map(typeName))].join(" or ");
   return names[form.kind];
 }
 

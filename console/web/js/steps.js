@@ -45,7 +45,7 @@ function stepView(step, number, isTarget, picks) {
     h("h3", null, `Step ${step.id}`),
     isTarget ? h("span", { class: "target-mark" }, icon("target"), "To be corrected") : null,
     picks);
-  return h("li", { class: isTarget ? "step target" : "step", id: isTarget ? "target-step" : null, tabindex: isTarget ? "-1" : null },
+  return h("li", { class: isTarget ? "step target" : "step" },
     h("span", { class: "step-number", "aria-hidden": "true" }, String(number)),
     h("div", { class: "step-body" },
       title,

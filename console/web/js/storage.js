@@ -37,8 +37,6 @@ export const storage = {
   setClaim: (id, claim) => write(`claim.${id}`, claim),
   draft: (id) => readJSON(`draft.${id}`),
   setDraft: (id, draft) => write(`draft.${id}`, draft === null ? null : JSON.stringify(draft)),
-  singleKeys: () => read("single-keys") !== "off",
-  setSingleKeys: (on) => write("single-keys", on ? null : "off"),
   count: () => Number(read("candidates")) || 3,
   setCount: (n) => write("candidates", String(n)),
 };

@@ -71,7 +71,7 @@ class Task {
     if (this.#ended) return;
     fill(this.element, this.#head, h("div", { class: "task-body" }, this.#timeline.element,
       h("section", { class: "editor", id: "editor", "aria-label": "Your correction", tabindex: "-1" }, this.#status, this.#workplace)),
-    button({ class: "to-editor", onclick: () => this.toEditor() }, icon("down"), "To the correction"));
+    button({ class: "to-editor", onclick: () => this.#toEditor() }, icon("down"), "To the correction"));
     this.#drawHead();
     this.#drawEditor("");
   }
@@ -200,8 +200,7 @@ class Task {
 
   async #copyWork() {
     const work = this.#work;
-    let text = work.mode === "json" ? work.json : work.raw;
-    if (work.mode === "reply" || work.mode === "tools") text = pretty(decision(work));
+    const text = work.mode === "raw" ? work.raw : pretty(decision(work));
     try {
       await navigator.clipboard.writeText(text);
       announce("Copied");
@@ -284,14 +283,10 @@ class Task {
     if (this.#detail && this.#isOpen) this.#refresh();
   }
 
-  toEditor() { this.#goTo("#editor", "start"); }
-
-  toTarget() { this.#goTo("#target-step", "center"); }
-
-  #goTo(selector, block) {
-    const target = this.element.querySelector(selector);
-    target?.scrollIntoView({ block });
-    target?.focus({ preventScroll: true });
+  #toEditor() {
+    const editor = this.element.querySelector("#editor");
+    editor.scrollIntoView();
+    editor.focus({ preventScroll: true });
   }
 
   // reconnected is called when the console is reachable again.

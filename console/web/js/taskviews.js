@@ -2,7 +2,7 @@
 // they are given and hold no state.
 
 import { pointTitle } from "./composer.js";
-import { button, h, icon, iconButton, key } from "./dom.js";
+import { button, h, icon, iconButton } from "./dom.js";
 import { decisionView } from "./decision.js";
 import { isObject, parse } from "./json.js";
 import { badge } from "./queue.js";
@@ -73,7 +73,7 @@ export function freeView(hasDraft, refusal, { take }) {
     h("div", null, h("h2", null, "Nobody is working on this yet"),
       h("p", null, hasDraft ? "There is a draft to go on from. Taking the task keeps others from doing the same work." : "Taking it keeps others from doing the same work. It is yours while this page is open."),
       refusalView(refusal)),
-    button({ class: "button primary wide", dataset: { action: "claim" }, onclick: take }, "Work on this ", key("c")));
+    button({ class: "button primary wide", dataset: { action: "claim" }, onclick: take }, "Work on this"));
 }
 
 function claimButton(label, take) {
@@ -94,7 +94,7 @@ export function doneView(task, detail, { copy, next }) {
     detail.answer ? answerView(detail.answer, detail) : null,
     h("div", { class: "row" },
       copy ? button({ class: "button small", onclick: copy }, icon("copy"), "Copy what I wrote") : null,
-      button({ class: "button small", dataset: { action: "next" }, onclick: next }, "Next task ", key("j"))));
+      button({ class: "button small", dataset: { action: "next" }, onclick: next }, "Next task")));
 }
 
 function answerView(answer, detail) {

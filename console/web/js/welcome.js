@@ -1,7 +1,7 @@
 // The view without an open task.
 
 import { api } from "./api.js";
-import { button, fill, h, icon, key, uid } from "./dom.js";
+import { button, fill, h, icon, uid } from "./dom.js";
 import { textBox } from "./tree.js";
 
 // connectGuide explains how to pick a task, or how to connect an agent if there is no task.
@@ -9,8 +9,7 @@ export function connectGuide(some, first) {
   if (some) {
     return h("div", { class: "empty" }, h("h1", null, "Pick a task"),
       h("p", null, "The one that waits longest is on top."),
-      button({ class: "button primary", onclick: first }, "Open the first ", key("j")),
-      h("p", { class: "muted" }, "Press ", key("?"), " for all keys."));
+      button({ class: "button primary", onclick: first }, "Open the first"));
   }
   const session = { provider: "human", endpoint: location.origin };
   return h("div", { class: "empty" },

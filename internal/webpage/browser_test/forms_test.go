@@ -25,10 +25,11 @@ func TestSchemasBecomeForms(t *testing.T) {
 		{"an object without a type", `{"properties":{"a":{"type":"string"}}}`, `object(a:string)`},
 		{"an object of unknown members is edited as JSON", `{"type":"object"}`, `any`},
 		{"an object that must be empty", `{"type":"object","additionalProperties":false}`, `object()`},
-		{"a type or null", `{"type":["string","null"]}`, `choice(string,null)`},
-		{"variants", `{"anyOf":[{"type":"integer"},{"type":"object","properties":{"x":{"type":"number"}}}]}`, `choice(integer,object(x:number))`},
-		{"one variant is no choice", `{"oneOf":[{"type":"integer"}]}`, `integer`},
-		{"variants of which one is anything are edited as JSON", `{"anyOf":[{"type":"integer"},{}]}`, `any`},
+		{"a type or null", `{"type":["string","null"]}`, `string`},
+		{"a schema or null", `{"anyOf":[{"type":"null"},{"type":"object","properties":{"x":{"type":"number"}}}]}`, `object(x:number)`},
+		{"null is fixed", `{"type":"null"}`, `const`},
+		{"one variant", `{"oneOf":[{"type":"integer"}]}`, `integer`},
+		{"several variants are edited as JSON", `{"anyOf":[{"type":"integer"},{"type":"string"}]}`, `any`},
 		{"a reference", `{"type":"object","properties":{"p":{"$ref":"#/$defs/pose"}},"$defs":{"pose":{"type":"object","properties":{"tilt":{"type":"number"}}}}}`, `object(p:object(tilt:number))`},
 		{"a reference to nowhere is edited as JSON", `{"$ref":"#/$defs/none"}`, `any`},
 		{"a reference to elsewhere is edited as JSON", `{"$ref":"https://example.org/schema"}`, `any`},
@@ -42,7 +43,6 @@ func TestSchemasBecomeForms(t *testing.T) {
 			got := eval[string](g, fmt.Sprintf(`await import("/assets/js/schema.js").then(({ read }) => {
 				const show = f => f.kind + (
 					f.kind === "array" ? "(" + show(f.items) + ")" :
-					f.kind === "choice" ? "(" + f.variants.map(show) + ")" :
 					f.kind === "object" ? "(" + f.fields.map(x => x.name + (x.required ? "!" : "") + ":" + show(x)) + ")" : "");
 				return show(read(%s));
 			})`, c.schema))
@@ -62,36 +62,5 @@ func TestNumbersKeepTheirSpelling(t *testing.T) {
 	got := eval[string](g, fmt.Sprintf(`await import("/assets/js/json.js").then(({ parse, clone }) => JSON.stringify(clone(parse(%q))))`, text))
 	if got != text {
 		t.Errorf("got  %s\nwant %s", got, text)
-	}
-}
-
-// TestMarkdownBecomesOnlyElements: the Markdown subset of rendered prompts. Other markup
-// stays text.
-func TestMarkdownBecomesOnlyElements(t *testing.T) {
-	h := newHouse(t)
-	g := newPerson(t).open(h.url, desktop, high)
-	for _, c := range []struct{ name, text, want string }{
-		{"a heading", "# A", `<h3>A</h3>`},
-		{"a paragraph of two lines", "a\nb", `<p>a<br>b</p>`},
-		{"a list", "- a\n- b", `<ul><li>a</li><li>b</li></ul>`},
-		{"a numbered list", "3. a\n4. b", `<ol start="3"><li>a</li><li>b</li></ol>`},
-		{"emphasis and code", "**a** *b* `<c>`", `<p><strong>a</strong> <em>b</em> <code>&lt;c&gt;</code></p>`},
-		{"snake case and sums", "a_b_c 2 * 3 * 4", `<p>a_b_c 2 * 3 * 4</p>`},
-		{"a quote", "> a", `<blockquote>a</blockquote>`},
-		{"a line", "---", `<hr>`},
-		{"HTML is text", "<b onclick=x>a</b>", `<p>&lt;b onclick=x&gt;a&lt;/b&gt;</p>`},
-		{"links are text", "[a](javascript:x)", `<p>[a](javascript:x)</p>`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := eval[string](g, fmt.Sprintf(`await import("/assets/js/markdown.js").then(({ markdown }) => markdown(%q).innerHTML)`, c.text))
-			if got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
-	}
-	fenced := "````json\n```\n# not a heading\n````\nafter"
-	got := eval[[]string](g, fmt.Sprintf(`await import("/assets/js/markdown.js").then(({ markdown }) => [...markdown(%q).children].map(e => e.tagName + ":" + e.textContent))`, fenced))
-	if fmt.Sprint(got) != fmt.Sprint([]string{"PRE:```\n# not a heading", "P:after"}) {
-		t.Errorf("a fence: %q", got)
 	}
 }

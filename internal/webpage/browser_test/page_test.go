@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -91,6 +92,15 @@ const field = name => all("[data-path]").filter(visible).find(e => e.dataset.nam
 	?? all("label", root()).filter(visible).find(e => label(e).startsWith(name))?.control;
 const control = name => { const f = field(name); return f?.matches("input, textarea, select") ? f : f?.querySelector("input, textarea, select"); };
 `
+
+// prefer makes the system of the browser light or dark.
+func (g *page) prefer(scheme string) {
+	g.t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	if _, err := chromedp.Call(g.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		g.t.Fatal(err)
+	}
+}
 
 // eval evaluates a JavaScript expression, with helpers.
 func eval[T any](g *page, expression string) T {
@@ -209,6 +219,17 @@ func (g *page) keys(text string, modifiers ...chromedp.Modifier) {
 			}
 		}
 	}
+}
+
+// tabTo presses the tab key until the focus is where an expression wants it.
+func (g *page) tabTo(expression string) {
+	g.t.Helper()
+	for range 200 {
+		if g.keys(key.Tab); eval[bool](g, expression) {
+			return
+		}
+	}
+	g.t.Fatalf("the tab key does not lead to: %s", expression)
 }
 
 // claim opens the first task of the list and takes it.

@@ -57,15 +57,11 @@ func newPlayground(t *testing.T, tokens ...string) string {
 
 func TestPlaygroundFitsTheWindow(t *testing.T) {
 	for _, width := range []int64{390, 1300} {
-		for _, theme := range []string{"auto", "dark"} {
-			t.Run(fmt.Sprint(width, theme), func(t *testing.T) {
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(fmt.Sprint(width, scheme), func(t *testing.T) {
 				g := newPerson(t).open(newPlayground(t), width, 900)
+				g.prefer(scheme)
 				g.shows("ready")
-				if theme == "dark" {
-					g.press("Theme: auto")
-					g.press("Theme: light")
-					g.until(`document.documentElement.dataset.theme === "dark"`)
-				}
 				g.press("Decide")
 				g.showsIn("#candidates", "Candidate 4")
 				g.until(`all("details").forEach(d => d.open = true) ?? true`)

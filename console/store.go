@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -31,14 +30,11 @@ var (
 	keySchema = []byte("schema")
 )
 
-// file is a store in a bbolt file.
-type file struct {
-	db    *bolt.DB
-	clock func() time.Time
-}
+// store holds all tasks in a bbolt file. What a transaction has written is durable when it returns.
+type store struct{ db *bolt.DB }
 
-// openFile opens or creates the file at path. To read, it must exist, and no process may have it open.
-func openFile(path string, clock func() time.Time, toRead bool) (store, error) {
+// openStore opens or creates the file at path. To read, it must exist, and no process may have it open.
+func openStore(path string, toRead bool) (*store, error) {
 	use, fix := (*bolt.DB).Update, "stop it or choose another directory"
 	check := prepare
 	if toRead {
@@ -57,7 +53,7 @@ func openFile(path string, clock func() time.Time, toRead bool) (store, error) {
 	if err := use(db, check); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
-	return &file{db: db, clock: clock}, nil
+	return &store{db}, nil
 }
 
 // prepare creates the buckets of a new file and checks the version of an existing one.
@@ -89,18 +85,18 @@ func checkVersion(tx *bolt.Tx) error {
 	return nil
 }
 
-func (s *file) close() error { return s.db.Close() }
+func (s *store) close() error { return s.db.Close() }
 
-func (s *file) changes() <-chan struct{} { return nil }
-
-func (s *file) view(f func(txn) error) error {
-	return s.db.View(func(tx *bolt.Tx) error { return f(&fileTxn{tx, s.clock}) })
+// view runs f on a snapshot.
+func (s *store) view(f func(txn) error) error {
+	return s.db.View(func(tx *bolt.Tx) error { return f(txn{tx}) })
 }
 
-func (s *file) update(f func(txn) error) error {
+// update runs f in an exclusive transaction, which is rolled back if f returns an error.
+func (s *store) update(f func(txn) error) error {
 	var failed error
 	err := s.db.Update(func(tx *bolt.Tx) error {
-		failed = f(&fileTxn{tx, s.clock})
+		failed = f(txn{tx})
 		return failed
 	})
 	if failed != nil || err == nil {
@@ -119,18 +115,11 @@ func unwritten(err error) error {
 	return f
 }
 
-// fileTxn is a txn of a file.
-type fileTxn struct {
-	tx    *bolt.Tx
-	clock func() time.Time
-}
+// txn is one transaction. Its results may be used after its end.
+type txn struct{ tx *bolt.Tx }
 
-func (x *fileTxn) now() time.Time { return x.clock() }
-
-// present has no other consoles to inform.
-func (x *fileTxn) present([]uint64) error { return nil }
-
-func (x *fileTxn) create(t *task, request []byte) error {
+// create assigns a number to t and stores it with its request.
+func (x txn) create(t *task, request []byte) error {
 	seq, err := x.tx.Bucket(bucketIDs).NextSequence()
 	if err != nil {
 		return err
@@ -146,7 +135,7 @@ func (x *fileTxn) create(t *task, request []byte) error {
 }
 
 // put stores a changed task in the bucket of its state.
-func (x *fileTxn) put(t *task) error {
+func (x txn) put(t *task) error {
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return err
@@ -161,7 +150,8 @@ func (x *fileTxn) put(t *task) error {
 	return x.tx.Bucket(to).Put(seqKey(t.Seq), raw)
 }
 
-func (x *fileTxn) remove(t *task) error {
+// remove deletes a task with its request and draft.
+func (x txn) remove(t *task) error {
 	key := seqKey(t.Seq)
 	for _, bucket := range [][]byte{bucketOpen, bucketEnded, bucketRequests, bucketDrafts} {
 		if err := x.tx.Bucket(bucket).Delete(key); err != nil {
@@ -171,7 +161,8 @@ func (x *fileTxn) remove(t *task) error {
 	return x.tx.Bucket(bucketIDs).Delete(idKey(t.RequestID))
 }
 
-func (x *fileTxn) task(seq uint64) (*task, error) {
+// task returns the task with a number, nil if there is none.
+func (x txn) task(seq uint64) (*task, error) {
 	for _, bucket := range [][]byte{bucketOpen, bucketEnded} {
 		if raw := x.tx.Bucket(bucket).Get(seqKey(seq)); raw != nil {
 			return readTask(raw)
@@ -180,7 +171,8 @@ func (x *fileTxn) task(seq uint64) (*task, error) {
 	return nil, nil
 }
 
-func (x *fileTxn) byRequest(id string) (*task, error) {
+// byRequest returns the task with an agent's request id, nil if there is none.
+func (x txn) byRequest(id string) (*task, error) {
 	key := x.tx.Bucket(bucketIDs).Get(idKey(id))
 	if key == nil {
 		return nil, nil
@@ -188,7 +180,8 @@ func (x *fileTxn) byRequest(id string) (*task, error) {
 	return x.task(binary.BigEndian.Uint64(key))
 }
 
-func (x *fileTxn) each(ended bool, f func(*task) error) error {
+// each calls f for the open or the ended tasks, oldest first.
+func (x txn) each(ended bool, f func(*task) error) error {
 	bucket := bucketOpen
 	if ended {
 		bucket = bucketEnded
@@ -202,15 +195,13 @@ func (x *fileTxn) each(ended bool, f func(*task) error) error {
 	})
 }
 
-func (x *fileTxn) part(of string, seq uint64) ([]byte, error) {
-	bucket := bucketRequests
-	if of == partDraft {
-		bucket = bucketDrafts
-	}
-	return bytes.Clone(x.tx.Bucket(bucket).Get(seqKey(seq))), nil
+// part returns a task's request or draft, which are buckets, nil if there is none.
+func (x txn) part(bucket []byte, seq uint64) []byte {
+	return bytes.Clone(x.tx.Bucket(bucket).Get(seqKey(seq)))
 }
 
-func (x *fileTxn) putDraft(seq uint64, draft []byte) error {
+// putDraft stores a draft. nil removes it.
+func (x txn) putDraft(seq uint64, draft []byte) error {
 	if draft == nil {
 		return x.tx.Bucket(bucketDrafts).Delete(seqKey(seq))
 	}
