@@ -166,7 +166,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		event.Str("kind", kind)
 	}
 	event.
-		Int("status", codes[e.Code].status).
+		Int("status", e.Code.status).
 		Str("reason", e.reason()).
 		Str("request_id", c.GetString(keyRequestID)).
 		Msg(message)

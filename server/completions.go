@@ -86,6 +86,6 @@ func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer open
 // failStream ends a stream with the reason in err.
 func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
 	e := s.endedEarly(c, err)
-	body := openai.AppendError(codes[e.Code].status, e.detail(), e.Param)
+	body := openai.AppendError(e.Code.status, e.detail(), e.Param)
 	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }

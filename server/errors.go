@@ -19,73 +19,56 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Code is the reason for an answer that is not a success.
-type Code int
+// Code is the reason for an answer that is not a success. The client reads its detail unless the error has its own.
+type Code *code
 
-// The reasons, in the order of the table below.
-const (
-	CodeInternal Code = iota
-	CodeInvalid
-	CodeBrokenBody
-	CodeUnauthorized
-	CodeForbidden
-	CodeNotFound
-	CodeNoSession
-	CodeMethodNotAllowed
-	CodeSlowBody
-	CodeConflict
-	CodeTooLarge
-	CodeMediaType
-	CodeLoading
-	CodeNotLoaded
-	CodeDraining
-	CodeBusy
-	CodeCoachingUnavailable
-	CodeUnreachable
-	CodeStoreDown
-	CodeClientGone
-	CodeUnsupported
-	CodeTimeout
-	CodeNoMemory
-)
+type code struct {
+	status int
+	detail string
+	retry  time.Duration
+	rest   transfer.Rest // of the request's body
+}
+
+// codes are all reasons.
+var codes []Code
+
+func newCode(c code) Code {
+	codes = append(codes, &c)
+	return &c
+}
 
 // statusClientGone marks a request whose client left before the answer, in logs and metrics
 // only.
 const statusClientGone = 499
 
-// codes is the one table of HTTP errors. The client reads detail unless the error has its own.
-var codes = map[Code]struct {
-	status int
-	detail string
-	retry  time.Duration
-	rest   transfer.Rest // of the request's body
-}{
-	CodeInternal:            {status: http.StatusInternalServerError, detail: "internal error; the server's log has the request id"},
-	CodeInvalid:             {status: http.StatusUnprocessableEntity, detail: "invalid request"},
-	CodeBrokenBody:          {status: http.StatusBadRequest, detail: "the body is not valid HTTP", rest: transfer.RestDrain},
-	CodeUnauthorized:        {status: http.StatusUnauthorized, detail: "a bearer token is required: send Authorization: Bearer <token>"},
-	CodeForbidden:           {status: http.StatusForbidden, detail: "this server answers programs, not pages in a browser, unless it is configured with bearer tokens"},
-	CodeNotFound:            {status: http.StatusNotFound, detail: "no such path; see /openapi.json"},
-	CodeNoSession:           {status: http.StatusNotFound, detail: "this run has no coaching session"},
-	CodeMethodNotAllowed:    {status: http.StatusMethodNotAllowed, detail: "method not allowed; see the Allow header"},
-	CodeSlowBody:            {status: http.StatusRequestTimeout, detail: "the request body did not arrive in time", rest: transfer.RestDrain},
-	CodeConflict:            {status: http.StatusConflict, detail: "this run has a coaching session with another configuration"},
-	CodeTooLarge:            {status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), rest: transfer.RestClose},
-	CodeMediaType:           {status: http.StatusUnsupportedMediaType, detail: "send the body with the header Content-Type: application/json"},
-	CodeLoading:             {status: http.StatusServiceUnavailable, detail: "the model is still loading", retry: retryLoading},
-	CodeNotLoaded:           {status: http.StatusServiceUnavailable, detail: "the model could not be loaded; the server's log has the reason", retry: retryDraining},
-	CodeDraining:            {status: http.StatusServiceUnavailable, detail: "the server is shutting down", retry: retryDraining},
-	CodeBusy:                {status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy},
-	CodeCoachingUnavailable: {status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"},
-	CodeUnreachable:         {status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"},
-	CodeStoreDown:           {status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining},
-	CodeUnsupported:         {status: http.StatusBadRequest, detail: "the request is not supported"},
-	CodeTimeout:             {status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"},
-	CodeNoMemory:            {status: http.StatusInsufficientStorage, detail: "the memory is too small"},
+// The one table of HTTP errors.
+var (
+	CodeInternal            = newCode(code{status: http.StatusInternalServerError, detail: "internal error; the server's log has the request id"})
+	CodeInvalid             = newCode(code{status: http.StatusUnprocessableEntity, detail: "invalid request"})
+	CodeBrokenBody          = newCode(code{status: http.StatusBadRequest, detail: "the body is not valid HTTP", rest: transfer.RestDrain})
+	CodeUnauthorized        = newCode(code{status: http.StatusUnauthorized, detail: "a bearer token is required: send Authorization: Bearer <token>"})
+	CodeForbidden           = newCode(code{status: http.StatusForbidden, detail: "this server answers programs, not pages in a browser, unless it is configured with bearer tokens"})
+	CodeNotFound            = newCode(code{status: http.StatusNotFound, detail: "no such path; see /openapi.json"})
+	CodeNoSession           = newCode(code{status: http.StatusNotFound, detail: "this run has no coaching session"})
+	CodeMethodNotAllowed    = newCode(code{status: http.StatusMethodNotAllowed, detail: "method not allowed; see the Allow header"})
+	CodeSlowBody            = newCode(code{status: http.StatusRequestTimeout, detail: "the request body did not arrive in time", rest: transfer.RestDrain})
+	CodeConflict            = newCode(code{status: http.StatusConflict, detail: "this run has a coaching session with another configuration"})
+	CodeTooLarge            = newCode(code{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), rest: transfer.RestClose})
+	CodeMediaType           = newCode(code{status: http.StatusUnsupportedMediaType, detail: "send the body with the header Content-Type: application/json"})
+	CodeLoading             = newCode(code{status: http.StatusServiceUnavailable, detail: "the model is still loading", retry: retryLoading})
+	CodeNotLoaded           = newCode(code{status: http.StatusServiceUnavailable, detail: "the model could not be loaded; the server's log has the reason", retry: retryDraining})
+	CodeDraining            = newCode(code{status: http.StatusServiceUnavailable, detail: "the server is shutting down", retry: retryDraining})
+	CodeBusy                = newCode(code{status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy})
+	CodeCoachingUnavailable = newCode(code{status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"})
+	CodeUnreachable         = newCode(code{status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"})
+	CodeStoreDown           = newCode(code{status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining})
+	CodeUnsupported         = newCode(code{status: http.StatusBadRequest, detail: "the request is not supported"})
+	CodeTimeout             = newCode(code{status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"})
+	CodeNoMemory            = newCode(code{status: http.StatusInsufficientStorage, detail: "the memory is too small"})
 	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
 	// take an empty one for success.
-	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},
-}
+	CodeClientGone = newCode(code{status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone})
+)
 
 // Error is a reason with its particulars. Only Code is required.
 type Error struct {
@@ -148,7 +131,7 @@ func (e *Error) logged() string {
 var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // detail is what the client reads.
-func (e *Error) detail() string { return cmp.Or(e.Detail, codes[e.Code].detail) }
+func (e *Error) detail() string { return cmp.Or(e.Detail, e.Code.detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -205,7 +188,6 @@ func ended(cause error) *Error {
 // fail answers the request with the reason in err and ends its handling.
 func (s *Server) fail(c *gin.Context, err error) {
 	e := asError(err)
-	entry := codes[e.Code]
 	c.Abort()
 	switch e.Code {
 	case CodeClientGone:
@@ -219,14 +201,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 	s.logRefusedCoaching(c, e)
 	var body []byte
 	if c.GetBool(keyOpenAI) {
-		body = openai.AppendError(entry.status, e.detail(), e.Param)
+		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
-		Status:     entry.status,
+		Status:     e.Code.status,
 		Detail:     e.detail(),
 		Body:       body,
 		Problems:   e.Problems,
-		RetryAfter: max(e.RetryAfter, entry.retry),
-		Rest:       entry.rest,
+		RetryAfter: max(e.RetryAfter, e.Code.retry),
+		Rest:       e.Code.rest,
 	}))
 }

@@ -7,8 +7,10 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -163,16 +165,12 @@ type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState reports whether a new task drops the reasoning of an earlier
-	// one that was never finished.
+	// ResetsState reports whether a new task drops the reasoning of an earlier, unfinished one.
 	ResetsState() bool
-	// SuppressControl reports whether control tokens that do not end the answer
-	// are never part of one.
+	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
 	SuppressControl() bool
-	// ShowsResults reports whether a tool's result is shown as the answer to its
-	// call, and so never without it. Else it is a message of the environment like
-	// any other, and what is shown must not begin with the model, which many
-	// templates refuse.
+	// ShowsResults reports whether a tool's result answers its call, and is never shown without it. Else it
+	// is a message of the environment, and what is shown must not begin with the model.
 	ShowsResults() bool
 	// Catalog prepares a set of tools.
 	Catalog(set *tools.Set) *Catalog
@@ -281,12 +279,12 @@ func New(name string, o Options) (Format, error) {
 	if o.ModelAPI == nil {
 		return nil, errors.New("format: Options.ModelAPI is missing")
 	}
-	switch o.MixedOutput {
-	case "":
-		o.MixedOutput = MixedReject
-	case MixedReject, MixedTools:
-	default:
+	r := rules{mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
+	if r.mixed != MixedReject && r.mixed != MixedTools {
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
+	}
+	if !r.once && o.CallsPerRobot != CallsAny {
+		return nil, fmt.Errorf("calls_per_robot %q is unknown; use %s or %s", o.CallsPerRobot, CallsOne, CallsAny)
 	}
 	if o.OutputStyle == StyleJSON && name != Template {
 		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or set Config.Format %s",
@@ -298,15 +296,31 @@ func New(name string, o Options) (Format, error) {
 	if effort := o.ReasoningEffort; effort != "" && effort != defaultEffort && name != GPTOSS {
 		return nil, fmt.Errorf("reasoning_effort %q is for GPT-OSS, and this model's format is %s; leave it out, or set enable_thinking", effort, name)
 	}
+	specials := o.ModelAPI.SpecialTokens()
+	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
 	switch name {
 	case Qwen:
-		return newQwen(o)
+		return newQwen(o, c)
 	case GPTOSS:
-		return newGPTOSS(o)
+		return newGPTOSS(o, c)
 	case Llama:
-		return newLlama(o)
+		return newLlama(o, c, slices.Contains(specials, pythonTag))
 	case Template:
-		return newTemplate(o)
+		return newTemplate(o, c)
 	}
 	return nil, fmt.Errorf("no format is called %q", name)
 }
+
+// common is what the formats have in common; its methods are documented in Format.
+type common struct {
+	rules
+	split                                      *splitter
+	name, stateKey                             string
+	resetsState, suppressControl, showsResults bool
+}
+
+func (c *common) Name() string          { return c.name }
+func (c *common) StateKey() string      { return c.stateKey }
+func (c *common) ResetsState() bool     { return c.resetsState }
+func (c *common) SuppressControl() bool { return c.suppressControl }
+func (c *common) ShowsResults() bool    { return c.showsResults }

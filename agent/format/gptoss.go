@@ -16,9 +16,8 @@ import (
 // gptoss is the harmony form: messages on the channels analysis (thoughts),
 // commentary (calls) and final (the reply).
 type gptoss struct {
-	rules
+	common
 	effort string
-	split  *splitter
 }
 
 // reasoningEfforts are the values that the system message may have.
@@ -26,25 +25,14 @@ var reasoningEfforts = []string{defaultEffort, "medium", "high"}
 
 const defaultEffort = "low"
 
-func newGPTOSS(o Options) (*gptoss, error) {
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
+func newGPTOSS(o Options, c common) (*gptoss, error) {
 	effort := cmp.Or(o.ReasoningEffort, defaultEffort)
 	if !slices.Contains(reasoningEfforts, effort) {
 		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
 	}
-	return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
+	c.stateKey, c.suppressControl = memory.GPTOSSKey, false // the channels' marks are control tokens
+	return &gptoss{c, effort}, nil
 }
-
-func (f *gptoss) Name() string       { return GPTOSS }
-func (f *gptoss) StateKey() string   { return memory.GPTOSSKey }
-func (f *gptoss) ResetsState() bool  { return false }
-func (f *gptoss) ShowsResults() bool { return true }
-
-// SuppressControl is false: the channels' marks are control tokens.
-func (f *gptoss) SuppressControl() bool { return false }
 
 // parallelName is the function that stands for several calls at once, of which
 // the harmony form has only one in a message.

@@ -77,16 +77,6 @@ type rules struct {
 	once  bool   // one call for each robot
 }
 
-func newRules(o Options) (rules, error) {
-	switch o.CallsPerRobot {
-	case "", CallsOne:
-		return rules{o.MixedOutput, true}, nil
-	case CallsAny:
-		return rules{o.MixedOutput, false}, nil
-	}
-	return rules{}, fmt.Errorf("calls_per_robot %q is unknown; use %s or %s", o.CallsPerRobot, CallsOne, CallsAny)
-}
-
 // check is the first reason why calls can't be made together.
 func (r rules) check(calls []tools.Call) error {
 	if !r.once {

@@ -20,14 +20,13 @@ import (
 // and shows them as calls of a function ask_user. Here a question is a reply
 // like any other; the key stays in memory as it came.
 type llama struct {
-	rules
-	date  string // today, as the system message has it
-	split *splitter
-	tag   bool // the vocabulary has pythonTag
+	common
+	date string // today, as the system message has it
+	tag  bool   // the vocabulary has pythonTag
 }
 
-// pythonTag is the token that may stand before calls. The templates leave it out
-// where they show a call, and the models write both.
+// pythonTag is the token that may stand before calls. The templates leave it out where they show a call, and
+// the models write both. It is a control token, which only a grammar that names it admits.
 const pythonTag = "<|python_tag|>"
 
 // The texts of the models' own templates: they were trained on them.
@@ -74,33 +73,16 @@ func isLlama(template string) bool {
 	return true
 }
 
-func newLlama(o Options) (*llama, error) {
+func newLlama(o Options, c common, tag bool) (*llama, error) {
 	if o.EnableThinking {
 		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
 	}
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
-	specials := o.ModelAPI.SpecialTokens()
-	f := &llama{
-		rules: r, date: llamaDate, split: newSplitter(specials),
-		tag: slices.Contains(specials, pythonTag),
-	}
+	f := &llama{common: c, date: llamaDate, tag: tag}
 	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {
 		f.date = found[1]
 	}
 	return f, nil
 }
-
-func (f *llama) Name() string       { return Llama }
-func (f *llama) StateKey() string   { return "" }
-func (f *llama) ResetsState() bool  { return false }
-func (f *llama) ShowsResults() bool { return true }
-
-// SuppressControl is true: the grammar names pythonTag, which is a control token,
-// and so admits it all the same. Without a grammar calls come without it.
-func (f *llama) SuppressControl() bool { return true }
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{

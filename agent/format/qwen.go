@@ -16,10 +16,9 @@ import (
 // <tool_call> blocks (Hermes; Qwen 2.5 and 3) and tagged parameters (Qwen 3.5
 // and Qwen3-Coder).
 type qwen struct {
+	common
 	qwenVariant
-	rules
 	think bool // the model thinks before it decides
-	split *splitter
 }
 
 // qwenVariant is where the family's chat templates differ.
@@ -60,17 +59,9 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 	return v
 }
 
-func newQwen(o Options) (*qwen, error) {
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
-	q := &qwen{
-		qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate),
-		rules:       r,
-		think:       o.EnableThinking,
-		split:       newSplitter(o.ModelAPI.SpecialTokens()),
-	}
+func newQwen(o Options, c common) (*qwen, error) {
+	c.stateKey, c.resetsState = memory.QwenKey, true
+	q := &qwen{c, qwenVariantOf(o.Architecture, o.ChatTemplate), o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
 	}
@@ -79,12 +70,6 @@ func newQwen(o Options) (*qwen, error) {
 	}
 	return q, nil
 }
-
-func (q *qwen) Name() string          { return Qwen }
-func (q *qwen) StateKey() string      { return memory.QwenKey }
-func (q *qwen) ResetsState() bool     { return true }
-func (q *qwen) SuppressControl() bool { return true }
-func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{

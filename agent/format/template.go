@@ -23,18 +23,17 @@ import (
 // tools. Where the template takes no system
 // message, its text begins the first user message.
 type template struct {
-	rules
+	common
 	made    bool // for this agent
 	joined  bool // no system message
 	turns   bool // messages of two sides must take turns
 	jsonOut bool // one {"say", "action"} object
 	think   bool
 	source  string
-	split   *splitter
 	kit     ModelAPI
 }
 
-func newTemplate(o Options) (*template, error) {
+func newTemplate(o Options, c common) (*template, error) {
 	if o.ChatTemplate == "" {
 		return nil, fmt.Errorf("model_format %s: the model has no chat template; set Config.Prompt.ChatTemplate", Template)
 	}
@@ -42,23 +41,19 @@ func newTemplate(o Options) (*template, error) {
 	if style != "" && style != StyleBlocks && style != StyleJSON {
 		return nil, fmt.Errorf("output_style %q is unknown; use %s or %s", style, StyleBlocks, StyleJSON)
 	}
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
 	var specials []string
 	for _, s := range o.ModelAPI.SpecialTokens() {
 		if len([]rune(s)) > 1 { // a mark can't break up one character
 			specials = append(specials, s)
 		}
 	}
+	c.split, c.showsResults = newSplitter(specials), false
 	t := &template{
-		rules:   r,
+		common:  c,
 		made:    madeForAgent(o.ChatTemplate),
 		jsonOut: style == StyleJSON,
 		think:   o.EnableThinking,
 		source:  o.ChatTemplate,
-		split:   newSplitter(specials),
 		kit:     o.ModelAPI,
 	}
 	// A template made for this agent takes a system message for a report of the
@@ -126,12 +121,6 @@ func join(list []message) []message {
 func madeForAgent(template string) bool {
 	return strings.Contains(template, "permanent_rules") || strings.Contains(template, "task_attributes")
 }
-
-func (t *template) Name() string          { return Template }
-func (t *template) StateKey() string      { return "" }
-func (t *template) ResetsState() bool     { return false }
-func (t *template) SuppressControl() bool { return true }
-func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, CallBegin: callOpen, spacing: gbnf.AnySpacing, build: t.grammar}
