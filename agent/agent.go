@@ -137,10 +137,11 @@ func (c *Config) fill() error {
 type Agent struct {
 	cfg       Config
 	format    format.Format
-	memory    memoryStrategy
 	tokenizer *tokens.Tokenizer
 	catalogs  *catalogCache
 	log       *promptLog
+	// summarizer shortens histories; nil: the whole history is shown.
+	summarizer *historySummarized
 }
 
 // New makes an agent. The error names invalid settings.
@@ -157,9 +158,9 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, memory: fullHistory{}, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
 	if cfg.Kind == HistorySummarized {
-		if a.memory, err = newHistorySummarized(a); err != nil {
+		if a.summarizer, err = newHistorySummarized(a); err != nil {
 			return nil, err
 		}
 	}

@@ -94,8 +94,8 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
-		if in.correction == nil {
-			in.extra = a.memory.completions(in)
+		if in.correction == nil && a.summarizer != nil {
+			in.extra = min(1, len(in.memory.History)) // the prompt's size is not known yet
 		}
 	}
 	if len(problems) > 0 {

@@ -264,7 +264,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 	var toolsErr error
 	in.catalog, toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
 	switch {
-	case in.correction != nil && !a.memory.corrects():
+	case in.correction != nil && a.summarizer != nil:
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
 		return
 	case in.correction != nil:
@@ -281,12 +281,11 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 			return
 		}
 	}
-	if f := a.render(requestID, in); f != nil {
-		in.fail(f)
-		return
+	f := a.render(requestID, in)
+	if f == nil && a.summarizer != nil {
+		in.shortening, f = a.summarizer.shortening(ctx, requestID, in)
 	}
-	var f *failure
-	if in.shortening, f = a.memory.shortening(ctx, requestID, in); f != nil {
+	if f != nil {
 		in.fail(f)
 	}
 }
@@ -344,7 +343,7 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
 	defer in.give()
 	defer in.guard()
-	if f := a.memory.shorten(ctx, in, result, err); f != nil {
+	if f := a.summarizer.shorten(ctx, in, result, err); f != nil {
 		in.fail(f)
 	}
 }

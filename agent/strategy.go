@@ -26,19 +26,6 @@ const (
 	HistorySummarized = "history-summarized"
 )
 
-// memoryStrategy handles a growing memory.
-type memoryStrategy interface {
-	// completions is the most completions that an input needs before its candidates.
-	completions(in *inputRun) int
-	// corrects reports whether corrections from coaching are applied.
-	corrects() bool
-	// shortening returns the generation that shortens the memory of a rendered input, nil if
-	// the memory is short enough.
-	shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure)
-	// shorten replaces the input's memory and prompt after the shortening has ended or failed.
-	shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure
-}
-
 // shortening is a generation before that of the candidates.
 type shortening struct {
 	request generation.Request
@@ -51,20 +38,6 @@ type shortening struct {
 type SummaryCounts struct {
 	Whole, Truncated, Failed int // summaries; a truncated one reached its token limit or repeated itself
 	Cut                      int // histories whose oldest messages were left out
-}
-
-// fullHistory leaves memories unchanged.
-type fullHistory struct{}
-
-func (fullHistory) completions(*inputRun) int { return 0 }
-func (fullHistory) corrects() bool            { return true }
-
-func (fullHistory) shortening(context.Context, string, *inputRun) (*shortening, *failure) {
-	return nil, nil
-}
-
-func (fullHistory) shorten(context.Context, *inputRun, *generation.Result, error) *failure {
-	return nil
 }
 
 // errNoCorrections: an edit of the memory would not repair a summary.
@@ -140,14 +113,8 @@ func newHistorySummarized(a *Agent) (*historySummarized, error) {
 	return h, nil
 }
 
-func (h *historySummarized) corrects() bool { return false }
-
-// completions counts a summary for each input with a history. An admission must not wait for the
-// prompt, whose size is only known when it is rendered.
-func (h *historySummarized) completions(in *inputRun) int { return min(1, len(in.memory.History)) }
-
-// shortening requests a summary of a history whose prompt exceeds the budget. All candidates of
-// the input share it. It is sampled as they are.
+// shortening requests a summary of a history whose prompt exceeds the budget, nil for others. All candidates
+// of the input share it. It is sampled as they are.
 func (h *historySummarized) shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure) {
 	size, err := h.measure(ctx, in.prompt)
 	if err != nil {
@@ -175,7 +142,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	}}}, nil
 }
 
-// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the
+// shorten puts the summary into the memory and renders the prompt again, after the generation has ended or failed. It keeps as many of the
 // newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
 // are left out instead: the same history would give the same summary in each turn.
 func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
