@@ -60,8 +60,7 @@ func KnownAdapters(adapters Adapters) string {
 	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
-// appendWeights appends to the object of a generation which weights computed it: the last ones, and all with the
-// index of their first token where others computed a part, or the client sent one.
+// appendWeights appends which weights computed a generation: the last ones, and all where there were others.
 func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
 	last := generation.Part{Version: t.version, Adapter: t.adapter.Version}
 	if n := len(parts); n > 0 {

@@ -23,27 +23,21 @@ type Config struct {
 	Kind string
 	// Summary is for HistorySummarized.
 	Summary Summary
-	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first
-	// implementation (harmony, magma).
+	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first implementation.
 	Format string
-	// Prompt holds the settings of the format. New sets its ModelAPI. Architecture or
-	// ChatTemplate must be given where Format is auto.
+	// Prompt holds the format's settings without ModelAPI; auto needs Architecture or ChatTemplate.
 	Prompt format.Options
-	// DefaultRobot is the target of calls without one where not exactly one
-	// robot is known; DefaultRobot when empty.
+	// DefaultRobot is the target of calls without one where several or no robots are known.
 	DefaultRobot string
 	// Constrain is on (the default) or off.
 	Constrain string
-	// ContextLength bounds the tokens of a prompt with its answer. 0: only the engine's bound
-	// holds.
+	// ContextLength bounds the tokens of a prompt with its answer. 0: the engine's bound holds.
 	ContextLength int
 	// MaxNewTokens bounds an answer; DefaultMaxNewTokens when 0.
 	MaxNewTokens int
-	// IgnoreEnd is for benchmarks: every answer has exactly MaxNewTokens tokens, is
-	// unconstrained, and counts as a reply.
+	// IgnoreEnd is for benchmarks: each answer is MaxNewTokens unconstrained tokens, and counts as a reply.
 	IgnoreEnd bool
-	// KeepRepeating lets an answer that repeats itself continue to its end or to MaxNewTokens.
-	// IgnoreEnd implies it.
+	// KeepRepeating lets an answer that repeats itself continue. IgnoreEnd implies it.
 	KeepRepeating bool
 	// HistoryMaxMessages bounds the history in a prompt to its newest entries; 0 is all.
 	HistoryMaxMessages int
@@ -51,8 +45,7 @@ type Config struct {
 	Sampling generation.Sampling
 	// Seed derives the seeds of all candidates.
 	Seed uint64
-	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
-	// up from one seed.
+	// SeedsInARow makes the seeds of an input consecutive, for engines that count up from one seed.
 	SeedsInARow bool
 	// Provider and Model name the engine and its model in traces.
 	Provider, Model string
@@ -65,17 +58,13 @@ type Config struct {
 	ModelVersion func(context.Context) (string, error)
 	// AlwaysVersion adds the version to each model step, since the weights may change.
 	AlwaysVersion bool
-	// Return is what the steps of inputs without extra_keys.return report, in the words of that key.
-	// It is for clients that can't send the key.
+	// Return replaces an absent extra_keys.return, for clients that can't send the key.
 	Return []string
-	// NoLogprobs is the reason why the engine can't report logprobs, a clause for a message.
-	// "": it can.
+	// NoLogprobs is a clause on why the engine can't report logprobs. "": it can.
 	NoLogprobs string
-	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
-	// message. "": they can.
+	// NoDistinct is a clause on why candidates can't be distinct. "": they can.
 	NoDistinct string
-	// NoScheduling is the reason why answers can't be continued (extra_keys.continue) or come first
-	// (extra_keys.priority), a clause for a message. "": they can.
+	// NoScheduling is a clause on why answers can't be continued or come first. "": they can.
 	NoScheduling string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time

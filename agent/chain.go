@@ -16,9 +16,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// chain is the member memory.TokensKey: the prompt of a conversation's last turn with the answer, as tokens. The
-// next prompt begins with exactly these, whatever the format would make of the decision. It is for
-// inputs that ask for token ids, since a trainer needs prompts that only grow.
+// chain is the member memory.TokensKey: a turn's prompt and answer as tokens, with which the next
+// prompt begins. It is for inputs that ask for token ids: a trainer needs prompts that only grow.
 type chain struct {
 	Vocabulary string `json:"vocabulary"` // see [tokens.Tokenizer.VocabularyID]
 	Of         string `json:"of"`         // hash of what the tokens show
@@ -26,8 +25,7 @@ type chain struct {
 	IDs        string `json:"ids"`        // 32 bits each, little-endian, in base64
 }
 
-// continued is a prompt that goes on with the tokens in the memory, or the prompt itself where there are none for
-// this history, these tools and this vocabulary.
+// continued is a prompt that goes on with the tokens in the memory, if they are of what it shows.
 func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
 	var c chain
 	most := maxChain
@@ -84,8 +82,7 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 	}
 }
 
-// shown is a hash of what a prompt shows besides the newest instruction: tools, robots, rules, summary and history,
-// in which format.
+// shown is a hash of what a prompt shows besides the newest instruction, and of its format.
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	h := sha256.New()
 	o := a.cfg.Prompt

@@ -10,8 +10,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// readContinue reads extra_keys.continue: for each candidate the token ids with which its answer begins. The result
-// is generation.Params.Resume.
+// readContinue reads extra_keys.continue, the token ids with which each answer begins, as Params.Resume.
 func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result, protocol.Problems) {
 	const name = "continue"
 	bad := func(kind, message string, at ...any) (*generation.Result, protocol.Problems) {
@@ -60,8 +59,7 @@ func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	return 0, protocol.Problems{protocol.NewProblem(protocol.TypeValue, problem, "priority")}
 }
 
-// checkContinue refuses what extra_keys.continue can't be combined with, and leaves one completion where candidates
-// are equal.
+// checkContinue refuses what extra_keys.continue excludes, and leaves one of several equal completions.
 func (in *inputRun) checkContinue() protocol.Problems {
 	if in.resume == nil {
 		return nil

@@ -25,8 +25,7 @@ const (
 // CodeFewerCandidates is the code of candidates beyond the last different decision.
 const CodeFewerCandidates = "fewer_candidates"
 
-// readCandidates reads extra_keys.candidates. The result is false where the candidates are
-// independent of each other.
+// readCandidates reads extra_keys.candidates; false: the candidates are independent of each other.
 func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol.Problems) {
 	const name = "candidates"
 	if v.Kind() != '{' {
@@ -77,8 +76,7 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	}}
 }
 
-// decisionKey is equal for equal decisions: the same text, or the same calls for each robot,
-// in any order of the robots, with arguments that are equal by value. Reasoning does not count.
+// decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
 func decisionKey(d *format.Decision) string {
 	calls := slices.Clone(d.Calls)
 	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.Robot, b.Robot) })

@@ -16,31 +16,25 @@ const (
 	// DefaultSummaryMaxTokens is the token limit of a summary, as in the first implementation.
 	DefaultSummaryMaxTokens = 1024
 
-	// maxConcurrentInputs bounds the inputs of one request that are prepared at the same time.
-	// It is the most sequences of a llama.cpp context.
+	// maxConcurrentInputs bounds the inputs of a request in preparation: the most sequences of a context.
 	maxConcurrentInputs = 256
 
 	// maxReturned bounds the bytes of all candidates of one request, about. Input up to
-	// protocol.MaxRepeated is returned some three times: in the memory, the messages and the
-	// prompt. Only tools and robots grow more, since each tool repeats all robots.
+	// protocol.MaxRepeated returns some three times. Tools grow more, since each repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
-	// The next numbers estimate memory. textCopies is how many times a text of an input is held
-	// while its prompt is made: parsed, as messages and as a prompt, both also as JSON, and as
-	// tokens.
+	// The next numbers estimate memory. textCopies is how often
+	// a text of an input is held while its prompt is made.
 	textCopies = 8
-	// toolBytes is the memory of a tool beside its text, and valueBytes that of one more value in
-	// its schema, with their parts of the grammar.
+	// toolBytes is the memory of a tool beside its text, valueBytes that of a value in its schema.
 	toolBytes  = 8 << 10
 	valueBytes = 100
-	// entryBytes is the memory of an empty entry of a history, or of a call in one, with its part
-	// of the prompt, and ruleBytes that of an empty rule.
+	// entryBytes is the memory of an empty history entry or of its call, ruleBytes that of an empty rule.
 	entryBytes = 700
 	ruleBytes  = 64
 	// growthPart: a candidate's buffers are up to 1/growthPart larger than what is in them.
 	growthPart = 4
-	// outputBytes is the memory of a candidate beside its memory and its step, and answerBytes
-	// that of a token of its answer, which several texts repeat.
+	// outputBytes is a candidate beside its memory and step, answerBytes a token of its answer.
 	outputBytes = 2 << 10
 	answerBytes = 16
 
@@ -52,9 +46,8 @@ const (
 	// chainMembers bounds the bytes of its other members.
 	chainMembers = 512
 
-	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets and schemas of answers:
-	// keys, and catalogCopies times their JSON for texts. Grammars are several times as large as
-	// keys.
+	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool
+	// sets and schemas: keys, and catalogCopies times their JSON.
 	maxCatalogs     = 256
 	maxCatalogBytes = 32 << 20
 	catalogCopies   = 3

@@ -82,8 +82,7 @@ func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
 	return &in.request, in.prompt
 }
 
-// generate tokenizes one prompt of each run, in parallel, and generates all of them together. It
-// generates nothing when ctx has ended.
+// generate tokenizes a prompt of each run in parallel and generates all together, unless ctx has ended.
 func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
 	done func(*inputRun, *generation.Result, error),
 ) {
@@ -318,8 +317,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	return nil
 }
 
-// rendered is the prompt of an input. One that asks for token ids goes on with the tokens of its memory, unless
-// the oldest messages are hidden.
+// rendered is the prompt of an input. With token ids it goes on with the memory's tokens, if all is shown.
 func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
 	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
 	p, err := a.format.Render(input)

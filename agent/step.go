@@ -18,8 +18,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// stepMaker writes the internal steps of an input's candidates: {"id", "component", "origin",
-// "full_prompt", "input_elements", "output_raw"}. Candidates share all but the end.
+// stepMaker writes the internal steps of an input's candidates, which share all but the end.
 type stepMaker struct {
 	prompt string
 	head   []byte // through the last shared input element
@@ -28,9 +27,8 @@ type stepMaker struct {
 	next   map[string]int // nextPromptDiffers by the tokens of an answer
 }
 
-// newStep prepares a step of an input by a component. number counts the steps of a candidate
-// from 0. Without a prompt (a correction of an input with unusable tools) the prompt is empty
-// and the tools are raw.
+// newStep prepares the step of a component; number counts from 0.
+// Without a prompt (a correction with unusable tools) the tools are raw.
 func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
@@ -52,8 +50,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	return &stepMaker{prompt: prompt.Text, head: b}
 }
 
-// traced adds to the steps what the input asks for of their tokens. prompt is the prompt of the
-// generation.
+// traced adds to the steps what the input asks for of the tokens of a generation.
 func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt, from: "text"}
 	if in.continues {
@@ -62,8 +59,7 @@ func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	return s
 }
 
-// model makes the step of a model call. Its raw output ends with the text of the end token.
-// differs is the argument of [tokenTrace.append].
+// model makes the step of a model call, with the text of the end token. differs is as in [tokenTrace.append].
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = append(append(b, s.head...), `,"generation":{"prompt_tokens":`...)
@@ -95,8 +91,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	return append(b, '}')
 }
 
-// correction makes the step of an applied correction. Its raw output is the decision, {"say",
-// "action"}, whose action is a list.
+// correction makes the step of an applied correction. The raw output has the action as a list.
 func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(say)+256)
 	b = append(append(b, s.head...), `},"output_raw":`...)
@@ -106,8 +101,7 @@ func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	return append(rawjson.AppendString(b, raw), '}')
 }
 
-// promptLog writes a file for each model call: the prompt, the raw answer, and whether it is
-// valid. Only the owner can read the files, since they have the text of users.
+// promptLog writes a file for each model call, which only the owner can read.
 type promptLog struct {
 	dir    string
 	now    func() time.Time
@@ -122,8 +116,7 @@ func newPromptLog(dir string, now func() time.Time, report func(error)) (*prompt
 	return &promptLog{dir: dir, now: now, report: report}, nil
 }
 
-// write writes the file of one model call by a component. err is the reason why the answer is
-// invalid, or nil.
+// write writes the file of one model call. err is the reason why the answer is invalid, or nil.
 func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {
 		return

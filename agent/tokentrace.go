@@ -97,9 +97,8 @@ type tokenTrace struct {
 	from    string // what the prompt was made of: "text", or "tokens" of the memory and new text
 }
 
-// append appends the members of a completion to the object of its generation. differs is
-// where the next prompt leaves the tokens of the prompt and the answer, -1 where it begins
-// with all of them or there is none.
+// append appends the members of a completion to the object of its generation.
+// differs is where the next prompt leaves these tokens; -1: nowhere.
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
 	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
@@ -179,10 +178,9 @@ func answerIDs(c *generation.Completion) []generation.Token {
 	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
 }
 
-// nextPromptDiffers compares the prompt of the next turn with the tokens of a prompt and its
-// answer. That turn has the memory of the candidate, the same tools and attributes, and another
-// instruction: a result after tool calls, else one of a user. It returns where the prompt
-// differs first, and -1 if it begins with all of them. A prompt that can't be made differs at 0.
+// nextPromptDiffers returns where the prompt of the next turn leaves the tokens of a prompt
+// and its answer, -1 if it begins with all of them, 0 if it can't be made. That turn has the
+// candidate's memory, the same tools, and as instruction a result after calls, else a user's.
 func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
 	input := *in.input
 	input.Memory = out.Memory

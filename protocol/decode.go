@@ -15,9 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decoder reads one body and collects its problems. Its methods read the next value. A value of
-// another kind is skipped and becomes a problem. After a syntax error or too many problems all
-// methods return zero values at once.
+// decoder reads one body and collects its problems. Its methods read the next value; one of another
+// kind becomes a problem. After a syntax error or too many problems they return zero values.
 type decoder struct {
 	json     *jsontext.Decoder
 	buf      bytes.Buffer
@@ -54,9 +53,8 @@ func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, er
 	return value, err
 }
 
-// decodeWithin is decodeDepth for a server that bounds its memory. hold is asked for bytes before
-// they are allocated, and its error ends the decoding. held is about what the value holds: the body
-// or a copy of it, structures and texts.
+// decodeWithin is decodeDepth with bounded memory. hold is asked for bytes before they
+// are allocated, and its error ends the decoding. held is about what the value holds.
 func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read func(*decoder) T) (value T, held int, err error) {
 	var zero T
 	if hold != nil {
@@ -238,8 +236,7 @@ func (d *decoder) literal(allowed []string) string {
 	return ""
 }
 
-// integer reads a strict integer: a literal without fraction and exponent, within int64 and the
-// bounds of its field.
+// integer reads a strict integer, without fraction and exponent, within int64 and its field's bounds.
 func (d *decoder) integer(r *rule) (n int64, ok bool) {
 	if d.kind() != '0' {
 		d.mismatch(TypeInt, "an integer")
@@ -308,8 +305,7 @@ func (d *decoder) raw(r *rule) Raw {
 	return d.next()
 }
 
-// array reads a list and returns the number of elements. element is called with the decoder at
-// each element and must read that.
+// array reads a list and returns its length. element is called at each element and must read it.
 func (d *decoder) array(element func(i int)) (n int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
@@ -330,8 +326,7 @@ func (d *decoder) array(element func(i int)) (n int) {
 	return n
 }
 
-// count counts an element of a list or map against MaxElements. It stops decoding if there are too
-// many.
+// count counts elements of lists and maps, and stops decoding at MaxElements.
 func (d *decoder) count() bool {
 	d.elements++
 	if !d.take(elementBytes) {

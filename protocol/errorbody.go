@@ -11,9 +11,8 @@ import (
 // maxDetail bounds the detail of a foreign error body, in bytes.
 const maxDetail = 512
 
-// DecodeErrorBody reads the body of an error response for a client: the problems of a 422, or a
-// sentence. It is lenient, since proxies answer errors too. A body of another form is the detail,
-// and additional members of problems are ignored.
+// DecodeErrorBody reads the body of an error: the problems of a 422,
+// or a sentence. It is lenient, since proxies answer errors too.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	var withProblems struct {
 		Detail []struct {

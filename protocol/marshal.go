@@ -1,8 +1,7 @@
 //nolint:revive // one comment is of all these methods
 package protocol
 
-// AppendJSON of a model appends compact JSON, and MarshalJSON returns it. So encoding/json writes the models in the
-// same way, also inside other values. Its receivers are values, since not all models are addressable.
+// AppendJSON of a model appends compact JSON; with MarshalJSON encoding/json writes the same.
 
 func (r *AgentRequest) AppendJSON(dst []byte) []byte                { return appendValue(dst, r) }
 func (in *AgentInput) AppendJSON(dst []byte) []byte                 { return appendValue(dst, in) }

@@ -164,8 +164,7 @@ func (fs fields) names() []string {
 	return names
 }
 
-// similar returns the field with the same letters as a misspelt name, in another case or with
-// other separators; -1 if there is none.
+// similar returns the field that a name misspells in case or separators, else -1.
 func (fs fields) similar(name string) int {
 	if len(name) > maxLocName {
 		return -1

@@ -39,15 +39,13 @@ const (
 type Problem struct {
 	// Type is the kind of problem, one of the Type constants.
 	Type string `json:"type"`
-	// Loc is the path to the value: "body", then field names (string) and list indexes (int).
-	// For a body that is not JSON it is "body" and a byte offset.
+	// Loc is the path to the value: "body", then names (string) and indexes (int), or a byte offset (int).
 	Loc []any `json:"loc"`
 	// Msg describes the problem and the fix.
 	Msg string `json:"msg"`
 }
 
-// NewProblem makes a problem at a location below "body". Long names are clipped, since clients
-// choose them.
+// NewProblem makes a problem below "body". It clips long names, which clients choose.
 func NewProblem(typ, msg string, loc ...any) Problem {
 	p := Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
 	for i, step := range p.Loc {
@@ -95,8 +93,7 @@ func (p Problem) AppendJSON(dst []byte) []byte {
 	return append(s.dst, '}')
 }
 
-// Problems is the error of all decoders and validators of this package. As an error it is never
-// empty.
+// Problems is the error of all decoders and validators. As an error it is never empty.
 type Problems []Problem
 
 // Error returns the first problem and the number of others.
@@ -127,8 +124,7 @@ func (ps Problems) AppendBody(dst []byte) []byte {
 	return append(s.dst, '}')
 }
 
-// At moves problems of a part of a body to the location of that part. It replaces the leading
-// "body" of each location by "body" and loc.
+// At moves problems of a part of a body to its location: "body" becomes "body" and loc.
 func (ps Problems) At(loc ...any) Problems {
 	moved := make(Problems, len(ps))
 	for i, p := range ps {
@@ -141,8 +137,7 @@ func (ps Problems) At(loc ...any) Problems {
 	return moved
 }
 
-// Add appends a problem and reports whether more can follow. There are at most [MaxProblems], and
-// a notice after the last one.
+// Add appends a problem, a notice as the last one, and reports whether more can follow.
 func (ps *Problems) Add(p Problem) bool {
 	if len(*ps) >= MaxProblems {
 		return false
@@ -174,8 +169,7 @@ func (ps Problems) err() error {
 	return ps
 }
 
-// AppendErrorBody appends the body of an error response other than 422,
-// {"detail":"sentence"}.
+// AppendErrorBody appends the body of another error than 422, {"detail":"sentence"}.
 func AppendErrorBody(dst []byte, detail string) []byte {
 	dst = append(dst, `{"detail":`...)
 	dst = appendString(dst, detail)
@@ -187,8 +181,7 @@ func quote(s string) string {
 	return string(appendString(nil, clip.Text(s, maxQuoted)))
 }
 
-// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so output is always
-// valid.
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s)
 	return dst

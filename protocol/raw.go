@@ -59,8 +59,7 @@ func Text(v Raw) (s string, ok bool) {
 // String makes a JSON string. Invalid UTF-8 becomes U+FFFD.
 func String(s string) Raw { return appendString(nil, s) }
 
-// AppendMember adds a member at the end of an object; nil counts as {}. The object must not have
-// the name yet, see [SetMember].
+// AppendMember adds a member with a new name at the end of an object; nil counts as {}.
 func AppendMember(obj Raw, key string, v Raw) Raw {
 	open := bytes.TrimSpace(obj)
 	if len(open) < 2 {
@@ -81,8 +80,7 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 // quoteSlack is the space for a few escapes in a quoted name.
 const quoteSlack = 16
 
-// ReplaceMember replaces a member's value in place. An object without the name is returned
-// unchanged.
+// ReplaceMember replaces a member's value in place, if there is one.
 func ReplaceMember(obj Raw, key string, v Raw) Raw {
 	if m, ok := find(obj, key); ok {
 		return m.replaced(obj, v)

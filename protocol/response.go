@@ -11,8 +11,7 @@ const (
 	StatusError     = "error"
 )
 
-// AgentOutput is one candidate: an element of the response of POST
-// /v1/responses.
+// AgentOutput is one candidate: an element of the response.
 type AgentOutput struct {
 	RequestID      string         `wire:"request_id,required,nonempty"` // the request's
 	SourceID       int64          `wire:"source_id,required"`           // the id of the input that it answers
@@ -44,8 +43,7 @@ type AgentError struct {
 	Component string `wire:"component,nullable"`
 }
 
-// DecodeAgentOutputs decodes the response of POST /v1/responses and checks the
-// rules of each candidate; [ValidateResponse] checks them against the request.
+// DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
 	return decodeDepth(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
 		d.value(&outs, &anything)
@@ -112,8 +110,7 @@ type StreamEnd struct {
 	Candidates int `wire:"candidates,required,least=1"` // lines before
 }
 
-// WriteLine writes a [StreamedCandidate] or [StreamEnd] and the end of its line, large raw values from
-// where they lie. The error is w's.
+// WriteLine writes a [StreamedCandidate] or [StreamEnd] as WriteResponse does, and a line end.
 func WriteLine(w io.Writer, line any) error {
 	out := sink{to: w}
 	out.value(line)

@@ -35,8 +35,7 @@ const (
 	DefaultMaxRetry       = 3
 )
 
-// CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}.
-// Start from [NewCoachingSessionConfig], since the zero value has no logs.
+// CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}. See [NewCoachingSessionConfig].
 type CoachingSessionConfig struct {
 	Backends       CoachingBackends `wire:"backends,always"` // nonempty for ProviderLLM
 	Provider       string           `wire:"provider,oneof=llm|human"`
@@ -45,8 +44,7 @@ type CoachingSessionConfig struct {
 	CaptureLogs    bool             `wire:"capture_logs,always"`   // false: responses carry no logs
 }
 
-// CoachingBackends are the models of a session, in the order in which they are tried. In JSON they
-// are an object of definitions by name, or a list.
+// CoachingBackends are the models of a session in order; in JSON an object of definitions by name, or a list.
 type CoachingBackends []CoachingBackend
 
 // CoachingBackend is one model that a coach can ask.
@@ -83,8 +81,7 @@ func NewCoachingBackend(name, typ string) CoachingBackend {
 	return b
 }
 
-// DecodeCoachingSessionConfig decodes the body of PUT
-// /v1/coaching/sessions/{run_id}. The result has the defaults filled in.
+// DecodeCoachingSessionConfig decodes a configuration and fills in the defaults.
 func DecodeCoachingSessionConfig(body []byte) (*CoachingSessionConfig, error) {
 	return decodeModel[CoachingSessionConfig](body)
 }
@@ -181,8 +178,7 @@ func (h *Headers) write(s *sink) {
 	s.object(names, func(i int) { s.text((*h)[names[i]]) })
 }
 
-// isJSONType reports whether a header is the JSON Content-Type. Configuration files of clients
-// often have it, and requests to backends are always JSON.
+// isJSONType reports whether a header is the JSON Content-Type, which clients' configurations often have.
 func isJSONType(name, value string) bool {
 	if !strings.EqualFold(name, "Content-Type") || !isHeaderValue(value) {
 		return false
@@ -213,8 +209,7 @@ func Seconds(s float64) time.Duration {
 	return d
 }
 
-// Equal reports whether two effective configurations are equal. The order of backends matters,
-// that of headers does not.
+// Equal compares effective configurations. The order of backends matters, that of headers does not.
 func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
 	return c.Provider == o.Provider && c.Endpoint == o.Endpoint &&
 		c.ConnectTimeout == o.ConnectTimeout && c.CaptureLogs == o.CaptureLogs &&

@@ -11,8 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// syntaxProblem returns the reason why a body is not one JSON value. The decoder reads a copy
-// without whitespace, so this reads the body again for the true offset.
+// syntaxProblem returns why a body is not one JSON value. It reads the body again for the true offset.
 func syntaxProblem(body []byte) Problem {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	err := d.SkipValue()

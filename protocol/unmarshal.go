@@ -12,8 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Unmarshal decodes a body into a Go value, as strictly as the decoders of this package: syntax,
-// duplicate names, UTF-8, depth, letter case and integers. The error is Problems.
+// Unmarshal decodes a body into any Go value as strictly as the decoders here. The error is Problems.
 func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	if _, err := decode(body, (*decoder).next); err != nil {
 		return err

@@ -45,8 +45,7 @@ func (v *validator) requestID(got, want string) {
 	}
 }
 
-// object checks the brackets of a raw object. Its content was decoded here or made by the agent,
-// and parsing it again would cost more than all other checks together.
+// object checks the brackets of a raw object, which was decoded or made here.
 func (v *validator) object(raw Raw, below ...any) {
 	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
 		v.problem(TypeDict, "must be an object", below...)
@@ -90,9 +89,8 @@ func (o *AgentOutput) Validate() error {
 	return v.err()
 }
 
-// ValidateResponse checks a complete response of POST /v1/responses against its request. Every
-// candidate must be valid, and there must be one for each requested candidate, in order, with its
-// ids. The error is [Problems], located in the response.
+// ValidateResponse checks a complete response against its request: each
+// candidate, their number, order and ids. The error is [Problems].
 func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	var v validator
 	if want := req.Candidates(); len(outs) != want {
@@ -112,8 +110,7 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	return v.err()
 }
 
-// ValidateCandidate checks one candidate against the request, as the one of that index for an input.
-// The error is [Problems].
+// ValidateCandidate checks one candidate of an input against the request. The error is [Problems].
 func ValidateCandidate(req *AgentRequest, input, index int, o *AgentOutput) error {
 	var v validator
 	v.answers(o, req.RequestID, req.Inputs[input].ID, index)

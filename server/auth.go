@@ -59,8 +59,7 @@ func (s *Server) programsOnly(c *gin.Context) {
 	}
 }
 
-// authenticate refuses requests without an accepted token if tokens are configured. /health stays
-// open for load balancers, and the page, which asks for a token.
+// authenticate checks tokens if there are any. /health stays open, and the page, which asks for a token.
 func (s *Server) authenticate(c *gin.Context) {
 	if path := c.Request.URL.Path; len(s.auth) == 0 || isPage(path) || path == pathHealth || path == pathMagma+pathHealth {
 		return

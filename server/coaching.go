@@ -18,8 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Coach holds coaching sessions and answers their requests. *coaching.Service is one. Its errors
-// are defined by package coaching.
+// Coach holds coaching sessions and answers their requests, as *coaching.Service with its errors.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	// ConfigureReachable is Configure, after every backend has answered a test call.
@@ -52,8 +51,7 @@ func (s *Server) putSession(c *gin.Context) {
 	})
 }
 
-// postCoaching asks for the repair of a step. A person may answer it, so neither the request
-// timeout nor a deadline of the connection ends it.
+// postCoaching asks for a repair. A person may answer, so no timeout or deadline ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, share, err := s.readBody(c, 0)
@@ -85,8 +83,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 	})
 }
 
-// coachingWork does work that a draining server refuses, and that waits while the model loads. If
-// coaching is off, the state does not matter.
+// coachingWork does work that a draining server refuses and a loading one delays, unless coaching is off.
 func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
 		if _, err := s.admit(c); err != nil {
@@ -98,8 +95,7 @@ func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte
 	s.answerCoaching(c, work)
 }
 
-// deleteSession closes a run's session in any state of the server. A closed session lets a
-// draining server end sooner.
+// deleteSession closes a session in any state, since a draining server then ends sooner.
 func (s *Server) deleteSession(c *gin.Context) {
 	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
@@ -140,9 +136,8 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-// logRefusedCoaching logs why a session was not configured or a repair not begun, since clients of
-// the protocol show the reason to nobody. The reason holds no value of a header. A request without
-// a token is not a warning: everybody can send one, as often as they want.
+// logRefusedCoaching logs why a session or a repair was refused, which clients show
+// to nobody. Requests without a token are not warnings: everybody can send them.
 func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	message, runID, kind, level := "", "", "", zerolog.InfoLevel
 	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
@@ -172,8 +167,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		Msg(message)
 }
 
-// pathRunID returns the unescaped run_id of the path. It may have any character, even a slash. The
-// error is protocol.Problems.
+// pathRunID returns the unescaped run_id of the path, of any characters. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter decodes + as a space in a path with escapes.
 	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)

@@ -37,8 +37,7 @@ func newCode(c code) Code {
 	return &c
 }
 
-// statusClientGone marks a request whose client left before the answer, in logs and metrics
-// only.
+// statusClientGone is for logs and metrics: the client left before the answer.
 const statusClientGone = 499
 
 // The one table of HTTP errors.
@@ -65,8 +64,7 @@ var (
 	CodeUnsupported         = newCode(code{status: http.StatusBadRequest, detail: "the request is not supported"})
 	CodeTimeout             = newCode(code{status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"})
 	CodeNoMemory            = newCode(code{status: http.StatusInsufficientStorage, detail: "the memory is too small"})
-	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
-	// take an empty one for success.
+	// Clients of HTTP/1.0 that closed their sending side read this, and must not see success.
 	CodeClientGone = newCode(code{status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone})
 )
 
@@ -97,8 +95,7 @@ func (e *Error) reason() string {
 	return clip.Text(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
 }
 
-// logged is the reason for the log of requests, which has no text of a body: of problems it has
-// types and fields.
+// logged is the reason for the log of requests without text of a body: problems have types and fields.
 func (e *Error) logged() string {
 	if len(e.Problems) == 0 {
 		return clip.Text(e.reason(), maxLogCause)
@@ -175,8 +172,7 @@ func asError(err error) *Error {
 	return &Error{Code: CodeInternal, Err: err}
 }
 
-// ended is the reason why a request's context ended: the server cancelled its work, or the
-// client left.
+// ended is why a request's context ended: the server cancelled it, or the client left.
 func ended(cause error) *Error {
 	var e *Error
 	if errors.As(cause, &e) {

@@ -10,13 +10,11 @@ import (
 const (
 	// maxBody is the largest request body, before and after decompression.
 	maxBody = protocol.MaxBodyBytes
-	// looseCopies is how many times its text a body takes beside itself where it is not counted
-	// more exactly. A chat is decoded, and becomes messages, a prompt and tokens.
+	// looseCopies is how many times its text a body takes where it is not counted more exactly.
 	looseCopies = 8
 	// coachingCopies is the same for a coaching request: the point, the question and the log.
 	coachingCopies = 3
-	// streamFrom is the size of an answer in bytes from which on it is never in memory as a
-	// whole.
+	// streamFrom is the size in bytes from which on an answer is never whole in memory.
 	streamFrom = 1 << 20
 	// maxHeader bounds request line and headers together.
 	maxHeader = 64 << 10
@@ -24,8 +22,7 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout closes idle keep-alive connections.
 	idleTimeout = 2 * time.Minute
-	// maxWaiting bounds the requests that wait for the model to load, or for a pause to end. Each has a
-	// connection and its headers in memory, and no body.
+	// maxWaiting bounds requests that wait for the model or a pause: a connection and headers each.
 	maxWaiting = 1024
 	// maxRequestID is the longest accepted X-Request-Id, in bytes.
 	maxRequestID = 128

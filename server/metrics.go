@@ -26,8 +26,7 @@ type metrics struct {
 	panics                           prometheus.Counter
 }
 
-// latencyBuckets are in seconds, from a request that fails validation to a batch that takes
-// minutes.
+// latencyBuckets are in seconds.
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
 func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget, state func() State) *metrics {

@@ -35,8 +35,7 @@ const headerRequestID = "X-Request-Id"
 // routeUnmatched is the route of an unknown path in logs and metrics.
 const routeUnmatched = "unmatched"
 
-// identify sets the request's id, the client's own if it is valid, and sends it in the answer. The
-// client's trace context goes into the request's context.
+// identify sets the request's id, the client's if valid, in context and answer, and the trace context.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
 	if !validID(id) {
@@ -65,8 +64,7 @@ func validID(id string) bool {
 	return true
 }
 
-// observe writes the access log and the request metrics. It logs the route. The path, headers,
-// query and body may have secrets.
+// observe writes the access log and the metrics of requests, without paths, headers and bodies.
 func (s *Server) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
@@ -122,8 +120,7 @@ func statusOf(c *gin.Context) int {
 	return c.Writer.Status()
 }
 
-// trace makes the span of a request that may be answered. Like the log it has the route and no
-// other text of a client.
+// trace makes the span of a request, which has the route and no text of a client.
 func (s *Server) trace(c *gin.Context) {
 	if polled(c) || c.FullPath() == "" {
 		return

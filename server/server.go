@@ -27,8 +27,7 @@ type Options struct {
 	Info protocol.AgentInfo
 	// Build is the program's version for /metrics.
 	Build Build
-	// Coach answers the coaching routes. Info must advertise it. Without a coach they answer
-	// 503 with Info's coaching_unavailable_reason.
+	// Coach answers the coaching routes, as Info advertises; without one they answer 503.
 	Coach Coach
 	// Log receives the access log and failures, never bodies or secrets.
 	Log zerolog.Logger
@@ -130,8 +129,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the server without its listener, for tests and embedding. CancelWork does not
-// reach its requests.
+// Handler returns the server without its listener. CancelWork does not reach its requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
 // routes builds the router: middleware in the order it runs, then the paths.

@@ -12,8 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Weights is an Inference whose weights can change while it serves. Its
-// errors are an *Error, protocol.Problems, or that of ctx.
+// Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
 type Weights interface {
 	// Current describes the weights. It may wait for the hash of a large file.
 	Current(ctx context.Context) (*protocol.Weights, error)

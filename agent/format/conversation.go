@@ -47,16 +47,13 @@ type message struct {
 	content   string
 	calls     []pastCall
 	reasoning []string
-	// attributes end the message of the current input, which they follow so
-	// that the next turn, where they are gone, shares the prefix before them.
+	// attributes end the current message. Without them, the next turn shares the prefix before them.
 	attributes protocol.Raw
-	// aside marks a message that is not part of the conversation: what stands before
-	// it is rendered as if it were not there.
+	// aside marks a message outside of the conversation, which changes nothing before it.
 	aside bool
 }
 
-// pastCall is a call of the history with the robot among its arguments, where the
-// model wrote it.
+// pastCall is a call of the history with the robot among its arguments, as the model wrote it.
 type pastCall struct {
 	tools.Call
 	robotParam string // the argument that is the robot, "" where none is named
@@ -129,8 +126,7 @@ func conversation(in *Input) []message {
 	return messages
 }
 
-// withRobot puts the robot of a call back among its arguments. A tool that is not
-// offered any more may have had an argument of the robot's usual name.
+// withRobot puts the robot of a call back among its arguments.
 func withRobot(set *tools.Set, call tools.Call) pastCall {
 	if call.Robot == "" {
 		return pastCall{Call: call}
@@ -149,8 +145,7 @@ func withRobot(set *tools.Set, call tools.Call) pastCall {
 	return pastCall{call, name}
 }
 
-// withoutPreviousCall drops the copy of the call that environments put into its
-// result: the model has just seen it.
+// withoutPreviousCall drops the call that environments repeat in its result.
 func withoutPreviousCall(content string) string {
 	const key = "previous_tool_call"
 	if !strings.Contains(content, key) {
@@ -232,8 +227,7 @@ func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byt
 	return append(append(append(dst, `,"parameters":`...), parameters...), '}')
 }
 
-// Chat is a conversation that is not an input of the agent: a chat of a client of OpenAI's API, or a
-// question to the model as a coach.
+// Chat is a conversation other than an input: of a client of OpenAI's API, or a question to a coach.
 type Chat struct {
 	System string
 	// Messages begin and end with one that the model is given.
@@ -248,8 +242,7 @@ type Chat struct {
 
 // Reader reads the answers in a Chat.
 type Reader interface {
-	// Read reads an answer that ended by itself: it has calls or a text. The error says what is
-	// wrong with it.
+	// Read reads an answer that ended by itself: calls or a text. The error says what is wrong with it.
 	Read(text string) (say string, calls []tools.Call, err error)
 	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
 	SoFar(text string) string

@@ -41,8 +41,7 @@ const (
 	MixedTools  = "tools"  // the calls count, the text is dropped
 )
 
-// Segment is a part of a prompt. A special segment is exactly the text of one
-// special token; all other text is tokenized with special tokens off.
+// Segment is a part of a prompt: exactly the text of one special token, or text without special tokens.
 type Segment struct {
 	Text    string
 	Special bool
@@ -52,18 +51,15 @@ type Segment struct {
 
 // ModelAPI is the part of a loaded model that a format uses.
 type ModelAPI interface {
-	// SpecialTokens are the texts of all special tokens, control and
-	// user-defined ones.
+	// SpecialTokens are the texts of all special tokens, also user-defined ones.
 	SpecialTokens() []string
-	// RenderTemplate renders the chat template with the variables of a JSON
-	// object.
+	// RenderTemplate renders the chat template with a JSON object of variables.
 	RenderTemplate(vars []byte) (string, error)
 }
 
 // Options of a format.
 type Options struct {
-	// Architecture and ChatTemplate are the model file's; the template may be
-	// another one that the user gave.
+	// Architecture and ChatTemplate are the model file's, or the user's own template.
 	Architecture string
 	ChatTemplate string
 	// EnableThinking lets models that can do so think before they decide.
@@ -91,9 +87,8 @@ type Input struct {
 	Instruction string
 	Rules       []string
 	Summary     string
-	// Summarize asks for a summary of the history in place of the next step. The
-	// prompt begins as the one for the next step does, so that the prefix cache has
-	// it; the instruction is left out.
+	// Summarize asks for a summary of the history instead of the next step.
+	// The prompt begins as that of the next step, which the prefix cache has.
 	Summarize bool
 	// FindTurn asks for Prompt.LastTurn.
 	FindTurn   bool
@@ -108,8 +103,7 @@ type Prompt struct {
 	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
-	// LastTurn is the number of bytes of Text up to the end of the last turn of the model, before
-	// what closes it. 0: there is none, or it is not known.
+	// LastTurn is the byte of Text where the model's last turn ends, before what closes it. 0: not known.
 	LastTurn int
 }
 
@@ -134,8 +128,7 @@ func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prom
 	return next
 }
 
-// turnClosed is the end of what closes the model's last turn: a special token, after spaces at most. Where the turn ends
-// otherwise, it is LastTurn.
+// turnClosed is where the special token that closes the model's last turn ends, else LastTurn.
 func (p *Prompt) turnClosed() int {
 	at := 0
 	for _, s := range p.Segments {
@@ -159,8 +152,7 @@ type Decision struct {
 	Reasoning []string // what the model thought aloud, by paragraph
 }
 
-// Format is the form of prompts and answers of a family of models. It may be
-// used by any number of goroutines.
+// Format is the form of prompts and answers of a family of models. It is safe for concurrent use.
 type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
@@ -175,8 +167,7 @@ type Format interface {
 	// Catalog prepares a set of tools.
 	Catalog(set *tools.Set) *Catalog
 	Render(in *Input) (*Prompt, error)
-	// Parse reads an answer, without the token that ended it. The error says
-	// what is wrong with it; the reasoning is returned all the same.
+	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
 	Parse(text string, c *Catalog) (Decision, error)
 
 	// RenderChat renders a plain conversation.
@@ -184,13 +175,11 @@ type Format interface {
 	// before adds the rules of what comes before the answer in a chat, such as
 	// thoughts, and returns what refers to them.
 	before(g *gbnf.Grammar) string
-	// ParseChat reads an answer in a chat, without the token that ended it, and
-	// drops the thoughts.
+	// ParseChat reads an answer in a chat without the token that ended it, and drops thoughts.
 	ParseChat(text string) (string, error)
 }
 
-// Catalog is a set of tools as a format shows it to the model. It is made once
-// and shared by all inputs that have these tools.
+// Catalog is a set of tools as a format shows it. All inputs with these tools share it.
 type Catalog struct {
 	Set *tools.Set
 	// CallBegin is the text with which calls begin in an answer.
@@ -238,8 +227,7 @@ func trimSpace(s string) string { return strings.Trim(s, " \t\n\r\v\f") }
 // aliases are the names that the first implementation gave the formats.
 var aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
 
-// Detect chooses a format by a model's architecture and chat template, either of
-// which may be "".
+// Detect chooses a format by a model's architecture and chat template, or by one of them.
 func Detect(architecture, template string) (string, error) {
 	arch := strings.ToLower(architecture)
 	switch {

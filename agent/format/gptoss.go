@@ -13,8 +13,7 @@ import (
 	"agentd/protocol"
 )
 
-// gptoss is the harmony form: messages on the channels analysis (thoughts),
-// commentary (calls) and final (the reply).
+// gptoss is the harmony form: channels analysis (thoughts), commentary (calls) and final (the reply).
 type gptoss struct {
 	common
 	effort string
@@ -34,8 +33,7 @@ func newGPTOSS(o Options, c common) (*gptoss, error) {
 	return &gptoss{c, effort}, nil
 }
 
-// parallelName is the function that stands for several calls at once, of which
-// the harmony form has only one in a message.
+// parallelName is the function for several calls at once: a message of this form has only one.
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
@@ -75,8 +73,7 @@ func freeName(set *tools.Set, name string) string {
 	}
 }
 
-// The system message is the one the models were trained with, without the current date.
-// A date would change the prompt overnight, and with it the answer and the cached prefix.
+// The system message is what the models were trained with. A date would change prompts overnight.
 const (
 	harmonySystem   = "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
 	harmonyChannels = "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message."
@@ -144,8 +141,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// renderAssistant renders a decision and returns the name of the function that
-// it calls.
+// renderAssistant renders a decision and returns the function that it calls.
 func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
 	if len(m.calls) == 0 || m.content != "" {
 		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "")
@@ -169,8 +165,7 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	return caller
 }
 
-// parallelArguments are the arguments of the function for several calls, whose robots
-// stand beside their arguments.
+// parallelArguments are the arguments of that function, whose robots stand beside their arguments.
 func parallelArguments(calls []pastCall) protocol.Raw {
 	dst := []byte(`{"calls":[`)
 	for i := range calls {
@@ -190,8 +185,7 @@ func parallelArguments(calls []pastCall) protocol.Raw {
 	return append(dst, "]}"...)
 }
 
-// appendResult appends a tool's result as JSON: a JSON object as it is, with the
-// task attributes as a member more, any other text as a string.
+// appendResult appends a result: a JSON object with the task attributes as a member, other text as a string.
 func appendResult(dst []byte, m *message) []byte {
 	if raw := protocol.Raw(trimSpace(m.content)); raw.Kind() == '{' && raw.IsValid() {
 		if m.attributes != nil {
@@ -202,8 +196,7 @@ func appendResult(dst []byte, m *message) []byte {
 	return rawjson.AppendString(dst, m.fullContent())
 }
 
-// appendTypeScript appends a function as the TypeScript type that gpt-oss was
-// trained to read, line breaks included.
+// appendTypeScript appends a function as the TypeScript type that gpt-oss was trained to read.
 func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	dst = append(append(append(dst, "// "...), t.Description...), "\ntype "...)
 	dst = append(append(dst, t.Name...), " = "...)

@@ -80,8 +80,7 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 	return nil
 }
 
-// addParallel adds the rules of the arguments of the function for several calls and returns
-// the name of their root.
+// addParallel adds the rules of the arguments of parallelName, and returns the name of their root.
 func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) {
 	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {
@@ -99,9 +98,8 @@ func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) 
 		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }
 
-// ParseChat finds the message on the final channel, which is the last: it goes to
-// the end of the text, whatever marks the strings of its JSON spell. Errors quote
-// nothing: whoever asked may have to take keys out of a text before it is cut.
+// ParseChat finds the message on the final channel, which goes to the
+// end of the text. Errors quote nothing, since a text may have keys.
 func (f *gptoss) ParseChat(text string) (string, error) {
 	for rest, more := text, true; more; {
 		header, body, whole := strings.Cut(rest, "<|message|>")
@@ -164,8 +162,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
 }
 
-// nextMessage cuts a message off the text after "<|start|>assistant". A call's
-// content ends with its JSON value, whatever its strings contain.
+// nextMessage cuts off a message after "<|start|>assistant". A call ends with its JSON value.
 func nextMessage(text string) (m harmonyMessage, rest string, more bool, err error) {
 	header, body, ok := strings.Cut(text, "<|message|>")
 	if !ok {
@@ -202,8 +199,7 @@ func nextMessage(text string) (m harmonyMessage, rest string, more bool, err err
 	return m, rest, true, nil
 }
 
-// readHeader reads a message's channel and recipient, which may stand on either
-// side of the channel.
+// readHeader reads a message's channel and the recipient before or after it.
 func readHeader(header string) (channel, recipient string, err error) {
 	before, after, ok := strings.Cut(header, "<|channel|>")
 	if !ok {

@@ -1,7 +1,6 @@
 package format
 
-// maxCalls bounds the tool calls of one constrained answer: a model that keeps
-// calling shall end in a decision, not at the token limit.
+// maxCalls bounds the tool calls of one constrained answer, so that it ends before the token limit.
 const maxCalls = 16
 
 // maxAnalyses bounds the analysis messages of one constrained gpt-oss answer.

@@ -25,8 +25,7 @@ type llama struct {
 	tag  bool   // the vocabulary has pythonTag
 }
 
-// pythonTag is the token that may stand before calls. The templates leave it out where they show a call, and
-// the models write both. It is a control token, which only a grammar that names it admits.
+// pythonTag is a control token before calls, which the models write and the templates do not show.
 const pythonTag = "<|python_tag|>"
 
 // The texts of the models' own templates: they were trained on them.
@@ -47,20 +46,17 @@ const (
 	llamaParameters = `", "parameters": ` // between a call's name and its parameters
 )
 
-// llamaNextCall is between two calls. The templates know one call only; this is what
-// the models write, and the first implementation shows.
+// llamaNextCall is between two calls, as the models and the first implementation write it.
 const llamaNextCall = "; "
 
-// llamaDate is the date in the templates of Llama 3.1 to 3.3. Later ones prefer
-// the current date: with it, a prompt would change overnight, and the answer and
-// the cached prefix with it.
+// llamaDate is the date in the templates of Llama 3.1 to 3.3. The
+// current date, which later ones prefer, would change prompts overnight.
 const llamaDate = "26 Jul 2024"
 
 // llamaDateIn finds the date that a template falls back to.
 var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
 
-// isLlama reports whether a template is one that this format renders byte for
-// byte: it has all of the texts, and puts the tools into the first user message.
+// isLlama reports whether this format renders a template byte for byte.
 func isLlama(template string) bool {
 	for _, text := range []string{
 		"<|start_header_id|>", llamaIpython, llamaCutoff, llamaToday, llamaIntro, llamaPurpose, llamaForm, llamaNoNames, `"parameters": `,
@@ -149,8 +145,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// renderAssistant renders a decision. The templates show one call, and nothing
-// else; the rest is before and after the tag, as the models write it.
+// renderAssistant renders a decision. What the templates don't show is written as the models do.
 func (f *llama) renderAssistant(b *builder, m *message) {
 	b.markup(llamaModel)
 	b.plain(trimSpace(m.content))
@@ -211,8 +206,7 @@ func (f *llama) ParseChat(text string) (string, error) {
 	return trimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
 }
 
-// trimLlama drops marks of end tokens at the end of an answer, which no reply of this format
-// has.
+// trimLlama drops marks of end tokens at the end of an answer.
 func trimLlama(text string) string {
 	for {
 		trimmed := trimEnd(text)
@@ -229,8 +223,7 @@ func trimLlama(text string) string {
 // bareCall matches how a call without the tag begins.
 var bareCall = regexp.MustCompile(`^\{\s*"(name"|parameters"|arguments"|function"|type"\s*:\s*"function")`)
 
-// Parse reads calls, with the tag or without, or a reply. Calls are separated by
-// semicolons, or by a comma, a line or another tag, as some models do.
+// Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	text = trimSpace(trimLlama(text))
 	say, rest, tagged := "", text, len(c.Set.Tools) > 0 && bareCall.MatchString(text)
@@ -266,9 +259,8 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	return decide(say, calls, nil, f.rules)
 }
 
-// llamaFunction is a call with the usual names of its members. Models also write arguments
-// in place of parameters. And they copy the form of the tools in the prompt,
-// {"type": "function", "function": {...}} or its members in one object.
+// llamaFunction is a call with the usual names of its members. Models also copy
+// the form of the tools in the prompt, {"type": "function", "function": {...}}.
 func llamaFunction(value protocol.Raw) protocol.Raw {
 	if value.Kind() != '{' {
 		return value

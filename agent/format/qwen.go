@@ -12,9 +12,8 @@ import (
 	"agentd/protocol"
 )
 
-// qwen is ChatML with tool calls in one of two syntaxes: JSON objects in
-// <tool_call> blocks (Hermes; Qwen 2.5 and 3) and tagged parameters (Qwen 3.5
-// and Qwen3-Coder).
+// qwen is ChatML with calls as JSON in <tool_call> blocks (Hermes;
+// Qwen 2.5 and 3) or with tagged parameters (Qwen 3.5, Qwen3-Coder).
 type qwen struct {
 	common
 	qwenVariant
@@ -25,8 +24,7 @@ type qwen struct {
 type qwenVariant struct {
 	xml   bool // calls with tagged parameters
 	coder bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
-	// thinks: the template knows thinking. Its assistant turns after the last
-	// user message show their reasoning, with xml even when there is none.
+	// thinks: turns after the last user message show their reasoning, with xml even if there is none.
 	thinks bool
 	// emptyThink: thinking is switched off by an empty block in the prompt.
 	emptyThink bool
@@ -151,8 +149,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// lastQueryIndex is the index of the last user message that is not a tool result
-// in disguise: reasoning before it is no longer shown.
+// lastQueryIndex is the last user message that is not a tool result: reasoning before it is not shown.
 func lastQueryIndex(messages []message) int {
 	for i := len(messages) - 1; i > 0; i-- {
 		if messages[i].role != roleUser || messages[i].aside {
@@ -205,8 +202,7 @@ func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
 	}
 }
 
-// renderResult renders a result. Results in a row share a turn, of which this one is the first,
-// the last, or both.
+// renderResult renders a result, which shares a turn with those beside it.
 func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
 	if first {
 		b.markup("<|im_start|>user")
@@ -268,8 +264,7 @@ func (q *qwen) renderCall(b *builder, call *tools.Call) {
 	b.markup("</function>\n</tool_call>")
 }
 
-// appendUnquoted appends a value as the templates of tagged parameters show it:
-// a string as its text, constants as Python writes them, all else as JSON.
+// appendUnquoted appends strings as their text, constants as Python writes them, and all else as JSON.
 func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 	switch value.Kind() {
 	case '"':

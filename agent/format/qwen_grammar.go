@@ -36,8 +36,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
-// thinkRule adds the block of thoughts before an answer, if there is one; open
-// reports that the prompt has opened it.
+// thinkRule adds the block of thoughts before an answer, if there is one. open: the prompt opens it.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	if !think {
 		return ""
@@ -64,8 +63,7 @@ func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	return addCall(g, set, open, closed, add)
 }
 
-// addCall adds the rule call, which stands between two texts: one of the rules that
-// add defines, each for a tool.
+// addCall adds the rule call: one of the tools' rules, which add defines, between two texts.
 func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule string, tool *tools.Tool) error) error {
 	names := make([]string, len(set.Tools))
 	for i := range set.Tools {
@@ -78,8 +76,7 @@ func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule
 	return nil
 }
 
-// addFunction adds a tool's rule for calls in JSON: its name, what follows
-// it, and the arguments.
+// addFunction adds a tool's rule for calls in JSON: its name, what follows it, the arguments.
 func (r rules) addFunction(g *gbnf.Grammar, set *tools.Set, rule string, tool *tools.Tool, behind string) error {
 	args, err := addArguments(g, tool, r.addRobot(g, set, jsonString))
 	if err != nil {
@@ -95,8 +92,7 @@ func jsonText(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// addTagged adds a tool's rule for tagged parameters, in the order of their declaration. A tool
-// that takes more than its share of the grammar gets parameters of any name and text.
+// addTagged adds a tool's rule for tagged parameters in order. A tool over its share gets any parameters.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
 	if err != nil || fits {
@@ -147,8 +143,7 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 // parameterEnd ends a tagged parameter.
 const parameterEnd = "\n</parameter>"
 
-// addValue adds the rules of a parameter's value and returns a body that
-// matches it and the tag that closes it.
+// addValue returns a body that matches a parameter's value and its closing tag, and adds its rules.
 func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	if p.Name != tool.RobotParam {
 		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n", schema.Options{})

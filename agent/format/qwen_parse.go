@@ -44,9 +44,8 @@ func (q *qwen) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read appends the
-// calls of the first block of body and returns the rest. Blocks are read in order, so a
-// string inside one may contain any mark.
+// parseBlocks reads thoughts, then blocks after callOpen, or a reply. read appends
+// the calls of a block and returns the rest. Strings in a block may have any mark.
 func parseBlocks(text string, inThoughts bool, r rules,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
@@ -71,8 +70,7 @@ func parseBlocks(text string, inThoughts bool, r rules,
 	}
 }
 
-// trimEnd drops white space at the end of an answer. Whoever generates it leaves the end token
-// out, so that a mark of one that stands there is text.
+// trimEnd drops white space at the end of an answer, which never has its end token.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // readHermes reads {"name": ..., "arguments": {...}}.

@@ -69,8 +69,7 @@ func (s *splitter) markup(text string) []Segment {
 	return segments
 }
 
-// builder puts a prompt together from fixed texts of the format, in which
-// special tokens count, and text of others, in which they don't.
+// builder joins fixed texts of the format, in which special tokens count, and text of others.
 type builder struct {
 	split   *splitter
 	text    []byte

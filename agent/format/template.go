@@ -56,15 +56,13 @@ func newTemplate(o Options, c common) (*template, error) {
 		source:  o.ChatTemplate,
 		kit:     o.ModelAPI,
 	}
-	// A template made for this agent takes a system message for a report of the
-	// environment.
+	// A template made for this agent takes reports of the environment as system messages.
 	t.joined = t.made || !t.takesSystem()
 	t.turns = t.wantsTurns()
 	return t, nil
 }
 
-// wantsTurns tries whether the template refuses two messages of one side in a row, which it
-// takes one by one.
+// wantsTurns tries whether the template refuses two messages of one side in a row.
 func (t *template) wantsTurns() bool {
 	hello := message{role: roleUser, content: "Hello"}
 	_, one := t.render(noInput, messagesJSON([]message{hello}))
@@ -96,8 +94,7 @@ func (t *template) inTurns(list []message) []message {
 	return out
 }
 
-// takesSystem tries whether the template shows a system message: some raise an error,
-// and some leave it out.
+// takesSystem tries whether the template shows a system message: some raise an error or leave it out.
 func (t *template) takesSystem() bool {
 	const sample = "Answer in one word."
 	prompt, err := t.render(noInput, messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
@@ -107,8 +104,7 @@ func (t *template) takesSystem() bool {
 // noInput replaces the input where a template is tried without one.
 var noInput = &Input{Attributes: protocol.Raw("{}")}
 
-// join puts the text of the system message before that of the first user message,
-// or makes it one of its own where the model begins.
+// join puts the system text before the first user message, or makes it one where the model begins.
 func join(list []message) []message {
 	if len(list) > 1 && list[1].role == roleUser {
 		list[1].content = list[0].content + "\n\n" + list[1].content
@@ -152,8 +148,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// turnMark ends the last turn of the model while a prompt is rendered. Texts that have it themselves get
-// no LastTurn.
+// turnMark ends the model's last turn in a trial rendering.
 const turnMark = "\uF8FE\uF8FF\uF8FE"
 
 func (t *template) Render(in *Input) (*Prompt, error) {
@@ -289,10 +284,8 @@ func (t *template) answer(say string, calls []tools.Call) string {
 	return string(append(action, "\n"+callClose...))
 }
 
-// marker keeps special tokens' texts in user strings apart from those that the
-// template writes. Before rendering it puts a character that occurs nowhere else
-// inside each, so that afterwards only the template's are whole; then it takes
-// the character out again.
+// marker distinguishes special tokens of the template from their texts in user strings.
+// Before rendering it puts a unique character inside the latter, and afterwards takes it out.
 type marker struct {
 	sentinel rune
 	removal  *strings.Replacer
@@ -304,8 +297,7 @@ const (
 	lastPrivate  = '\uF8FF'
 )
 
-// newMarker chooses a character that neither text contains, literally or
-// escaped.
+// newMarker chooses a character that neither text contains, also escaped.
 func newMarker(vars []byte, template string) *marker {
 	var taken [lastPrivate - firstPrivate + 1]bool
 	note(&taken, string(vars))
@@ -319,8 +311,7 @@ func newMarker(vars []byte, template string) *marker {
 	return m
 }
 
-// note marks the private characters that a text has, and those that it has the
-// escape of, in one pass: a text can have all of them.
+// note marks the private characters of a text, literal or escaped, in one pass: it may have all of them.
 func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	for i, r := range text {
 		if (r == 'u' || r == 'U') && i+4 < len(text) {
@@ -336,8 +327,7 @@ func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	}
 }
 
-// mark puts the character into every special token's text that occurs inside a
-// string of a JSON text.
+// mark puts the character into special tokens' texts inside the strings of a JSON text.
 func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	// Fewest escapes: a token's text stands in a string as it is.
 	text := string(rawjson.AppendSpaced(nil, vars))

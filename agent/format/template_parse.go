@@ -51,8 +51,7 @@ func (t *template) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// addAction adds the rule action: one {robot: call} object or a list of them. In a chat the
-// call is the object.
+// addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {

@@ -1,5 +1,4 @@
-// Package memory parses the memory of an input and writes the memory of a candidate. Members that it
-// does not interpret keep their bytes and position.
+// Package memory parses an input's memory and writes a candidate's. Other members keep bytes and position.
 package memory
 
 import (
@@ -32,8 +31,7 @@ var authors = map[string]Author{
 // TokensKey is the member of memory with the tokens of a conversation, which package agent reads and writes.
 const TokensKey = "_tokens"
 
-// MaxEntries bounds the entries of a history and the rules of a memory, far beyond any context. A
-// parsed empty entry takes a hundred times the memory of its JSON.
+// MaxEntries bounds history entries and rules. An empty entry takes a hundred times the memory of its JSON.
 const MaxEntries = 1 << 17
 
 func tooMany(name string) protocol.Problem {
@@ -205,8 +203,7 @@ func (m *Memory) Prepare(author Author, instruction string) *Append {
 	return &Append{head: whole[:at:at], tail: whole[at+1:], memory: m}
 }
 
-// Decision returns the memory after a decision: the history has the instruction and a MODEL entry
-// with this content, and the state is changed.
+// Decision returns the memory after a decision with this content, and with the state changed.
 func (a *Append) Decision(content []byte, change Change) protocol.Raw {
 	out := make([]byte, 0, len(a.head)+len(a.tail)+len(content)+len(content)/8+16)
 	out = append(out, a.head...)

@@ -15,8 +15,7 @@ const (
 	GPTOSSKey = "_gpt_oss"
 )
 
-// The kinds of turns of a state. This package writes only tool calls. A clarification is a question to
-// the user, written by the first implementation.
+// The kinds of turns of a state. Clarifications, questions to the user, are the first implementation's.
 const (
 	KindToolCall      = "tool_call"
 	KindClarification = "clarification"
@@ -153,13 +152,11 @@ func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	return protocol.SetMember(memory, s.Key, protocol.SetMember(state, "turns", turns))
 }
 
-// stateKeys are the members of memory whose turns have history indexes, for all model formats. A
-// server with another model may continue a memory.
+// stateKeys are the members with history indexes, of all formats: another server may continue a memory.
 var stateKeys = []string{QwenKey, GPTOSSKey, "_llama"}
 
-// Summarized returns the memory with a summary in place of its earlier one and of the history. The
-// last keep entries of the history stay, with their reasoning. All other members keep their bytes and
-// position.
+// Summarized returns the memory with a summary in place of the earlier one and
+// of all but the last keep entries. Other members keep bytes and position.
 func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	gone := len(m.History) - keep
 	kept := slices.Collect(protocol.Elements(m.history))[gone:]
@@ -180,8 +177,7 @@ func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	return out
 }
 
-// shiftTurns renumbers the turns of a state after the first entries of the history were removed. A
-// state without turns is removed.
+// shiftTurns renumbers the turns of a state after a history lost its first entries.
 func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone int) protocol.Raw {
 	left := protocol.Raw{'{'}
 	written := map[int]bool{}

@@ -19,8 +19,7 @@ import (
 
 var printer = message.NewPrinter(language.English)
 
-// Validate checks arguments against the tool's schema and returns them decoded.
-// The error is a *jsonschema.ValidationError when they break it.
+// Validate checks arguments and returns them decoded. An invalid one is a *jsonschema.ValidationError.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 	return t.document.Validate(arguments)
 }
@@ -44,9 +43,8 @@ func reason(err error, what string) error {
 	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
 }
 
-// Lift makes a call from the model's arguments for a tool. It takes the robot parameter out
-// of the arguments and checks the rest against the tool's schema. The error says what is
-// wrong with the call.
+// Lift takes the robot out of the model's arguments and checks
+// the rest. The error says what is wrong with the call.
 func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	var robot protocol.Raw
 	if tool, ok := s.Find(name); ok && tool.RobotParam != "" {
@@ -56,8 +54,7 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	return s.AcceptWritten(name, written, robot)
 }
 
-// AcceptWritten is Accept with the robot as the model wrote it, a JSON string, or
-// nil where it left it out.
+// AcceptWritten is Accept with the robot as the model wrote it, a JSON string; nil: none.
 func (s *Set) AcceptWritten(name string, arguments, robot protocol.Raw) (Call, error) {
 	if robot == nil {
 		return s.accept(name, arguments, s.DefaultRobot, nil)
@@ -134,8 +131,7 @@ func unquoted(v protocol.Raw) iter.Seq[byte] {
 	}
 }
 
-// NormaliseAnswer makes a set without tools, for answers that are JSON values of a schema. Type
-// names count in it as in tools. The error says why it can't be used.
+// NormaliseAnswer makes a set for answers that are values of a schema. The error says why it can't be used.
 func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)

@@ -11,10 +11,9 @@ import (
 	"agentd/protocol"
 )
 
-// flatten writes out the $ref and the allOf at the top of a tool's parameters, which is
-// how libraries make schemas of types. The robot becomes a property beside the tool's
-// own, so all of them must stand in one place for the model, which is shown them. The
-// check of calls and the grammar keep the schema as it came.
+// flatten writes out the $ref and the allOf at the top of a tool's parameters, which
+// libraries make of types. The robot becomes a property beside the tool's, and the
+// model is shown all in one place. The check of calls and the grammar keep the schema.
 func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error) {
 	if !hasAny(whole, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
 		return whole, nil
@@ -177,8 +176,7 @@ func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
 	return nil
 }
 
-// declare adds properties and returns those that say something else than what is there:
-// the first is what grammars admit, the others are checked.
+// declare adds properties and returns those that differ from what is there, for the check.
 func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where string) (again []byte, err error) {
 	if properties.Kind() != '{' {
 		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, rawjson.KindName(properties))
@@ -276,8 +274,7 @@ func namesObject(value protocol.Raw) bool {
 	return typeNames[strings.ToLower(name)] == "object"
 }
 
-// refines refuses alternatives with parameters of their own: each would be a list of
-// parameters. What they say of those that are declared is checked with each call.
+// refines refuses alternatives with parameters of their own. The check applies the others.
 func (f *flattener) refines(c choice) error {
 	for alternative := range protocol.Elements(c.alternatives) {
 		for keyword, value := range protocol.Members(alternative) {
@@ -302,9 +299,8 @@ func (f *flattener) knows(properties protocol.Raw) bool {
 	return properties.Kind() == '{'
 }
 
-// ForGrammar is a tool's Schema without the combinations beside the properties at its top. Other
-// servers can make a grammar of a schema that contains it; many of them take such a combination
-// for the whole. The check of calls applies it.
+// ForGrammar is a tool's Schema without combinations beside its properties,
+// which many servers take for the whole schema. The check of calls applies them.
 func ForGrammar(schema protocol.Raw) protocol.Raw {
 	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
 		schema = protocol.SetMember(schema, "type", []byte(`"object"`))

@@ -1,14 +1,12 @@
 package tools
 
-// MaxTools bounds the tools of one input, MaxParameters the parameters of one
-// tool: each becomes grammar rules that every sampled token is checked against.
+// MaxTools and MaxParameters bound an input's tools and a tool's parameters, all rules of the grammar.
 const (
 	MaxTools      = 512
 	MaxParameters = 256
 )
 
-// MaxToolBytes and MaxSubschemas bound one tool: making the check of its calls
-// takes time with the square of the schemas in its schema.
+// MaxToolBytes and MaxSubschemas bound a tool: its check takes quadratic time to make.
 const (
 	MaxToolBytes  = 1 << 20
 	MaxSubschemas = 2000
@@ -17,12 +15,10 @@ const (
 // maxParts bounds the parts of which $ref and allOf put a tool's parameters together.
 const maxParts = 100
 
-// MaxSetSubschemas bounds the schemas of all tools of one input, which take up to
-// twenty microseconds each.
+// MaxSetSubschemas bounds the schemas of an input's tools, at up to twenty microseconds each.
 const MaxSetSubschemas = 50_000
 
-// MaxRobots and MaxRobotBytes bound the known robots of an input with tools,
-// MaxRobotCopies their JSON in all of its tools: every tool's schema repeats them.
+// MaxRobots and MaxRobotBytes bound the known robots, MaxRobotCopies their JSON in all tools.
 const (
 	MaxRobots      = 1000
 	MaxRobotBytes  = 64 << 10
@@ -32,6 +28,5 @@ const (
 // maxTypeName is the longest name of a type in bytes, list[list[...]] included.
 const maxTypeName = 200
 
-// MaxDepth bounds the nesting of a call's arguments. The answer nests them six
-// levels deep, and its readers take 64 levels.
+// MaxDepth bounds a call's arguments: an answer nests them six levels deep, and readers take 64.
 const MaxDepth = 56

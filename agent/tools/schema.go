@@ -21,9 +21,8 @@ var typeNames = map[string]string{
 	"null": "null", // of JSON Schemas
 }
 
-// objectSchema is the JSON Schema of a tool's arguments. parameters is such a
-// schema, or a map of name to {description, type}. optional lists the names of the map
-// that may be left out.
+// objectSchema is the JSON Schema of a tool's arguments. parameters is one, or a map
+// of name to {description, type}, of which the names in optional may be left out.
 func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
 		return protocol.Raw(`{"type":"object","properties":{}}`), nil
@@ -54,8 +53,7 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	return mapSchema(parameters, optional)
 }
 
-// subschemas counts what may be a schema inside a valid JSON value: objects and
-// booleans.
+// subschemas counts objects and booleans in a valid JSON value, which may be schemas.
 func subschemas(v protocol.Raw) int {
 	n := 0
 	for c := range unquoted(v) {
@@ -66,9 +64,8 @@ func subschemas(v protocol.Raw) int {
 	return n
 }
 
-// isSchema distinguishes a JSON Schema from a map of parameters, by keywords whose values have the
-// keyword's form. Parameters of a map may have the names of keywords. So what a map may hold
-// counts only where every other member is a keyword, too.
+// isSchema distinguishes a JSON Schema from a map of parameters by keywords whose values have their
+// form. Parameters may have names of keywords, so these only count if all members are keywords.
 func isSchema(parameters protocol.Raw) bool {
 	keywords, others := 0, 0
 	for name, value := range protocol.Members(parameters) {
@@ -86,8 +83,7 @@ func isSchema(parameters protocol.Raw) bool {
 	return keywords > 0 && others == 0
 }
 
-// isParameter reports whether a member that is named like a keyword has the form of a map's
-// parameter, and not that of any schema.
+// isParameter reports whether a member named like a keyword has the form of a parameter only.
 func isParameter(name string, value protocol.Raw) bool {
 	text, _ := protocol.Text(value)
 	_, typed := typeNames[strings.ToLower(text)]
@@ -160,8 +156,7 @@ func isObjectOrBool(v protocol.Raw) bool {
 	return v.Kind() == '{' || v.Kind() == 't' || v.Kind() == 'f'
 }
 
-// describesParameter reports whether an object is a parameter of a map: it has a type or a
-// description.
+// describesParameter reports whether an object has the type or description of a map's parameter.
 func describesParameter(v protocol.Raw) bool {
 	for _, name := range []string{"type", "description"} {
 		if member, _ := protocol.Get(v, name); member.Kind() == '"' {
@@ -213,8 +208,7 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	return append(out, '}'), nil
 }
 
-// appendParameter appends the schema of one parameter of a map: its members in
-// their order, the type translated. A string alone is a type name.
+// appendParameter appends the schema of a map's parameter, with its type translated. A string is a type.
 func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	switch spec.Kind() {
 	case '"':
@@ -243,8 +237,7 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	return appendSchema(dst, spec), nil
 }
 
-// appendSchema appends a schema, or a list of schemas, with the type names in it
-// translated at every depth. All other values keep their bytes.
+// appendSchema appends schemas with the type names translated at every depth. Other values keep their bytes.
 func appendSchema(dst []byte, whole protocol.Raw) []byte {
 	switch whole.Kind() {
 	case '[':
@@ -265,8 +258,7 @@ func appendSchema(dst []byte, whole protocol.Raw) []byte {
 	return append(dst, whole...) // true and false are schemas too
 }
 
-// appendKeyword appends a member of a schema and a comma, or nothing for a type
-// that means any value.
+// appendKeyword appends a member of a schema and a comma, or nothing for a type of any value.
 func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protocol.Raw) []byte {
 	if value.Kind() == 'n' && keyword != "const" && keyword != "default" {
 		return dst // null counts as absent
@@ -311,8 +303,7 @@ func closeList(dst []byte, bracket byte) []byte {
 	return append(dst, bracket)
 }
 
-// appendType appends `"type":"..."` for a type name, with the items of list[T].
-// It reports false, and appends nothing, for a name that means any JSON value.
+// appendType appends `"type":"..."` and the items of list[T]; false: the name means any JSON value.
 func appendType(dst []byte, name string) ([]byte, bool) {
 	if len(name) > maxTypeName {
 		return dst, false
@@ -335,8 +326,7 @@ func appendType(dst []byte, name string) ([]byte, bool) {
 	}
 }
 
-// appendTypes appends a list of types and a comma, each name translated and once. A list of anything but names of types
-// stays as it is: no schema has one.
+// appendTypes appends a list of types and a comma. A list of anything else stays as it is.
 func appendTypes(dst []byte, list protocol.Raw) []byte {
 	var types []string
 	for e := range protocol.Elements(list) {

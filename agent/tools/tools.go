@@ -1,7 +1,5 @@
-// Package tools makes the tools of an input usable. The loose descriptions that
-// clients send become JSON Schemas for the prompt, the grammar and the check of
-// answers. Every tool gets a parameter by which the model names the robot that
-// executes a call.
+// Package tools makes the tools of an input usable. Loose descriptions become JSON Schemas for the
+// prompt, the grammar and the check. Every tool gets a parameter for the robot that executes a call.
 package tools
 
 import (
@@ -15,12 +13,10 @@ import (
 	"agentd/protocol"
 )
 
-// RobotParameter is the name of the parameter added to every tool; a tool that
-// has its own parameter of that name gets the added one under another name.
+// RobotParameter is the name of the parameter added to every tool, unless the tool has one of that name.
 const RobotParameter = "target_robot"
 
-// Call is one tool call of a decision. Arguments is a JSON object, the robot
-// parameter lifted out.
+// Call is one tool call. Arguments is a JSON object without the robot.
 type Call struct {
 	Name      string
 	Arguments protocol.Raw
@@ -38,8 +34,7 @@ type Property struct {
 type Tool struct {
 	Name        string
 	Description string
-	// Schema describes the environment's own arguments, a JSON Schema with all of
-	// them under properties. Calls are checked against the schema as it came.
+	// Schema is a JSON Schema with all arguments under properties. The check uses the schema as it came.
 	Schema protocol.Raw
 	// Prompted is Schema with the robot parameter, as the model is shown it.
 	Prompted protocol.Raw
@@ -51,8 +46,7 @@ type Tool struct {
 	document *schema.Document
 }
 
-// Set is the tools of one input. It never changes after Normalise and may be
-// used by any number of goroutines.
+// Set is the tools of one input. It never changes after Normalise, and is safe for concurrent use.
 type Set struct {
 	Tools []Tool
 	// Robots are the known robots, empty when the attributes name none.
@@ -60,8 +54,7 @@ type Set struct {
 	// DefaultRobot is the target of a call whose robot the model left out.
 	DefaultRobot string
 
-	// Chat marks the functions of a chat. No robot executes them: RobotParam and Call.Robot
-	// are "".
+	// Chat marks the functions of a chat, without robots: RobotParam and Call.Robot are "".
 	Chat bool
 	// MustCall and OneCall are taken from Functions.
 	MustCall, OneCall bool
@@ -98,8 +91,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// KnownRobots are attributes.known_robots when that is a list of strings, each once and without
-// empty ones, which name nobody; else none.
+// KnownRobots are attributes.known_robots if it is a list of strings, without double and empty ones.
 func KnownRobots(attributes protocol.Raw) []string {
 	raw, ok := protocol.Get(attributes, "known_robots")
 	if !ok {
@@ -117,9 +109,8 @@ func KnownRobots(attributes protocol.Raw) []string {
 	})
 }
 
-// Normalise makes the raw tools of an input usable. robots are its known
-// robots (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
-// robot is known. The error says which tool is unusable and why.
+// Normalise makes the raw tools of an input usable. robots are the KnownRobots;
+// if there is one, it replaces defaultRobot. The error names the unusable tool.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
 	if len(raw) > 0 {
 		if err := checkRobots(robots, len(raw)); err != nil {
@@ -187,8 +178,7 @@ func (s *Set) Bytes() (n int) {
 	return n
 }
 
-// Subschemas is how many schemas the tools hold at most, which is what making
-// them usable costs.
+// Subschemas is the most schemas that the tools hold, which is the cost of making them usable.
 func Subschemas(raw []protocol.Raw) (n int) {
 	for _, r := range raw {
 		n += subschemas(r)
@@ -280,8 +270,7 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	return name
 }
 
-// Document is the schema of the tool's own arguments, which calls are checked against and
-// grammars are made of.
+// Document is the schema of the tool's own arguments, for the check and the grammar.
 func (t *Tool) Document() *schema.Document { return t.document }
 
 // addRobot adds the robot parameter, required, after the tool's own.

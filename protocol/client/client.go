@@ -1,6 +1,5 @@
-// Package client calls all paths of an agent server: health, info, responses, coaching sessions and
-// coaching. It validates answers as strictly as a server validates requests, so it can test
-// servers too.
+// Package client calls all paths of an agent server. It validates answers
+// as strictly as a server validates requests, so it can test servers.
 package client
 
 import (
@@ -27,8 +26,7 @@ const pathHealth = "/health"
 // maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
-// Client calls one agent server. It is safe for concurrent use. Only contexts limit the time of a
-// call.
+// Client calls one agent server. It is safe for concurrent use. Only contexts limit calls.
 type Client struct {
 	base        *url.URL
 	http        *http.Client
@@ -48,8 +46,7 @@ func WithBearerToken(token string) Option { return func(c *Client) { c.token = t
 // WithMaxResponseBytes bounds the body of an answer.
 func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxResponse = n } }
 
-// New makes a client of the server at baseURL, such as http://127.0.0.1:8888. Its path is the prefix
-// of all paths.
+// New makes a client of the server at a URL such as http://127.0.0.1:8888/prefix.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	// The errors do not repeat the URL, which may hold a password.
@@ -93,8 +90,7 @@ func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
 	return ask(ctx, c, http.MethodGet, "/v1/info", nil, "info", protocol.DecodeAgentInfo)
 }
 
-// Responses requests the candidates of a batch. The answer is validated against the request, so it
-// is complete and in order.
+// Responses requests the candidates of a batch. The answer is validated against the request.
 func (c *Client) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	outs, err := ask(ctx, c, http.MethodPost, "/v1/responses", req.AppendJSON(nil), "response", protocol.DecodeAgentOutputs)
 	if err != nil {
@@ -112,8 +108,7 @@ func (c *Client) PutCoachingSession(ctx context.Context, runID string, cfg *prot
 	return err
 }
 
-// DeleteCoachingSession closes the session of a run. It returns after the session's active requests
-// have ended.
+// DeleteCoachingSession closes the session of a run, after its active requests have ended.
 func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error {
 	_, err := c.call(ctx, http.MethodDelete, sessionPath(runID), nil, http.StatusNoContent)
 	return err

@@ -219,8 +219,7 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 	return refuse(field, "%s", reason)
 }
 
-// read makes the message of a completion. Its content is null beside calls, and where an answer was
-// cut off before it had any.
+// read makes the message of a completion. Content is null beside calls, or if it was cut off before.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
 	var text string
 	var calls []tools.Call
@@ -249,8 +248,7 @@ func (c *chat) answer(object string, u *usage, choices []chatChoice) *chatAnswer
 	return &chatAnswer{ID: c.id, Object: object, Created: c.served.Created, Model: c.served.Name, Choices: choices, Usage: u}
 }
 
-// Chat answers POST /v1/chat/completions. With stream in the request it sends the answer to s and
-// returns nil.
+// Chat answers POST /v1/chat/completions. With stream it sends the answer to s and returns nil.
 func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	c, err := newChat(ctx, m, id, body)
 	if err != nil {

@@ -49,8 +49,7 @@ func (s *streaming) add(completion int, ids []generation.Token) {
 	}
 }
 
-// streamTo sends the events of a chat. Text goes out as it is generated, a call once it is
-// complete and checked.
+// streamTo sends the events of a chat: text as it is generated, a call once it is checked.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,8 +157,7 @@ func (s *streaming) calls(i int, calls []toolCall) {
 	}
 }
 
-// finish sends the ends of all completions. An invalid answer is its error, which
-// comes after the ends of the others.
+// finish sends the ends of all completions, and then the error of an invalid one.
 func (s *streaming) finish(result *generation.Result) {
 	var invalid error
 	for i := range result.Completions {

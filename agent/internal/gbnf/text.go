@@ -12,14 +12,11 @@ import (
 type Text struct {
 	// Forbidden strings never occur.
 	Forbidden []string
-	// Until, when not "", ends the text and is part of the match. Where it
-	// matches together with a forbidden string, it wins.
+	// Until, when not "", ends the text and is part of it. It wins over a forbidden string at the same place.
 	Until string
-	// NonBlank asks for a first character that is not white space, as unicode.IsSpace and
-	// strings.TrimSpace have it.
+	// NonBlank asks for a first character that is not white space, as strings.TrimSpace has it.
 	NonBlank bool
-	// NotFirst are more characters, ASCII, that it does not begin with, where
-	// NonBlank is set. None of the strings may begin with one.
+	// NotFirst are more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
 	NotFirst string
 }
 
@@ -66,8 +63,7 @@ func (g *Grammar) AddText(name string, t Text) {
 	g.Add(name, first)
 }
 
-// moves are the alternatives of state i that do not lead back to the start, and
-// the characters they begin with.
+// moves are the alternatives of state i that lead elsewhere than to the start, and their first characters.
 func (t Text) moves(states []state, alphabet []byte, i int, ref func(int) string) (excluded []byte, moves []string) {
 	byTarget := map[int][]byte{}
 	var targets []int
@@ -165,8 +161,7 @@ var spaces = func() (list []rune) {
 	return list
 }()
 
-// NonBlank is the expression of one character that is neither white space nor one of others,
-// which are ASCII.
+// NonBlank is the expression of a character that is neither white space nor one of others, in ASCII.
 func NonBlank(others string) string {
 	var b strings.Builder
 	b.WriteString("[^")

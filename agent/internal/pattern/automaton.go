@@ -265,8 +265,7 @@ cut:
 	}
 }
 
-// eachApart is each for a single expression, with a place for every seed. They don't multiply,
-// but the edges of a place may have characters in common.
+// eachApart is each for a single expression, with a place for every seed. The edges of a place may overlap.
 func (b *builder) eachApart(p *place, f func(low, high rune, next place)) {
 	start, seeds := uint32(b.machines[0].prog.Start), p.seeds[0]
 	if seeds == nil {

@@ -1,6 +1,4 @@
-// Package rawjson adds to protocol's helpers for raw JSON what prompts need:
-// values as text in the spacing of chat templates, and errors that say what a
-// value is.
+// Package rawjson formats raw JSON for prompts and names kinds of values in errors.
 package rawjson
 
 import (
@@ -37,8 +35,7 @@ func Strings(v protocol.Raw) ([]string, error) {
 	return out, nil
 }
 
-// AppendString appends s as a JSON string with no more escapes than JSON asks
-// for, as Python's json.dumps(s, ensure_ascii=False) does.
+// AppendString appends s as a JSON string with the fewest escapes, as json.dumps(s, ensure_ascii=False).
 func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD
 	return dst
@@ -61,9 +58,8 @@ var spaced = []jsontext.Options{
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 }
 
-// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False) and the
-// tojson filter of chat templates write it: ", " and ": " between tokens and
-// strings with the fewest escapes. Numbers keep their bytes.
+// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False)
+// and templates' tojson do. Numbers keep their bytes.
 func AppendSpaced(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, spaced) }
 
 func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {
@@ -76,8 +72,7 @@ func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {
 
 var indented = append(slices.Clone(spaced), jsontext.SpaceAfterComma(false), jsontext.Multiline(true), jsontext.WithIndent("    "))
 
-// AppendIndented appends v as Python's json.dumps(v, ensure_ascii=False, indent=4)
-// and the filter tojson(indent=4) write it.
+// AppendIndented appends v as json.dumps(v, ensure_ascii=False, indent=4) and tojson(indent=4) do.
 func AppendIndented(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, indented) }
 
 // KindName names the kind of v for messages: "an object", "a string", ...
@@ -99,9 +94,8 @@ func KindName(v protocol.Raw) string {
 	return "no JSON value"
 }
 
-// Strict makes JSON as Python writes it readable for every parser. Of several members of one
-// name it keeps the last, in the place of the first. A lone surrogate becomes U+FFFD. Everything
-// else keeps its bytes. The time is proportional to the size of v times its depth.
+// Strict makes Python's JSON readable for every parser. Of equal names it keeps the last value in
+// the first place; a lone surrogate becomes U+FFFD. The time is the size of v times its depth.
 func Strict(v protocol.Raw) protocol.Raw { return appendStrict(nil, v) }
 
 func appendStrict(dst []byte, v protocol.Raw) []byte {

@@ -263,9 +263,8 @@ func (m *compiler) hasString(l pattern.Language) bool {
 
 var errStates = errors.New("it takes too many states")
 
-// automaton computes the automaton of a language once. It fails if the automaton, or all of the
-// document, take too many states. Combined expressions may use half of the states, so that
-// single ones are not refused for them.
+// automaton computes the automaton of a language once, within its own states and the
+// document's. Combined expressions may use half, to leave states for single ones.
 func (m *compiler) automaton(l pattern.Language) (pattern.Automaton, error) {
 	key := fmt.Sprintf("%#v", l)
 	if a, ok := m.automata[key]; ok {

@@ -39,8 +39,7 @@ func (w *writer) array(e *arrayRule) string {
 	return s.Close("]").String()
 }
 
-// sequence writes the elements of an array: the declared ones, then items, from least to most in
-// all.
+// sequence writes the elements of an array: the declared ones, then items, least to most in all.
 func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
 	if most < 0 || most > len(declared) {
 		if len(declared) == 0 {
@@ -130,8 +129,7 @@ func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Rule(c.rule(c.properties[i].rule))
 }
 
-// rest writes the members from the i-th on, after n were written. n is clamped to the values
-// that make a difference.
+// rest writes the members from the i-th on after n others; n is clamped to values that matter.
 func (c *memberChain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
@@ -182,8 +180,7 @@ func (c *memberChain) continuations(i, n int) (alternatives []string) {
 	return alternatives
 }
 
-// branch is one combination of alternatives that satisfies a set of schemas. The keywords of all
-// its parts hold; the alternatives of the parts are decided.
+// branch is one combination of alternatives that satisfies a set of schemas. All its parts hold.
 type branch struct {
 	types     typeSet
 	parts     []*node
@@ -213,8 +210,7 @@ func (m *compiler) conjoin(list []branch, n *node, always bool, path []*node) (o
 	return out
 }
 
-// extend returns the branches that s becomes if n holds, too. path has the schemas that apply n
-// to the same value.
+// extend returns the branches that s becomes if n holds. path has the schemas that lead to n.
 func (m *compiler) extend(s *branch, n *node, always bool, path []*node) []branch {
 	switch {
 	case n.always > 0:
@@ -268,8 +264,7 @@ func (m *compiler) choose(list []branch, alternatives []alternative, path []*nod
 	return out
 }
 
-// simplified drops unconstrained schemas and duplicates from a set, and follows references. It
-// returns false if a schema refuses every value.
+// simplified follows references and drops what is unconstrained or double. false: a schema refuses all.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
 		for hops := 0; hops < maxHops && n.constraints == 1 && len(n.all) == 1; hops++ {
@@ -296,8 +291,7 @@ func keyOf(set []*node) string {
 	return fmt.Sprint(ids)
 }
 
-// constants returns the values of the enum or const that limits a branch and that pass the check
-// of the whole set. limited is false without such a keyword.
+// constants returns the values of the enum or const of a branch that pass the check; limited: it has one.
 func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	var from *node
 	for _, p := range s.parts {

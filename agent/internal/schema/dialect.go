@@ -70,8 +70,7 @@ type translator struct {
 
 var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
 
-// translate returns a schema in draft 2020-12; null counts as absent. Unknown keywords are left
-// out, unless a reference may lead into them.
+// translate returns a schema in draft 2020-12 without null and unknown keywords, unless references need them.
 func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	t := translator{Document: d}
 	for _, m := range localRef.FindAllSubmatch(source, -1) {
@@ -194,8 +193,7 @@ func (t *translator) applicator(whole protocol.Raw, name string, value protocol.
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
-// keyword translates a keyword without schemas. It returns the name in draft 2020-12, "" to drop
-// it.
+// keyword translates a keyword without schemas. as is its name in draft 2020-12; "" drops it.
 func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw, draft int) (as string, _ protocol.Raw) {
 	text, isText := protocol.Text(value)
 	switch name {

@@ -1,15 +1,12 @@
 package schema
 
-// maxExponent bounds the exponents of numbers in schemas and values; float64 ends at 308. The
-// check takes numbers for fractions of that many digits.
+// maxExponent bounds exponents in schemas and values, which the check expands; float64 ends at 308.
 const maxExponent = 400
 
-// maxDigits bounds the digits on each side of a number's point, unless its bounds need more.
-// A model that repeats itself never stops writing digits.
+// maxDigits bounds the digits on each side of a point: a model may repeat digits without end.
 const maxDigits = 32
 
-// maxBoundDigits bounds the digits of a bound in the grammar: each is a level of nesting. The
-// check decides longer ones.
+// maxBoundDigits bounds the digits of a bound in the grammar: each is a level of nesting.
 const maxBoundDigits = 60
 
 // maxHops bounds chains of references.
@@ -30,8 +27,7 @@ const (
 	maxNamePattern = 3      // patternProperties of one object: each combination gets rules
 )
 
-// maxCheckSteps and checkStepsPerByte bound the check of one value: how often a schema is
-// applied to a value, at about a microsecond each.
+// maxCheckSteps and checkStepsPerByte bound the check of one value, at about a microsecond a step.
 const (
 	maxCheckSteps     = 10_000
 	checkStepsPerByte = 4

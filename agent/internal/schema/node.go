@@ -129,8 +129,7 @@ func (d *Document) byName(raw protocol.Raw, keyword string, schemas map[string]*
 	return list
 }
 
-// read fills a node from a compiled schema. raw is its text, for the order of members and the
-// spelling of constants.
+// read fills a node from a compiled schema and its text, for order and spelling.
 func (d *Document) read(n *node, raw protocol.Raw) {
 	s := n.check
 	for name, value := range protocol.Members(raw) {

@@ -10,9 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// Add adds rules for the values that the document admits to a grammar and returns the name
-// of their root. Without such values it returns an error that names the place. The caller bounds
-// the size ([gbnf.Grammar.Try]).
+// Add adds rules for the document's values and returns the name of their root. The
+// error names a place without values. The caller bounds the size ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -192,8 +191,7 @@ type spelling struct {
 	wider      func(l pattern.Language) string
 }
 
-// strings writes the strings of a language, "" if there are none. A language with too many states
-// is widened: first its lengths, then to its first pattern, then to any string.
+// strings writes the strings of a language, "" if none. Too many states are widened: lengths, then patterns.
 func (w *writer) strings(l pattern.Language, sp spelling) string {
 	if l.Any() {
 		return sp.any()
