@@ -132,7 +132,7 @@ func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
 }
 
 // Ask returns one deterministic answer. Errors are a Generator's, a [*TruncatedError], or the reason
-// why the output is no answer. If no grammar can express the schema, any object is an answer.
+// why the output is not an answer. If no grammar can express the schema, any object is an answer.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server

@@ -31,7 +31,7 @@ const (
 	// and so the memory for {"tools":[{},{},...]}. Lists in raw JSON do not count.
 	MaxElements = 1 << 20
 
-	// MaxObjectMembers bounds the members of all objects open at once: the check for doubles remembers them.
+	// MaxObjectMembers bounds the members of all objects open at once: the check for duplicate names remembers them.
 	MaxObjectMembers = 1 << 18
 
 	// MaxProblems bounds the problems of one body. The last one reports that decoding stopped.

@@ -78,7 +78,7 @@ func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 	return calls
 }
 
-// readCall reads {name, arguments} and the robot. Absent arguments are nil, and those of another kind empty.
+// readCall reads {name, arguments} and the robot. Absent arguments are nil, and other kinds are empty.
 func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 	for name, value := range protocol.Members(v) {
 		switch name {

@@ -91,7 +91,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// KnownRobots are attributes.known_robots if it is a list of strings, without double and empty ones.
+// KnownRobots are attributes.known_robots if it is a list of strings, each once, without empty ones.
 func KnownRobots(attributes protocol.Raw) []string {
 	raw, ok := protocol.Get(attributes, "known_robots")
 	if !ok {

@@ -264,7 +264,7 @@ func (m *compiler) choose(list []branch, alternatives []alternative, path []*nod
 	return out
 }
 
-// simplified follows references and drops what is unconstrained or double. false: a schema refuses all.
+// simplified follows references and drops what is unconstrained or repeated. false: a schema refuses all.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
 		for hops := 0; hops < maxHops && n.constraints == 1 && len(n.all) == 1; hops++ {

@@ -3,7 +3,7 @@ package schema
 // maxExponent bounds exponents in schemas and values, which the check expands; float64 ends at 308.
 const maxExponent = 400
 
-// maxDigits bounds the digits on each side of a point: a model may repeat digits without end.
+// maxDigits bounds the digits on each side of a point: a model may repeat digits endlessly.
 const maxDigits = 32
 
 // maxBoundDigits bounds the digits of a bound in the grammar: each is a level of nesting.
