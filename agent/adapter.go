@@ -73,10 +73,10 @@ func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
 		return b
 	}
 	b = append(b, `,"versions":`...)
-	return appendList(b, len(parts), func(b []byte, i int) []byte {
-		b = strconv.AppendInt(append(b, `{"from":`...), int64(parts[i].From), 10)
-		b = appendText(b, "model_version", parts[i].Version)
-		return append(appendText(b, "adapter_version", parts[i].Adapter), '}')
+	return rawjson.AppendList(b, parts, func(b []byte, p generation.Part) []byte {
+		b = strconv.AppendInt(append(b, `{"from":`...), int64(p.From), 10)
+		b = appendText(b, "model_version", p.Version)
+		return append(appendText(b, "adapter_version", p.Adapter), '}')
 	})
 }
 

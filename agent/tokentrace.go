@@ -103,10 +103,9 @@ func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []b
 	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
 		b = append(append(append(b, `,"prompt_from":"`...), t.from...), `","prompt_token_ids":`...)
-		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })
+		b = rawjson.AppendList(b, t.prompt, appendInt)
 		b = append(b, `,"token_ids":`...)
-		ids := answerIDs(c)
-		b = appendList(b, len(ids), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(ids[i]), 10) })
+		b = rawjson.AppendList(b, answerIDs(c), appendInt)
 		if differs >= 0 {
 			b = append(b, `,"next_prompt_differs_at":`...)
 			b = strconv.AppendInt(b, int64(differs), 10)
@@ -127,10 +126,10 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 		}
 	}
 	b = append(b, `,"logprobs":`...)
-	b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Logprob), 32) })
+	b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Logprob), 32) })
 	if !c.OnlyLogprobs {
 		b = append(b, `,"masked":`...)
-		b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Masked), 32) })
+		b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Masked), 32) })
 		b = append(b, `,"forced":`...)
 		b = appendWhere(b, c.Scores, func(s *generation.Score) bool { return s.Forced })
 		b = append(b, `,"drafted":`...)
@@ -140,16 +139,7 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	return appendFloat(b, sum, 64)
 }
 
-func appendList(b []byte, n int, element func([]byte, int) []byte) []byte {
-	b = append(b, '[')
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = element(b, i)
-	}
-	return append(b, ']')
-}
+func appendInt[T ~int | ~int32](b []byte, n T) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
 // appendWhere appends the indexes of scores.
 func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score) bool) []byte {
@@ -159,7 +149,7 @@ func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score)
 			at = append(at, i)
 		}
 	}
-	return appendList(b, len(at), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(at[i]), 10) })
+	return rawjson.AppendList(b, at, appendInt)
 }
 
 // appendFloat appends a number; JSON has none for what is not finite.

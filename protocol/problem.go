@@ -7,6 +7,7 @@ import (
 
 	"agentd/internal/clip"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -76,23 +77,6 @@ func (p Problem) Path() string {
 	return b.String()
 }
 
-// AppendJSON appends {"type":...,"loc":[...],"msg":...}.
-func (p Problem) AppendJSON(dst []byte) []byte {
-	s := sink{dst: append(dst, `{"type":`...)}
-	s.text(p.Type)
-	s.dst = append(s.dst, `,"loc":`...)
-	s.list(len(p.Loc), func(i int) {
-		if n, ok := p.Loc[i].(int); ok {
-			s.value(&n)
-		} else {
-			s.text(fmt.Sprint(p.Loc[i]))
-		}
-	})
-	s.dst = append(s.dst, `,"msg":`...)
-	s.text(p.Msg)
-	return append(s.dst, '}')
-}
-
 // Problems is the error of all decoders and validators. As an error it is never empty.
 type Problems []Problem
 
@@ -119,9 +103,11 @@ func (ps Problems) All() string {
 
 // AppendBody appends the body of a 422 response, {"detail":[...]}.
 func (ps Problems) AppendBody(dst []byte) []byte {
-	s := sink{dst: append(dst, `{"detail":`...)}
-	s.list(len(ps), func(i int) { s.dst = ps[i].AppendJSON(s.dst) })
-	return append(s.dst, '}')
+	body, err := json.Marshal(map[string]Problems{"detail": ps}, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return append(dst, body...)
 }
 
 // At moves problems of a part of a body to its location: "body" becomes "body" and loc.

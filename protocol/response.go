@@ -82,13 +82,6 @@ func (a *AgentDecision) check(problem report, _ presence) {
 	}
 }
 
-// Validate checks the rules of a decision. The error is [Problems].
-func (a *AgentDecision) Validate() error {
-	var v validator
-	v.decision(a)
-	return v.err()
-}
-
 // WriteResponse writes the response of POST /v1/responses. Large raw values are written from where
 // they lie, so the whole response is never in memory. The error is w's.
 func WriteResponse(w io.Writer, outs []AgentOutput) error {

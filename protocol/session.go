@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"mime"
@@ -211,11 +212,5 @@ func Seconds(s float64) time.Duration {
 
 // Equal compares effective configurations. The order of backends matters, that of headers does not.
 func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
-	return c.Provider == o.Provider && c.Endpoint == o.Endpoint &&
-		c.ConnectTimeout == o.ConnectTimeout && c.CaptureLogs == o.CaptureLogs &&
-		slices.EqualFunc(c.Backends, o.Backends, func(a, b CoachingBackend) bool {
-			return a.Name == b.Name && a.Type == b.Type && a.Endpoint == b.Endpoint &&
-				a.DefaultModel == b.DefaultModel && a.Timeout == b.Timeout && a.MaxRetry == b.MaxRetry &&
-				maps.Equal(a.Headers, b.Headers)
-		})
+	return bytes.Equal(c.AppendJSON(nil), o.AppendJSON(nil))
 }

@@ -82,13 +82,6 @@ func (v *validator) output(o *AgentOutput) {
 	}
 }
 
-// Validate checks the rules of one candidate. The error is [Problems].
-func (o *AgentOutput) Validate() error {
-	var v validator
-	v.output(o)
-	return v.err()
-}
-
 // ValidateResponse checks a complete response against its request: each
 // candidate, their number, order and ids. The error is [Problems].
 func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {

@@ -123,7 +123,7 @@ func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]by
 	case err != nil && cause != nil:
 		s.fail(c, ended(cause))
 	case err != nil:
-		s.fail(c, coachingError(err))
+		s.fail(c, err)
 	case body != nil:
 		s.writeJSON(c, http.StatusOK, body)
 	default:
@@ -197,27 +197,4 @@ func bothProblems(path, body error) error {
 		return path
 	}
 	return body
-}
-
-// coachingError maps an error of a Coach to its reason.
-func coachingError(err error) error {
-	var full *coaching.FullError
-	var unreachable *coaching.UnreachableError
-	var store *coaching.StoreError
-	switch {
-	case errors.Is(err, coaching.ErrUnknown):
-		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
-	case errors.Is(err, coaching.ErrConflict):
-		return &Error{Code: CodeConflict, Detail: err.Error()}
-	case errors.As(err, &unreachable):
-		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
-	case errors.As(err, &full):
-		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
-	case errors.As(err, &store):
-		// The cause names the database, which is the operator's affair.
-		return &Error{Code: CodeStoreDown, Err: err}
-	case errors.Is(err, coaching.ErrShutdown):
-		return &Error{Code: CodeDraining}
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agentd/coaching"
 	"agentd/internal/budget"
 	"agentd/internal/clip"
 	"agentd/internal/transfer"
@@ -144,6 +145,9 @@ func asError(err error) *Error {
 	var full *generation.QueueFullError
 	var busy *generation.BusyError
 	var tooLarge *budget.TooLargeError
+	var sessions *coaching.FullError
+	var unreachable *coaching.UnreachableError
+	var store *coaching.StoreError
 	switch {
 	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
@@ -168,6 +172,19 @@ func asError(err error) *Error {
 		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
+	case errors.Is(err, coaching.ErrUnknown):
+		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
+	case errors.Is(err, coaching.ErrConflict):
+		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &unreachable):
+		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
+	case errors.As(err, &sessions):
+		return &Error{Code: CodeBusy, Detail: sessions.What, RetryAfter: sessions.RetryAfter}
+	case errors.As(err, &store):
+		// The cause names the database, which is the operator's affair.
+		return &Error{Code: CodeStoreDown, Err: err}
+	case errors.Is(err, coaching.ErrShutdown):
+		return &Error{Code: CodeDraining}
 	}
 	return &Error{Code: CodeInternal, Err: err}
 }

@@ -172,46 +172,28 @@ func messagesJSON(messages []message) protocol.Raw {
 	for i := range messages {
 		size += len(messages[i].content) + 64
 	}
-	dst := append(make([]byte, 0, size+size/8), '[')
-	for i := range messages {
-		m := &messages[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	return rawjson.AppendList(make([]byte, 0, size+size/8), messages, func(dst []byte, m message) []byte {
 		dst = append(append(append(dst, `{"role":"`...), m.role...), `","content":`...)
 		dst = rawjson.AppendString(dst, m.fullContent())
 		if len(m.reasoning) > 0 {
 			dst = append(dst, `,"reasoning_content":`...)
 			dst = rawjson.AppendString(dst, strings.Join(m.reasoning, "\n\n"))
 		}
-		for j, call := range m.calls {
-			if j == 0 {
-				dst = append(dst, `,"tool_calls":[`...)
-			} else {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, `{"type":"function","function":{"name":`...)
-			dst = rawjson.AppendString(dst, call.Name)
-			dst = append(append(append(dst, `,"arguments":`...), call.Arguments...), "}}"...)
-		}
 		if len(m.calls) > 0 {
-			dst = append(dst, ']')
+			dst = rawjson.AppendList(append(dst, `,"tool_calls":`...), m.calls, appendCallJSON)
 		}
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
+		return append(dst, '}')
+	})
+}
+
+func appendCallJSON(dst []byte, call pastCall) []byte {
+	dst = rawjson.AppendString(append(dst, `{"type":"function","function":{"name":`...), call.Name)
+	return append(append(append(dst, `,"arguments":`...), call.Arguments...), "}}"...)
 }
 
 // functionsJSON is a list of tools as chat templates take it.
 func functionsJSON(list []tools.Tool) protocol.Raw {
-	dst := []byte{'['}
-	for i := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendFunction(dst, &list[i])
-	}
-	return append(dst, ']')
+	return rawjson.AppendList(nil, list, func(dst []byte, t tools.Tool) []byte { return appendFunction(dst, &t) })
 }
 
 // appendFunction appends {"type": "function", "function": {...}}.

@@ -167,22 +167,16 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 
 // parallelArguments are the arguments of that function, whose robots stand beside their arguments.
 func parallelArguments(calls []pastCall) protocol.Raw {
-	dst := []byte(`{"calls":[`)
-	for i := range calls {
-		call := &calls[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	dst := rawjson.AppendList([]byte(`{"calls":`), calls, func(dst []byte, call pastCall) []byte {
 		arguments := call.Arguments
 		if call.robotParam != "" {
 			arguments = protocol.DeleteMember(arguments, call.robotParam)
 		}
-		dst = append(dst, `{"name":`...)
-		dst = rawjson.AppendString(dst, call.Name)
+		dst = rawjson.AppendString(append(dst, `{"name":`...), call.Name)
 		dst = append(append(append(dst, `,"arguments":`...), arguments...), `,"target_robot":`...)
-		dst = append(rawjson.AppendString(dst, call.Robot), '}')
-	}
-	return append(dst, "]}"...)
+		return append(rawjson.AppendString(dst, call.Robot), '}')
+	})
+	return append(dst, '}')
 }
 
 // appendResult appends a result: a JSON object with the task attributes as a member, other text as a string.
@@ -242,13 +236,10 @@ func appendTSType(dst []byte, spec protocol.Raw) []byte {
 	case name == "array":
 		return appendNullable(appendTSArray(dst, spec), spec)
 	case typ.Kind() == '[' && len(typ) > len("[]"):
-		first := true
+		separator := ""
 		for e := range protocol.Elements(typ) {
-			if !first {
-				dst = append(dst, " | "...)
-			}
-			first = false
-			dst = appendUnquoted(dst, e)
+			dst = appendUnquoted(append(dst, separator...), e)
+			separator = " | "
 		}
 		return dst
 	case oneOf.Kind() == '[' && len(oneOf) > len("[]"):
@@ -325,14 +316,10 @@ func appendTSObject(dst []byte, spec protocol.Raw) []byte {
 		return append(dst, "object"...)
 	}
 	required := requiredNames(spec)
-	dst = append(dst, "{\n"...)
-	first := true
+	separator := "{\n"
 	for name, property := range protocol.Members(properties) {
-		if !first {
-			dst = append(dst, ", "...)
-		}
-		first = false
-		dst = append(dst, name...)
+		dst = append(append(dst, separator...), name...)
+		separator = ", "
 		if !slices.Contains(required, name) {
 			dst = append(dst, '?')
 		}

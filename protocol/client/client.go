@@ -17,9 +17,8 @@ import (
 	"agentd/protocol"
 )
 
-// DefaultMaxResponseBytes bounds an answer, see [WithMaxResponseBytes]. Every candidate has a
-// whole memory.
-const DefaultMaxResponseBytes = 1 << 30
+// maxResponseBytes bounds an answer. Every candidate has a whole memory.
+const maxResponseBytes = 1 << 30
 
 const pathHealth = "/health"
 
@@ -43,9 +42,6 @@ func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h
 // WithBearerToken sends a bearer token with every call.
 func WithBearerToken(token string) Option { return func(c *Client) { c.token = token } }
 
-// WithMaxResponseBytes bounds the body of an answer.
-func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxResponse = n } }
-
 // New makes a client of the server at a URL such as http://127.0.0.1:8888/prefix.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := url.Parse(baseURL)
@@ -56,7 +52,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if strings.Contains(base.Path, "@") {
 		return nil, errors.New("agent server URL: has an @ in its path; in a password write @ as %40 and / as %2F")
 	}
-	c := &Client{base: base, http: http.DefaultClient, maxResponse: DefaultMaxResponseBytes}
+	c := &Client{base: base, http: http.DefaultClient, maxResponse: maxResponseBytes}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -188,7 +184,7 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(body)) > limit {
-		return nil, fmt.Errorf("the answer is larger than %d bytes; raise WithMaxResponseBytes", limit)
+		return nil, fmt.Errorf("the answer is larger than %d bytes; ask for fewer candidates", limit)
 	}
 	return body, nil
 }

@@ -43,12 +43,17 @@ func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 
 // AppendStrings appends a JSON array of strings.
 func AppendStrings(dst []byte, list []string) []byte {
+	return AppendList(dst, list, AppendString[string])
+}
+
+// AppendList appends a JSON array of what element appends.
+func AppendList[T any](dst []byte, list []T, element func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
-	for i, s := range list {
+	for i, e := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendString(dst, s)
+		dst = element(dst, e)
 	}
 	return append(dst, ']')
 }
@@ -119,16 +124,7 @@ func appendStrict(dst []byte, v protocol.Raw) []byte {
 		}
 		return append(dst, '}')
 	case '[':
-		dst = append(dst, '[')
-		first := true
-		for e := range protocol.Elements(v) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = appendStrict(dst, e)
-		}
-		return append(dst, ']')
+		return AppendList(dst, slices.Collect(protocol.Elements(v)), appendStrict)
 	case '"':
 		if !v.IsValid() {
 			s, _ := protocol.Text(v)
