@@ -72,7 +72,6 @@ type Config struct {
 	returns wanted // Return
 }
 
-// fill sets the defaults and validates the settings.
 func (c *Config) fill() error {
 	if c.DefaultRobot == "" {
 		c.DefaultRobot = DefaultRobot

@@ -99,7 +99,6 @@ func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// add adds a text and where it ends.
 func add(h hash.Hash, text string) {
 	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text)))) // a hash never fails
 	_, _ = h.Write([]byte(text))

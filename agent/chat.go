@@ -112,14 +112,12 @@ func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
 }
 
-// stopsRepeats reports whether answers that repeat themselves are ended.
 func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
 
 func repeatedError(what string) error {
 	return fmt.Errorf("the answer was ended since it repeated itself: %s; with repetition-stop=off in debug on the server such answers continue", what)
 }
 
-// anyObject is the schema of all objects.
 var anyObject = protocol.Raw(`{"type":"object"}`)
 
 // valueGrammar is the grammar of an answer that is a JSON value of a schema.

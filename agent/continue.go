@@ -44,7 +44,6 @@ func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result
 	return r, nil
 }
 
-// readPriority reads extra_keys.priority.
 func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	n, err := strconv.Atoi(string(v))
 	var problem string

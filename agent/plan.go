@@ -168,7 +168,6 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-// author returns the author of the instruction.
 func (in *inputRun) author() memory.Author {
 	if in.input.Instruction.Type == protocol.InstructionEnv {
 		return memory.System

@@ -140,7 +140,6 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	})
 }
 
-// completions is the most completions that Run still asks for.
 func completions(runs []*inputRun) (n int) {
 	for _, in := range runs {
 		if in.prompt != nil {
@@ -153,7 +152,6 @@ func completions(runs []*inputRun) (n int) {
 	return n
 }
 
-// returned estimates the bytes of all candidates.
 func returned(requestID string, runs []*inputRun) (bytes int) {
 	for _, in := range runs {
 		bytes += len(in.out) * in.returned(requestID)
@@ -161,7 +159,6 @@ func returned(requestID string, runs []*inputRun) (bytes int) {
 	return bytes
 }
 
-// returned estimates the bytes of one candidate.
 func (in *inputRun) returned(requestID string) int {
 	input := in.input
 	again := len(input.Attributes) + len(in.memory.Summary)
@@ -229,7 +226,6 @@ func (in *inputRun) give() {
 	}
 }
 
-// prepareAll prepares the inputs of a plan concurrently.
 func (a *Agent) prepareAll(ctx context.Context, p *Plan) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentInputs)
@@ -328,7 +324,6 @@ func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
 	return p, err
 }
 
-// sampling is the sampling of an input.
 func (a *Agent) sampling(greedy bool) generation.Sampling {
 	s := a.cfg.Sampling
 	if greedy {
@@ -385,7 +380,6 @@ func (in *inputRun) repeatFirst(n int) {
 	}
 }
 
-// complete checks that a result has all completions.
 func complete(r *generation.Result, n int) error {
 	if len(r.Completions) != n {
 		return fmt.Errorf("%d completions came back where %d were requested", len(r.Completions), n)
@@ -458,7 +452,6 @@ func (in *inputRun) change(d format.Decision, resets bool) memory.Change {
 	return c
 }
 
-// complete makes a completed candidate.
 func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}

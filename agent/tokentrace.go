@@ -68,7 +68,6 @@ func (w wanted) bytes(promptText, answer int) (n int) {
 	return n
 }
 
-// readReturn reads extra_keys.return.
 func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems) {
 	const name = "return"
 	if v.Kind() != '[' {
@@ -141,7 +140,6 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 
 func appendInt[T ~int | ~int32](b []byte, n T) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
-// appendWhere appends the indexes of scores.
 func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score) bool) []byte {
 	var at []int
 	for i := range scores {
@@ -225,7 +223,6 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	return at
 }
 
-// bytesOfTrace estimates what a step and the memory return of its tokens.
 func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
 	return in.returns.bytes(len(p.Text), answer)
 }

@@ -86,7 +86,6 @@ func DecodeSpecializedCoachingRequestWithin(body []byte, hold func(int64) error)
 	return decodeWithin(body, MaxDepth, hold, readModel[SpecializedCoachingRequest])
 }
 
-// readOther reads context.
 func (r *SpecializedCoachingRequest) readOther(d *decoder, _ string) {
 	c := readModel[coachingContext](d)
 	r.ActiveErrors, r.Diagnosis, r.AdditionalInfo = c.ActiveErrors, c.Diagnosis, c.AdditionalInfo

@@ -99,7 +99,6 @@ func (d *decoder) take(bytes int) bool {
 	return !d.full
 }
 
-// release drops the body and returns d to the pool.
 func (d *decoder) release() {
 	d.buf = bytes.Buffer{}
 	d.json.Reset(&d.buf)
@@ -107,10 +106,8 @@ func (d *decoder) release() {
 	decoders.Put(d)
 }
 
-// stopped reports whether decoding has ended.
 func (d *decoder) stopped() bool { return d.syntax != nil || d.full }
 
-// end checks that nothing follows the value.
 func (d *decoder) end() {
 	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
 		d.syntax = errors.New("trailing data")
@@ -134,12 +131,10 @@ func (d *decoder) problem(typ, msg string, below ...any) {
 	d.full = !d.problems.Add(Problem{Type: typ, Loc: append(loc, below...), Msg: msg})
 }
 
-// problemf is problem with a formatted message.
 func (d *decoder) problemf(typ, format string, args ...any) {
 	d.problem(typ, fmt.Sprintf(format, args...))
 }
 
-// kind is the kind of the next value.
 func (d *decoder) kind() jsontext.Kind { return d.json.PeekKind() }
 
 // next reads the next value whole. The result refers to the body.
@@ -153,7 +148,6 @@ func (d *decoder) next() Raw {
 	return d.text[end-len(v) : end : end]
 }
 
-// skip passes over the next value.
 func (d *decoder) skip() { d.next() }
 
 // token passes over a bracket.
@@ -189,7 +183,6 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// string reads a string.
 func (d *decoder) string() (s string, ok bool) {
 	if d.kind() != '"' {
 		d.mismatch(TypeString, "a string")
@@ -282,7 +275,6 @@ func (d *decoder) positive() float64 {
 	return f
 }
 
-// boolean reads true or false.
 func (d *decoder) boolean() bool {
 	switch d.kind() {
 	case 't':

@@ -67,7 +67,6 @@ func (d *decoder) model(v any) (p presence) {
 	return p
 }
 
-// field reads the i-th field of a model.
 func (d *decoder) field(v any, to reflect.Value, m *model, i int) {
 	switch r := &m.rules[i]; {
 	case !r.blank:
@@ -132,7 +131,6 @@ var scopes = map[string]string{
 	"input": "ids must be unique within a request", "step": "step ids must be unique", "point": "point ids must be unique",
 }
 
-// list reads a list of models.
 func (d *decoder) list(to reflect.Value, r *rule) {
 	first := make(map[any]int) // the index of the element with an id
 	isList := d.kind() == '['

@@ -17,7 +17,6 @@ type sink struct {
 	err error     // of to, the first one
 }
 
-// flush writes what was appended.
 func (s *sink) flush() {
 	if s.to == nil {
 		return
@@ -47,7 +46,6 @@ func (s *sink) raw(v Raw) {
 
 func (s *sink) text(text string) { s.dst = appendString(s.dst, text) }
 
-// list takes an array of n elements.
 func (s *sink) list(n int, element func(i int)) {
 	s.dst = append(s.dst, '[')
 	for i := range n {

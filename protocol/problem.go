@@ -147,7 +147,6 @@ func (ps *Problems) AddAll(more Problems) bool {
 	return len(*ps) < MaxProblems
 }
 
-// err returns ps as an error, nil if it is empty.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil

@@ -140,7 +140,6 @@ type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
 func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
 func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
 
-// replaced returns obj with another value of the member.
 func (m member) replaced(obj, v Raw) Raw {
 	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
 	out = append(out, obj[:m.valueStart]...)
@@ -148,7 +147,6 @@ func (m member) replaced(obj, v Raw) Raw {
 	return append(out, obj[m.valueEnd:]...)
 }
 
-// find finds the member with the name key.
 func find(obj Raw, key string) (member, bool) {
 	for m := range members(obj) {
 		if string(unescaped(m.quoted(obj))) == key {
@@ -158,7 +156,6 @@ func find(obj Raw, key string) (member, bool) {
 	return member{}, false
 }
 
-// members iterates over the positions of an object's members.
 func members(obj Raw) iter.Seq[member] {
 	return func(yield func(member) bool) {
 		i, ok := open(obj, '{')

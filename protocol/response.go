@@ -59,7 +59,6 @@ func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
 // report receives a problem at or below the validated value.
 type report func(typ, msg string, below ...any)
 
-// check checks the status against output and error. An invalid status is another problem.
 func (o *AgentOutput) check(problem report, _ presence) {
 	switch {
 	case o.Status == StatusCompleted && o.Output == nil:
@@ -75,7 +74,6 @@ func (o *AgentOutput) check(problem report, _ presence) {
 	}
 }
 
-// check checks that a decision does not have both a reply and calls.
 func (a *AgentDecision) check(problem report, _ presence) {
 	if a.Say != "" && len(a.ToolCalls) > 0 {
 		problem(TypeValue, "say and tool_calls must not both be nonempty; send one of them")

@@ -145,7 +145,6 @@ func (b *CoachingBackend) check(problem report, p presence) {
 	}
 }
 
-// checkEndpoint checks the form of an endpoint.
 func checkEndpoint(s string, problem report, at ...any) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {

@@ -38,7 +38,6 @@ func (v *validator) literal(s string, allowed []string, below ...any) {
 	}
 }
 
-// requestID checks that a response has the id of its request.
 func (v *validator) requestID(got, want string) {
 	if got != want {
 		v.problem(TypeValue, "must be the request's "+quote(want)+", not "+quote(got), "request_id")

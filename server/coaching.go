@@ -27,7 +27,6 @@ type Coach interface {
 	CloseSession(ctx context.Context, runID string) error
 }
 
-// putSession configures a run's session.
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)

@@ -128,7 +128,6 @@ func (e *Error) logged() string {
 // fieldName is what fields of the protocol are named like.
 var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// detail is what the client reads.
 func (e *Error) detail() string { return cmp.Or(e.Detail, e.Code.detail) }
 
 func (e *Error) Unwrap() error { return e.Err }

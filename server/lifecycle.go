@@ -42,7 +42,6 @@ type Failing interface {
 	Failure() error
 }
 
-// failure is the failure of the inference or of its load, if there is one.
 func (s *Server) failure() error {
 	s.mu.Lock()
 	f, ok := s.inference.(Failing)

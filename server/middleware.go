@@ -33,7 +33,6 @@ const (
 
 const headerRequestID = "X-Request-Id"
 
-// routeUnmatched is the route of an unknown path in logs and metrics.
 const routeUnmatched = "unmatched"
 
 // identify sets the request's id, the client's if valid, in context and answer, and the trace context.

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// pauseModes are the modes of POST /v1/pause.
 var pauseModes = []string{"wait", "abort", "keep"}
 
 func (s *Server) postPause(c *gin.Context) {
@@ -36,12 +35,10 @@ func (s *Server) postResume(c *gin.Context) {
 	})
 }
 
-// pauseBody is the body of POST /v1/pause.
 type pauseBody struct {
 	Mode *string `json:"mode"`
 }
 
-// decodePause reads the body of POST /v1/pause.
 func decodePause(body []byte) (mode string, err error) {
 	var pause pauseBody
 	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`

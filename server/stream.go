@@ -65,7 +65,6 @@ func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.Agent
 
 var errMissing = errors.New("the inference gave no answer, or not all candidates")
 
-// lines is an answer that is being sent.
 type lines struct {
 	server   *Server
 	c        *gin.Context

@@ -41,7 +41,6 @@ const (
 	roleTool      = "tool"
 )
 
-// message is one message of a chat.
 type message struct {
 	role      string
 	content   string
@@ -158,7 +157,6 @@ func withoutPreviousCall(content string) string {
 	return string(protocol.DeleteMember(raw, key))
 }
 
-// fullContent is the content followed by the attributes.
 func (m *message) fullContent() string {
 	if m.attributes == nil {
 		return m.content
@@ -196,13 +194,11 @@ func functionsJSON(list []tools.Tool) protocol.Raw {
 	return rawjson.AppendList(nil, list, func(dst []byte, t tools.Tool) []byte { return appendFunction(dst, &t) })
 }
 
-// appendFunction appends {"type": "function", "function": {...}}.
 func appendFunction(dst []byte, t *tools.Tool) []byte {
 	dst = append(dst, `{"type":"function","function":`...)
 	return append(appendDescription(dst, t, t.Prompted), '}')
 }
 
-// appendDescription appends {"name", "description", "parameters"}.
 func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byte {
 	dst = rawjson.AppendString(append(dst, `{"name":`...), t.Name)
 	dst = rawjson.AppendString(append(dst, `,"description":`...), t.Description)
@@ -245,7 +241,6 @@ type UnusableError struct{ Err error }
 func (e *UnusableError) Error() string { return e.Err.Error() }
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// messages are the messages of the prompt.
 func (c *Chat) messages() []message {
 	list := make([]message, 0, len(c.Messages)+1)
 	list = append(list, message{role: roleSystem, content: c.System})

@@ -103,7 +103,6 @@ func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
 	return f.render(turns, c.catalog()), nil
 }
 
-// render renders a system message and what follows it.
 func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	b := newBuilder(f.split, c, messages)
 	b.markup(harmonySystem)
@@ -227,7 +226,6 @@ func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	return append(dst, "}) => any;\n\n"...)
 }
 
-// appendTSType appends the type of a value.
 func appendTSType(dst []byte, spec protocol.Raw) []byte {
 	typ, _ := protocol.Get(spec, "type")
 	oneOf, _ := protocol.Get(spec, "oneOf")

@@ -120,7 +120,6 @@ func (f *gptoss) ParseChat(text string) (string, error) {
 	return "", errors.New("the output has no message on the final channel")
 }
 
-// harmonyMessage is one message of an answer.
 type harmonyMessage struct{ channel, recipient, content string }
 
 // Parse reads the messages after "<|start|>assistant".
@@ -219,7 +218,6 @@ func readHeader(header string) (channel, recipient string, err error) {
 	return channel, recipient, nil
 }
 
-// readCall makes the call, or the calls, of a message to a function.
 func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	name, ok := strings.CutPrefix(m.recipient, functionsPrefix)
 	if !ok {

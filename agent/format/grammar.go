@@ -135,5 +135,4 @@ func either(set *tools.Set, calls, reply string) string {
 	return "( " + calls + " | " + reply + " )"
 }
 
-// jsonString is a name as a JSON string.
 func jsonString(name string) string { return string(protocol.String(name)) }

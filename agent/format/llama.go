@@ -53,7 +53,6 @@ const llamaNextCall = "; "
 // current date, which later ones prefer, would change prompts overnight.
 const llamaDate = "26 Jul 2024"
 
-// llamaDateIn finds the date that a template falls back to.
 var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
 
 // isLlama reports whether this format renders a template byte for byte.
@@ -103,7 +102,6 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 
 func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), c.catalog()), nil }
 
-// render renders a system message and what follows it.
 func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	if set := c.Set; len(set.Tools) > 0 {
 		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
@@ -220,7 +218,6 @@ func trimLlama(text string) string {
 	}
 }
 
-// bareCall matches how a call without the tag begins.
 var bareCall = regexp.MustCompile(`^\{\s*"(name"|parameters"|arguments"|function"|type"\s*:\s*"function")`)
 
 // Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.

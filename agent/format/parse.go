@@ -22,7 +22,6 @@ var (
 	errMixed   = errors.New("the output has text beside tool calls; it must be one or the other")
 )
 
-// decide makes the decision of what a parser found.
 func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decision, error) {
 	d := Decision{Reasoning: reasoning}
 	say = strings.TrimSpace(say)

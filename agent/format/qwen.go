@@ -120,7 +120,6 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 
 func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), c.catalog()), nil }
 
-// render renders a system message and what follows it.
 func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	b := newBuilder(q.split, c, messages)
 	q.renderSystem(b, messages[0].content, c)
@@ -163,7 +162,6 @@ func lastQueryIndex(messages []message) int {
 	return len(messages) - 1
 }
 
-// trim trims messages where the template does.
 func (q *qwen) trim(s string) string {
 	if q.xml && !q.coder {
 		return trimSpace(s)
@@ -184,7 +182,6 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 	b.markup("<|im_end|>\n")
 }
 
-// renderTools renders the tools, before or after the text of the system message.
 func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
 	intro, outro, last := hermesIntro, hermesOutro, false
 	switch {
@@ -280,7 +277,6 @@ func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 	return rawjson.AppendSpaced(dst, value)
 }
 
-// appendCoderTool appends a tool in the tags of Qwen3-Coder.
 func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 	dst = append(append(dst, "<function>\n<name>"...), t.Name...)
 	dst = append(append(dst, "</name>\n<description>"...), trimSpace(t.Description)...)

@@ -109,7 +109,6 @@ func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *too
 	return err
 }
 
-// addParameters adds a tool's rule with each of its parameters.
 func (r rules) addParameters(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	body := []string{gbnf.Literal(tool.Name + ">\n")}
 	for i := range tool.Properties {
@@ -140,7 +139,6 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 	return g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value), nil
 }
 
-// parameterEnd ends a tagged parameter.
 const parameterEnd = "\n</parameter>"
 
 // addValue returns a body that matches a parameter's value and its closing tag, and adds its rules.
@@ -156,7 +154,6 @@ func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *to
 	return r.addRobot(g, set, func(name string) string { return name }) + " " + gbnf.Literal(parameterEnd+"\n"), nil
 }
 
-// memberOf describes a tool's parameter.
 func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
 	if parameter == tool.RobotParam {
 		return schema.Member{Kind: schema.Text, Texts: set.Robots}

@@ -73,7 +73,6 @@ func parseBlocks(text string, inThoughts bool, r rules,
 // trimEnd drops white space at the end of an answer, which never has its end token.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
-// readHermes reads {"name": ..., "arguments": {...}}.
 func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err error) {
 	value, rest, err := readJSON(text)
 	if err != nil {
@@ -87,7 +86,6 @@ func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err 
 	return call, rest, err
 }
 
-// readFunction reads the members of {"name", "arguments"}.
 func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err error) {
 	if value.Kind() != '{' {
 		return "", nil, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
@@ -112,7 +110,6 @@ func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err 
 	return name, arguments, nil
 }
 
-// readTagged reads <function=name> and its parameters.
 func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err error) {
 	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<function="), ">")
 	if !ok {

@@ -272,7 +272,6 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	return messagesJSON(t.inTurns(list))
 }
 
-// answer is an earlier decision as the model writes it.
 func (t *template) answer(say string, calls []tools.Call) string {
 	if t.jsonOut {
 		return string(memory.AppendDecision(nil, say, calls))
@@ -355,5 +354,4 @@ func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	return out
 }
 
-// unmark takes the character out of rendered text.
 func (m *marker) unmark(text string) string { return m.removal.Replace(text) }

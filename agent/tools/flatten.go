@@ -62,7 +62,6 @@ type flattener struct {
 	rest     []protocol.Raw // what parts demand besides
 }
 
-// choice is an anyOf or a oneOf.
 type choice struct {
 	where        string
 	alternatives protocol.Raw
@@ -143,13 +142,11 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 	return f.follow(ref, all, where, pointer)
 }
 
-// appendRaw appends a member and a comma.
 func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
 	dst = append(rawjson.AppendString(dst, name), ':')
 	return append(append(dst, value...), ',')
 }
 
-// follow adds the parts that a part consists of.
 func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
 	if ref != nil {
 		target, err := f.document.Target(pointer)
@@ -228,7 +225,6 @@ func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
 	return settled, nil
 }
 
-// result is the schema written out.
 func (f *flattener) result(others protocol.Raw) protocol.Raw {
 	properties := []byte{'{'}
 	for _, name := range f.names {
@@ -289,7 +285,6 @@ func (f *flattener) refines(c choice) error {
 	return nil
 }
 
-// knows reports whether properties are all declared.
 func (f *flattener) knows(properties protocol.Raw) bool {
 	for name := range protocol.Members(properties) {
 		if _, ok := f.declared[name]; !ok {

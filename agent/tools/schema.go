@@ -99,7 +99,6 @@ const (
 	surely
 )
 
-// formOf returns the form of a member of a tool's parameters.
 func formOf(name string, value protocol.Raw) form {
 	kind := value.Kind()
 	text, _ := protocol.Text(value)
@@ -166,7 +165,6 @@ func describesParameter(v protocol.Raw) bool {
 	return false
 }
 
-// mapSchema turns a map of name to {description, type} into a JSON Schema.
 func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	var free []string
 	if optional != nil && optional.Kind() != 'n' {
@@ -294,7 +292,6 @@ func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protoco
 	return append(dst, ',')
 }
 
-// closeList ends a list whose elements are each followed by a comma.
 func closeList(dst []byte, bracket byte) []byte {
 	if last := len(dst) - 1; dst[last] == ',' {
 		dst[last] = bracket
@@ -356,7 +353,6 @@ func tooManyParameters() error {
 	return fmt.Errorf("it has more than %d parameters", MaxParameters)
 }
 
-// properties lists the properties of an object schema.
 func properties(whole protocol.Raw) ([]Property, error) {
 	props, _ := protocol.Get(whole, "properties")
 	var required []string

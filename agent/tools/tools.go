@@ -144,7 +144,6 @@ func NormaliseFunctions(f *Functions) (*Set, error) {
 	return set, nil
 }
 
-// add makes raw tools usable and adds them.
 func (s *Set) add(raw []protocol.Raw) error {
 	if len(raw) > MaxTools {
 		return fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)

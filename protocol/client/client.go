@@ -22,7 +22,6 @@ const maxResponseBytes = 1 << 30
 
 const pathHealth = "/health"
 
-// maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
 // Client calls one agent server. It is safe for concurrent use. Only contexts limit calls.
@@ -177,7 +176,6 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 	return nil, failure(res, answer)
 }
 
-// readAll reads a body of at most limit bytes.
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -189,7 +187,6 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// failure makes an *Error from an answer.
 func failure(res *http.Response, body []byte) error {
 	e := &Error{Status: res.StatusCode}
 	e.Detail, e.Problems = protocol.DecodeErrorBody(body)

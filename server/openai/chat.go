@@ -14,7 +14,6 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
 	common
 
@@ -27,7 +26,6 @@ type chatRequest struct {
 	Logprobs            bool          `json:"logprobs"`
 }
 
-// tool is a function that the model may call.
 type tool struct {
 	strict
 	Type     string `json:"type"`
@@ -40,7 +38,6 @@ type tool struct {
 	} `json:"function"`
 }
 
-// toolCall is a call of the model.
 type toolCall struct {
 	strict
 	Index    *int   `json:"index,omitzero"` // in streams
@@ -124,7 +121,6 @@ type delta struct {
 	ToolCalls []toolCall `json:"tool_calls,omitzero"`
 }
 
-// chat is a decoded request.
 type chat struct {
 	chatRequest
 	model   Model
@@ -134,7 +130,6 @@ type chat struct {
 	id      string
 }
 
-// newChat prepares a request.
 func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
 	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id}
 	if err := decode(body, &c.chatRequest); err != nil {

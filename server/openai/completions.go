@@ -11,7 +11,6 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// completionRequest is the body of POST /v1/completions.
 type completionRequest struct {
 	common
 
@@ -107,7 +106,6 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 	return s
 }
 
-// request makes the request to the engine.
 func (c *completionRequest) request(m Model, s *generation.Served) (*generation.Request, error) {
 	p, err := c.params(m, s)
 	if err != nil {

@@ -102,7 +102,6 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// read reads a part of a body.
 func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
 
 func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
@@ -166,7 +165,6 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
-// params makes the parameters of a generation.
 func (c *common) params(m Model, s *generation.Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	set(&p.N, c.N)
@@ -284,7 +282,6 @@ type answer[C any] struct {
 	Usage   *usage `json:"usage,omitzero"`
 }
 
-// usage counts the tokens of an answer.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`

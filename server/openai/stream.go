@@ -90,14 +90,12 @@ func (s *streaming) write(part []byte) {
 	}
 }
 
-// event sends a part of an answer.
 func (s *streaming) event(u *usage, choices ...chatChoice) {
 	body, err := marshal(s.answer("chat.completion.chunk", u, choices))
 	s.err = cmp.Or(s.err, err)
 	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }
 
-// part sends a part of one completion.
 func (s *streaming) part(i int, part delta, reason *string) {
 	if !s.begun[i] {
 		s.begun[i], part.Role = true, "assistant"

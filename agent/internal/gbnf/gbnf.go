@@ -174,7 +174,6 @@ func (g *Grammar) Try(write func() error) (fits bool, err error) {
 	return false, nil
 }
 
-// sizeOf is the size of a rule.
 func sizeOf(name, body string) Size {
 	s := Size{Bytes: len(name) + len(" ::= \n") + len(body), Rules: 1}
 	for i := 0; i < len(body); i++ {

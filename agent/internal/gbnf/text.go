@@ -138,7 +138,6 @@ func (t Text) automaton() (states []state, alphabet []byte) {
 	return states, alphabet
 }
 
-// step is the state reached from state i by c.
 func step(states []state, i int, c byte) int {
 	for {
 		if to, ok := states[i].next[c]; ok {
@@ -174,7 +173,6 @@ func NonBlank(others string) string {
 	return b.String() + "]"
 }
 
-// class is a character class of ASCII characters.
 func class(prefix string, chars []byte) string {
 	var b strings.Builder
 	b.WriteString("[" + prefix)

@@ -43,7 +43,6 @@ func (r *rule) strings() []string {
 	return list
 }
 
-// arrayRule admits arrays.
 type arrayRule struct {
 	prefix   []*rule
 	items    *rule // after the prefix; nil if nothing may follow
@@ -51,7 +50,6 @@ type arrayRule struct {
 	contains *rule // at least one element matches it; nil without contains
 }
 
-// objectRule admits objects.
 type objectRule struct {
 	properties []property
 	undeclared []undeclared
@@ -164,7 +162,6 @@ func (m *compiler) build(r *rule) {
 	}
 }
 
-// addBranch adds the values of a branch without constants, type by type.
 func (m *compiler) addBranch(r *rule, s *branch) {
 	r.null = r.null || s.types&nullType != 0
 	r.boolean = r.boolean || s.types&booleanType != 0
@@ -182,7 +179,6 @@ func (m *compiler) addBranch(r *rule, s *branch) {
 	}
 }
 
-// textsOf returns the strings of a branch.
 func textsOf(s *branch) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
@@ -197,7 +193,6 @@ func textsOf(s *branch) pattern.Language {
 	return l
 }
 
-// arraysOf returns the arrays of a branch.
 func (m *compiler) arraysOf(s *branch) *arrayRule {
 	e := &arrayRule{max: -1}
 	length := 0

@@ -121,7 +121,6 @@ type ending struct {
 	possible bool
 }
 
-// pair appends the i-th member to a sequence.
 func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	if i == len(c.properties) {
 		return s.Rule(c.undeclared)
@@ -189,7 +188,6 @@ type branch struct {
 	forbidden []string
 }
 
-// branches returns all combinations of alternatives that satisfy a set of schemas.
 func (m *compiler) branches(set []*node) []branch {
 	list := []branch{{types: allTypes}}
 	for _, n := range set {
@@ -316,7 +314,6 @@ func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	return values, true
 }
 
-// typeOf returns the type of a value.
 func typeOf(v protocol.Raw) typeSet {
 	if integer(v) != nil {
 		return integerType

@@ -79,7 +79,6 @@ func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	return t.schema(source, "", 2020)
 }
 
-// child appends a name to a JSON pointer.
 func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
 
 // add appends a member to an unclosed object.

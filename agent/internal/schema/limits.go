@@ -9,7 +9,6 @@ const maxDigits = 32
 // maxBoundDigits bounds the digits of a bound in the grammar: each is a level of nesting.
 const maxBoundDigits = 60
 
-// maxHops bounds chains of references.
 const maxHops = 100
 
 // Limits of one grammar. What exceeds them is widened.

@@ -58,7 +58,6 @@ func numbersOf(s *branch) numbers {
 	return n
 }
 
-// empty reports whether no number is between two bounds.
 func empty(low, high *bound) bool {
 	if low == nil || high == nil {
 		return false
@@ -187,7 +186,6 @@ func edgeOf(b *bound) (l edge, wholeDigits int) {
 	return edge{true, whole + "." + fraction, b.open}, len(whole)
 }
 
-// digit returns the bound's next digit.
 func (l edge) digit() byte {
 	if l.rest == "" {
 		return '0'
@@ -195,7 +193,6 @@ func (l edge) digit() byte {
 	return l.rest[0]
 }
 
-// after returns the edge after a digit.
 func (l edge) after(d byte) edge {
 	if !l.tight || l.digit() != d {
 		return edge{}
@@ -204,10 +201,8 @@ func (l edge) after(d byte) edge {
 	return l
 }
 
-// zero reports whether only zeros remain.
 func (l edge) zero() bool { return strings.Trim(l.rest, ".0") == "" }
 
-// complete reports whether a number may end here.
 func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }

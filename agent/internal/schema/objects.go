@@ -7,7 +7,6 @@ import (
 	"agentd/protocol"
 )
 
-// objectsOf returns the objects of a branch.
 func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	o := &objectRule{max: -1}
 	var names, first []string // first are required in every branch, or in this one if each declares its members
@@ -89,7 +88,6 @@ func (m *compiler) sealed(s *branch) bool {
 		})
 }
 
-// named returns the schemas of the member with a name.
 func (s *branch) named(name string) []*node {
 	return s.member(func(x namedSchema) bool { return x.name == name }, func(x namedSchema) bool {
 		re, err := pattern.Compile(x.name)

@@ -70,7 +70,6 @@ type writer struct {
 	granted int // states of automata that were granted
 }
 
-// chargeStates subtracts the computed states from the grammar's.
 func (w *writer) chargeStates() { w.States -= w.granted - w.states }
 
 // rule returns the name of a rule in the grammar, and writes it once.
@@ -95,7 +94,6 @@ func (w *writer) rule(r *rule) string {
 	return r.name
 }
 
-// body returns the alternatives of a rule.
 func (w *writer) body(r *rule) string {
 	var list []string
 	seen := map[string]bool{"": true}
