@@ -152,6 +152,7 @@ func completions(runs []*inputRun) (n int) {
 	return n
 }
 
+// returned estimates the bytes of all candidates, and the method the bytes of one.
 func returned(requestID string, runs []*inputRun) (bytes int) {
 	for _, in := range runs {
 		bytes += len(in.out) * in.returned(requestID)
