@@ -34,8 +34,7 @@ func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems)
 	}
 	text, ok := protocol.Text(v)
 	if !ok {
-		return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeString,
-			"it must be the name of an adapter, or null for none, not "+rawjson.KindName(v), name)}
+		return Adapter{}, rawjson.Wrong(protocol.TypeString, "the name of an adapter, or null for none", v, name)
 	}
 	if adapters != nil {
 		if found, ok := adapters.Adapter(text); ok {

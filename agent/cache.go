@@ -86,11 +86,13 @@ func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
 		size += len(r) + 4
 	}
 	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
-	for _, r := range raw {
-		key = append(binary.AppendUvarint(key, uint64(len(r))), r...)
-	}
-	for _, r := range robots {
-		key = append(binary.AppendUvarint(key, uint64(len(r))), r...)
+	return appendSized(appendSized(key, raw...), robots...)
+}
+
+// appendSized appends texts, each after its length.
+func appendSized[T ~string | ~[]byte](key []byte, list ...T) []byte {
+	for _, t := range list {
+		key = append(binary.AppendUvarint(key, uint64(len(t))), t...)
 	}
 	return key
 }

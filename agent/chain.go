@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
@@ -84,22 +83,16 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 
 // shown is a hash of what a prompt shows besides the newest instruction, and of its format.
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
-	h := sha256.New()
 	o := a.cfg.Prompt
-	add(h, fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}))
-	add(h, string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes))))
-	for _, rule := range in.memory.Rules {
-		add(h, rule)
-	}
-	add(h, in.memory.Summary)
+	texts := []string{fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}),
+		string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes)))}
+	texts = append(append(texts, in.memory.Rules...), in.memory.Summary)
 	for i := range history {
-		add(h, string(history[i].Author))
-		add(h, history[i].Content)
+		texts = append(texts, string(history[i].Author), history[i].Content)
+	}
+	h := sha256.New()
+	for _, text := range texts {
+		_, _ = h.Write(appendSized(nil, text)) // a hash never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-func add(h hash.Hash, text string) {
-	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text)))) // a hash never fails
-	_, _ = h.Write([]byte(text))
 }

@@ -29,8 +29,7 @@ const CodeFewerCandidates = "fewer_candidates"
 func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol.Problems) {
 	const name = "candidates"
 	if v.Kind() != '{' {
-		return false, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
-			`it must be an object such as {"distinct": true, "rank": "logprob"}, not `+rawjson.KindName(v), name)}
+		return false, rawjson.Wrong(protocol.TypeDict, `an object such as {"distinct": true, "rank": "logprob"}`, v, name)
 	}
 	ranked := false
 	for member, m := range protocol.Members(v) {
@@ -39,7 +38,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 		case member == candidatesDistinct && (m.Kind() == 't' || m.Kind() == 'f'):
 			distinct = m.Kind() == 't'
 		case member == candidatesDistinct:
-			problems = append(problems, protocol.NewProblem(protocol.TypeBool, "it must be true or false, not "+rawjson.KindName(m), name, member))
+			problems = append(problems, rawjson.Wrong(protocol.TypeBool, "true or false", m, name, member)...)
 		case member == candidatesRank && isText && text == rankLogprob:
 			ranked = true
 		case member == candidatesRank:

@@ -111,8 +111,7 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		switch name {
 		case "inference_mode":
 			if v.Kind() != 't' && v.Kind() != 'f' {
-				more = protocol.Problems{protocol.NewProblem(protocol.TypeBool,
-					"it must be true (deterministic) or false (sampled), not "+rawjson.KindName(v), name)}
+				more = rawjson.Wrong(protocol.TypeBool, "true (deterministic) or false (sampled)", v, name)
 			}
 			in.greedy = v.Kind() == 't'
 		case "coaching":

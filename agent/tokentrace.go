@@ -71,8 +71,7 @@ func (w wanted) bytes(promptText, answer int) (n int) {
 func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems) {
 	const name = "return"
 	if v.Kind() != '[' {
-		return w, protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of "+returnNames+", not "+rawjson.KindName(v), name)}
+		return w, rawjson.Wrong(protocol.TypeList, "a list of "+returnNames, v, name)
 	}
 	i := 0
 	for e := range protocol.Elements(v) {

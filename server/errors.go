@@ -101,28 +101,18 @@ func (e *Error) logged() string {
 	if len(e.Problems) == 0 {
 		return clip.Text(e.reason(), maxLogCause)
 	}
-	var b strings.Builder
+	problems := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		if b.Len() > maxLogCause {
-			b.WriteString("; …")
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(p.Type + " at ")
+		loc := make([]string, len(p.Loc))
 		for k, step := range p.Loc {
-			text := fmt.Sprint(step)
+			loc[k] = fmt.Sprint(step)
 			if name, ok := step.(string); ok && (!fieldName.MatchString(name) || p.Type == protocol.TypeExtraForbidden && k == len(p.Loc)-1) {
-				text = "*"
+				loc[k] = "*"
 			}
-			if k > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(text)
 		}
+		problems[i] = p.Type + " at " + strings.Join(loc, ".")
 	}
-	return b.String()
+	return clip.Text(strings.Join(problems, "; "), maxLogCause)
 }
 
 // fieldName is what fields of the protocol are named like.

@@ -35,18 +35,16 @@ func (s *Server) postResume(c *gin.Context) {
 	})
 }
 
-type pauseBody struct {
-	Mode *string `json:"mode"`
-}
-
 func decodePause(body []byte) (mode string, err error) {
-	var pause pauseBody
+	var pause struct {
+		Mode string `json:"mode"`
+	}
 	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
 	if err := json.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
 		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
 	}
-	if pause.Mode == nil || !slices.Contains(pauseModes, *pause.Mode) {
+	if !slices.Contains(pauseModes, pause.Mode) {
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
 	}
-	return *pause.Mode, nil
+	return pause.Mode, nil
 }

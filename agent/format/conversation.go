@@ -134,11 +134,10 @@ func withRobot(set *tools.Set, call tools.Call) pastCall {
 	if tool, ok := set.Find(call.Name); ok {
 		name = tool.RobotParam
 	} else {
-		taken := map[string]bool{}
-		for argument := range protocol.Members(call.Arguments) {
-			taken[argument] = true
-		}
-		name = tools.FreeRobotParameter(func(name string) bool { return taken[name] })
+		name = tools.FreeRobotParameter(func(name string) bool {
+			_, taken := protocol.Get(call.Arguments, name)
+			return taken
+		})
 	}
 	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.Robot))
 	return pastCall{call, name}

@@ -97,8 +97,7 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 
 func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 	if v.Kind() != '[' {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of strings, not "+rawjson.KindName(v), "memory_list")}
+		return rawjson.Wrong(protocol.TypeList, "a list of strings", v, "memory_list")
 	}
 	for e := range protocol.Elements(v) {
 		if len(m.Rules) == MaxEntries {
@@ -116,8 +115,7 @@ func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 
 func (m *Memory) readHistory() (problems protocol.Problems) {
 	if m.history.Kind() != '[' {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of {author, content} objects, not "+rawjson.KindName(m.history), "history")}
+		return rawjson.Wrong(protocol.TypeList, "a list of {author, content} objects", m.history, "history")
 	}
 	for e := range protocol.Elements(m.history) {
 		if len(m.History) == MaxEntries {
@@ -135,8 +133,7 @@ func (m *Memory) readHistory() (problems protocol.Problems) {
 
 func readEntry(raw protocol.Raw) (e Entry, problems protocol.Problems) {
 	if raw.Kind() != '{' {
-		return e, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
-			"it must be an object with author and content, not "+rawjson.KindName(raw))}
+		return e, rawjson.Wrong(protocol.TypeDict, "an object with author and content", raw)
 	}
 	e.Author = User
 	hasContent := false

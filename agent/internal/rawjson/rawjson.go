@@ -99,6 +99,11 @@ func KindName(v protocol.Raw) string {
 	return "no JSON value"
 }
 
+// Wrong is the problem of a value that is not what is wanted, such as "a list".
+func Wrong(typ, want string, v protocol.Raw, loc ...any) protocol.Problems {
+	return protocol.Problems{protocol.NewProblem(typ, "it must be "+want+", not "+KindName(v), loc...)}
+}
+
 // Strict makes Python's JSON readable for every parser. Of equal names it keeps the last value in
 // the first place; a lone surrogate becomes U+FFFD. The time is the size of v times its depth.
 func Strict(v protocol.Raw) protocol.Raw { return appendStrict(nil, v) }
