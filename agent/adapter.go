@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
@@ -73,8 +73,7 @@ func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
 	}
 	b = append(b, `,"versions":`...)
 	return rawjson.AppendList(b, parts, func(b []byte, p generation.Part) []byte {
-		b = strconv.AppendInt(append(b, `{"from":`...), int64(p.From), 10)
-		b = appendText(b, "model_version", p.Version)
+		b = appendText(fmt.Appendf(b, `{"from":%d`, p.From), "model_version", p.Version)
 		return append(appendText(b, "adapter_version", p.Adapter), '}')
 	})
 }

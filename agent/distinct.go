@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -102,13 +103,7 @@ func appendBranch(b []byte, c *generation.Completion) []byte {
 	if c.Branch == nil {
 		return b
 	}
-	b = append(b, `,"candidate":{"probability":`...)
-	b = appendFloat(b, math.Exp(min(0, c.Branch.Logprob)), 64)
-	b = append(b, `,"logprob":`...)
-	b = appendFloat(b, min(0, c.Branch.Logprob), 64)
-	b = append(b, `,"paths":`...)
-	b = strconv.AppendInt(b, int64(c.Branch.Paths), 10)
-	b = append(b, `,"exact":`...)
-	b = strconv.AppendBool(b, c.Branch.Exact)
-	return append(b, '}')
+	b = appendFloat(append(b, `,"candidate":{"probability":`...), math.Exp(min(0, c.Branch.Logprob)), 64)
+	b = appendFloat(append(b, `,"logprob":`...), min(0, c.Branch.Logprob), 64)
+	return fmt.Appendf(b, `,"paths":%d,"exact":%t}`, c.Branch.Paths, c.Branch.Exact)
 }

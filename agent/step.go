@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,10 +34,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	}
 	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(in.input.Attributes) + len(in.memory.Summary)
 	b := make([]byte, 0, size+size/16+512)
-	b = strconv.AppendInt(append(b, `{"id":"step-`...), int64(number), 10)
-	b = append(append(b, `","component":"`...), component...)
-	b = append(append(b, `","origin":"`...), origin...)
-	b = append(b, `","full_prompt":`...)
+	b = fmt.Appendf(b, `{"id":"step-%d","component":"%s","origin":"%s","full_prompt":`, number, component, origin)
 	b = rawjson.AppendString(b, prompt.Text)
 	b = append(append(b, `,"input_elements":{"messages":`...), prompt.Messages...)
 	b = append(append(b, `,"tools":`...), prompt.Tools...)
@@ -62,23 +58,12 @@ func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 // model makes the step of a model call, with the text of the end token. differs is as in [tokenTrace.append].
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
-	b = append(append(b, s.head...), `,"generation":{"prompt_tokens":`...)
-	b = strconv.AppendInt(b, int64(result.PromptTokens), 10)
-	b = append(b, `,"cached_tokens":`...)
-	b = strconv.AppendInt(b, int64(result.CachedTokens), 10)
-	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(len(c.Tokens)), 10)
-	b = append(b, `,"finish_reason":`...)
-	b = rawjson.AppendString(b, string(c.Finish))
-	b = append(b, `,"seed":`...)
-	b = strconv.AppendUint(b, uint64(seed), 10)
-	if len(reasoning) > 0 {
-		b = append(b, `,"reasoning":`...)
-		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
-	}
+	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,
+		result.PromptTokens, result.CachedTokens, len(c.Tokens))
+	b = fmt.Appendf(rawjson.AppendString(b, string(c.Finish)), `,"seed":%d`, seed)
+	b = appendText(b, "reasoning", strings.Join(reasoning, "\n\n"))
 	if s.cut > 0 {
-		b = append(b, `,"history_cut":`...)
-		b = strconv.AppendInt(b, int64(s.cut), 10)
+		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}
 	b = appendBranch(b, c)
 	trace := s.trace

@@ -100,13 +100,10 @@ type tokenTrace struct {
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
 	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
-		b = append(append(append(b, `,"prompt_from":"`...), t.from...), `","prompt_token_ids":`...)
-		b = rawjson.AppendList(b, t.prompt, appendInt)
-		b = append(b, `,"token_ids":`...)
-		b = rawjson.AppendList(b, answerIDs(c), appendInt)
+		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, t.from), t.prompt, appendInt)
+		b = rawjson.AppendList(append(b, `,"token_ids":`...), answerIDs(c), appendInt)
 		if differs >= 0 {
-			b = append(b, `,"next_prompt_differs_at":`...)
-			b = strconv.AppendInt(b, int64(differs), 10)
+			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)
 		}
 	}
 	if t.logprobs {
