@@ -74,7 +74,7 @@ func CallsOverSay(correction Raw) Raw {
 		return correction // also one of another type, which the decoder refuses
 	}
 	for range Elements(calls) {
-		return ReplaceMember(correction, "decision", DeleteMember(decision, "say"))
+		return SetMember(correction, "decision", DeleteMember(decision, "say"))
 	}
 	return correction
 }

@@ -80,20 +80,16 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 // quoteSlack is the space for a few escapes in a quoted name.
 const quoteSlack = 16
 
-// ReplaceMember replaces a member's value in place, if there is one.
-func ReplaceMember(obj Raw, key string, v Raw) Raw {
-	if m, ok := find(obj, key); ok {
-		return m.replaced(obj, v)
-	}
-	return obj
-}
-
 // SetMember replaces a member's value in place, or adds the member at the end.
 func SetMember(obj Raw, key string, v Raw) Raw {
-	if m, ok := find(obj, key); ok {
-		return m.replaced(obj, v)
+	m, ok := find(obj, key)
+	if !ok {
+		return AppendMember(obj, key, v)
 	}
-	return AppendMember(obj, key, v)
+	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
+	out = append(out, obj[:m.valueStart]...)
+	out = append(out, v...)
+	return append(out, obj[m.valueEnd:]...)
 }
 
 // DeleteMember removes a member. An object without the name is returned unchanged.
@@ -139,13 +135,6 @@ type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
 
 func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
 func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
-
-func (m member) replaced(obj, v Raw) Raw {
-	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
-	out = append(out, obj[:m.valueStart]...)
-	out = append(out, v...)
-	return append(out, obj[m.valueEnd:]...)
-}
 
 func find(obj Raw, key string) (member, bool) {
 	for m := range members(obj) {

@@ -34,7 +34,7 @@ func callsOverSay(req *protocol.AgentRequest) {
 	for i := range req.Inputs {
 		extra := &req.Inputs[i].ExtraKeys
 		if correction, ok := protocol.Get(*extra, keyCoaching); ok {
-			*extra = protocol.ReplaceMember(*extra, keyCoaching, protocol.CallsOverSay(correction))
+			*extra = protocol.SetMember(*extra, keyCoaching, protocol.CallsOverSay(correction))
 		}
 	}
 }
