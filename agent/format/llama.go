@@ -180,8 +180,8 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	if len(set.Tools) > 0 {
 		reply.NotFirst = "{"
 		answer = either(set, "calls", "reply")
-		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
-			return f.addFunction(g, set, rule, tool, llamaParameters)
+		err := addCall(g, "call", set, gbnf.Literal(llamaName), gbnf.Literal("}"), func(rule string, tool *tools.Tool) error {
+			return addFunction(g, rule, tool, llamaParameters, f.addRobot(g, set, jsonString))
 		})
 		if err != nil {
 			return err

@@ -54,17 +54,17 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
 	add := func(rule string, tool *tools.Tool) error {
-		return q.addFunction(g, set, rule, tool, `", "arguments": `)
+		return addFunction(g, rule, tool, `", "arguments": `, q.addRobot(g, set, jsonString))
 	}
 	if q.xml {
 		open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
 		add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
 	}
-	return addCall(g, set, open, closed, add)
+	return addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add)
 }
 
-// addCall adds the rule call: one of the tools' rules, which add defines, between two texts.
-func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule string, tool *tools.Tool) error) error {
+// addCall adds a rule: one of the tools' rules, which add defines, between two expressions.
+func addCall(g *gbnf.Grammar, name string, set *tools.Set, before, after string, add func(rule string, tool *tools.Tool) error) error {
 	names := make([]string, len(set.Tools))
 	for i := range set.Tools {
 		names[i] = fmt.Sprintf("tool-%d", i)
@@ -72,18 +72,15 @@ func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule
 			return err
 		}
 	}
-	g.Add("call", gbnf.Literal(open)+" "+gbnf.Alternatives(names)+" "+gbnf.Literal(closed))
+	g.Add(name, before+" "+gbnf.Alternatives(names)+" "+after)
 	return nil
 }
 
 // addFunction adds a tool's rule for calls in JSON: its name, what follows it, the arguments.
-func (r rules) addFunction(g *gbnf.Grammar, set *tools.Set, rule string, tool *tools.Tool, behind string) error {
-	args, err := addArguments(g, tool, r.addRobot(g, set, jsonString))
-	if err != nil {
-		return err
-	}
-	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+behind)+" "+args)
-	return nil
+func addFunction(g *gbnf.Grammar, rule string, tool *tools.Tool, next, robot string) error {
+	args, err := addArguments(g, tool, robot)
+	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+next)+" "+args)
+	return err
 }
 
 // jsonText is s as it stands between the quotes of a JSON string.
