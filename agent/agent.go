@@ -19,55 +19,37 @@ const (
 
 // Config of an Agent. New refuses invalid values.
 type Config struct {
-	// Kind is FullHistory (the default) or HistorySummarized.
-	Kind string
-	// Summary is for HistorySummarized.
-	Summary Summary
+	Kind    string  // FullHistory (the default) or HistorySummarized
+	Summary Summary // for HistorySummarized
 	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first implementation.
 	Format string
 	// Prompt holds the format's settings without ModelAPI; auto needs Architecture or ChatTemplate.
-	Prompt format.Options
-	// DefaultRobot is the target of calls without one where several or no robots are known.
-	DefaultRobot string
-	// Constrain is on (the default) or off.
-	Constrain string
+	Prompt       format.Options
+	DefaultRobot string // the target of calls without one where several or no robots are known
+	Constrain    string // on (the default) or off
 	// ContextLength bounds the tokens of a prompt with its answer. 0: the engine's bound holds.
 	ContextLength int
-	// MaxNewTokens bounds an answer; DefaultMaxNewTokens when 0.
-	MaxNewTokens int
+	MaxNewTokens  int // bounds an answer; DefaultMaxNewTokens when 0
 	// IgnoreEnd is for benchmarks: each answer is MaxNewTokens unconstrained tokens, and counts as a reply.
-	IgnoreEnd bool
-	// KeepRepeating lets an answer that repeats itself continue. IgnoreEnd implies it.
-	KeepRepeating bool
-	// HistoryMaxMessages bounds the history in a prompt to its newest entries; 0 is all.
-	HistoryMaxMessages int
-	// Sampling of inputs whose inference_mode is not true; DefaultSampling when zero.
-	Sampling generation.Sampling
-	// Seed derives the seeds of all candidates.
-	Seed uint64
+	IgnoreEnd          bool
+	KeepRepeating      bool                // lets an answer that repeats itself continue. IgnoreEnd implies it.
+	HistoryMaxMessages int                 // bounds the history in a prompt to its newest entries; 0 is all
+	Sampling           generation.Sampling // of inputs whose inference_mode is not true; DefaultSampling when zero
+	Seed               uint64              // derives the seeds of all candidates
 	// SeedsInARow makes the seeds of an input consecutive, for engines that count up from one seed.
-	SeedsInARow bool
-	// Provider and Model name the engine and its model in traces.
-	Provider, Model string
-	// PromptLogDir gets a file for each model call; "": none.
-	PromptLogDir string
-	// LogError receives the error of a file that can't be written; nil ignores it.
-	LogError func(error)
+	SeedsInARow     bool
+	Provider, Model string      // name the engine and its model in traces
+	PromptLogDir    string      // gets a file for each model call; "": none
+	LogError        func(error) // receives the error of a file that can't be written; nil ignores it
 	// ModelVersion returns what names the weights and changes with them. Inputs with
 	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
-	ModelVersion func(context.Context) (string, error)
-	// AlwaysVersion adds the version to each model step, since the weights may change.
-	AlwaysVersion bool
-	// Return replaces an absent extra_keys.return, for clients that can't send the key.
-	Return []string
-	// NoLogprobs is a clause on why the engine can't report logprobs. "": it can.
-	NoLogprobs string
-	// NoDistinct is a clause on why candidates can't be distinct. "": they can.
-	NoDistinct string
-	// NoScheduling is a clause on why answers can't be continued or come first. "": they can.
-	NoScheduling string
-	// Now is the clock of the prompt log; time.Now when nil.
-	Now func() time.Time
+	ModelVersion  func(context.Context) (string, error)
+	AlwaysVersion bool             // adds the version to each model step, since the weights may change
+	Return        []string         // replaces an absent extra_keys.return, for clients that can't send the key
+	NoLogprobs    string           // a clause on why the engine can't report logprobs. "": it can.
+	NoDistinct    string           // a clause on why candidates can't be distinct. "": they can.
+	NoScheduling  string           // a clause on why answers can't be continued or come first. "": they can.
+	Now           func() time.Time // the clock of the prompt log; time.Now when nil
 
 	returns wanted // Return
 }
@@ -123,13 +105,12 @@ func (c *Config) fill() error {
 
 // Agent makes the decisions of one model. It is safe for concurrent use.
 type Agent struct {
-	cfg       Config
-	format    format.Format
-	tokenizer *tokens.Tokenizer
-	catalogs  *catalogCache
-	log       *promptLog
-	// summarizer shortens histories; nil: the whole history is shown.
-	summarizer *historySummarized
+	cfg        Config
+	format     format.Format
+	tokenizer  *tokens.Tokenizer
+	catalogs   *catalogCache
+	log        *promptLog
+	summarizer *historySummarized // shortens histories; nil: the whole history is shown
 }
 
 // New makes an agent. The error names invalid settings.

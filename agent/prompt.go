@@ -68,8 +68,7 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 // Latency has the times of one generation whose candidates all ended by themselves.
 type Latency struct {
 	generation.Times
-	// LongestAnswer is the number of tokens of the longest candidate.
-	LongestAnswer int
+	LongestAnswer int // the number of tokens of the longest candidate
 }
 
 // Latencies returns the latencies of the generations of a plan, after Run.

@@ -18,10 +18,8 @@ import (
 
 // The kinds of agents, which handle a growing memory. Each understands the memory of the other.
 const (
-	// FullHistory shows the model the whole history.
-	FullHistory = "full-history"
-	// HistorySummarized lets the model summarize the history of a prompt over its budget.
-	HistorySummarized = "history-summarized"
+	FullHistory       = "full-history"       // shows the model the whole history
+	HistorySummarized = "history-summarized" // lets the model summarize the history of a prompt over its budget
 )
 
 // shortening is a generation before that of the candidates.
@@ -80,14 +78,10 @@ func (c *Config) fillKind() error {
 
 // Summary configures the history-summarized agent.
 type Summary struct {
-	// Budget is the prompt above which the history is summarized; DefaultSummaryBudget when 0.
-	Budget int
-	// Characters: the budget counts Unicode code points and not tokens.
-	Characters bool
-	// MaxTokens is the token limit of a summary; DefaultSummaryMaxTokens when 0.
-	MaxTokens int
-	// Keep is how many of the newest history entries stay within the budget.
-	Keep int
+	Budget     int  // the prompt above which the history is summarized; DefaultSummaryBudget when 0
+	Characters bool // the budget counts Unicode code points and not tokens
+	MaxTokens  int  // the token limit of a summary; DefaultSummaryMaxTokens when 0
+	Keep       int  // how many of the newest history entries stay within the budget
 }
 
 // historySummarized lets the model replace the history by a summary when

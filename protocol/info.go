@@ -19,8 +19,7 @@ const (
 	HealthDraining = "draining"
 	HealthPaused   = "paused" // POST /v1/pause; requests wait
 	HealthFailed   = "failed" // only another process can go on
-	// HealthStuck begins the status of an engine whose steps do not end, as in "stuck: context 0".
-	HealthStuck = "stuck"
+	HealthStuck    = "stuck"  // begins the status of an engine whose steps do not end, as in "stuck: context 0"
 )
 
 // AgentHealth is the body of GET /health.

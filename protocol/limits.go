@@ -2,30 +2,23 @@ package protocol
 
 // Limits of the wire format. A body beyond one is refused as a whole, with a problem that names it.
 const (
-	// MaxBodyBytes is the largest request body of a server. The decoders take any size.
-	MaxBodyBytes = 64 << 20
+	MaxBodyBytes = 64 << 20 // the largest request body of a server. The decoders take any size.
 
-	// MaxDepth is the deepest nesting in a body, whose own object is level 1.
-	MaxDepth = 64
+	MaxDepth = 64 // the deepest nesting in a body, whose own object is level 1
 
-	// MaxResponseDepth is the same for responses, whose internal steps have JSON of the request.
-	MaxResponseDepth = 2 * MaxDepth
+	MaxResponseDepth = 2 * MaxDepth // the same for responses, whose internal steps have JSON of the request
 
-	// MaxInputs is the largest number of inputs in one AgentRequest.
-	MaxInputs = 1024
+	MaxInputs = 1024 // the largest number of inputs in one AgentRequest
 
-	// MaxNumOutputs is the largest num_outputs of one AgentInput.
-	MaxNumOutputs = 256
+	MaxNumOutputs = 256 // the largest num_outputs of one AgentInput
 
-	// MaxCandidates is the largest sum of num_outputs in one AgentRequest.
-	MaxCandidates = 4096
+	MaxCandidates = 4096 // the largest sum of num_outputs in one AgentRequest
 
 	// MaxRepeated bounds the bytes that all candidates return from their
 	// request: instruction, memory, tools, attributes, correction, request_id.
 	MaxRepeated = 512 << 20
 
-	// MaxID bounds a run_id, and a coaching backend's name and model, in bytes. Each is stored many times.
-	MaxID = 1 << 10
+	MaxID = 1 << 10 // bounds a run_id, and a coaching backend's name and model, in bytes. Each is stored many times.
 
 	// MaxElements bounds list elements and map entries of typed fields in one body,
 	// and so the memory for {"tools":[{},{},...]}. Lists in raw JSON do not count.
@@ -34,21 +27,15 @@ const (
 	// MaxObjectMembers bounds the members of all objects open at once: the check for duplicate names remembers them.
 	MaxObjectMembers = 1 << 18
 
-	// MaxProblems bounds the problems of one body. The last one reports that decoding stopped.
-	MaxProblems = 100
+	MaxProblems = 100 // bounds the problems of one body. The last one reports that decoding stopped.
 
-	// sinkDirect is from how many bytes on a raw value is written without a copy.
-	sinkDirect = 4 << 10
+	sinkDirect = 4 << 10 // from how many bytes on a raw value is written without a copy
 
-	// elementBytes is about a list's element while the list grows, structBytes an input or step beside it.
-	elementBytes = 64
+	elementBytes = 64 // about a list's element while the list grows, structBytes an input or step beside it
 	structBytes  = 512
-	// takeStep is the least memory that a decoder asks for at once.
-	takeStep = 64 << 10
+	takeStep     = 64 << 10 // the least memory that a decoder asks for at once
 
-	// maxQuoted bounds a client's text in a message, in bytes.
-	maxQuoted = 64
+	maxQuoted = 64 // bounds a client's text in a message, in bytes
 
-	// maxLocName bounds the name of an unknown field in a location, in bytes.
-	maxLocName = 128
+	maxLocName = 128 // bounds the name of an unknown field in a location, in bytes
 )

@@ -38,12 +38,10 @@ const (
 
 // Problem is one reason why a body is invalid.
 type Problem struct {
-	// Type is the kind of problem, one of the Type constants.
-	Type string `json:"type"`
+	Type string `json:"type"` // the kind of problem, one of the Type constants
 	// Loc is the path to the value: "body", then names (string) and indexes (int), or a byte offset (int).
-	Loc []any `json:"loc"`
-	// Msg describes the problem and the fix.
-	Msg string `json:"msg"`
+	Loc []any  `json:"loc"`
+	Msg string `json:"msg"` // describes the problem and the fix
 }
 
 // NewProblem makes a problem below "body". It clips long names, which clients choose.

@@ -14,10 +14,9 @@ type authenticator []accepted
 
 // accepted is a token by its digest, so all comparisons have equal lengths.
 type accepted struct {
-	digest [sha256.Size]byte
-	client string // "": none
-	// weights: it has the right to change the weights.
-	weights bool
+	digest  [sha256.Size]byte
+	client  string // "": none
+	weights bool   // has the right to change the weights
 }
 
 func newAuthenticator(o Options) authenticator {

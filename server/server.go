@@ -23,36 +23,23 @@ import (
 
 // Options configure a Server.
 type Options struct {
-	// Info is the answer of /v1/info.
-	Info protocol.AgentInfo
-	// Build is the program's version for /metrics.
-	Build Build
+	Info  protocol.AgentInfo // the answer of /v1/info
+	Build Build              // the program's version for /metrics
 	// Coach answers the coaching routes, as Info advertises; without one they answer 503.
-	Coach Coach
-	// Log receives the access log and failures, never bodies or secrets.
-	Log zerolog.Logger
-	// Tokens are the accepted bearer tokens; none: no authentication.
-	Tokens []string
-	// Clients are names of tokens, by token: for the log, metrics and traces.
-	Clients map[string]string
-	// MayChangeWeights are the tokens with the right to change the weights.
-	MayChangeWeights map[string]bool
-	// Certificates make Serve speak TLS.
-	Certificates []tls.Certificate
-	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
-	LoadingWait time.Duration
-	// RequestTimeout bounds the generation of one request; 0: unbounded.
-	RequestTimeout time.Duration
+	Coach            Coach
+	Log              zerolog.Logger    // receives the access log and failures, never bodies or secrets
+	Tokens           []string          // the accepted bearer tokens; none: no authentication
+	Clients          map[string]string // names of tokens, by token: for the log, metrics and traces
+	MayChangeWeights map[string]bool   // the tokens with the right to change the weights
+	Certificates     []tls.Certificate // make Serve speak TLS
+	LoadingWait      time.Duration     // bounds the wait of a request while the model loads; 0: it does not wait
+	RequestTimeout   time.Duration     // bounds the generation of one request; 0: unbounded
 	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Provider.
 	Completions bool
-	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
-	Registry *prometheus.Registry
-	// Tracer makes the spans of requests; nil: none.
-	Tracer *tracing.Tracer
-	// Memory bounds what all requests hold; nil: budget.Default.
-	Memory *budget.Budget
-	// NewID makes request ids; nil: random UUIDs.
-	NewID func() string
+	Registry    *prometheus.Registry // has the metrics of /metrics, and gets the server's own; nil: a new one
+	Tracer      *tracing.Tracer      // makes the spans of requests; nil: none
+	Memory      *budget.Budget       // bounds what all requests hold; nil: budget.Default
+	NewID       func() string        // makes request ids; nil: random UUIDs
 }
 
 // Build is the version of a program.

@@ -29,8 +29,7 @@ const (
 	summaryHeading    = "\n\n# Summary of what happened before\n"
 	statusHeading     = "Environment status:\n"
 	attributesHeading = "\n\nTask attributes: "
-	// completedResult stands for the result of a call that nobody reported.
-	completedResult = `{"status": "completed"}`
+	completedResult   = `{"status": "completed"}` // stands for the result of a call that nobody reported
 )
 
 // Roles of messages.
@@ -42,14 +41,12 @@ const (
 )
 
 type message struct {
-	role      string
-	content   string
-	calls     []pastCall
-	reasoning []string
-	// attributes end the current message. Without them, the next turn shares the prefix before them.
-	attributes protocol.Raw
-	// aside marks a message outside of the conversation, which changes nothing before it.
-	aside bool
+	role       string
+	content    string
+	calls      []pastCall
+	reasoning  []string
+	attributes protocol.Raw // end the current message. Without them, the next turn shares the prefix before them.
+	aside      bool         // marks a message outside of the conversation, which changes nothing before it
 }
 
 // pastCall is a call of the history with the robot among its arguments, as the model wrote it.
@@ -206,15 +203,11 @@ func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byt
 
 // Chat is a conversation other than an input: of a client of OpenAI's API, or a question to a coach.
 type Chat struct {
-	System string
-	// Messages begin and end with one that the model is given.
-	Messages []ChatMessage
-	// Functions that the model may call.
-	Functions tools.Functions
-	// Schema of the JSON value that is the answer, where there are no functions; nil: any text.
-	Schema protocol.Raw
-	// Catalog is made of the functions or the schema; nil: there are none.
-	Catalog *Catalog
+	System    string
+	Messages  []ChatMessage   // begin and end with one that the model is given
+	Functions tools.Functions // that the model may call
+	Schema    protocol.Raw    // of the JSON value that is the answer, where there are no functions; nil: any text
+	Catalog   *Catalog        // made of the functions or the schema; nil: there are none
 }
 
 // Reader reads the answers in a Chat.
@@ -229,9 +222,8 @@ type Reader interface {
 type ChatMessage struct {
 	Model bool // the model wrote it
 	Text  string
-	// Calls of the model. The messages after it are their results, in the same order.
-	Calls []tools.Call
-	Of    string // name of the function whose result Text is; "": none
+	Calls []tools.Call // of the model. The messages after it are their results, in the same order.
+	Of    string       // name of the function whose result Text is; "": none
 }
 
 // UnusableError is the reason why functions or a schema of a chat can't be used.

@@ -60,19 +60,14 @@ type ModelAPI interface {
 // Options of a format.
 type Options struct {
 	// Architecture and ChatTemplate are the model file's, or the user's own template.
-	Architecture string
-	ChatTemplate string
-	// EnableThinking lets models that can do so think before they decide.
-	EnableThinking bool
-	// ReasoningEffort of gpt-oss: low, medium or high.
-	ReasoningEffort string
-	// OutputStyle of the template format, StyleBlocks or StyleJSON.
-	OutputStyle string
-	// MixedOutput is MixedReject or MixedTools.
-	MixedOutput string
-	// CallsPerRobot is CallsOne (also "") or CallsAny.
-	CallsPerRobot string
-	ModelAPI      ModelAPI
+	Architecture    string
+	ChatTemplate    string
+	EnableThinking  bool   // lets models that can do so think before they decide
+	ReasoningEffort string // of gpt-oss: low, medium or high
+	OutputStyle     string // of the template format, StyleBlocks or StyleJSON
+	MixedOutput     string // MixedReject or MixedTools
+	CallsPerRobot   string // CallsOne (also "") or CallsAny
+	ModelAPI        ModelAPI
 }
 
 // Input holds the parts of a prompt.
@@ -89,9 +84,8 @@ type Input struct {
 	Summary     string
 	// Summarize asks for a summary of the history instead of the next step.
 	// The prompt begins as that of the next step, which the prefix cache has.
-	Summarize bool
-	// FindTurn asks for Prompt.LastTurn.
-	FindTurn   bool
+	Summarize  bool
+	FindTurn   bool // asks for Prompt.LastTurn
 	Attributes protocol.Raw
 	RawTools   []protocol.Raw
 	Catalog    *Catalog
@@ -103,8 +97,7 @@ type Prompt struct {
 	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
-	// LastTurn is the byte of Text where the model's last turn ends, before what closes it. 0: not known.
-	LastTurn int
+	LastTurn int // the byte of Text where the model's last turn ends, before what closes it. 0: not known.
 }
 
 // After is a prompt whose text up to the end of the model's last turn is replaced: by text, which
@@ -181,9 +174,8 @@ type Format interface {
 
 // Catalog is a set of tools as a format shows it. All inputs with these tools share it.
 type Catalog struct {
-	Set *tools.Set
-	// CallBegin is the text with which calls begin in an answer.
-	CallBegin string
+	Set       *tools.Set
+	CallBegin string // the text with which calls begin in an answer
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step

@@ -22,14 +22,11 @@ type qwen struct {
 
 // qwenVariant is where the family's chat templates differ.
 type qwenVariant struct {
-	xml   bool // calls with tagged parameters
-	coder bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
-	// thinks: turns after the last user message show their reasoning, with xml even if there is none.
-	thinks bool
-	// emptyThink: thinking is switched off by an empty block in the prompt.
-	emptyThink bool
-	// openThink: the prompt itself opens the block of a model that thinks.
-	openThink bool
+	xml        bool // calls with tagged parameters
+	coder      bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
+	thinks     bool // turns after the last user message show their reasoning, with xml even if there is none
+	emptyThink bool // thinking is switched off by an empty block in the prompt
+	openThink  bool // the prompt itself opens the block of a model that thinks
 }
 
 // qwenVariantOf chooses by the chat template, or, without one, by architecture.

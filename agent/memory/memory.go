@@ -42,9 +42,8 @@ func tooMany(name string) protocol.Problem {
 type Entry struct {
 	Author  Author
 	Content string // as written
-	// Say and Calls are a MODEL entry's decision.
-	Say   string
-	Calls []tools.Call
+	Say     string // with Calls, the decision of a MODEL entry
+	Calls   []tools.Call
 }
 
 // Memory is the memory of one input.
@@ -53,8 +52,7 @@ type Memory struct {
 	Rules   []string // memory_list: persistent rules
 	Summary string
 	State   State
-	// Tokens is the member TokensKey, nil when absent.
-	Tokens protocol.Raw
+	Tokens  protocol.Raw // the member TokensKey, nil when absent
 
 	raw     protocol.Raw
 	history protocol.Raw // nil when absent or null

@@ -41,12 +41,9 @@ type State struct {
 
 // Change is the effect of a decision on the state.
 type Change struct {
-	// Final: a reply ended the task. Its reasoning is dropped.
-	Final bool
-	// NewTask: the instruction started a task. Earlier reasoning is dropped.
-	NewTask bool
-	// Reasoning of the decision's tool calls, if any.
-	Reasoning []string
+	Final     bool     // a reply ended the task. Its reasoning is dropped.
+	NewTask   bool     // the instruction started a task. Earlier reasoning is dropped.
+	Reasoning []string // of the decision's tool calls, if any
 }
 
 func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Problems) {

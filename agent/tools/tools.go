@@ -35,32 +35,24 @@ type Tool struct {
 	Name        string
 	Description string
 	// Schema is a JSON Schema with all arguments under properties. The check uses the schema as it came.
-	Schema protocol.Raw
-	// Prompted is Schema with the robot parameter, as the model is shown it.
-	Prompted protocol.Raw
-	// Properties are Prompted's, the robot parameter last.
-	Properties []Property
-	// RobotParam is the name under which the robot parameter was added, "" in a chat.
-	RobotParam string
+	Schema     protocol.Raw
+	Prompted   protocol.Raw // Schema with the robot parameter, as the model is shown it
+	Properties []Property   // Prompted's, the robot parameter last
+	RobotParam string       // the name under which the robot parameter was added, "" in a chat
 
 	document *schema.Document
 }
 
 // Set is the tools of one input. It never changes after Normalise, and is safe for concurrent use.
 type Set struct {
-	Tools []Tool
-	// Robots are the known robots, empty when the attributes name none.
-	Robots []string
-	// DefaultRobot is the target of a call whose robot the model left out.
-	DefaultRobot string
+	Tools        []Tool
+	Robots       []string // the known robots, empty when the attributes name none
+	DefaultRobot string   // the target of a call whose robot the model left out
 
-	// Chat marks the functions of a chat, without robots: RobotParam and Call.Robot are "".
-	Chat bool
-	// MustCall and OneCall are taken from Functions.
-	MustCall, OneCall bool
+	Chat              bool // marks the functions of a chat, without robots: RobotParam and Call.Robot are ""
+	MustCall, OneCall bool // taken from Functions
 
-	// Answer is the schema of answers where there are no tools, nil for any text.
-	Answer *schema.Document
+	Answer *schema.Document // the schema of answers where there are no tools, nil for any text
 
 	index map[string]int
 }

@@ -21,11 +21,9 @@ type completionRequest struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	ReturnIDs bool `json:"return_token_ids"`
-	// AddSpecial adds BOS to a text where the model wants it.
-	AddSpecial *bool `json:"add_special_tokens"`
-	// SkipSpecial leaves special tokens out of text. Token ids always have them.
-	SkipSpecial *bool `json:"skip_special_tokens"`
+	ReturnIDs   bool  `json:"return_token_ids"`
+	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
+	SkipSpecial *bool `json:"skip_special_tokens"` // leaves special tokens out of text. Token ids always have them.
 
 	Echo     bool `json:"echo"`
 	Logprobs *int `json:"logprobs"`

@@ -14,8 +14,7 @@ import (
 
 // Stream is where the events of an answer go.
 type Stream struct {
-	// Send sends a part of the body, and the status before the first one. It may be empty.
-	Send func(part []byte) error
+	Send func(part []byte) error // sends a part of the body, and the status before the first one. It may be empty.
 	// Quiet asks for a comment, so that a client and what is between see that the answer goes on.
 	Quiet <-chan time.Time
 }

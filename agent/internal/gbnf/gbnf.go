@@ -21,12 +21,9 @@ type Grammar struct {
 	keys    []string          // keys of once, in the order in which they were added
 	fresh   int
 
-	// Share is the most that the arguments of one tool may take before they are widened.
-	Share Size
-	// Repeated counts written optional repetitions, each a rule to llama.cpp.
-	Repeated int
-	// States is how many states of automata may still be computed for it.
-	States int
+	Share    Size // the most that the arguments of one tool may take before they are widened
+	Repeated int  // counts written optional repetitions, each a rule to llama.cpp
+	States   int  // how many states of automata may still be computed for it
 }
 
 // maxStates bounds the states of automata for one grammar, at about twenty microseconds each.

@@ -10,14 +10,11 @@ import (
 // Text describes free text by what may not occur in it. It becomes an automaton
 // that finds all the strings at once (Aho-Corasick), a rule for each state.
 type Text struct {
-	// Forbidden strings never occur.
-	Forbidden []string
+	Forbidden []string // never occur
 	// Until, when not "", ends the text and is part of it. It wins over a forbidden string at the same place.
-	Until string
-	// NonBlank asks for a first character that is not white space, as strings.TrimSpace has it.
-	NonBlank bool
-	// NotFirst are more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
-	NotFirst string
+	Until    string
+	NonBlank bool   // asks for a first character that is not white space, as strings.TrimSpace has it
+	NotFirst string // more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
 }
 
 // state is a node of the trie of all strings.

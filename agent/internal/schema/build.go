@@ -72,12 +72,9 @@ type undeclared struct {
 
 // Options of a grammar.
 type Options struct {
-	// Open admits undeclared members and elements, unless the schema forbids them.
-	Open bool
-	// Object admits objects only.
-	Object bool
-	// Extra members are in every object of the root, after its required ones.
-	Extra []Extra
+	Open   bool    // admits undeclared members and elements, unless the schema forbids them
+	Object bool    // admits objects only
+	Extra  []Extra // in every object of the root, after its required ones
 }
 
 // Extra is a member outside the schema, and its rule of the grammar.

@@ -62,18 +62,16 @@ import (
 
 // Document is a schema. It is immutable, and safe for concurrent use.
 type Document struct {
-	// Root names the document in errors. It may be set before the first use.
-	Root   string
+	Root   string       // names the document in errors. It may be set before the first use.
 	source protocol.Raw // of draft 2020-12
 
-	once  sync.Once
-	err   error
-	check *jsonschema.Schema
-	root  *node
-	raws  map[string]protocol.Raw // schemas of the source by JSON pointer
-	nodes map[*jsonschema.Schema]*node
-	// dynamic counts the dynamic anchors of each name.
-	dynamic map[string]int
+	once    sync.Once
+	err     error
+	check   *jsonschema.Schema
+	root    *node
+	raws    map[string]protocol.Raw // schemas of the source by JSON pointer
+	nodes   map[*jsonschema.Schema]*node
+	dynamic map[string]int // counts the dynamic anchors of each name
 
 	membersOnce sync.Once
 	members     map[string]Member
