@@ -2,41 +2,39 @@ package agent
 
 import "agentd/protocol"
 
+// Defaults. Those of summaries are the first implementation's.
 const (
-	DefaultMaxNewTokens = 1024    // the token limit of an answer
-	DefaultRobot        = "robot" // the target of a call that names no robot
+	DefaultMaxNewTokens     = 1024    // tokens of an answer
+	DefaultRobot            = "robot" // the target of a call that names no robot
+	DefaultSummaryBudget    = 5000    // the prompt in tokens above which the history is summarized
+	CharactersPerToken      = 4       // converts a summary budget to characters
+	DefaultSummaryMaxTokens = 1024    // tokens of a summary
+)
 
-	// DefaultSummaryBudget is the size of a prompt in tokens beyond which its history is
-	// summarized. The first implementation has the same number.
-	DefaultSummaryBudget    = 5000
-	CharactersPerToken      = 4    // converts a summary budget to characters
-	DefaultSummaryMaxTokens = 1024 // the token limit of a summary, as in the first implementation
-
-	maxConcurrentInputs = 256 // bounds the inputs of a request in preparation: the most sequences of a context
+const (
+	maxConcurrentInputs = 256     // inputs of a request in preparation: the most sequences of a context
+	maxPriority         = 100     // the highest extra_keys.priority, and negated the lowest
+	maxChain            = 1 << 18 // tokens in a memory, far beyond most contexts
+	chainMembers        = 512     // bytes of the other members beside them
 
 	// maxReturned bounds the bytes of all candidates of one request, about. Input up to
 	// protocol.MaxRepeated returns some three times. Tools grow more, since each repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
-	// The next numbers estimate memory. textCopies is how often
-	// a text of an input is held while its prompt is made.
-	textCopies  = 8
-	toolBytes   = 8 << 10 // the memory of a tool beside its text, valueBytes that of a value in its schema
-	valueBytes  = 100
-	entryBytes  = 700 // the memory of an empty history entry or of its call, ruleBytes that of an empty rule
-	ruleBytes   = 64
-	growthPart  = 4       // a candidate's buffers are up to 1/growthPart larger than what is in them
-	outputBytes = 2 << 10 // a candidate beside its memory and step, answerBytes a token of its answer
-	answerBytes = 16
-
-	maxPriority = 100 // the highest extra_keys.priority, and negated the lowest
-
-	maxChain     = 1 << 18 // bounds the tokens that a memory holds, far beyond most contexts
-	chainMembers = 512     // bounds the bytes of its other members
-
-	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool
-	// sets and schemas: keys, and catalogCopies times their JSON.
+	// The cache of prepared tool sets and schemas holds keys, and catalogCopies times their JSON.
 	maxCatalogs     = 256
 	maxCatalogBytes = 32 << 20
 	catalogCopies   = 3
+)
+
+// Estimates of memory.
+const (
+	textCopies  = 8       // how often a text of an input is held while its prompt is made
+	toolBytes   = 8 << 10 // a tool beside its text
+	valueBytes  = 100     // a value in a tool's schema, with its part of the grammar
+	entryBytes  = 700     // an empty entry of a history, or a call in one, with its part of the prompt
+	ruleBytes   = 64      // an empty rule
+	growthPart  = 4       // a candidate's buffers are up to 1/growthPart larger than what is in them
+	outputBytes = 2 << 10 // a candidate beside its memory and its step
+	answerBytes = 16      // a token of an answer
 )
