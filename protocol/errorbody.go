@@ -14,29 +14,22 @@ const maxDetail = 512
 // DecodeErrorBody reads the body of an error: the problems of a 422,
 // or a sentence. It is lenient, since proxies answer errors too.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
-	var withProblems struct {
-		Detail []struct {
-			Type string `json:"type"`
-			Loc  []any  `json:"loc"`
-			Msg  string `json:"msg"`
-		} `json:"detail"`
+	var answer struct {
+		Detail Raw `json:"detail"`
 	}
-	if json.Unmarshal(body, &withProblems) == nil && len(withProblems.Detail) > 0 {
-		for _, p := range withProblems.Detail {
+	_ = json.Unmarshal(body, &answer) // else there is no detail
+	if json.Unmarshal(answer.Detail, &problems) == nil && len(problems) > 0 {
+		for _, p := range problems {
 			for i, s := range p.Loc {
 				if f, ok := s.(float64); ok {
 					p.Loc[i] = int(f)
 				}
 			}
-			problems = append(problems, Problem(p))
 		}
 		return "", problems
 	}
-	var withDetail struct {
-		Detail string `json:"detail"`
-	}
-	if json.Unmarshal(body, &withDetail) == nil && withDetail.Detail != "" {
-		return withDetail.Detail, nil
+	if detail, _ := Text(answer.Detail); detail != "" {
+		return detail, nil
 	}
 	return clip.Text(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
 }

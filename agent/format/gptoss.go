@@ -191,8 +191,7 @@ func appendResult(dst []byte, m *message) []byte {
 
 // appendTypeScript appends a function as the TypeScript type that gpt-oss was trained to read.
 func appendTypeScript(dst []byte, t *tools.Tool) []byte {
-	dst = append(append(append(dst, "// "...), t.Description...), "\ntype "...)
-	dst = append(append(dst, t.Name...), " = "...)
+	dst = fmt.Appendf(dst, "// %s\ntype %s = ", t.Description, t.Name)
 	properties, _ := protocol.Get(t.Prompted, "properties")
 	if len(properties) <= len("{}") {
 		return append(dst, "() => any;\n\n"...)
@@ -201,7 +200,7 @@ func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	dst = append(dst, "(_: {\n"...)
 	for parameter, spec := range protocol.Members(properties) {
 		if text := text(spec, "description"); text != "" {
-			dst = append(append(append(dst, "// "...), text...), '\n')
+			dst = fmt.Appendf(dst, "// %s\n", text)
 		}
 		dst = append(dst, parameter...)
 		if !slices.Contains(required, parameter) {

@@ -275,18 +275,16 @@ func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 }
 
 func appendCoderTool(dst []byte, t *tools.Tool) []byte {
-	dst = append(append(dst, "<function>\n<name>"...), t.Name...)
-	dst = append(append(dst, "</name>\n<description>"...), trimSpace(t.Description)...)
-	dst = append(dst, "</description>\n<parameters>"...)
+	dst = fmt.Appendf(dst, "<function>\n<name>%s</name>\n<description>%s</description>\n<parameters>", t.Name, trimSpace(t.Description))
 	for i := range t.Properties {
 		p := &t.Properties[i]
-		dst = append(append(append(dst, "\n<parameter>\n<name>"...), p.Name...), "</name>"...)
+		dst = fmt.Appendf(dst, "\n<parameter>\n<name>%s</name>", p.Name)
 		if typ, ok := protocol.Get(p.Schema, "type"); ok {
 			dst = append(appendUnquoted(append(dst, "\n<type>"...), typ), "</type>"...)
 		}
 		if description, ok := protocol.Get(p.Schema, "description"); ok {
 			text, _ := protocol.Text(description)
-			dst = append(append(append(dst, "\n<description>"...), trimSpace(text)...), "</description>"...)
+			dst = fmt.Appendf(dst, "\n<description>%s</description>", trimSpace(text))
 		}
 		dst = appendExtraKeys(dst, p.Schema, "name", "type", "description")
 		dst = append(dst, "\n</parameter>"...)
@@ -298,12 +296,10 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 // appendExtraKeys appends the members of a schema that have no tag of their own.
 func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
 	for name, value := range protocol.Members(schema) {
-		if slices.Contains(handled, name) {
-			continue
+		if !slices.Contains(handled, name) {
+			dst = appendUnquoted(fmt.Appendf(dst, "\n<%s>", name), value)
+			dst = fmt.Appendf(dst, "</%s>", name)
 		}
-		dst = append(append(append(dst, "\n<"...), name...), '>')
-		dst = appendUnquoted(dst, value)
-		dst = append(append(append(dst, "</"...), name...), '>')
 	}
 	return dst
 }

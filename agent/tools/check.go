@@ -1,46 +1,19 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
-var printer = message.NewPrinter(language.English)
-
 // Validate checks arguments and returns them decoded. An invalid one is a *jsonschema.ValidationError.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 	return t.document.Validate(arguments)
-}
-
-// reason is the first reason of an error of a check. what names what the location in it is of.
-func reason(err error, what string) error {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	where := ""
-	if len(invalid.InstanceLocation) > 0 {
-		where = what + " " + strings.Join(invalid.InstanceLocation, ".") + ": "
-	}
-	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
-		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
-	}
-	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
 }
 
 // Lift takes the robot out of the model's arguments and checks
@@ -94,7 +67,7 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
 	if _, err := tool.Validate(arguments); err != nil {
-		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, reason(err, "argument"))
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
 	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
 }
@@ -150,5 +123,5 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 // CheckAnswer is the first reason why a JSON text is not an Answer, or nil.
 func (s *Set) CheckAnswer(text string) error {
 	_, err := s.Answer.Validate(protocol.Raw(text))
-	return reason(err, "member")
+	return schema.Reason(err, "member")
 }
