@@ -168,8 +168,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	c := &result.Completions[0]
 	answer = Answer{PromptTokens: result.PromptTokens, Tokens: len(c.Tokens)}
 	if ctx.Err() == nil {
-		l := latencyOf(result)
-		answer.Latency = &l
+		answer.Latency = new(latencyOf(result))
 	}
 	switch {
 	case c.Err != nil:
