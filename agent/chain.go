@@ -61,7 +61,7 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 		memory.Entry{Author: in.author(), Content: in.input.Instruction.Content},
 		memory.Entry{Author: memory.Model, Content: string(memory.AppendDecision(nil, d.Say, d.Calls))})
 	var raw []byte
-	for _, ids := range [][]generation.Token{in.request.Prompt, answerIDs(c)} {
+	for _, ids := range [][]generation.Token{in.request.Prompt, c.All()} {
 		for _, id := range ids {
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(id))
 		}

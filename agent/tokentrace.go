@@ -101,7 +101,7 @@ func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []b
 	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
 		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, t.from), t.prompt, appendInt)
-		b = rawjson.AppendList(append(b, `,"token_ids":`...), answerIDs(c), appendInt)
+		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
 		if differs >= 0 {
 			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)
 		}
@@ -154,14 +154,6 @@ func appendFloat(b []byte, x float64, bits int) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, bits)
 }
 
-// answerIDs returns the tokens of a completion, with the one that ended it.
-func answerIDs(c *generation.Completion) []generation.Token {
-	if c.Stop == "" {
-		return c.Tokens
-	}
-	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
-}
-
 // nextPromptDiffers returns where the prompt of the next turn leaves the tokens of a prompt
 // and its answer, -1 if it begins with all of them, 0 if it can't be made. That turn has the
 // candidate's memory, the same tools, and as instruction a result after calls, else a user's.
@@ -203,7 +195,7 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
 		return -1
 	}
-	answer := answerIDs(c)
+	answer := c.All()
 	key := make([]byte, 0, 4*len(answer))
 	for _, id := range answer {
 		key = binary.LittleEndian.AppendUint32(key, uint32(id))

@@ -62,7 +62,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		text, reason := c.Stop.cut(done.Text, finish(done.Finish))
 		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
 		if c.ReturnIDs {
-			choice.TokenIDs = withEnd(done)
+			choice.TokenIDs = done.All()
 		}
 		if c.Logprobs != nil {
 			choice.Logprobs = scoresOf(m, done)
@@ -70,14 +70,6 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		a.Choices = append(a.Choices, choice)
 	}
 	return marshal(&a)
-}
-
-// withEnd is the tokens of a completion with the one that ended it.
-func withEnd(done *generation.Completion) []generation.Token {
-	if done.Stop == "" {
-		return done.Tokens
-	}
-	return append(slices.Clone(done.Tokens), done.StopToken)
 }
 
 // completionScores are the logprobs of a completion's tokens, its end included.
@@ -91,7 +83,7 @@ type completionScores struct {
 func scoresOf(m Model, done *generation.Completion) *completionScores {
 	s := &completionScores{}
 	at := 0
-	for i, id := range withEnd(done) {
+	for i, id := range done.All() {
 		text := m.Detokenize([]generation.Token{id})
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, at)
 		at += len(text)

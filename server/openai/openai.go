@@ -295,7 +295,7 @@ func usageOf(r *generation.Result) *usage {
 	u := &usage{Prompt: r.PromptTokens}
 	u.Details.Cached = r.CachedTokens
 	for i := range r.Completions {
-		u.Completion += len(withEnd(&r.Completions[i]))
+		u.Completion += len(r.Completions[i].All())
 	}
 	u.Total = u.Prompt + u.Completion
 	return u
