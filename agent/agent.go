@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"agentd/agent/format"
 	"agentd/agent/tokens"
@@ -44,12 +43,11 @@ type Config struct {
 	// ModelVersion returns what names the weights and changes with them. Inputs with
 	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
 	ModelVersion  func(context.Context) (string, error)
-	AlwaysVersion bool             // adds the version to each model step, since the weights may change
-	Return        []string         // replaces an absent extra_keys.return, for clients that can't send the key
-	NoLogprobs    string           // a clause on why the engine can't report logprobs. "": it can.
-	NoDistinct    string           // a clause on why candidates can't be distinct. "": they can.
-	NoScheduling  string           // a clause on why answers can't be continued or come first. "": they can.
-	Now           func() time.Time // the clock of the prompt log; time.Now when nil
+	AlwaysVersion bool     // adds the version to each model step, since the weights may change
+	Return        []string // replaces an absent extra_keys.return, for clients that can't send the key
+	NoLogprobs    string   // a clause on why the engine can't report logprobs. "": it can.
+	NoDistinct    string   // a clause on why candidates can't be distinct. "": they can.
+	NoScheduling  string   // a clause on why answers can't be continued or come first. "": they can.
 
 	returns wanted // Return
 }
@@ -63,9 +61,6 @@ func (c *Config) fill() error {
 	}
 	if c.Sampling == (generation.Sampling{}) {
 		c.Sampling = DefaultSampling
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	if c.LogError == nil {
 		c.LogError = func(error) {}
@@ -134,7 +129,7 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 		}
 	}
 	if cfg.PromptLogDir != "" {
-		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.Now, cfg.LogError); err != nil {
+		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.LogError); err != nil {
 			return nil, err
 		}
 	}

@@ -89,16 +89,15 @@ func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 // promptLog writes a file for each model call, which only the owner can read.
 type promptLog struct {
 	dir    string
-	now    func() time.Time
 	report func(error)
 	count  atomic.Uint64
 }
 
-func newPromptLog(dir string, now func() time.Time, report func(error)) (*promptLog, error) {
+func newPromptLog(dir string, report func(error)) (*promptLog, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("prompt_log_dir: %w", err)
 	}
-	return &promptLog{dir: dir, now: now, report: report}, nil
+	return &promptLog{dir: dir, report: report}, nil
 }
 
 // write writes the file of one model call. err is the reason why the answer is invalid, or nil.
@@ -117,7 +116,7 @@ func (l *promptLog) write(component, prompt, answer string, err error) {
 	} else {
 		fmt.Fprintf(&b, "INVALID\n%v\n", err)
 	}
-	name := fmt.Sprintf("%s_%s_%06d.log", l.now().Format("20060102_150405.000000"), component, l.count.Add(1))
+	name := fmt.Sprintf("%s_%s_%06d.log", time.Now().Format("20060102_150405.000000"), component, l.count.Add(1))
 	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(b.String()), 0o600); err != nil {
 		l.report(fmt.Errorf("prompt log: %w", err))
 	}

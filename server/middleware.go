@@ -39,7 +39,7 @@ const routeUnmatched = "unmatched"
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
 	if !validID(id) {
-		id = s.opts.NewID()
+		id = s.newID()
 	}
 	c.Set(keyRequestID, id)
 	c.Request = c.Request.WithContext(tracing.Extract(c.Request.Context(), c.Request.Header))

@@ -39,7 +39,6 @@ type Options struct {
 	Registry    *prometheus.Registry // has the metrics of /metrics, and gets the server's own; nil: a new one
 	Tracer      *tracing.Tracer      // makes the spans of requests; nil: none
 	Memory      *budget.Budget       // bounds what all requests hold; nil: budget.Default
-	NewID       func() string        // makes request ids; nil: random UUIDs
 }
 
 // Build is the version of a program.
@@ -59,6 +58,7 @@ type Server struct {
 	info    map[string][]byte // body of /v1/info, by base path
 	memory  *budget.Budget    // of requests
 	cancel  context.CancelCauseFunc
+	newID   func() string
 	waiting atomic.Int64 // requests that wait for the model to load
 
 	mu        sync.Mutex // guards the fields below; locked for a few instructions only
@@ -73,9 +73,6 @@ type Server struct {
 
 // New makes a Server in state Loading.
 func New(opts Options) (*Server, error) {
-	if opts.NewID == nil {
-		opts.NewID = uuid.NewString
-	}
 	if opts.Memory == nil {
 		opts.Memory = budget.New(budget.Default)
 	}
@@ -96,6 +93,7 @@ func New(opts Options) (*Server, error) {
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		memory: opts.Memory,
 		cancel: cancel,
+		newID:  uuid.NewString,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
