@@ -183,11 +183,8 @@ func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone
 		if index -= gone; err != nil || index < 0 || written[index] {
 			continue
 		}
-		if written[index] = true; len(left) > 1 {
-			left = append(left, ',')
-		}
-		left = append(rawjson.AppendString(left, strconv.Itoa(index)), ':')
-		left = append(left, turn...)
+		written[index] = true
+		left = rawjson.AddMember(left, strconv.Itoa(index), turn)
 	}
 	if len(written) == 0 {
 		return protocol.DeleteMember(memory, key)

@@ -109,7 +109,7 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
 	}
-	document, err := schema.Parse(appendSchema(nil, source))
+	document, err := schema.Parse(translated(source))
 	if err == nil {
 		document.Root = "response_format"
 		err = document.Usable()

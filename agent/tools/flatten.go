@@ -58,7 +58,7 @@ type flattener struct {
 	demanded map[string]bool
 	others   []othersRule
 	noted    map[string]bool
-	notes    []byte         // annotations that the root lacks, as members
+	notes    protocol.Raw   // annotations that the root lacks, as members
 	rest     []protocol.Raw // what parts demand besides
 }
 
@@ -92,7 +92,7 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 	isRoot := f.parts == 1
 	own := map[string]bool{}
 	var ref, all protocol.Raw
-	left := []byte{'{'}
+	left := protocol.Raw("{")
 	for keyword, value := range protocol.Members(part) {
 		var err error
 		switch keyword {
@@ -105,7 +105,7 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 		case "properties":
 			var again []byte
 			if again, err = f.declare(value, own, where); len(again) > len("{}") {
-				left = appendRaw(left, keyword, again)
+				left = rawjson.AddMember(left, keyword, again)
 			}
 		case "required":
 			err = f.demand(value, where)
@@ -116,15 +116,15 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, keyword)
 		case "anyOf", "oneOf":
 			f.choices = append(f.choices, choice{where + "." + keyword, value})
-			left = appendRaw(left, keyword, value)
+			left = rawjson.AddMember(left, keyword, value)
 		default:
 			switch {
 			case !slices.Contains(annotations, keyword):
-				left = appendRaw(left, keyword, value)
+				left = rawjson.AddMember(left, keyword, value)
 			case !f.noted[keyword]:
 				f.noted[keyword] = true
 				if !isRoot {
-					f.notes = appendRaw(f.notes, keyword, value)
+					f.notes = rawjson.AddMember(f.notes, keyword, value)
 				}
 			}
 		}
@@ -133,18 +133,13 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 		}
 	}
 	if len(left) > 1 && !isRoot {
-		f.rest = append(f.rest, closeList(left, '}'))
+		f.rest = append(f.rest, append(left, '}'))
 	}
 	// What is referred to in several ways is written out each time.
 	if f.bytes += len(left); f.bytes+len(f.notes) > MaxToolBytes {
 		return fmt.Errorf("parameters are more than %d bytes once their $ref and allOf are written out", MaxToolBytes)
 	}
 	return f.follow(ref, all, where, pointer)
-}
-
-func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
-	dst = append(rawjson.AppendString(dst, name), ':')
-	return append(append(dst, value...), ',')
 }
 
 func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
@@ -178,7 +173,7 @@ func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where 
 	if properties.Kind() != '{' {
 		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, rawjson.KindName(properties))
 	}
-	again = []byte{'{'}
+	again = protocol.Raw("{")
 	for name, value := range protocol.Members(properties) {
 		own[name] = true
 		switch have, ok := f.declared[name]; {
@@ -186,10 +181,10 @@ func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where 
 			f.names = append(f.names, name)
 			f.declared[name] = value
 		case string(have) != string(value):
-			again = appendRaw(again, name, value)
+			again = rawjson.AddMember(again, name, value)
 		}
 	}
-	return closeList(again, '}'), nil
+	return append(again, '}'), nil
 }
 
 func (f *flattener) demand(value protocol.Raw, where string) error {
@@ -226,11 +221,11 @@ func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
 }
 
 func (f *flattener) result(others protocol.Raw) protocol.Raw {
-	properties := []byte{'{'}
+	properties := protocol.Raw("{")
 	for _, name := range f.names {
-		properties = appendRaw(properties, name, f.declared[name])
+		properties = rawjson.AddMember(properties, name, f.declared[name])
 	}
-	out := protocol.SetMember(f.root, "properties", closeList(properties, '}'))
+	out := protocol.SetMember(f.root, "properties", append(properties, '}'))
 	if len(f.required) > 0 {
 		out = protocol.SetMember(out, "required", rawjson.AppendStrings(nil, f.required))
 	}
@@ -238,7 +233,7 @@ func (f *flattener) result(others protocol.Raw) protocol.Raw {
 		out = protocol.SetMember(out, "additionalProperties", others)
 	}
 	if len(f.notes) > 0 {
-		out = closeList(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
+		out = append(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
 	}
 	out = protocol.DeleteMember(protocol.DeleteMember(out, "$ref"), "allOf")
 	if len(f.rest) > 0 {

@@ -39,7 +39,7 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 				return nil, err
 			}
 		}
-		whole := protocol.Raw(appendSchema(nil, parameters))
+		whole := translated(parameters)
 		if _, ok := protocol.Get(whole, "type"); !ok {
 			whole = protocol.SetMember(whole, "type", []byte(`"object"`))
 		}
@@ -173,7 +173,7 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 			return nil, fmt.Errorf("optional must be a list of parameter names: %w", err)
 		}
 	}
-	out := []byte(`{"type":"object","properties":{`)
+	properties := protocol.Raw("{")
 	var required []string
 	count := 0
 	for name, value := range protocol.Members(parameters) {
@@ -183,40 +183,31 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		if count++; count > MaxParameters {
 			return nil, tooManyParameters()
 		}
-		if count > 1 {
-			out = append(out, ',')
-		}
-		out = append(rawjson.AppendString(out, name), ':')
-		var err error
-		if out, err = appendParameter(out, value); err != nil {
+		parameter, err := parameterSchema(value)
+		if err != nil {
 			if formOf(name, value) != no {
 				return nil, fmt.Errorf("the parameters are a map of names, and %q is a keyword of JSON Schema; write the parameters under properties", name)
 			}
 			return nil, fmt.Errorf("parameter %q: %w", name, err)
 		}
+		properties = rawjson.AddMember(properties, name, parameter)
 		if !slices.Contains(free, name) {
 			required = append(required, name)
 		}
 	}
-	out = append(out, '}')
+	whole := protocol.AppendMember(protocol.Raw(`{"type":"object"}`), "properties", append(properties, '}'))
 	if len(required) > 0 {
-		out = append(out, `,"required":`...)
-		out = rawjson.AppendStrings(out, required)
+		whole = protocol.AppendMember(whole, "required", rawjson.AppendStrings(nil, required))
 	}
-	return append(out, '}'), nil
+	return whole, nil
 }
 
-// appendParameter appends the schema of a map's parameter, with its type translated. A string is a type.
-func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
+// parameterSchema is the schema of a map's parameter, with its type translated. A string is a type.
+func parameterSchema(spec protocol.Raw) (protocol.Raw, error) {
 	switch spec.Kind() {
 	case '"':
 		name, err := rawjson.String(spec)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, '{')
-		dst, _ = appendType(dst, name)
-		return append(dst, '}'), nil
+		return append(addType(protocol.Raw("{"), name), '}'), err
 	case '{':
 	default:
 		return nil, fmt.Errorf("it must be an object with description and type, not %s", rawjson.KindName(spec))
@@ -232,112 +223,78 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	if description, ok := protocol.Get(spec, "description"); ok && description.Kind() != '"' {
 		spec = protocol.DeleteMember(spec, "description")
 	}
-	return appendSchema(dst, spec), nil
+	return translated(spec), nil
 }
 
-// appendSchema appends schemas with the type names translated at every depth. Other values keep their bytes.
-func appendSchema(dst []byte, whole protocol.Raw) []byte {
+// translated is schemas with the type names translated at every depth. Other values keep their bytes.
+func translated(whole protocol.Raw) protocol.Raw {
+	inner := func(_ string, v protocol.Raw) protocol.Raw { return translated(v) }
 	switch whole.Kind() {
 	case '[':
-		dst = append(dst, '[')
-		for e := range protocol.Elements(whole) {
-			dst = append(appendSchema(dst, e), ',')
-		}
-		return closeList(dst, ']')
-	case '{':
-		dst = append(dst, '{')
-		for keyword, value := range protocol.Members(whole) {
-			dst = appendKeyword(dst, whole, keyword, value)
-		}
-		return closeList(dst, '}')
+		return rawjson.Each(whole, inner)
 	case 'n':
-		return append(dst, "true"...) // as if it were absent
-	}
-	return append(dst, whole...) // true and false are schemas too
-}
-
-// appendKeyword appends a member of a schema and a comma, or nothing for a type of any value.
-func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protocol.Raw) []byte {
-	if value.Kind() == 'n' && keyword != "const" && keyword != "default" {
-		return dst // null counts as absent
-	}
-	if name, ok := protocol.Text(value); ok && keyword == "type" {
-		// A list's own items, given beside the type, win over the items of list[T].
-		if hasAny(whole, "items") {
-			name, _, _ = strings.Cut(name, "[")
-		}
-		typed, known := appendType(dst, name)
-		if !known {
-			return dst
-		}
-		return append(typed, ',')
-	}
-	if keyword == "type" && value.Kind() == '[' {
-		return appendTypes(dst, value)
-	}
-	dst = append(rawjson.AppendString(dst, keyword), ':')
-	switch is := schema.KindOf(keyword); {
-	case is == schema.Schemas:
-		dst = appendSchema(dst, value)
-	case is == schema.SchemasByName && value.Kind() == '{':
-		dst = append(dst, '{')
-		for name, inner := range protocol.Members(value) {
-			dst = append(rawjson.AppendString(dst, name), ':')
-			dst = append(appendSchema(dst, inner), ',')
-		}
-		dst = closeList(dst, '}')
+		return protocol.Raw("true") // as if it were absent
+	case '{':
 	default:
-		dst = append(dst, value...)
+		return whole // true and false are schemas too
 	}
-	return append(dst, ',')
+	out := protocol.Raw("{")
+	for keyword, value := range protocol.Members(whole) {
+		name, isName := protocol.Text(value)
+		switch is := schema.KindOf(keyword); {
+		case value.Kind() == 'n' && keyword != "const" && keyword != "default": // counts as absent
+		case keyword == "type" && isName:
+			// A list's own items, given beside the type, win over the items of list[T].
+			if hasAny(whole, "items") {
+				name, _, _ = strings.Cut(name, "[")
+			}
+			out = addType(out, name)
+		case keyword == "type" && value.Kind() == '[':
+			out = rawjson.AddMember(out, keyword, typesOf(value))
+		case is == schema.Schemas:
+			out = rawjson.AddMember(out, keyword, translated(value))
+		case is == schema.SchemasByName && value.Kind() == '{':
+			out = rawjson.AddMember(out, keyword, rawjson.Each(value, inner))
+		default:
+			out = rawjson.AddMember(out, keyword, value)
+		}
+	}
+	return append(out, '}')
 }
 
-func closeList(dst []byte, bracket byte) []byte {
-	if last := len(dst) - 1; dst[last] == ',' {
-		dst[last] = bracket
-		return dst
-	}
-	return append(dst, bracket)
-}
-
-// appendType appends `"type":"..."` and the items of list[T]; false: the name means any JSON value.
-func appendType(dst []byte, name string) ([]byte, bool) {
+// addType adds a type by its name, and the items of list[T], to an object. Other names mean any JSON value.
+func addType(open protocol.Raw, name string) protocol.Raw {
 	if len(name) > maxTypeName {
-		return dst, false
+		return open
 	}
-	name = strings.ToLower(strings.TrimSpace(name))
-	if typ, ok := typeNames[name]; ok {
-		return append(append(append(dst, `"type":"`...), typ...), '"'), true
-	}
-	base, inner, _ := strings.Cut(name, "[")
+	base, inner, parts := strings.Cut(strings.ToLower(strings.TrimSpace(name)), "[")
 	inner, closed := strings.CutSuffix(inner, "]")
-	switch typ, ok := typeNames[base]; {
-	case !ok || !closed:
-		return dst, false
-	case typ == "array":
-		dst = append(dst, `"type":"array","items":{`...)
-		dst, _ = appendType(dst, inner)
-		return append(dst, '}'), true
-	default:
-		return appendType(dst, base)
+	typ, known := typeNames[base]
+	if !known || parts && !closed {
+		return open
 	}
+	open = rawjson.AddMember(open, "type", protocol.String(typ))
+	if parts && typ == "array" {
+		open = rawjson.AddMember(open, "items", append(addType(protocol.Raw("{"), inner), '}'))
+	}
+	return open
 }
 
-// appendTypes appends a list of types and a comma. A list of anything else stays as it is.
-func appendTypes(dst []byte, list protocol.Raw) []byte {
+// typesOf translates a list of types. A list of anything else stays as it is.
+func typesOf(list protocol.Raw) protocol.Raw {
 	var types []string
 	for e := range protocol.Elements(list) {
 		name, _ := protocol.Text(e)
 		name, _, _ = strings.Cut(name, "[")
 		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]
 		if !known {
-			return append(append(append(dst, `"type":`...), list...), ',')
+			return list
 		}
 		if !slices.Contains(types, typ) {
 			types = append(types, typ)
 		}
 	}
-	return append(rawjson.AppendStrings(append(dst, `"type":`...), types), ',')
+	return rawjson.AppendStrings(nil, types)
 }
 
 func hasAny(obj protocol.Raw, names ...string) bool {

@@ -4,6 +4,7 @@ package rawjson
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -106,9 +107,7 @@ func Wrong(typ, want string, v protocol.Raw, loc ...any) protocol.Problems {
 
 // Strict makes Python's JSON readable for every parser. Of equal names it keeps the last value in
 // the first place; a lone surrogate becomes U+FFFD. The time is the size of v times its depth.
-func Strict(v protocol.Raw) protocol.Raw { return appendStrict(nil, v) }
-
-func appendStrict(dst []byte, v protocol.Raw) []byte {
+func Strict(v protocol.Raw) protocol.Raw {
 	switch v.Kind() {
 	case '{':
 		var names []string
@@ -119,22 +118,45 @@ func appendStrict(dst []byte, v protocol.Raw) []byte {
 			}
 			last[name] = value
 		}
-		dst = append(dst, '{')
-		for i, name := range names {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(AppendString(dst, name), ':')
-			dst = appendStrict(dst, last[name])
+		out := protocol.Raw("{")
+		for _, name := range names {
+			out = AddMember(out, name, Strict(last[name]))
 		}
-		return append(dst, '}')
+		return append(out, '}')
 	case '[':
-		return AppendList(dst, slices.Collect(protocol.Elements(v)), appendStrict)
+		return Each(v, func(_ string, inner protocol.Raw) protocol.Raw { return Strict(inner) })
 	case '"':
 		if !v.IsValid() {
 			s, _ := protocol.Text(v)
-			return AppendString(dst, s)
+			return AppendString(nil, s)
 		}
 	}
-	return append(dst, v...)
+	return v
+}
+
+// AddMember appends a member to an object that is not closed yet.
+func AddMember(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
+	if len(open) > 1 {
+		open = append(open, ',')
+	}
+	return append(append(AppendString(open, name), ':'), value...)
+}
+
+// Each applies f to the values of an object or a list by name or index, and returns other values unchanged.
+func Each(v protocol.Raw, f func(name string, inner protocol.Raw) protocol.Raw) protocol.Raw {
+	switch v.Kind() {
+	case '{':
+		out := protocol.Raw("{")
+		for name, inner := range protocol.Members(v) {
+			out = AddMember(out, name, f(name, inner))
+		}
+		return append(out, '}')
+	case '[':
+		var list []protocol.Raw
+		for inner := range protocol.Elements(v) {
+			list = append(list, f(strconv.Itoa(len(list)), inner))
+		}
+		return protocol.AppendElements(nil, list...)
+	}
+	return v
 }

@@ -81,14 +81,6 @@ func (d *Document) translate(source protocol.Raw) protocol.Raw {
 
 func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
 
-// add appends a member to an unclosed object.
-func add(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
-	if len(open) > 1 {
-		open = append(open, ',')
-	}
-	return append(append(rawjson.AppendString(open, name), ':'), value...)
-}
-
 // targeted reports whether a reference leads to a place or into it.
 func (t *translator) targeted(path string) bool {
 	return slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) })
@@ -105,23 +97,8 @@ func (t *translator) value(v protocol.Raw, path string, draft int) protocol.Raw 
 	return each(v, path, func(inner protocol.Raw, path string) protocol.Raw { return t.value(inner, path, draft) })
 }
 
-// each applies f to the values of an object or a list, and returns other values unchanged.
 func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) protocol.Raw) protocol.Raw {
-	switch v.Kind() {
-	case '{':
-		out := protocol.Raw("{")
-		for name, inner := range protocol.Members(v) {
-			out = add(out, name, f(inner, child(path, name)))
-		}
-		return append(out, '}')
-	case '[':
-		var list []protocol.Raw
-		for inner := range protocol.Elements(v) {
-			list = append(list, f(inner, path+"/"+strconv.Itoa(len(list))))
-		}
-		return protocol.AppendElements(nil, list...)
-	}
-	return v
+	return rawjson.Each(v, func(name string, inner protocol.Raw) protocol.Raw { return f(inner, child(path, name)) })
 }
 
 // schema translates a schema and records it by its pointer.
@@ -136,7 +113,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw
 	draft = draftOf(v, draft)
 	_, refers := protocol.Get(v, "$ref")
 	out := protocol.Raw("{")
-	put := func(name string, value protocol.Raw) { out = add(out, name, value) }
+	put := func(name string, value protocol.Raw) { out = rawjson.AddMember(out, name, value) }
 	for name, value := range protocol.Members(v) {
 		kind := keywords[name]
 		switch {
