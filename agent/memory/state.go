@@ -103,43 +103,33 @@ func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 		analysis, _ := protocol.Get(raw, "analysis")
 		var err error
 		if turn.Reasoning, err = rawjson.Strings(analysis); err != nil {
-			return turn, "a turn's analysis must be a list of strings"
+			msg = "a turn's analysis must be a list of strings"
 		}
-		return turn, ""
+		return turn, msg
 	}
 	reasoning, _ := protocol.Get(raw, "reasoning")
-	text, err := rawjson.String(reasoning)
-	if err != nil {
-		return turn, "a turn's reasoning must be a string"
-	}
-	if text != "" {
+	switch text, ok := protocol.Text(reasoning); {
+	case !ok:
+		msg = "a turn's reasoning must be a string"
+	case text != "":
 		turn.Reasoning = []string{text}
 	}
-	return turn, ""
+	return turn, msg
 }
 
 // apply changes the state inside memory. index is the new MODEL entry's.
 func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
-	if s.Key == "" {
+	switch drops := c.Final || len(c.Reasoning) == 0; {
+	case s.Key == "", drops && s.raw == nil, drops && !c.Final && !c.NewTask:
 		return memory
-	}
-	if c.Final || (c.NewTask && len(c.Reasoning) == 0) {
-		if s.raw == nil {
-			return memory
-		}
+	case drops:
 		return protocol.DeleteMember(memory, s.Key)
 	}
-	if len(c.Reasoning) == 0 {
-		return memory
-	}
-	turn := []byte(`{"kind":"` + KindToolCall + `",`)
+	name, reasoning := "reasoning", rawjson.AppendString(nil, c.Reasoning[0])
 	if s.Key == GPTOSSKey {
-		turn = append(turn, `"analysis":`...)
-		turn = append(rawjson.AppendStrings(turn, c.Reasoning), '}')
-	} else {
-		turn = append(turn, `"reasoning":`...)
-		turn = append(rawjson.AppendString(turn, c.Reasoning[0]), '}')
+		name, reasoning = "analysis", rawjson.AppendStrings(nil, c.Reasoning)
 	}
+	turn := fmt.Appendf(nil, `{"kind":"%s","%s":%s}`, KindToolCall, name, reasoning)
 	turns, state := protocol.Raw("{}"), protocol.Raw(`{"version":1,"turns":{}}`)
 	if s.raw.Kind() == '{' && !c.NewTask {
 		state = s.raw
