@@ -32,7 +32,7 @@ type CoachingLog struct {
 
 // DecodeSpecializedCoachingResponse decodes the response of POST /v1/coaching without its request.
 func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingResponse, error) {
-	return decodeDepth(body, MaxResponseDepth, readModel[SpecializedCoachingResponse])
+	return decode(body, MaxResponseDepth, readModel[SpecializedCoachingResponse])
 }
 
 func (l *CoachingLog) check(problem report, p presence) {

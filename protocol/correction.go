@@ -33,7 +33,7 @@ func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
 // DecodeCorrection decodes either kind. An unknown or missing kind is a separate problem.
 func DecodeCorrection(raw Raw) (Correction, error) {
-	return decode(raw, func(d *decoder) Correction {
+	return decode(raw, MaxDepth, func(d *decoder) Correction {
 		if d.kind() != '{' {
 			d.mismatch(TypeDict, "an object")
 			return nil

@@ -42,18 +42,13 @@ var decoders = sync.Pool{New: func() any {
 	return &decoder{json: jsontext.NewDecoder(new(bytes.Buffer))}
 }}
 
-// decode reads a whole body as one value. The error is Problems.
-func decode[T any](body []byte, read func(*decoder) T) (T, error) {
-	return decodeDepth(body, MaxDepth, read)
-}
-
-// decodeDepth is decode with a bound of the nesting, at most MaxResponseDepth.
-func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
+// decode reads a whole body as one value. The nesting is bounded, at most by MaxResponseDepth. The error is Problems.
+func decode[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
 	value, _, err := decodeWithin(body, maxDepth, nil, read)
 	return value, err
 }
 
-// decodeWithin is decodeDepth with bounded memory. hold is asked for bytes before they
+// decodeWithin is decode with bounded memory. hold is asked for bytes before they
 // are allocated, and its error ends the decoding. held is about what the value holds.
 func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read func(*decoder) T) (value T, held int, err error) {
 	var zero T

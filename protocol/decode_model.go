@@ -6,7 +6,7 @@ import (
 )
 
 // decodeModel reads a whole body as a model. The error is Problems.
-func decodeModel[T any](body []byte) (*T, error) { return decode(body, readModel[T]) }
+func decodeModel[T any](body []byte) (*T, error) { return decode(body, MaxDepth, readModel[T]) }
 
 func readModel[T any](d *decoder) *T {
 	v := new(T)

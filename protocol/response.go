@@ -45,7 +45,7 @@ type AgentError struct {
 
 // DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decodeDepth(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
+	return decode(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
 		d.value(&outs, &anything)
 		return outs
 	})
