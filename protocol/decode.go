@@ -157,11 +157,12 @@ func (d *decoder) mismatch(typ, want string) {
 	got := d.kind()
 	d.skip()
 	if d.syntax == nil {
-		d.problemf(typ, "must be %s, not %s", want, kindName(got))
+		d.problemf(typ, "must be %s, not %s", want, KindName(got))
 	}
 }
 
-func kindName(k jsontext.Kind) string {
+// KindName names a kind of JSON value for messages: "an object", "a string", ...
+func KindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
 		return "null"

@@ -42,7 +42,7 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	}
 	got := string(semantic.JSONValue)
 	if got == "" {
-		got = kindName(semantic.JSONKind)
+		got = KindName(semantic.JSONKind)
 	}
 	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
@@ -58,15 +58,15 @@ func wanted(t reflect.Type) string {
 	case reflect.Pointer:
 		return wanted(t.Elem())
 	case reflect.Bool:
-		return kindName('t')
+		return KindName('t')
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return "an integer"
 	case reflect.Float32, reflect.Float64:
-		return kindName('0')
+		return KindName('0')
 	case reflect.String:
-		return kindName('"')
+		return KindName('"')
 	case reflect.Slice:
-		return kindName('[')
+		return KindName('[')
 	}
-	return kindName('{')
+	return KindName('{')
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,13 +188,10 @@ func pathRunID(c *gin.Context) (string, error) {
 
 // bothProblems joins the problems of a path and of a body.
 func bothProblems(path, body error) error {
-	var first, more protocol.Problems
-	if errors.As(path, &first) && errors.As(body, &more) {
-		both := append(first, more...)
-		return both[:min(len(both), protocol.MaxProblems)]
+	var both, more protocol.Problems
+	if errors.As(path, &both) && errors.As(body, &more) {
+		both.AddAll(more)
+		return both
 	}
-	if path != nil {
-		return path
-	}
-	return body
+	return cmp.Or(path, body)
 }

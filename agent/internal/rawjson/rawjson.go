@@ -83,19 +83,11 @@ func AppendIndented(dst []byte, v protocol.Raw) []byte { return appendFormat(dst
 
 // KindName names the kind of v for messages: "an object", "a string", ...
 func KindName(v protocol.Raw) string {
-	switch v.Kind() {
-	case '{':
-		return "an object"
+	switch kind := v.Kind(); kind {
 	case '[':
 		return "a list"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
+	case '{', '"', '0', 't', 'f', 'n':
+		return protocol.KindName(kind)
 	}
 	return "no JSON value"
 }
