@@ -85,14 +85,8 @@ func (s *Set) Names() []string {
 
 // KnownRobots are attributes.known_robots if it is a list of strings, each once, without empty ones.
 func KnownRobots(attributes protocol.Raw) []string {
-	raw, ok := protocol.Get(attributes, "known_robots")
-	if !ok {
-		return nil
-	}
-	robots, err := rawjson.Strings(raw)
-	if err != nil {
-		return nil
-	}
+	raw, _ := protocol.Get(attributes, "known_robots")
+	robots, _ := rawjson.Strings(raw) // none of any other value
 	seen := make(map[string]bool, len(robots))
 	return slices.DeleteFunc(robots, func(r string) bool {
 		drop := r == "" || seen[r]
