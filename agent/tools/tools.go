@@ -107,10 +107,7 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	if len(robots) == 1 {
 		set.DefaultRobot = robots[0]
 	}
-	if err := set.add(raw); err != nil {
-		return nil, err
-	}
-	return set, nil
+	return set, set.add(raw)
 }
 
 // NormaliseFunctions makes the tools of a chat usable, as Normalise does. f.Only must name one.
