@@ -23,8 +23,7 @@ type Adapters interface {
 	Names() []string // sorted
 }
 
-// maxNamed bounds the names in a message.
-const maxNamed = 20
+const maxNamed = 20 // bounds the names in a message
 
 // readAdapter reads extra_keys.adapter. null is the model without an adapter.
 func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems) {

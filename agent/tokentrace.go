@@ -215,5 +215,4 @@ func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
 	return in.returns.bytes(len(p.Text), answer)
 }
 
-// nextInstruction stands for the instruction of the next turn, which is not known yet.
-const nextInstruction = "?"
+const nextInstruction = "?" // stands for the instruction of the next turn, which is not known yet

@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// maxDetail bounds the detail of a foreign error body, in bytes.
-const maxDetail = 512
+const maxDetail = 512 // bounds the detail of a foreign error body, in bytes
 
 // DecodeErrorBody reads the body of an error: the problems of a 422,
 // or a sentence. It is lenient, since proxies answer errors too.

@@ -45,8 +45,7 @@ type rule struct {
 	omit              bool // unless it differs from its default
 }
 
-// anything is the rule without rules.
-var anything = rule{least: math.MinInt64, most: math.MaxInt64}
+var anything = rule{least: math.MinInt64, most: math.MaxInt64} // the rule without rules
 
 // model is what the tags of a struct say.
 type model struct {

@@ -77,8 +77,7 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 	return append(out, '}')
 }
 
-// quoteSlack is the space for a few escapes in a quoted name.
-const quoteSlack = 16
+const quoteSlack = 16 // the space for a few escapes in a quoted name
 
 // SetMember replaces a member's value in place, or adds the member at the end.
 func SetMember(obj Raw, key string, v Raw) Raw {

@@ -33,8 +33,7 @@ type AgentInstruction struct {
 	Content string `wire:"content,required"`
 }
 
-// emptyObject is the default of raw objects. Appending never writes to it.
-var emptyObject = Raw("{}")[:2:2]
+var emptyObject = Raw("{}")[:2:2] // the default of raw objects. Appending never writes to it.
 
 // DecodeAgentRequest decodes the body of POST /v1/responses. The error is [Problems].
 func DecodeAgentRequest(body []byte) (*AgentRequest, error) {

@@ -30,16 +30,14 @@ type code struct {
 	rest   transfer.Rest // of the request's body
 }
 
-// codes are all reasons.
-var codes []Code
+var codes []Code // all reasons
 
 func newCode(c code) Code {
 	codes = append(codes, &c)
 	return &c
 }
 
-// statusClientGone is for logs and metrics: the client left before the answer.
-const statusClientGone = 499
+const statusClientGone = 499 // for logs and metrics: the client left before the answer
 
 // The one table of HTTP errors.
 var (
@@ -115,8 +113,7 @@ func (e *Error) logged() string {
 	return clip.Text(strings.Join(problems, "; "), maxLogCause)
 }
 
-// fieldName is what fields of the protocol are named like.
-var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`) // what fields of the protocol are named like
 
 func (e *Error) detail() string { return cmp.Or(e.Detail, e.Code.detail) }
 

@@ -39,5 +39,4 @@ func callsOverSay(req *protocol.AgentRequest) {
 	}
 }
 
-// keyCoaching is the member of extra_keys with a correction.
-const keyCoaching = "coaching"
+const keyCoaching = "coaching" // the member of extra_keys with a correction

@@ -251,8 +251,7 @@ func (c *Chat) messages() []message {
 	return list
 }
 
-// noTools is the catalog of a chat without functions.
-var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")}
+var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")} // the catalog of a chat without functions
 
 func (c *Chat) catalog() *Catalog {
 	if c.Catalog == nil {

@@ -19,8 +19,7 @@ type gptoss struct {
 	effort string
 }
 
-// reasoningEfforts are the values that the system message may have.
-var reasoningEfforts = []string{defaultEffort, "medium", "high"}
+var reasoningEfforts = []string{defaultEffort, "medium", "high"} // the values that the system message may have
 
 const defaultEffort = "low"
 

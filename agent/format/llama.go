@@ -46,8 +46,7 @@ const (
 	llamaParameters = `", "parameters": ` // between a call's name and its parameters
 )
 
-// llamaNextCall is between two calls, as the models and the first implementation write it.
-const llamaNextCall = "; "
+const llamaNextCall = "; " // between two calls, as the models and the first implementation write it
 
 // llamaDate is the date in the templates of Llama 3.1 to 3.3. The
 // current date, which later ones prefer, would change prompts overnight.

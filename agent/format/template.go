@@ -101,8 +101,7 @@ func (t *template) takesSystem() bool {
 	return err == nil && strings.Contains(prompt.Text, sample)
 }
 
-// noInput replaces the input where a template is tried without one.
-var noInput = &Input{Attributes: protocol.Raw("{}")}
+var noInput = &Input{Attributes: protocol.Raw("{}")} // replaces the input where a template is tried without one
 
 // join puts the system text before the first user message, or makes it one where the model begins.
 func join(list []message) []message {
@@ -148,8 +147,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// turnMark ends the model's last turn in a trial rendering.
-const turnMark = "\uF8FE\uF8FF\uF8FE"
+const turnMark = "\uF8FE\uF8FF\uF8FE" // ends the model's last turn in a trial rendering
 
 func (t *template) Render(in *Input) (*Prompt, error) {
 	p, err := t.render(in, t.messages(in, ""))

@@ -17,8 +17,7 @@ import (
 	"agentd/protocol"
 )
 
-// maxResponseBytes bounds an answer. Every candidate has a whole memory.
-const maxResponseBytes = 1 << 30
+const maxResponseBytes = 1 << 30 // bounds an answer. Every candidate has a whole memory.
 
 const pathHealth = "/health"
 

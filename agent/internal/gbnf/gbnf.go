@@ -26,8 +26,7 @@ type Grammar struct {
 	States   int  // how many states of automata may still be computed for it
 }
 
-// maxStates bounds the states of automata for one grammar, at about twenty microseconds each.
-const maxStates = 20_000
+const maxStates = 20_000 // bounds the states of automata for one grammar, at about twenty microseconds each
 
 // New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {

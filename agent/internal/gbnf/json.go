@@ -15,8 +15,7 @@ const (
 	DumpsSpacing
 )
 
-// spaceRule is one space at most between JSON tokens: a model that may write more may never stop.
-const spaceRule = "space"
+const spaceRule = "space" // one space at most between JSON tokens: a model that may write more may never stop
 
 // JSONChar is the body of a rule for one character inside a JSON string, without lone surrogates.
 const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +

@@ -214,8 +214,7 @@ func (w *writer) strings(l pattern.Language, sp spelling) string {
 	return sp.wider(l)
 }
 
-// maxUnnamed is the longest class of characters that is written in place. Longer ones get a rule.
-const maxUnnamed = 60
+const maxUnnamed = 60 // the longest class of characters that is written in place. Longer ones get a rule.
 
 // automaton writes the rules of an automaton and returns the name of the first.
 func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
