@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"agentd/agent/format"
@@ -177,11 +178,7 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	if err != nil {
 		return 0
 	}
-	for i := range len(prompt) + len(answer) {
-		want := prompt[min(i, len(prompt)-1)]
-		if i >= len(prompt) {
-			want = answer[i-len(prompt)]
-		}
+	for i, want := range slices.Concat(prompt, answer) {
 		if i == len(ids) || ids[i] != want {
 			return i
 		}

@@ -81,15 +81,17 @@ func readJSON(text string) (value protocol.Raw, rest string, err error) {
 		}
 		return nil, text, fmt.Errorf("no valid JSON (%s)", strings.TrimPrefix(err.Error(), "jsontext: "))
 	}
-	rest = text[d.InputOffset():]
-	value = bytes.Clone(raw)
-	if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return nil, text, err
-	}
-	if !value.IsValid() {
+	value, err = compacted(bytes.Clone(raw))
+	return value, text[d.InputOffset():], err
+}
+
+// compacted removes white space between tokens. It changes value.
+func compacted(value protocol.Raw) (protocol.Raw, error) {
+	err := value.Compact(jsontext.AllowDuplicateNames(true))
+	if err == nil && !value.IsValid() {
 		value = rawjson.Strict(value)
 	}
-	return value, rest, nil
+	return value, err
 }
 
 // quoteStart is the beginning of what a model wrote, quoted, for messages.

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -177,12 +174,8 @@ func taggedValue(kind schema.Kind, text string) protocol.Raw {
 	case "True", "False", "None": // as templates run by Python write them
 		trimmed = map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]
 	}
-	value := protocol.Raw(trimmed)
-	if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return protocol.String(text)
+	if value, err := compacted(protocol.Raw(trimmed)); err == nil {
+		return value
 	}
-	if !value.IsValid() {
-		value = rawjson.Strict(value)
-	}
-	return value
+	return protocol.String(text)
 }

@@ -115,7 +115,7 @@ func formOf(name string, value protocol.Raw) form {
 	case "allOf", "anyOf", "oneOf":
 		return when(kind == '[', surely)
 	case "properties":
-		return when(schemasByName(value, func(v protocol.Raw) bool { return v.Kind() != '"' }), surely)
+		return when(valuesAre(value, "{[tfn0"), surely)
 	case "type":
 		return when(kind == '"' || kind == '[', likely)
 	case "enum", "required", "examples":
@@ -127,32 +127,26 @@ func formOf(name string, value protocol.Raw) form {
 		return when(kind == '[' || kind == 't' || kind == 'f' || kind == '{' && !describesParameter(value), likely)
 	}
 	switch is := schema.KindOf(name); {
-	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && schemasByName(value, isList):
+	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && valuesAre(value, "["):
 		return likely
 	case is == schema.Schemas:
 		return when(kind == '{' || kind == 't' || kind == 'f', likely)
 	case is == schema.SchemasByName:
-		return when(schemasByName(value, isObjectOrBool), likely)
+		return when(valuesAre(value, "{tf"), likely)
 	case is == schema.Unknown:
 		return when(slices.Contains(annotations, name) && (kind == '"' && !typed || kind == 't' || kind == 'f'), likely)
 	}
 	return when(kind == '0' || kind == 't' || kind == 'f' || kind == '"' && !typed, likely)
 }
 
-// schemasByName reports whether an object's values all are of a kind.
-func schemasByName(value protocol.Raw, is func(protocol.Raw) bool) bool {
+// valuesAre reports whether an object's values all are of some kinds.
+func valuesAre(value protocol.Raw, kinds string) bool {
 	for _, v := range protocol.Members(value) {
-		if !is(v) {
+		if strings.IndexByte(kinds, byte(v.Kind())) < 0 {
 			return false
 		}
 	}
 	return value.Kind() == '{'
-}
-
-func isList(v protocol.Raw) bool { return v.Kind() == '[' }
-
-func isObjectOrBool(v protocol.Raw) bool {
-	return v.Kind() == '{' || v.Kind() == 't' || v.Kind() == 'f'
 }
 
 // describesParameter reports whether an object has the type or description of a map's parameter.
