@@ -73,6 +73,21 @@ func systemText(in *Input) string {
 func conversation(in *Input) []message {
 	messages := make([]message, 0, len(in.History)+3)
 	messages = append(messages, message{role: roleSystem, content: systemText(in)})
+	return appendTurns(messages, in, false, func(entry *memory.Entry, turn memory.Turn) message {
+		m := message{role: roleAssistant, content: entry.Say}
+		for _, call := range entry.Calls {
+			m.calls = append(m.calls, withRobot(in.Catalog.Set, call))
+		}
+		if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
+			m.reasoning = turn.Reasoning
+		}
+		return m
+	})
+}
+
+// appendTurns appends the messages of the history and of the current input. said makes that of a decision. made:
+// reports of the environment are system messages, and attributes are not part of messages.
+func appendTurns(messages []message, in *Input, made bool, said func(*memory.Entry, memory.Turn) message) []message {
 	pending := false // tool calls wait for their result
 	result := func(content string) {
 		if pending {
@@ -86,10 +101,14 @@ func conversation(in *Input) []message {
 			return
 		}
 		result(completedResult)
-		if author == memory.System {
+		role := roleUser
+		switch {
+		case author == memory.System && made:
+			role = roleSystem
+		case author == memory.System:
 			content = statusHeading + content
 		}
-		messages = append(messages, message{role: roleUser, content: content})
+		messages = append(messages, message{role: role, content: content})
 	}
 	for i := range in.History {
 		entry := &in.History[i]
@@ -98,17 +117,8 @@ func conversation(in *Input) []message {
 			continue
 		}
 		result(completedResult)
-		m := message{role: roleAssistant, content: entry.Say}
-		pending = len(entry.Calls) > 0
-		if pending {
-			m.calls = make([]pastCall, len(entry.Calls))
-			for j, call := range entry.Calls {
-				m.calls[j] = withRobot(in.Catalog.Set, call)
-			}
-			if turn := in.Turns[in.First+i]; turn.Kind == memory.KindToolCall {
-				m.reasoning = turn.Reasoning
-			}
-		}
+		m := said(entry, in.Turns[in.First+i])
+		pending = len(m.calls) > 0
 		messages = append(messages, m)
 	}
 	if in.Summarize {
@@ -116,7 +126,7 @@ func conversation(in *Input) []message {
 		return append(messages, summaryMessage())
 	}
 	feed(in.Author, in.Instruction)
-	if len(in.Attributes) > len("{}") {
+	if len(in.Attributes) > len("{}") && !made {
 		messages[len(messages)-1].attributes = in.Attributes
 	}
 	return messages

@@ -229,40 +229,17 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	if !t.made {
 		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
 	}
-	add := func(author memory.Author, content string) {
-		role := roleUser
-		switch {
-		case author == memory.System && t.made:
-			role = roleSystem
-		case author == memory.System:
-			content = statusHeading + content
-		}
-		list = append(list, message{role: role, content: content})
-	}
-	for i := range in.History {
-		entry := &in.History[i]
-		if entry.Author == memory.Model {
-			list = append(list, message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)})
-			continue
-		}
-		add(entry.Author, entry.Content)
-	}
+	list = appendTurns(list, in, t.made, func(entry *memory.Entry, _ memory.Turn) message {
+		return message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)}
+	})
 	for i := range slices.Backward(list) {
 		if list[i].role == roleAssistant {
 			list[i].content += mark
 			break
 		}
 	}
-	if in.Summarize {
-		list = append(list, summaryMessage())
-	} else {
-		add(in.Author, in.Instruction)
-	}
 	if t.made {
 		return messagesJSON(list)
-	}
-	if len(in.Attributes) > len("{}") && !in.Summarize {
-		list[len(list)-1].attributes = in.Attributes
 	}
 	if t.joined {
 		list = join(list)
