@@ -247,10 +247,8 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 			say += strings.TrimSuffix(after, ";")
 		}
 	}
-	for _, mark := range llamaMarks {
-		if strings.Contains(say, mark) {
-			return Decision{}, fmt.Errorf("the output has a stray %s", mark)
-		}
+	if err := stray(say, llamaMarks); err != nil {
+		return Decision{}, err
 	}
 	return decide(say, calls, nil, f.rules)
 }

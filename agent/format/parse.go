@@ -60,9 +60,9 @@ func splitThoughts(text string, open bool, mark string) (reasoning []string, res
 	return reasoning, strings.TrimSpace(inner[end+len("</think>"):]), nil
 }
 
-// checkReply refuses marks that show a reply to be something else cut open.
-func checkReply(text string) error {
-	for _, mark := range callMarks {
+// stray refuses marks that show a reply to be something else cut open.
+func stray(text string, marks []string) error {
+	for _, mark := range marks {
 		if strings.Contains(text, mark) {
 			return fmt.Errorf("the output has a stray %s", mark)
 		}
@@ -129,13 +129,11 @@ func ReadSummary(f Format, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, mark := range textMarks {
-		if strings.Contains(summary, mark) {
-			return "", fmt.Errorf("the output has a stray %s", mark)
-		}
-	}
+	err = stray(summary, textMarks)
 	summary = strings.TrimSpace(summary)
 	switch {
+	case err != nil:
+		return "", err
 	case summary == "":
 		return "", errors.New("the output is blank")
 	case summary[0] == '{': // as calls and decisions of some formats do

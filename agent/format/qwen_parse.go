@@ -54,7 +54,7 @@ func parseBlocks(text string, inThoughts bool, r rules,
 	var calls []tools.Call
 	for {
 		before, body, found := strings.Cut(rest, callOpen)
-		if err := checkReply(before); err != nil {
+		if err := stray(before, callMarks); err != nil {
 			return Decision{Reasoning: reasoning}, err
 		}
 		say.WriteString(before)
