@@ -56,9 +56,9 @@ func (d *decoder) model(v any) (p presence) {
 	if !object || d.stopped() {
 		return p // not an object is one problem, not one for each field
 	}
-	for i, f := range m.fields {
-		if f.required && p.seen&(1<<i) == 0 {
-			d.problem(TypeMissing, "field "+quote(f.name)+" is required", f.name)
+	for i := range m.fields {
+		if name := m.fields[i].name; m.fields[i].required && p.seen&(1<<i) == 0 {
+			d.problem(TypeMissing, "field "+quote(name)+" is required", name)
 		}
 	}
 	if c, ok := v.(checker); ok {
@@ -68,7 +68,7 @@ func (d *decoder) model(v any) (p presence) {
 }
 
 func (d *decoder) field(v any, to reflect.Value, m *model, i int) {
-	switch r := &m.rules[i]; {
+	switch r := &m.fields[i]; {
 	case !r.blank:
 		d.value(to.Field(r.index).Addr().Interface(), r)
 	case r.oneof != nil:

@@ -78,8 +78,8 @@ func (s *sink) object(names []string, value func(i int)) {
 func (s *sink) model(v reflect.Value) {
 	m := modelOf(v.Type())
 	separator := byte('{')
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.fields {
+		r := &m.fields[i]
 		if r.blank && r.oneof == nil || !r.blank && r.omit && r.isDefault(v.Field(r.index), m.initial.Field(r.index)) {
 			continue
 		}
