@@ -17,8 +17,8 @@ type Plan struct {
 	begun func()                                     // of Watch, nil: nobody watches
 	each  func(input int, out *protocol.AgentOutput) // of Watch
 
-	latencies []Latency     // set by Run
-	summaries SummaryCounts // set by Run
+	Latencies []Latency     // of the generations, set by Run
+	Summaries SummaryCounts // what became of the summaries, set by Run
 }
 
 // Watch makes Run call begun once only the engine or ctx can fail the request, and then
@@ -58,9 +58,6 @@ type inputRun struct {
 	ended      error // the request is over: see ends
 	span       inputSpan
 }
-
-// Summaries returns what became of the summaries, after Run.
-func (p *Plan) Summaries() SummaryCounts { return p.summaries }
 
 func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Whole += o.Whole

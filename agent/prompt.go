@@ -71,9 +71,6 @@ type Latency struct {
 	LongestAnswer int // the number of tokens of the longest candidate
 }
 
-// Latencies returns the latencies of the generations of a plan, after Run.
-func (p *Plan) Latencies() []Latency { return p.latencies }
-
 func latencyOf(r *generation.Result) Latency {
 	l := Latency{Times: r.Times}
 	for i := range r.Completions {

@@ -49,12 +49,12 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	p.watch()
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
 	for _, in := range runs {
-		p.summaries.add(in.counts)
+		p.Summaries.add(in.counts)
 	}
 	a.generate(ctx, g, runs, (*inputRun).candidates, func(in *inputRun, r *generation.Result, err error) { a.finish(ctx, in, r, err) })
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, in := range runs {
-		p.latencies = append(p.latencies, in.latencies...)
+		p.Latencies = append(p.Latencies, in.latencies...)
 		if in.ended != nil {
 			if err := ctx.Err(); ends(err) {
 				return nil, err
@@ -170,14 +170,14 @@ func (in *inputRun) returned(requestID string) int {
 	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
 	switch {
 	case in.prompt != nil:
-		each += size(in.prompt) + in.bytesOfTrace(in.prompt, in.request.MaxTokens)
+		each += size(in.prompt) + in.returns.bytes(len(in.prompt.Text), in.request.MaxTokens)
 	case len(in.out) > 0:
 		for _, step := range in.out[0].InternalSteps {
 			each += len(step)
 		}
 	}
 	if s := in.shortening; s != nil {
-		each += size(s.prompt) + in.bytesOfTrace(s.prompt, s.request.MaxTokens)
+		each += size(s.prompt) + in.returns.bytes(len(s.prompt.Text), s.request.MaxTokens)
 	}
 	return each
 }

@@ -208,8 +208,4 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	return at
 }
 
-func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
-	return in.returns.bytes(len(p.Text), answer)
-}
-
 const nextInstruction = "?" // stands for the instruction of the next turn, which is not known yet

@@ -90,11 +90,11 @@ func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) 
 			return "", err
 		}
 		calls[i] = g.Seq().Open("{").Literal(`"name"`).Colon().Literal(string(protocol.String(tool.Name))).Comma().
-			Literal(`"arguments"`).Colon().Rule(args).Comma().Literal(`"target_robot"`).Colon().Rule(robot).Close("}").String()
+			Literal(`"arguments"`).Colon().Text(args).Comma().Literal(`"target_robot"`).Colon().Text(robot).Close("}").String()
 	}
 	one := g.Rule(strings.Join(calls, " | "))
-	more := g.Seq().Comma().Rule(one).String()
-	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Rule(one).
+	more := g.Seq().Comma().Text(one).String()
+	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Text(one).
 		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }
 

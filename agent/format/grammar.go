@@ -18,7 +18,7 @@ func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, erro
 	}
 	root := ""
 	fits, err := g.Try(func() (err error) {
-		root, err = tool.Document().Add(g, o)
+		root, err = tool.Document.Add(g, o)
 		return err
 	})
 	switch {
@@ -30,7 +30,7 @@ func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, erro
 		return g.JSON(gbnf.AnyObject), nil
 	}
 	others := g.Seq().Text("(").Text(g.JSON(gbnf.AnyPair)).Comma().Text(")*").String()
-	return g.Rule(g.Seq().Open("{").Text(others).Literal(string(protocol.String(tool.RobotParam))).Colon().Rule(robot).Close("}").String()), nil
+	return g.Rule(g.Seq().Open("{").Text(others).Literal(string(protocol.String(tool.RobotParam))).Colon().Text(robot).Close("}").String()), nil
 }
 
 func unusable(tool *tools.Tool, err error) error {

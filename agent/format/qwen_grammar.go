@@ -141,7 +141,7 @@ const parameterEnd = "\n</parameter>"
 // addValue returns a body that matches a parameter's value and its closing tag, and adds its rules.
 func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	if p.Name != tool.RobotParam {
-		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n", schema.Options{})
+		return tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{})
 	}
 	if len(set.Robots) == 0 {
 		const text = "robot-text"
@@ -155,5 +155,5 @@ func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member 
 	if parameter == tool.RobotParam {
 		return schema.Member{Kind: schema.Text, Texts: set.Robots}
 	}
-	return tool.Document().Member(parameter)
+	return tool.Document.Member(parameter)
 }

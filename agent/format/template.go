@@ -215,7 +215,7 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 		if p.Special {
 			b.markup(p.Text)
 		} else {
-			b.plain(m.unmark(p.Text))
+			b.plain(m.removal.Replace(p.Text))
 		}
 	}
 	p := b.prompt()
@@ -328,5 +328,3 @@ func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	}
 	return out
 }
-
-func (m *marker) unmark(text string) string { return m.removal.Replace(text) }

@@ -13,7 +13,7 @@ import (
 
 // Validate checks arguments and returns them decoded. An invalid one is a *jsonschema.ValidationError.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
-	return t.document.Validate(arguments)
+	return t.Document.Validate(arguments)
 }
 
 // Lift takes the robot out of the model's arguments and checks

@@ -40,7 +40,7 @@ type Tool struct {
 	Properties []Property   // Prompted's, the robot parameter last
 	RobotParam string       // the name under which the robot parameter was added, "" in a chat
 
-	document *schema.Document
+	Document *schema.Document // the schema of the tool's own arguments, for the check and the grammar
 }
 
 // Set is the tools of one input. It never changes after Normalise, and is safe for concurrent use.
@@ -214,16 +214,16 @@ func normaliseTool(raw protocol.Raw) (Tool, error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.document, err = schema.Parse(whole); err != nil {
+	if t.Document, err = schema.Parse(whole); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
-	if t.Schema, err = flatten(whole, t.document); err != nil {
+	if t.Schema, err = flatten(whole, t.Document); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if t.Properties, err = properties(t.Schema); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if err = t.document.Usable(); err != nil {
+	if err = t.Document.Usable(); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
 	return t, nil
@@ -251,9 +251,6 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	}
 	return name
 }
-
-// Document is the schema of the tool's own arguments, for the check and the grammar.
-func (t *Tool) Document() *schema.Document { return t.document }
 
 // addRobot adds the robot parameter, required, after the tool's own.
 func (t *Tool) addRobot(robots []string) {

@@ -92,9 +92,9 @@ func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, p
 	}
 	defer admission.Release()
 	outs, err := v.Agent.Run(ctx, plan, admission)
-	v.latency.count(plan.Summaries())
+	v.latency.count(plan.Summaries)
 	times := timing.Of(ctx)
-	for _, l := range plan.Latencies() {
+	for _, l := range plan.Latencies {
 		v.latency.observe(&l)
 		if l.FirstToken > 0 {
 			times.Generation(l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))

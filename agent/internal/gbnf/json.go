@@ -49,10 +49,10 @@ func (g *Grammar) JSON(name string) string {
 	case AnyNumber:
 		g.Add(name, g.JSON(AnyInteger)+` ("." [0-9]{1,32})? ([eE] [-+]? [0-9] [0-9]?)?`)
 	case AnyArray:
-		g.Add(name, g.Seq().Open("[").Text("(").Rule(AnyValue).Text("(").Comma().Rule(AnyValue).Text(")*").Text(")?").Close("]").String())
+		g.Add(name, g.Seq().Open("[").Text("(").Text(AnyValue).Text("(").Comma().Text(AnyValue).Text(")*").Text(")?").Close("]").String())
 		g.JSON(AnyValue)
 	case AnyPair:
-		g.Add(name, g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
+		g.Add(name, g.Seq().Text(g.JSON(AnyString)).Colon().Text(AnyValue).String())
 		g.JSON(AnyValue)
 	case AnyObject:
 		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
@@ -122,15 +122,12 @@ func (s *Seq) Literal(text string) *Seq {
 	return s
 }
 
-// Text appends a part in the notation of grammars.
+// Text appends a part in the notation of grammars, such as the name of a rule.
 func (s *Seq) Text(part string) *Seq {
 	s.flush()
 	s.parts = append(s.parts, part)
 	return s
 }
-
-// Rule appends a reference to a rule.
-func (s *Seq) Rule(name string) *Seq { return s.Text(name) }
 
 func (s *Seq) space() *Seq {
 	if s.g.spacing == AnySpacing {

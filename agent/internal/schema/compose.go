@@ -81,7 +81,7 @@ func (w *writer) object(o *objectRule) string {
 			return w.JSON(gbnf.AnyObject)
 		}
 		if name := w.language(x.names); name != "" {
-			undeclared = append(undeclared, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
+			undeclared = append(undeclared, w.Seq().Text(name).Colon().Text(w.rule(x.rule)).String())
 		}
 	}
 	c.last = len(c.properties)
@@ -123,9 +123,9 @@ type ending struct {
 
 func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	if i == len(c.properties) {
-		return s.Rule(c.undeclared)
+		return s.Text(c.undeclared)
 	}
-	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Rule(c.rule(c.properties[i].rule))
+	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Text(c.rule(c.properties[i].rule))
 }
 
 // rest writes the members from the i-th on after n others; n is clamped to values that matter.
