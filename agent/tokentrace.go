@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/protocol"
