@@ -32,39 +32,39 @@ type code struct {
 
 var codes []Code // all reasons
 
-func newCode(c code) Code {
-	codes = append(codes, &c)
-	return &c
+func newCode(status int, detail string, retry time.Duration, rest transfer.Rest) Code {
+	codes = append(codes, &code{status, detail, retry, rest})
+	return codes[len(codes)-1]
 }
 
 const statusClientGone = 499 // for logs and metrics: the client left before the answer
 
 // The one table of HTTP errors.
 var (
-	CodeInternal            = newCode(code{status: http.StatusInternalServerError, detail: "internal error; the server's log has the request id"})
-	CodeInvalid             = newCode(code{status: http.StatusUnprocessableEntity, detail: "invalid request"})
-	CodeBrokenBody          = newCode(code{status: http.StatusBadRequest, detail: "the body is not valid HTTP", rest: transfer.RestDrain})
-	CodeUnauthorized        = newCode(code{status: http.StatusUnauthorized, detail: "a bearer token is required: send Authorization: Bearer <token>"})
-	CodeForbidden           = newCode(code{status: http.StatusForbidden, detail: "this server answers programs, not pages in a browser, unless it is configured with bearer tokens"})
-	CodeNotFound            = newCode(code{status: http.StatusNotFound, detail: "no such path; see /openapi.json"})
-	CodeNoSession           = newCode(code{status: http.StatusNotFound, detail: "this run has no coaching session"})
-	CodeMethodNotAllowed    = newCode(code{status: http.StatusMethodNotAllowed, detail: "method not allowed; see the Allow header"})
-	CodeSlowBody            = newCode(code{status: http.StatusRequestTimeout, detail: "the request body did not arrive in time", rest: transfer.RestDrain})
-	CodeConflict            = newCode(code{status: http.StatusConflict, detail: "this run has a coaching session with another configuration"})
-	CodeTooLarge            = newCode(code{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), rest: transfer.RestClose})
-	CodeMediaType           = newCode(code{status: http.StatusUnsupportedMediaType, detail: "send the body with the header Content-Type: application/json"})
-	CodeLoading             = newCode(code{status: http.StatusServiceUnavailable, detail: "the model is still loading", retry: retryLoading})
-	CodeNotLoaded           = newCode(code{status: http.StatusServiceUnavailable, detail: "the model could not be loaded; the server's log has the reason", retry: retryDraining})
-	CodeDraining            = newCode(code{status: http.StatusServiceUnavailable, detail: "the server is shutting down", retry: retryDraining})
-	CodeBusy                = newCode(code{status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy})
-	CodeCoachingUnavailable = newCode(code{status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"})
-	CodeUnreachable         = newCode(code{status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"})
-	CodeStoreDown           = newCode(code{status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining})
-	CodeUnsupported         = newCode(code{status: http.StatusBadRequest, detail: "the request is not supported"})
-	CodeTimeout             = newCode(code{status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"})
-	CodeNoMemory            = newCode(code{status: http.StatusInsufficientStorage, detail: "the memory is too small"})
+	CodeInternal            = newCode(http.StatusInternalServerError, "internal error; the server's log has the request id", 0, 0)
+	CodeInvalid             = newCode(http.StatusUnprocessableEntity, "invalid request", 0, 0)
+	CodeBrokenBody          = newCode(http.StatusBadRequest, "the body is not valid HTTP", 0, transfer.RestDrain)
+	CodeUnauthorized        = newCode(http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0, 0)
+	CodeForbidden           = newCode(http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is configured with bearer tokens", 0, 0)
+	CodeNotFound            = newCode(http.StatusNotFound, "no such path; see /openapi.json", 0, 0)
+	CodeNoSession           = newCode(http.StatusNotFound, "this run has no coaching session", 0, 0)
+	CodeMethodNotAllowed    = newCode(http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0, 0)
+	CodeSlowBody            = newCode(http.StatusRequestTimeout, "the request body did not arrive in time", 0, transfer.RestDrain)
+	CodeConflict            = newCode(http.StatusConflict, "this run has a coaching session with another configuration", 0, 0)
+	CodeTooLarge            = newCode(http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0, transfer.RestClose)
+	CodeMediaType           = newCode(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0, 0)
+	CodeLoading             = newCode(http.StatusServiceUnavailable, "the model is still loading", retryLoading, 0)
+	CodeNotLoaded           = newCode(http.StatusServiceUnavailable, "the model could not be loaded; the server's log has the reason", retryDraining, 0)
+	CodeDraining            = newCode(http.StatusServiceUnavailable, "the server is shutting down", retryDraining, 0)
+	CodeBusy                = newCode(http.StatusServiceUnavailable, "the queue is full", retryBusy, 0)
+	CodeCoachingUnavailable = newCode(http.StatusServiceUnavailable, "specialized coaching is unavailable", 0, 0)
+	CodeUnreachable         = newCode(http.StatusServiceUnavailable, "a coaching backend cannot be used", 0, 0)
+	CodeStoreDown           = newCode(http.StatusServiceUnavailable, "the store of coaching sessions cannot be reached; the server's log has the reason", retryDraining, 0)
+	CodeUnsupported         = newCode(http.StatusBadRequest, "the request is not supported", 0, 0)
+	CodeTimeout             = newCode(http.StatusGatewayTimeout, "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server", 0, 0)
+	CodeNoMemory            = newCode(http.StatusInsufficientStorage, "the memory is too small", 0, 0)
 	// Clients of HTTP/1.0 that closed their sending side read this, and must not see success.
-	CodeClientGone = newCode(code{status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone})
+	CodeClientGone = newCode(http.StatusServiceUnavailable, "the client closed the connection before the answer", 0, transfer.RestGone)
 )
 
 // Error is a reason with its particulars. Only Code is required.
