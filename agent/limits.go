@@ -2,7 +2,7 @@ package agent
 
 import "agentd/protocol"
 
-// Defaults. Those of summaries are the first implementation's.
+// Defaults. Summaries have the defaults of the first implementation.
 const (
 	DefaultMaxNewTokens     = 1024    // tokens of an answer
 	DefaultRobot            = "robot" // the target of a call that names no robot
