@@ -107,7 +107,10 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	if len(robots) == 1 {
 		set.DefaultRobot = robots[0]
 	}
-	return set, set.add(raw)
+	if err := set.add(raw); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 // NormaliseFunctions makes the tools of a chat usable, as Normalise does. f.Only must name one.
