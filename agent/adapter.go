@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
@@ -23,8 +23,7 @@ type Adapters interface {
 	Names() []string // sorted
 }
 
-// maxNamed bounds the names in a message.
-const maxNamed = 20
+const maxNamed = 20 // bounds the names in a message
 
 // readAdapter reads extra_keys.adapter. null is the model without an adapter.
 func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems) {
@@ -34,8 +33,7 @@ func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems)
 	}
 	text, ok := protocol.Text(v)
 	if !ok {
-		return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeString,
-			"it must be the name of an adapter, or null for none, not "+rawjson.KindName(v), name)}
+		return Adapter{}, rawjson.Wrong(protocol.TypeString, "the name of an adapter, or null for none", v, name)
 	}
 	if adapters != nil {
 		if found, ok := adapters.Adapter(text); ok {
@@ -60,8 +58,7 @@ func KnownAdapters(adapters Adapters) string {
 	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
-// appendWeights appends to the object of a generation which weights computed it: the last ones, and all with the
-// index of their first token where others computed a part, or the client sent one.
+// appendWeights appends which weights computed a generation: the last ones, and all where there were others.
 func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
 	last := generation.Part{Version: t.version, Adapter: t.adapter.Version}
 	if n := len(parts); n > 0 {
@@ -74,10 +71,9 @@ func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
 		return b
 	}
 	b = append(b, `,"versions":`...)
-	return appendList(b, len(parts), func(b []byte, i int) []byte {
-		b = strconv.AppendInt(append(b, `{"from":`...), int64(parts[i].From), 10)
-		b = appendText(b, "model_version", parts[i].Version)
-		return append(appendText(b, "adapter_version", parts[i].Adapter), '}')
+	return rawjson.AppendList(b, parts, func(b []byte, p generation.Part) []byte {
+		b = appendText(fmt.Appendf(b, `{"from":%d`, p.From), "model_version", p.Version)
+		return append(appendText(b, "adapter_version", p.Adapter), '}')
 	})
 }
 

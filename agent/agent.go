@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"agentd/agent/format"
 	"agentd/agent/tokens"
@@ -19,71 +18,40 @@ const (
 
 // Config of an Agent. New refuses invalid values.
 type Config struct {
-	// Kind is FullHistory (the default) or HistorySummarized.
-	Kind string
-	// Summary is for HistorySummarized.
-	Summary Summary
-	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first
-	// implementation (harmony, magma).
+	Kind    string  // FullHistory (the default) or HistorySummarized
+	Summary Summary // for HistorySummarized
+	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first implementation.
 	Format string
-	// Prompt holds the settings of the format. New sets its ModelAPI. Architecture or
-	// ChatTemplate must be given where Format is auto.
-	Prompt format.Options
-	// DefaultRobot is the target of calls without one where not exactly one
-	// robot is known; DefaultRobot when empty.
-	DefaultRobot string
-	// Constrain is on (the default) or off.
-	Constrain string
-	// ContextLength bounds the tokens of a prompt with its answer. 0: only the engine's bound
-	// holds.
+	// Prompt holds the format's settings without ModelAPI; auto needs Architecture or ChatTemplate.
+	Prompt       format.Options
+	DefaultRobot string // the target of calls without one where several or no robots are known
+	Constrain    string // on (the default) or off
+	// ContextLength bounds the tokens of a prompt with its answer. 0: the engine's bound holds.
 	ContextLength int
-	// MaxNewTokens bounds an answer; DefaultMaxNewTokens when 0.
-	MaxNewTokens int
-	// IgnoreEnd is for benchmarks: every answer has exactly MaxNewTokens tokens, is
-	// unconstrained, and counts as a reply.
-	IgnoreEnd bool
-	// KeepRepeating lets an answer that repeats itself continue to its end or to MaxNewTokens.
-	// IgnoreEnd implies it.
-	KeepRepeating bool
-	// HistoryMaxMessages bounds the history in a prompt to its newest entries; 0 is all.
-	HistoryMaxMessages int
-	// Sampling of inputs whose inference_mode is not true; DefaultSampling when zero.
-	Sampling generation.Sampling
-	// Seed derives the seeds of all candidates.
-	Seed uint64
-	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
-	// up from one seed.
-	SeedsInARow bool
-	// Provider and Model name the engine and its model in traces.
-	Provider, Model string
-	// PromptLogDir gets a file for each model call; "": none.
-	PromptLogDir string
-	// LogError receives the error of a file that can't be written; nil ignores it.
-	LogError func(error)
+	MaxNewTokens  int // bounds an answer; DefaultMaxNewTokens when 0
+	// IgnoreEnd is for benchmarks: each answer is MaxNewTokens unconstrained tokens, and counts as a reply.
+	IgnoreEnd          bool
+	KeepRepeating      bool                // lets an answer that repeats itself continue. IgnoreEnd implies it.
+	HistoryMaxMessages int                 // bounds the history in a prompt to its newest entries; 0 is all
+	Sampling           generation.Sampling // of inputs whose inference_mode is not true; DefaultSampling when zero
+	Seed               uint64              // derives the seeds of all candidates
+	// SeedsInARow makes the seeds of an input consecutive, for engines that count up from one seed.
+	SeedsInARow     bool
+	Provider, Model string      // name the engine and its model in traces
+	PromptLogDir    string      // gets a file for each model call; "": none
+	LogError        func(error) // receives the error of a file that can't be written; nil ignores it
 	// ModelVersion returns what names the weights and changes with them. Inputs with
 	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
-	ModelVersion func(context.Context) (string, error)
-	// AlwaysVersion adds the version to each model step, since the weights may change.
-	AlwaysVersion bool
-	// Return is what the steps of inputs without extra_keys.return report, in the words of that key.
-	// It is for clients that can't send the key.
-	Return []string
-	// NoLogprobs is the reason why the engine can't report logprobs, a clause for a message.
-	// "": it can.
-	NoLogprobs string
-	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
-	// message. "": they can.
-	NoDistinct string
-	// NoScheduling is the reason why answers can't be continued (extra_keys.continue) or come first
-	// (extra_keys.priority), a clause for a message. "": they can.
-	NoScheduling string
-	// Now is the clock of the prompt log; time.Now when nil.
-	Now func() time.Time
+	ModelVersion  func(context.Context) (string, error)
+	AlwaysVersion bool     // adds the version to each model step, since the weights may change
+	Return        []string // replaces an absent extra_keys.return, for clients that can't send the key
+	NoLogprobs    string   // a clause on why the engine can't report logprobs. "": it can.
+	NoDistinct    string   // a clause on why candidates can't be distinct. "": they can.
+	NoScheduling  string   // a clause on why answers can't be continued or come first. "": they can.
 
 	returns wanted // Return
 }
 
-// fill sets the defaults and validates the settings.
 func (c *Config) fill() error {
 	if c.DefaultRobot == "" {
 		c.DefaultRobot = DefaultRobot
@@ -93,9 +61,6 @@ func (c *Config) fill() error {
 	}
 	if c.Sampling == (generation.Sampling{}) {
 		c.Sampling = DefaultSampling
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	if c.LogError == nil {
 		c.LogError = func(error) {}
@@ -135,12 +100,12 @@ func (c *Config) fill() error {
 
 // Agent makes the decisions of one model. It is safe for concurrent use.
 type Agent struct {
-	cfg       Config
-	format    format.Format
-	memory    memoryStrategy
-	tokenizer *tokens.Tokenizer
-	catalogs  *catalogCache
-	log       *promptLog
+	cfg        Config
+	format     format.Format
+	tokenizer  *tokens.Tokenizer
+	catalogs   *catalogCache
+	log        *promptLog
+	summarizer *historySummarized // shortens histories; nil: the whole history is shown
 }
 
 // New makes an agent. The error names invalid settings.
@@ -157,14 +122,14 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, memory: fullHistory{}, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
 	if cfg.Kind == HistorySummarized {
-		if a.memory, err = newHistorySummarized(a); err != nil {
+		if a.summarizer, err = newHistorySummarized(a); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.PromptLogDir != "" {
-		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.Now, cfg.LogError); err != nil {
+		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.LogError); err != nil {
 			return nil, err
 		}
 	}

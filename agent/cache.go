@@ -11,8 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// catalogCache holds prepared tool sets and schemas of answers, with their grammars.
-// Clients send the same ones again and again, and a grammar takes milliseconds to build.
+// catalogCache holds prepared tool sets and schemas with their grammars, which take milliseconds to build.
 type catalogCache struct {
 	format       format.Format
 	defaultRobot string
@@ -77,8 +76,7 @@ func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]pro
 	return entry.catalog, entry.err
 }
 
-// catalogKey encodes everything that a catalog depends on: raw tools or schemas of a kind, and its
-// robots or rules.
+// catalogKey encodes what a catalog depends on: raw tools or schemas of a kind, and its robots or rules.
 func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
 	size := 16
 	for _, r := range raw {
@@ -88,11 +86,13 @@ func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
 		size += len(r) + 4
 	}
 	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
-	for _, r := range raw {
-		key = append(binary.AppendUvarint(key, uint64(len(r))), r...)
-	}
-	for _, r := range robots {
-		key = append(binary.AppendUvarint(key, uint64(len(r))), r...)
+	return appendSized(appendSized(key, raw...), robots...)
+}
+
+// appendSized appends texts, each after its length.
+func appendSized[T ~string | ~[]byte](key []byte, list ...T) []byte {
+	for _, t := range list {
+		key = append(binary.AppendUvarint(key, uint64(len(t))), t...)
 	}
 	return key
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
@@ -16,9 +15,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// chain is the member memory.TokensKey: the prompt of a conversation's last turn with the answer, as tokens. The
-// next prompt begins with exactly these, whatever the format would make of the decision. It is for
-// inputs that ask for token ids, since a trainer needs prompts that only grow.
+// chain is the member memory.TokensKey: a turn's prompt and answer as tokens, with which the next
+// prompt begins. It is for inputs that ask for token ids: a trainer needs prompts that only grow.
 type chain struct {
 	Vocabulary string `json:"vocabulary"` // see [tokens.Tokenizer.VocabularyID]
 	Of         string `json:"of"`         // hash of what the tokens show
@@ -26,8 +24,7 @@ type chain struct {
 	IDs        string `json:"ids"`        // 32 bits each, little-endian, in base64
 }
 
-// continued is a prompt that goes on with the tokens in the memory, or the prompt itself where there are none for
-// this history, these tools and this vocabulary.
+// continued is a prompt that goes on with the tokens in the memory, if they are of what it shows.
 func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
 	var c chain
 	most := maxChain
@@ -64,7 +61,7 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 		memory.Entry{Author: in.author(), Content: in.input.Instruction.Content},
 		memory.Entry{Author: memory.Model, Content: string(memory.AppendDecision(nil, d.Say, d.Calls))})
 	var raw []byte
-	for _, ids := range [][]generation.Token{in.request.Prompt, answerIDs(c)} {
+	for _, ids := range [][]generation.Token{in.request.Prompt, c.All()} {
 		for _, id := range ids {
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(id))
 		}
@@ -84,26 +81,18 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 	}
 }
 
-// shown is a hash of what a prompt shows besides the newest instruction: tools, robots, rules, summary and history,
-// in which format.
+// shown is a hash of what a prompt shows besides the newest instruction, and of its format.
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
-	h := sha256.New()
 	o := a.cfg.Prompt
-	add(h, fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}))
-	add(h, string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes))))
-	for _, rule := range in.memory.Rules {
-		add(h, rule)
-	}
-	add(h, in.memory.Summary)
+	texts := []string{fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}),
+		string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes)))}
+	texts = append(append(texts, in.memory.Rules...), in.memory.Summary)
 	for i := range history {
-		add(h, string(history[i].Author))
-		add(h, history[i].Content)
+		texts = append(texts, string(history[i].Author), history[i].Content)
+	}
+	h := sha256.New()
+	for _, text := range texts {
+		_, _ = h.Write(appendSized(nil, text)) // a hash never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// add adds a text and where it ends.
-func add(h hash.Hash, text string) {
-	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text)))) // a hash never fails
-	_, _ = h.Write([]byte(text))
 }

@@ -18,9 +18,8 @@ type ChatReader struct {
 	chat   *format.Chat
 }
 
-// Chat makes the request of a conversation outside of the protocol: its prompt and the grammar of
-// its answers. Everything else of the request is the caller's. It sets c.Catalog. The error of
-// functions or a schema that can't be used is a [*format.UnusableError].
+// Chat makes the request of a conversation outside of the protocol: prompt and grammar. It
+// sets c.Catalog. The error of unusable functions or schemas is a [*format.UnusableError].
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
 	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
 	if n, limit := len(c.Messages), a.cfg.ContextLength; limit > 0 && n >= limit { // each is at least a token
@@ -49,8 +48,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	return r, &ChatReader{a.format, c}, a.tokenize(ctx, r, prompt)
 }
 
-// Read reads an answer that ended by itself, without the token that ended it. Thoughts are
-// dropped. An answer has calls or a text. The error says what is wrong with it.
+// Read implements [format.Reader]. Thoughts are dropped.
 func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
 	if len(r.chat.Functions.Raw) == 0 {
 		if say, err = r.format.ParseChat(text); err == nil && r.chat.Catalog != nil {
@@ -69,8 +67,7 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 	return d.Say, d.Calls, err
 }
 
-// SoFar returns the text of an answer that has not ended, or was cut off. "": there is none yet,
-// or the answer may be a call or begin with thoughts.
+// SoFar implements [format.Reader]. It is "" also where the answer may begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
 	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && mayBeCall(say, r.chat.Catalog.CallBegin) {
@@ -87,8 +84,7 @@ func mayBeCall(say, begin string) bool {
 	return strings.HasPrefix(say, begin) || strings.HasPrefix(begin, say)
 }
 
-// Question is a plain conversation that the model continues. Coaching asks the local model with
-// it.
+// Question is a plain conversation that the model continues, for coaching by the local model.
 type Question struct {
 	format.Chat     // without functions
 	MaxTokens   int // of the answer, including reasoning
@@ -116,14 +112,12 @@ func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
 }
 
-// stopsRepeats reports whether answers that repeat themselves are ended.
 func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
 
 func repeatedError(what string) error {
 	return fmt.Errorf("the answer was ended since it repeated itself: %s; with repetition-stop=off in debug on the server such answers continue", what)
 }
 
-// anyObject is the schema of all objects.
 var anyObject = protocol.Raw(`{"type":"object"}`)
 
 // valueGrammar is the grammar of an answer that is a JSON value of a schema.
@@ -135,9 +129,8 @@ func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
 	return catalog.Grammar()
 }
 
-// Ask puts a question to the model and returns one deterministic answer. Errors are a Generator's,
-// a [*TruncatedError], or the reason why the output is not an answer. For a schema that
-// no grammar can express, any object is an answer: the caller checks it.
+// Ask returns one deterministic answer. Errors are a Generator's, a [*TruncatedError], or the reason
+// why the output is not an answer. If no grammar can express the schema, any object is an answer.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server
@@ -175,8 +168,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	c := &result.Completions[0]
 	answer = Answer{PromptTokens: result.PromptTokens, Tokens: len(c.Tokens)}
 	if ctx.Err() == nil {
-		l := latencyOf(result)
-		answer.Latency = &l
+		answer.Latency = new(latencyOf(result))
 	}
 	switch {
 	case c.Err != nil:

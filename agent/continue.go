@@ -10,27 +10,26 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// readContinue reads extra_keys.continue: for each candidate the token ids with which its answer begins. The result
-// is generation.Params.Resume.
+// readContinue reads extra_keys.continue, the token ids with which each answer begins, as Params.Resume.
 func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result, protocol.Problems) {
 	const name = "continue"
-	bad := func(kind, message string, at ...any) (*generation.Result, protocol.Problems) {
-		return nil, protocol.Problems{protocol.NewProblem(kind, message, append([]any{name}, at...)...)}
+	bad := func(message string, at ...any) (*generation.Result, protocol.Problems) {
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, message, append([]any{name}, at...)...)}
 	}
 	if v.Kind() != '[' {
-		return bad(protocol.TypeList, "it must be a list with the token ids of each candidate, not "+rawjson.KindName(v))
+		return nil, rawjson.Wrong(protocol.TypeList, "a list with the token ids of each candidate", v, name)
 	}
 	r := new(generation.Result)
 	for list := range protocol.Elements(v) {
 		k := len(r.Completions)
 		if list.Kind() != '[' {
-			return bad(protocol.TypeList, "it must be the list of the candidate's token ids, [] for none, not "+rawjson.KindName(list), k)
+			return nil, rawjson.Wrong(protocol.TypeList, "the list of the candidate's token ids, [] for none", list, name, k)
 		}
 		c := generation.Completion{Finish: generation.FinishPaused}
 		for id := range protocol.Elements(list) {
 			n, err := strconv.ParseInt(string(id), 10, 32)
 			if err != nil || n < 0 {
-				return bad(protocol.TypeValue, "it must be a token id, as the step's token_ids has them", k, len(c.Tokens))
+				return bad("it must be a token id, as the step's token_ids has them", k, len(c.Tokens))
 			}
 			c.Tokens = append(c.Tokens, generation.Token(n))
 		}
@@ -38,14 +37,13 @@ func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result
 	}
 	switch {
 	case a.cfg.NoScheduling != "":
-		return bad(protocol.TypeValue, a.cfg.NoScheduling+"; leave "+name+" out")
+		return bad(a.cfg.NoScheduling + "; leave " + name + " out")
 	case len(r.Completions) != candidates:
-		return bad(protocol.TypeValue, "it has "+strconv.Itoa(len(r.Completions))+" lists, and num_outputs is "+strconv.Itoa(candidates)+"; give one for each candidate")
+		return bad("it has " + strconv.Itoa(len(r.Completions)) + " lists, and num_outputs is " + strconv.Itoa(candidates) + "; give one for each candidate")
 	}
 	return r, nil
 }
 
-// readPriority reads extra_keys.priority.
 func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	n, err := strconv.Atoi(string(v))
 	var problem string
@@ -60,8 +58,7 @@ func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	return 0, protocol.Problems{protocol.NewProblem(protocol.TypeValue, problem, "priority")}
 }
 
-// checkContinue refuses what extra_keys.continue can't be combined with, and leaves one completion where candidates
-// are equal.
+// checkContinue refuses what extra_keys.continue excludes, and leaves one of several equal completions.
 func (in *inputRun) checkContinue() protocol.Problems {
 	if in.resume == nil {
 		return nil

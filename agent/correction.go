@@ -8,9 +8,8 @@ import (
 	"agentd/protocol"
 )
 
-// correct applies the correction in extra_keys.coaching: its decision replaces the model's,
-// without a model call. Clients check its tools and robots, the agent does not. The memory gets
-// the corrected turn and no trace of the correction.
+// correct applies the correction in extra_keys.coaching without a model call. Clients check
+// its tools and robots. The memory gets the corrected turn and no trace of the correction.
 func (a *Agent) correct(in *inputRun) {
 	correction, err := protocol.DecodeCorrection(in.correction)
 	if err != nil {

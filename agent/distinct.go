@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -25,13 +26,11 @@ const (
 // CodeFewerCandidates is the code of candidates beyond the last different decision.
 const CodeFewerCandidates = "fewer_candidates"
 
-// readCandidates reads extra_keys.candidates. The result is false where the candidates are
-// independent of each other.
+// readCandidates reads extra_keys.candidates; false: the candidates are independent of each other.
 func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol.Problems) {
 	const name = "candidates"
 	if v.Kind() != '{' {
-		return false, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
-			`it must be an object such as {"distinct": true, "rank": "logprob"}, not `+rawjson.KindName(v), name)}
+		return false, rawjson.Wrong(protocol.TypeDict, `an object such as {"distinct": true, "rank": "logprob"}`, v, name)
 	}
 	ranked := false
 	for member, m := range protocol.Members(v) {
@@ -40,7 +39,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 		case member == candidatesDistinct && (m.Kind() == 't' || m.Kind() == 'f'):
 			distinct = m.Kind() == 't'
 		case member == candidatesDistinct:
-			problems = append(problems, protocol.NewProblem(protocol.TypeBool, "it must be true or false, not "+rawjson.KindName(m), name, member))
+			problems = append(problems, rawjson.Wrong(protocol.TypeBool, "true or false", m, name, member)...)
 		case member == candidatesRank && isText && text == rankLogprob:
 			ranked = true
 		case member == candidatesRank:
@@ -77,8 +76,7 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	}}
 }
 
-// decisionKey is equal for equal decisions: the same text, or the same calls for each robot,
-// in any order of the robots, with arguments that are equal by value. Reasoning does not count.
+// decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
 func decisionKey(d *format.Decision) string {
 	calls := slices.Clone(d.Calls)
 	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.Robot, b.Robot) })
@@ -105,13 +103,7 @@ func appendBranch(b []byte, c *generation.Completion) []byte {
 	if c.Branch == nil {
 		return b
 	}
-	b = append(b, `,"candidate":{"probability":`...)
-	b = appendFloat(b, math.Exp(min(0, c.Branch.Logprob)), 64)
-	b = append(b, `,"logprob":`...)
-	b = appendFloat(b, min(0, c.Branch.Logprob), 64)
-	b = append(b, `,"paths":`...)
-	b = strconv.AppendInt(b, int64(c.Branch.Paths), 10)
-	b = append(b, `,"exact":`...)
-	b = strconv.AppendBool(b, c.Branch.Exact)
-	return append(b, '}')
+	b = appendFloat(append(b, `,"candidate":{"probability":`...), math.Exp(min(0, c.Branch.Logprob)), 64)
+	b = appendFloat(append(b, `,"logprob":`...), min(0, c.Branch.Logprob), 64)
+	return fmt.Appendf(b, `,"paths":%d,"exact":%t}`, c.Branch.Paths, c.Branch.Exact)
 }

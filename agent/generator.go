@@ -17,13 +17,11 @@ type ModelAPI = format.ModelAPI
 // Vocabulary is the part of a loaded model that makes tokens of prompts. A *llama.Vocab is one.
 type Vocabulary = tokens.Vocabulary
 
-// Generator is the admission of one request to an engine. A *scheduler.Admission is one. An engine
-// on another machine can be one too: requests and results are token ids, numbers and texts.
+// Generator is the admission of one request to an engine, such as a *scheduler.Admission.
 type Generator interface {
-	// GenerateAll generates the completions of requests, which are computed together and in
-	// order. It calls done once for each request as it ends, from any goroutine, and returns
-	// after the last call. An error is that of the whole request: one of package generation,
-	// that of ctx, or any other if the computation failed. Completions have errors of their own.
+	// GenerateAll generates completions, computed together and in order. It calls done once for
+	// each request as it ends, from any goroutine, and then returns. An error is of package
+	// generation, of ctx, or of a failed computation. Completions have errors of their own.
 	GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error))
 	// Keep gives back the admission of all but n completions.
 	Keep(n int)
@@ -94,6 +92,5 @@ func ends(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, &busy)
 }
 
-// PlainGrammar removes the marks from a grammar that only agentd's engine understands. Other
-// engines with llama.cpp's notation can use the result, which admits more.
+// PlainGrammar removes our marks for other engines with llama.cpp's notation. The result admits more.
 func PlainGrammar(grammar string) string { return gbnf.WithoutMarks(grammar) }

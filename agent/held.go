@@ -9,9 +9,8 @@ import (
 	"agentd/protocol"
 )
 
-// WorkBytes estimates the memory that Prepare and Run take for a request beside itself and its
-// candidates: its parsed memories and its prompts. Members of memory that the agent does not
-// interpret cost nothing.
+// WorkBytes estimates the memory that Prepare and Run take for a request beside itself
+// and its candidates. Members of memory that the agent does not interpret cost nothing.
 func WorkBytes(req *protocol.AgentRequest) (n int64) {
 	for i := range req.Inputs {
 		in := &req.Inputs[i]

@@ -2,60 +2,39 @@ package agent
 
 import "agentd/protocol"
 
+// Defaults. Summaries have the defaults of the first implementation.
 const (
-	// DefaultMaxNewTokens is the token limit of an answer.
-	DefaultMaxNewTokens = 1024
-	// DefaultRobot is the target of a call that names no robot.
-	DefaultRobot = "robot"
+	DefaultMaxNewTokens     = 1024    // tokens of an answer
+	DefaultRobot            = "robot" // the target of a call that names no robot
+	DefaultSummaryBudget    = 5000    // the prompt in tokens above which the history is summarized
+	CharactersPerToken      = 4       // converts a summary budget to characters
+	DefaultSummaryMaxTokens = 1024    // tokens of a summary
+)
 
-	// DefaultSummaryBudget is the size of a prompt in tokens beyond which its history is
-	// summarized. The first implementation has the same number.
-	DefaultSummaryBudget = 5000
-	// CharactersPerToken converts a summary budget to characters.
-	CharactersPerToken = 4
-	// DefaultSummaryMaxTokens is the token limit of a summary, as in the first implementation.
-	DefaultSummaryMaxTokens = 1024
-
-	// maxConcurrentInputs bounds the inputs of one request that are prepared at the same time.
-	// It is the most sequences of a llama.cpp context.
-	maxConcurrentInputs = 256
+const (
+	maxConcurrentInputs = 256     // inputs of a request in preparation: the most sequences of a context
+	maxPriority         = 100     // the highest extra_keys.priority, and negated the lowest
+	maxChain            = 1 << 18 // tokens in a memory, far beyond most contexts
+	chainMembers        = 512     // bytes of the other members beside them
 
 	// maxReturned bounds the bytes of all candidates of one request, about. Input up to
-	// protocol.MaxRepeated is returned some three times: in the memory, the messages and the
-	// prompt. Only tools and robots grow more, since each tool repeats all robots.
+	// protocol.MaxRepeated returns some three times. Tools grow more, since each repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
-	// The next numbers estimate memory. textCopies is how many times a text of an input is held
-	// while its prompt is made: parsed, as messages and as a prompt, both also as JSON, and as
-	// tokens.
-	textCopies = 8
-	// toolBytes is the memory of a tool beside its text, and valueBytes that of one more value in
-	// its schema, with their parts of the grammar.
-	toolBytes  = 8 << 10
-	valueBytes = 100
-	// entryBytes is the memory of an empty entry of a history, or of a call in one, with its part
-	// of the prompt, and ruleBytes that of an empty rule.
-	entryBytes = 700
-	ruleBytes  = 64
-	// growthPart: a candidate's buffers are up to 1/growthPart larger than what is in them.
-	growthPart = 4
-	// outputBytes is the memory of a candidate beside its memory and its step, and answerBytes
-	// that of a token of its answer, which several texts repeat.
-	outputBytes = 2 << 10
-	answerBytes = 16
-
-	// maxPriority is the highest extra_keys.priority, and negated the lowest.
-	maxPriority = 100
-
-	// maxChain bounds the tokens that a memory holds, far beyond most contexts.
-	maxChain = 1 << 18
-	// chainMembers bounds the bytes of its other members.
-	chainMembers = 512
-
-	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets and schemas of answers:
-	// keys, and catalogCopies times their JSON for texts. Grammars are several times as large as
-	// keys.
+	// The cache of prepared tool sets and schemas holds keys, and catalogCopies times their JSON.
 	maxCatalogs     = 256
 	maxCatalogBytes = 32 << 20
 	catalogCopies   = 3
+)
+
+// Estimates of memory.
+const (
+	textCopies  = 8       // how often a text of an input is held while its prompt is made
+	toolBytes   = 8 << 10 // a tool beside its text
+	valueBytes  = 100     // a value in a tool's schema, with its part of the grammar
+	entryBytes  = 700     // an empty entry of a history, or a call in one, with its part of the prompt
+	ruleBytes   = 64      // an empty rule
+	growthPart  = 4       // a candidate's buffers are up to 1/growthPart larger than what is in them
+	outputBytes = 2 << 10 // a candidate beside its memory and its step
+	answerBytes = 16      // a token of an answer
 )

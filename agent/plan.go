@@ -17,13 +17,12 @@ type Plan struct {
 	begun func()                                     // of Watch, nil: nobody watches
 	each  func(input int, out *protocol.AgentOutput) // of Watch
 
-	latencies []Latency     // set by Run
-	summaries SummaryCounts // set by Run
+	Latencies []Latency     // of the generations, set by Run
+	Summaries SummaryCounts // what became of the summaries, set by Run
 }
 
-// Watch makes Run call begun when nothing but the engine or the end of ctx can fail the request as
-// a whole, and then each with every candidate that is complete, once and from any goroutine. The
-// candidate must not be changed. Those that Run does not complete are its error.
+// Watch makes Run call begun once only the engine or ctx can fail the request, and then
+// each with every complete candidate, from any goroutine. The others have the error of Run.
 func (p *Plan) Watch(begun func(), each func(input int, out *protocol.AgentOutput)) {
 	p.begun, p.each = begun, each
 }
@@ -60,9 +59,6 @@ type inputRun struct {
 	span       inputSpan
 }
 
-// Summaries returns what became of the summaries, after Run.
-func (p *Plan) Summaries() SummaryCounts { return p.summaries }
-
 func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Whole += o.Whole
 	c.Truncated += o.Truncated
@@ -70,9 +66,8 @@ func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Cut += o.Cut
 }
 
-// Prepare validates the parts of a request's inputs that the agent owns: memory and extra keys.
-// The error is protocol.Problems. Unusable tools and corrections are errors of candidates and
-// no problems. Run looks at them, since tools can cost much and a request may not be admitted.
+// Prepare validates memory and extra keys of a request. The error is protocol.Problems. Run
+// looks at tools and corrections: they can cost much, and their errors are candidates'.
 func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) { return a.PrepareWith(req, nil) }
 
 // PrepareWith is Prepare for an engine with adapters, which extra_keys.adapter names.
@@ -94,8 +89,8 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
-		if in.correction == nil {
-			in.extra = a.memory.completions(in)
+		if in.correction == nil && a.summarizer != nil {
+			in.extra = min(1, len(in.memory.History)) // the prompt's size is not known yet
 		}
 	}
 	if len(problems) > 0 {
@@ -113,8 +108,7 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		switch name {
 		case "inference_mode":
 			if v.Kind() != 't' && v.Kind() != 'f' {
-				more = protocol.Problems{protocol.NewProblem(protocol.TypeBool,
-					"it must be true (deterministic) or false (sampled), not "+rawjson.KindName(v), name)}
+				more = rawjson.Wrong(protocol.TypeBool, "true (deterministic) or false (sampled)", v, name)
 			}
 			in.greedy = v.Kind() == 't'
 		case "coaching":
@@ -170,7 +164,6 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-// author returns the author of the instruction.
 func (in *inputRun) author() memory.Author {
 	if in.input.Instruction.Type == protocol.InstructionEnv {
 		return memory.System
@@ -178,8 +171,7 @@ func (in *inputRun) author() memory.Author {
 	return memory.User
 }
 
-// formatInput makes the format's view of the input, with the newest limit entries of the history
-// or, for 0, all. showsResults is the format's ShowsResults.
+// formatInput makes the format's view of the input, with the newest limit entries of the history; 0: all.
 func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 	history := in.memory.History
 	first := 0
@@ -197,8 +189,7 @@ func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 	}
 }
 
-// mayBegin reports whether the visible history may begin with entry i. A result never appears
-// without its call, and most chat templates refuse to begin with the model.
+// mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
 func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 	if showsResults {
 		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
@@ -206,8 +197,7 @@ func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 	return history[i].Author != memory.Model
 }
 
-// startsTask reports whether the instruction starts a new task: it comes from the user, and does
-// not answer a question of the agent.
+// startsTask reports whether the instruction starts a task: the user's, and no answer to a question.
 func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]
 	return in.author() == memory.User && turn.Kind != memory.KindClarification

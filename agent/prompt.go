@@ -12,8 +12,7 @@ import (
 
 var errNotAdmitted = errors.New("a generation was not admitted")
 
-// tokenize sets the tokens of a request's prompt. It refuses a prompt that does not fit the
-// context with its answer. A prompt that is too long in any case is not tokenized.
+// tokenize sets the tokens of a prompt. It refuses one that does not fit with its answer, if possible before.
 func (a *Agent) tokenize(ctx context.Context, request *generation.Request, prompt *format.Prompt) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -40,8 +39,7 @@ type Prompt struct {
 	Grammar string // GBNF, root rule "root"; "": no constraint
 }
 
-// Prompt renders the prompt of an input and generates nothing. An input that needs no model is an
-// error with the reason.
+// Prompt renders the prompt of an input, or returns the reason why that needs no model.
 func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, error) {
 	plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "prompt", Inputs: []protocol.AgentInput{*in}})
 	if err != nil {
@@ -70,12 +68,8 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 // Latency has the times of one generation whose candidates all ended by themselves.
 type Latency struct {
 	generation.Times
-	// LongestAnswer is the number of tokens of the longest candidate.
-	LongestAnswer int
+	LongestAnswer int // the number of tokens of the longest candidate
 }
-
-// Latencies returns the latencies of the generations of a plan, after Run.
-func (p *Plan) Latencies() []Latency { return p.latencies }
 
 func latencyOf(r *generation.Result) Latency {
 	l := Latency{Times: r.Times}

@@ -49,12 +49,12 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	p.watch()
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
 	for _, in := range runs {
-		p.summaries.add(in.counts)
+		p.Summaries.add(in.counts)
 	}
 	a.generate(ctx, g, runs, (*inputRun).candidates, func(in *inputRun, r *generation.Result, err error) { a.finish(ctx, in, r, err) })
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, in := range runs {
-		p.latencies = append(p.latencies, in.latencies...)
+		p.Latencies = append(p.Latencies, in.latencies...)
 		if in.ended != nil {
 			if err := ctx.Err(); ends(err) {
 				return nil, err
@@ -82,8 +82,7 @@ func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
 	return &in.request, in.prompt
 }
 
-// generate tokenizes one prompt of each run, in parallel, and generates all of them together. It
-// generates nothing when ctx has ended.
+// generate tokenizes a prompt of each run in parallel and generates all together, unless ctx has ended.
 func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
 	done func(*inputRun, *generation.Result, error),
 ) {
@@ -141,7 +140,6 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	})
 }
 
-// completions is the most completions that Run still asks for.
 func completions(runs []*inputRun) (n int) {
 	for _, in := range runs {
 		if in.prompt != nil {
@@ -154,7 +152,7 @@ func completions(runs []*inputRun) (n int) {
 	return n
 }
 
-// returned estimates the bytes of all candidates.
+// returned estimates the bytes of all candidates, and the method the bytes of one.
 func returned(requestID string, runs []*inputRun) (bytes int) {
 	for _, in := range runs {
 		bytes += len(in.out) * in.returned(requestID)
@@ -162,7 +160,6 @@ func returned(requestID string, runs []*inputRun) (bytes int) {
 	return bytes
 }
 
-// returned estimates the bytes of one candidate.
 func (in *inputRun) returned(requestID string) int {
 	input := in.input
 	again := len(input.Attributes) + len(in.memory.Summary)
@@ -173,14 +170,14 @@ func (in *inputRun) returned(requestID string) int {
 	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
 	switch {
 	case in.prompt != nil:
-		each += size(in.prompt) + in.bytesOfTrace(in.prompt, in.request.MaxTokens)
+		each += size(in.prompt) + in.returns.bytes(len(in.prompt.Text), in.request.MaxTokens)
 	case len(in.out) > 0:
 		for _, step := range in.out[0].InternalSteps {
 			each += len(step)
 		}
 	}
 	if s := in.shortening; s != nil {
-		each += size(s.prompt) + in.bytesOfTrace(s.prompt, s.request.MaxTokens)
+		each += size(s.prompt) + in.returns.bytes(len(s.prompt.Text), s.request.MaxTokens)
 	}
 	return each
 }
@@ -230,7 +227,6 @@ func (in *inputRun) give() {
 	}
 }
 
-// prepareAll prepares the inputs of a plan concurrently.
 func (a *Agent) prepareAll(ctx context.Context, p *Plan) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentInputs)
@@ -264,7 +260,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 	var toolsErr error
 	in.catalog, toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
 	switch {
-	case in.correction != nil && !a.memory.corrects():
+	case in.correction != nil && a.summarizer != nil:
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
 		return
 	case in.correction != nil:
@@ -281,12 +277,11 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 			return
 		}
 	}
-	if f := a.render(requestID, in); f != nil {
-		in.fail(f)
-		return
+	f := a.render(requestID, in)
+	if f == nil && a.summarizer != nil {
+		in.shortening, f = a.summarizer.shortening(ctx, requestID, in)
 	}
-	var f *failure
-	if in.shortening, f = a.memory.shortening(ctx, requestID, in); f != nil {
+	if f != nil {
 		in.fail(f)
 	}
 }
@@ -319,8 +314,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	return nil
 }
 
-// rendered is the prompt of an input. One that asks for token ids goes on with the tokens of its memory, unless
-// the oldest messages are hidden.
+// rendered is the prompt of an input. With token ids it goes on with the memory's tokens, if all is shown.
 func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
 	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
 	p, err := a.format.Render(input)
@@ -331,7 +325,6 @@ func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
 	return p, err
 }
 
-// sampling is the sampling of an input.
 func (a *Agent) sampling(greedy bool) generation.Sampling {
 	s := a.cfg.Sampling
 	if greedy {
@@ -344,7 +337,7 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
 	defer in.give()
 	defer in.guard()
-	if f := a.memory.shorten(ctx, in, result, err); f != nil {
+	if f := a.summarizer.shorten(ctx, in, result, err); f != nil {
 		in.fail(f)
 	}
 }
@@ -388,7 +381,6 @@ func (in *inputRun) repeatFirst(n int) {
 	}
 }
 
-// complete checks that a result has all completions.
 func complete(r *generation.Result, n int) error {
 	if len(r.Completions) != n {
 		return fmt.Errorf("%d completions came back where %d were requested", len(r.Completions), n)
@@ -461,7 +453,6 @@ func (in *inputRun) change(d format.Decision, resets bool) memory.Change {
 	return c
 }
 
-// complete makes a completed candidate.
 func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}

@@ -7,10 +7,9 @@ import (
 	"math"
 )
 
-// seeds derives the seeds of an input's candidates from the server's seed, the request's id and
-// the input's id. The first four bytes of their SHA-256 start a counter, and a bijection scatters
-// its numbers. So the seeds of an input are distinct, and the same request to a server with the
-// same seed samples the same answers.
+// seeds derives the seeds of an input's candidates from the server's seed and
+// the ids. The start of their SHA-256 begins a counter, which a bijection
+// scatters. So they are distinct, and the same for the same request.
 func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	text := binary.LittleEndian.AppendUint64(make([]byte, 0, 24+len(requestID)), server)
 	text = binary.LittleEndian.AppendUint64(text, uint64(inputID))
@@ -27,8 +26,7 @@ func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	return out
 }
 
-// inARow replaces seeds by the first one and those that follow it, for engines that count up
-// from one seed for the completions of a request.
+// inARow replaces seeds by the first one and those that follow it.
 func inARow(seeds []uint32) []uint32 {
 	for i := range seeds {
 		seeds[i] = (seeds[0] & (1<<30 - 1)) + uint32(i)
@@ -36,8 +34,7 @@ func inARow(seeds []uint32) []uint32 {
 	return seeds
 }
 
-// session identifies the run of an input. It hashes the part of the first turn's prompt that
-// all later turns keep, so every turn of a run gets the same value.
+// session identifies the run of an input by a hash of what the prompts of all its turns begin with.
 func session(in *inputRun) string {
 	h := sha256.New()
 	for _, rule := range in.memory.Rules {

@@ -17,8 +17,7 @@ type inputSpan struct {
 	trace.Span
 	ctx context.Context // has the span
 
-	// Of all generations, where the span is recorded.
-	prompt, cached, generated int
+	prompt, cached, generated int // of all generations, where the span is recorded
 	finish                    []string
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,8 +17,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// stepMaker writes the internal steps of an input's candidates: {"id", "component", "origin",
-// "full_prompt", "input_elements", "output_raw"}. Candidates share all but the end.
+// stepMaker writes the internal steps of an input's candidates, which share all but the end.
 type stepMaker struct {
 	prompt string
 	head   []byte // through the last shared input element
@@ -28,19 +26,15 @@ type stepMaker struct {
 	next   map[string]int // nextPromptDiffers by the tokens of an answer
 }
 
-// newStep prepares a step of an input by a component. number counts the steps of a candidate
-// from 0. Without a prompt (a correction of an input with unusable tools) the prompt is empty
-// and the tools are raw.
+// newStep prepares the step of a component; number counts from 0.
+// Without a prompt (a correction with unusable tools) the tools are raw.
 func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
 	}
 	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(in.input.Attributes) + len(in.memory.Summary)
 	b := make([]byte, 0, size+size/16+512)
-	b = strconv.AppendInt(append(b, `{"id":"step-`...), int64(number), 10)
-	b = append(append(b, `","component":"`...), component...)
-	b = append(append(b, `","origin":"`...), origin...)
-	b = append(b, `","full_prompt":`...)
+	b = fmt.Appendf(b, `{"id":"step-%d","component":"%s","origin":"%s","full_prompt":`, number, component, origin)
 	b = rawjson.AppendString(b, prompt.Text)
 	b = append(append(b, `,"input_elements":{"messages":`...), prompt.Messages...)
 	b = append(append(b, `,"tools":`...), prompt.Tools...)
@@ -52,8 +46,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	return &stepMaker{prompt: prompt.Text, head: b}
 }
 
-// traced adds to the steps what the input asks for of their tokens. prompt is the prompt of the
-// generation.
+// traced adds to the steps what the input asks for of the tokens of a generation.
 func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt, from: "text"}
 	if in.continues {
@@ -62,27 +55,15 @@ func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	return s
 }
 
-// model makes the step of a model call. Its raw output ends with the text of the end token.
-// differs is the argument of [tokenTrace.append].
+// model makes the step of a model call, with the text of the end token. differs is as in [tokenTrace.append].
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
-	b = append(append(b, s.head...), `,"generation":{"prompt_tokens":`...)
-	b = strconv.AppendInt(b, int64(result.PromptTokens), 10)
-	b = append(b, `,"cached_tokens":`...)
-	b = strconv.AppendInt(b, int64(result.CachedTokens), 10)
-	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(len(c.Tokens)), 10)
-	b = append(b, `,"finish_reason":`...)
-	b = rawjson.AppendString(b, string(c.Finish))
-	b = append(b, `,"seed":`...)
-	b = strconv.AppendUint(b, uint64(seed), 10)
-	if len(reasoning) > 0 {
-		b = append(b, `,"reasoning":`...)
-		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
-	}
+	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,
+		result.PromptTokens, result.CachedTokens, len(c.Tokens))
+	b = fmt.Appendf(rawjson.AppendString(b, string(c.Finish)), `,"seed":%d`, seed)
+	b = appendText(b, "reasoning", strings.Join(reasoning, "\n\n"))
 	if s.cut > 0 {
-		b = append(b, `,"history_cut":`...)
-		b = strconv.AppendInt(b, int64(s.cut), 10)
+		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}
 	b = appendBranch(b, c)
 	trace := s.trace
@@ -95,8 +76,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	return append(b, '}')
 }
 
-// correction makes the step of an applied correction. Its raw output is the decision, {"say",
-// "action"}, whose action is a list.
+// correction makes the step of an applied correction. The raw output has the action as a list.
 func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(say)+256)
 	b = append(append(b, s.head...), `},"output_raw":`...)
@@ -106,24 +86,21 @@ func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	return append(rawjson.AppendString(b, raw), '}')
 }
 
-// promptLog writes a file for each model call: the prompt, the raw answer, and whether it is
-// valid. Only the owner can read the files, since they have the text of users.
+// promptLog writes a file for each model call, which only the owner can read.
 type promptLog struct {
 	dir    string
-	now    func() time.Time
 	report func(error)
 	count  atomic.Uint64
 }
 
-func newPromptLog(dir string, now func() time.Time, report func(error)) (*promptLog, error) {
+func newPromptLog(dir string, report func(error)) (*promptLog, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("prompt_log_dir: %w", err)
 	}
-	return &promptLog{dir: dir, now: now, report: report}, nil
+	return &promptLog{dir: dir, report: report}, nil
 }
 
-// write writes the file of one model call by a component. err is the reason why the answer is
-// invalid, or nil.
+// write writes the file of one model call. err is the reason why the answer is invalid, or nil.
 func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {
 		return
@@ -139,7 +116,7 @@ func (l *promptLog) write(component, prompt, answer string, err error) {
 	} else {
 		fmt.Fprintf(&b, "INVALID\n%v\n", err)
 	}
-	name := fmt.Sprintf("%s_%s_%06d.log", l.now().Format("20060102_150405.000000"), component, l.count.Add(1))
+	name := fmt.Sprintf("%s_%s_%06d.log", time.Now().Format("20060102_150405.000000"), component, l.count.Add(1))
 	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(b.String()), 0o600); err != nil {
 		l.report(fmt.Errorf("prompt log: %w", err))
 	}

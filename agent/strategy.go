@@ -16,28 +16,11 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// The kinds of agents. They differ in how they handle a growing memory. Each understands the
-// memory of the other.
+// The kinds of agents, which handle a growing memory. Each understands the memory of the other.
 const (
-	// FullHistory shows the model the whole history.
-	FullHistory = "full-history"
-	// HistorySummarized lets the model summarize the history when the prompt exceeds its
-	// budget.
-	HistorySummarized = "history-summarized"
+	FullHistory       = "full-history"       // shows the model the whole history
+	HistorySummarized = "history-summarized" // lets the model summarize the history of a prompt over its budget
 )
-
-// memoryStrategy handles a growing memory.
-type memoryStrategy interface {
-	// completions is the most completions that an input needs before its candidates.
-	completions(in *inputRun) int
-	// corrects reports whether corrections from coaching are applied.
-	corrects() bool
-	// shortening returns the generation that shortens the memory of a rendered input, nil if
-	// the memory is short enough.
-	shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure)
-	// shorten replaces the input's memory and prompt after the shortening has ended or failed.
-	shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure
-}
 
 // shortening is a generation before that of the candidates.
 type shortening struct {
@@ -51,20 +34,6 @@ type shortening struct {
 type SummaryCounts struct {
 	Whole, Truncated, Failed int // summaries; a truncated one reached its token limit or repeated itself
 	Cut                      int // histories whose oldest messages were left out
-}
-
-// fullHistory leaves memories unchanged.
-type fullHistory struct{}
-
-func (fullHistory) completions(*inputRun) int { return 0 }
-func (fullHistory) corrects() bool            { return true }
-
-func (fullHistory) shortening(context.Context, string, *inputRun) (*shortening, *failure) {
-	return nil, nil
-}
-
-func (fullHistory) shorten(context.Context, *inputRun, *generation.Result, error) *failure {
-	return nil
 }
 
 // errNoCorrections: an edit of the memory would not repair a summary.
@@ -109,21 +78,14 @@ func (c *Config) fillKind() error {
 
 // Summary configures the history-summarized agent.
 type Summary struct {
-	// Budget bounds a prompt. The history of a longer prompt is summarized first.
-	// DefaultSummaryBudget when 0.
-	Budget int
-	// Characters: the budget counts Unicode code points and not tokens.
-	Characters bool
-	// MaxTokens is the token limit of a summary; DefaultSummaryMaxTokens when 0.
-	MaxTokens int
-	// Keep is how many of the newest history entries stay after the summary, within the
-	// budget.
-	Keep int
+	Budget     int  // the prompt above which the history is summarized; DefaultSummaryBudget when 0
+	Characters bool // the budget counts Unicode code points and not tokens
+	MaxTokens  int  // the token limit of a summary; DefaultSummaryMaxTokens when 0
+	Keep       int  // how many of the newest history entries stay within the budget
 }
 
-// historySummarized replaces the history by a summary when a prompt exceeds its budget. The model
-// writes the summary. Its prompt begins like that of the candidates, so the prefix cache has most
-// of it.
+// historySummarized lets the model replace the history by a summary when
+// a prompt exceeds its budget. The prefix cache has most of that prompt.
 type historySummarized struct {
 	*Agent
 	grammar string // of a summary; "": no constraint
@@ -140,14 +102,7 @@ func newHistorySummarized(a *Agent) (*historySummarized, error) {
 	return h, nil
 }
 
-func (h *historySummarized) corrects() bool { return false }
-
-// completions counts a summary for each input with a history. An admission must not wait for the
-// prompt, whose size is only known when it is rendered.
-func (h *historySummarized) completions(in *inputRun) int { return min(1, len(in.memory.History)) }
-
-// shortening requests a summary of a history whose prompt exceeds the budget. All candidates of
-// the input share it. It is sampled as they are.
+// shortening requests a summary, which all candidates share, if the prompt exceeds the budget; else nil.
 func (h *historySummarized) shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure) {
 	size, err := h.measure(ctx, in.prompt)
 	if err != nil {
@@ -175,7 +130,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	}}}, nil
 }
 
-// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the
+// shorten puts the summary into the memory and renders the prompt again, after the generation has ended or failed. It keeps as many of the
 // newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
 // are left out instead: the same history would give the same summary in each turn.
 func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
@@ -210,8 +165,7 @@ func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *g
 // cutNote stands in the summary for messages that were left out.
 const cutNote = "Earlier messages are missing here. They were too long, and no summary of them could be used."
 
-// fit replaces a memory by a summary and as many of its newest messages as the budget allows, at most so
-// many. It reports whether the prompt is within the budget.
+// fit keeps a summary and at most so many of the newest messages, and reports whether that fits the budget.
 func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
 	// Fewer messages make a shorter prompt, so a binary search finds the most that fit.
 	gone := sort.Search(most, func(gone int) bool {
@@ -226,8 +180,7 @@ func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.
 	return fits, failed
 }
 
-// replace puts a summary in place of all but at most the last keep entries of a memory, and
-// renders the prompt again. It reports whether the prompt is within the budget.
+// replace puts a summary before at most the last keep entries, renders, and reports whether that fits.
 func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
 	for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
 		keep--

@@ -292,7 +292,7 @@ func TestHistoryIsCutWhereNoSummaryHelps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.counts, plan.Summaries()); diff != "" {
+			if diff := cmp.Diff(test.counts, plan.Summaries); diff != "" {
 				t.Error(diff)
 			}
 			want, told := `{"x":1.0,"summary":"`+test.after+`","history":[`+newest+`,`+turn+`],"\u0079":[]}`, 1

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
-	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/protocol"
@@ -68,12 +68,10 @@ func (w wanted) bytes(promptText, answer int) (n int) {
 	return n
 }
 
-// readReturn reads extra_keys.return.
 func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems) {
 	const name = "return"
 	if v.Kind() != '[' {
-		return w, protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of "+returnNames+", not "+rawjson.KindName(v), name)}
+		return w, rawjson.Wrong(protocol.TypeList, "a list of "+returnNames, v, name)
 	}
 	i := 0
 	for e := range protocol.Elements(v) {
@@ -97,20 +95,15 @@ type tokenTrace struct {
 	from    string // what the prompt was made of: "text", or "tokens" of the memory and new text
 }
 
-// append appends the members of a completion to the object of its generation. differs is
-// where the next prompt leaves the tokens of the prompt and the answer, -1 where it begins
-// with all of them or there is none.
+// append appends the members of a completion to the object of its generation.
+// differs is where the next prompt leaves these tokens; -1: nowhere.
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
 	b = t.appendWeights(b, c.Parts)
 	if t.tokenIDs {
-		b = append(append(append(b, `,"prompt_from":"`...), t.from...), `","prompt_token_ids":`...)
-		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })
-		b = append(b, `,"token_ids":`...)
-		ids := answerIDs(c)
-		b = appendList(b, len(ids), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(ids[i]), 10) })
+		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, t.from), t.prompt, appendInt)
+		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
 		if differs >= 0 {
-			b = append(b, `,"next_prompt_differs_at":`...)
-			b = strconv.AppendInt(b, int64(differs), 10)
+			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)
 		}
 	}
 	if t.logprobs {
@@ -128,10 +121,10 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 		}
 	}
 	b = append(b, `,"logprobs":`...)
-	b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Logprob), 32) })
+	b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Logprob), 32) })
 	if !c.OnlyLogprobs {
 		b = append(b, `,"masked":`...)
-		b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Masked), 32) })
+		b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Masked), 32) })
 		b = append(b, `,"forced":`...)
 		b = appendWhere(b, c.Scores, func(s *generation.Score) bool { return s.Forced })
 		b = append(b, `,"drafted":`...)
@@ -141,18 +134,8 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	return appendFloat(b, sum, 64)
 }
 
-func appendList(b []byte, n int, element func([]byte, int) []byte) []byte {
-	b = append(b, '[')
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = element(b, i)
-	}
-	return append(b, ']')
-}
+func appendInt[T ~int | ~int32](b []byte, n T) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
-// appendWhere appends the indexes of scores.
 func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score) bool) []byte {
 	var at []int
 	for i := range scores {
@@ -160,7 +143,7 @@ func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score)
 			at = append(at, i)
 		}
 	}
-	return appendList(b, len(at), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(at[i]), 10) })
+	return rawjson.AppendList(b, at, appendInt)
 }
 
 // appendFloat appends a number; JSON has none for what is not finite.
@@ -171,18 +154,9 @@ func appendFloat(b []byte, x float64, bits int) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, bits)
 }
 
-// answerIDs returns the tokens of a completion, with the one that ended it.
-func answerIDs(c *generation.Completion) []generation.Token {
-	if c.Stop == "" {
-		return c.Tokens
-	}
-	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
-}
-
-// nextPromptDiffers compares the prompt of the next turn with the tokens of a prompt and its
-// answer. That turn has the memory of the candidate, the same tools and attributes, and another
-// instruction: a result after tool calls, else one of a user. It returns where the prompt
-// differs first, and -1 if it begins with all of them. A prompt that can't be made differs at 0.
+// nextPromptDiffers returns where the prompt of the next turn leaves the tokens of a prompt
+// and its answer, -1 if it begins with all of them, 0 if it can't be made. That turn has the
+// candidate's memory, the same tools, and as instruction a result after calls, else a user's.
 func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
 	input := *in.input
 	input.Memory = out.Memory
@@ -203,11 +177,7 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	if err != nil {
 		return 0
 	}
-	for i := range len(prompt) + len(answer) {
-		want := prompt[min(i, len(prompt)-1)]
-		if i >= len(prompt) {
-			want = answer[i-len(prompt)]
-		}
+	for i, want := range slices.Concat(prompt, answer) {
 		if i == len(ids) || ids[i] != want {
 			return i
 		}
@@ -221,7 +191,7 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
 		return -1
 	}
-	answer := answerIDs(c)
+	answer := c.All()
 	key := make([]byte, 0, 4*len(answer))
 	for _, id := range answer {
 		key = binary.LittleEndian.AppendUint32(key, uint32(id))
@@ -237,10 +207,4 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	return at
 }
 
-// bytesOfTrace estimates what a step and the memory return of its tokens.
-func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
-	return in.returns.bytes(len(p.Text), answer)
-}
-
-// nextInstruction stands for the instruction of the next turn, which is not known yet.
-const nextInstruction = "?"
+const nextInstruction = "?" // stands for the instruction of the next turn, which is not known yet

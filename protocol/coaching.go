@@ -17,8 +17,7 @@ var coachingKinds = []string{CoachingFailure, CoachingSuboptimal, CoachingFormat
 // CoachingKinds returns the kinds of specialized coaching.
 func CoachingKinds() []string { return append([]string(nil), coachingKinds...) }
 
-// SpecializedCoachingRequest is the body of POST /v1/coaching, the request for a repair of one
-// step of a trajectory.
+// SpecializedCoachingRequest is the body of POST /v1/coaching: repair one step of a trajectory.
 type SpecializedCoachingRequest struct {
 	RunID             string             `wire:"run_id,required,id"`           // names the session
 	RequestID         string             `wire:"request_id,required,nonempty"` // echoed in the response
@@ -57,8 +56,7 @@ type TrajectoryStep struct {
 	Execution     Raw            `wire:"execution"`
 }
 
-// ReinjectionPoint is a place where the orchestrator can apply a correction. Exactly one of Input
-// and InputStepID is set.
+// ReinjectionPoint is a place to apply a correction, with exactly one of Input and InputStepID.
 type ReinjectionPoint struct {
 	ID          string      `wire:"id,required"`            // unique in the request
 	InputStepID *int64      `wire:"input_step_id,nullable"` // the id of a step of the trajectory
@@ -83,13 +81,11 @@ func DecodeSpecializedCoachingRequest(body []byte) (*SpecializedCoachingRequest,
 	return decodeModel[SpecializedCoachingRequest](body)
 }
 
-// DecodeSpecializedCoachingRequestWithin is DecodeSpecializedCoachingRequest as
-// DecodeAgentRequestWithin is DecodeAgentRequest.
+// DecodeSpecializedCoachingRequestWithin is to bounded memory what DecodeAgentRequestWithin is.
 func DecodeSpecializedCoachingRequestWithin(body []byte, hold func(int64) error) (r *SpecializedCoachingRequest, held int, err error) {
 	return decodeWithin(body, MaxDepth, hold, readModel[SpecializedCoachingRequest])
 }
 
-// readOther reads context.
 func (r *SpecializedCoachingRequest) readOther(d *decoder, _ string) {
 	c := readModel[coachingContext](d)
 	r.ActiveErrors, r.Diagnosis, r.AdditionalInfo = c.ActiveErrors, c.Diagnosis, c.AdditionalInfo

@@ -30,10 +30,9 @@ type CoachingLog struct {
 	Content      string `wire:"content,required"`       // Markdown or plain text
 }
 
-// DecodeSpecializedCoachingResponse decodes the response of POST /v1/coaching
-// and validates it without its request; see [SpecializedCoachingResponse.Validate].
+// DecodeSpecializedCoachingResponse decodes the response of POST /v1/coaching without its request.
 func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingResponse, error) {
-	return decodeDepth(body, MaxResponseDepth, readModel[SpecializedCoachingResponse])
+	return decode(body, MaxResponseDepth, readModel[SpecializedCoachingResponse])
 }
 
 func (l *CoachingLog) check(problem report, p presence) {

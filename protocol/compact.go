@@ -77,8 +77,7 @@ func compact(body []byte, maxDepth int) (text []byte, err error) {
 	return out, nil
 }
 
-// stringEnd returns the index after the closing quote of the string that starts at text[i], or -1
-// if it has no end.
+// stringEnd returns the index after the string that starts at text[i], or -1 if it has no end.
 func stringEnd(text []byte, i int) int {
 	for j := i + 1; ; {
 		n := bytes.IndexByte(text[j:], '"')

@@ -6,8 +6,7 @@ const (
 	KindReplaceDecision = "replace_decision"
 )
 
-// Correction is the value of extra_keys.coaching for a full-history agent: a *[ReplaceSay] or a
-// *[ReplaceDecision].
+// Correction is the value of extra_keys.coaching: a *[ReplaceSay] or a *[ReplaceDecision].
 type Correction interface {
 	// Corrected returns the decision that replaces the model's.
 	Corrected() AgentDecision
@@ -32,10 +31,9 @@ func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Tex
 // Corrected returns the decision.
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
-// DecodeCorrection decodes a correction of either kind. An unknown or missing
-// kind is a separate problem.
+// DecodeCorrection decodes either kind. An unknown or missing kind is a separate problem.
 func DecodeCorrection(raw Raw) (Correction, error) {
-	return decode(raw, func(d *decoder) Correction {
+	return decode(raw, MaxDepth, func(d *decoder) Correction {
 		if d.kind() != '{' {
 			d.mismatch(TypeDict, "an object")
 			return nil
@@ -62,9 +60,8 @@ func DecodeCorrection(raw Raw) (Correction, error) {
 	})
 }
 
-// CallsOverSay removes the reply from a replace_decision that has both a reply and calls. Other
-// values are returned unchanged. MAGMA's stable packages let a person send both, and its runtimes
-// execute the calls.
+// CallsOverSay removes the reply from a replace_decision that also has calls.
+// MAGMA's stable packages let a person send both, and execute the calls.
 func CallsOverSay(correction Raw) Raw {
 	kind, _ := Get(correction, "kind")
 	decision, _ := Get(correction, "decision")
@@ -77,7 +74,7 @@ func CallsOverSay(correction Raw) Raw {
 		return correction // also one of another type, which the decoder refuses
 	}
 	for range Elements(calls) {
-		return ReplaceMember(correction, "decision", DeleteMember(decision, "say"))
+		return SetMember(correction, "decision", DeleteMember(decision, "say"))
 	}
 	return correction
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decoder reads one body and collects its problems. Its methods read the next value. A value of
-// another kind is skipped and becomes a problem. After a syntax error or too many problems all
-// methods return zero values at once.
+// decoder reads one body and collects its problems. Its methods read the next value; one of another
+// kind becomes a problem. After a syntax error or too many problems they return zero values.
 type decoder struct {
 	json     *jsontext.Decoder
 	buf      bytes.Buffer
@@ -43,20 +42,14 @@ var decoders = sync.Pool{New: func() any {
 	return &decoder{json: jsontext.NewDecoder(new(bytes.Buffer))}
 }}
 
-// decode reads a whole body as one value. The error is Problems.
-func decode[T any](body []byte, read func(*decoder) T) (T, error) {
-	return decodeDepth(body, MaxDepth, read)
-}
-
-// decodeDepth is decode with a bound of the nesting, at most MaxResponseDepth.
-func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
+// decode reads a whole body as one value. The nesting is bounded, at most by MaxResponseDepth. The error is Problems.
+func decode[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
 	value, _, err := decodeWithin(body, maxDepth, nil, read)
 	return value, err
 }
 
-// decodeWithin is decodeDepth for a server that bounds its memory. hold is asked for bytes before
-// they are allocated, and its error ends the decoding. held is about what the value holds: the body
-// or a copy of it, structures and texts.
+// decodeWithin is decode with bounded memory. hold is asked for bytes before they
+// are allocated, and its error ends the decoding. held is about what the value holds.
 func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read func(*decoder) T) (value T, held int, err error) {
 	var zero T
 	if hold != nil {
@@ -101,7 +94,6 @@ func (d *decoder) take(bytes int) bool {
 	return !d.full
 }
 
-// release drops the body and returns d to the pool.
 func (d *decoder) release() {
 	d.buf = bytes.Buffer{}
 	d.json.Reset(&d.buf)
@@ -109,10 +101,8 @@ func (d *decoder) release() {
 	decoders.Put(d)
 }
 
-// stopped reports whether decoding has ended.
 func (d *decoder) stopped() bool { return d.syntax != nil || d.full }
 
-// end checks that nothing follows the value.
 func (d *decoder) end() {
 	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
 		d.syntax = errors.New("trailing data")
@@ -136,12 +126,10 @@ func (d *decoder) problem(typ, msg string, below ...any) {
 	d.full = !d.problems.Add(Problem{Type: typ, Loc: append(loc, below...), Msg: msg})
 }
 
-// problemf is problem with a formatted message.
 func (d *decoder) problemf(typ, format string, args ...any) {
 	d.problem(typ, fmt.Sprintf(format, args...))
 }
 
-// kind is the kind of the next value.
 func (d *decoder) kind() jsontext.Kind { return d.json.PeekKind() }
 
 // next reads the next value whole. The result refers to the body.
@@ -155,7 +143,6 @@ func (d *decoder) next() Raw {
 	return d.text[end-len(v) : end : end]
 }
 
-// skip passes over the next value.
 func (d *decoder) skip() { d.next() }
 
 // token passes over a bracket.
@@ -170,11 +157,12 @@ func (d *decoder) mismatch(typ, want string) {
 	got := d.kind()
 	d.skip()
 	if d.syntax == nil {
-		d.problemf(typ, "must be %s, not %s", want, kindName(got))
+		d.problemf(typ, "must be %s, not %s", want, KindName(got))
 	}
 }
 
-func kindName(k jsontext.Kind) string {
+// KindName names a kind of JSON value for messages: "an object", "a string", ...
+func KindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
 		return "null"
@@ -191,7 +179,6 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// string reads a string.
 func (d *decoder) string() (s string, ok bool) {
 	if d.kind() != '"' {
 		d.mismatch(TypeString, "a string")
@@ -238,8 +225,7 @@ func (d *decoder) literal(allowed []string) string {
 	return ""
 }
 
-// integer reads a strict integer: a literal without fraction and exponent, within int64 and the
-// bounds of its field.
+// integer reads a strict integer, without fraction and exponent, within int64 and its field's bounds.
 func (d *decoder) integer(r *rule) (n int64, ok bool) {
 	if d.kind() != '0' {
 		d.mismatch(TypeInt, "an integer")
@@ -285,7 +271,6 @@ func (d *decoder) positive() float64 {
 	return f
 }
 
-// boolean reads true or false.
 func (d *decoder) boolean() bool {
 	switch d.kind() {
 	case 't':
@@ -308,8 +293,7 @@ func (d *decoder) raw(r *rule) Raw {
 	return d.next()
 }
 
-// array reads a list and returns the number of elements. element is called with the decoder at
-// each element and must read that.
+// array reads a list and returns its length. element is called at each element and must read it.
 func (d *decoder) array(element func(i int)) (n int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
@@ -330,8 +314,7 @@ func (d *decoder) array(element func(i int)) (n int) {
 	return n
 }
 
-// count counts an element of a list or map against MaxElements. It stops decoding if there are too
-// many.
+// count counts elements of lists and maps, and stops decoding at MaxElements.
 func (d *decoder) count() bool {
 	d.elements++
 	if !d.take(elementBytes) {

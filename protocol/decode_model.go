@@ -6,7 +6,7 @@ import (
 )
 
 // decodeModel reads a whole body as a model. The error is Problems.
-func decodeModel[T any](body []byte) (*T, error) { return decode(body, readModel[T]) }
+func decodeModel[T any](body []byte) (*T, error) { return decode(body, MaxDepth, readModel[T]) }
 
 func readModel[T any](d *decoder) *T {
 	v := new(T)
@@ -56,9 +56,9 @@ func (d *decoder) model(v any) (p presence) {
 	if !object || d.stopped() {
 		return p // not an object is one problem, not one for each field
 	}
-	for i, f := range m.fields {
-		if f.required && p.seen&(1<<i) == 0 {
-			d.problem(TypeMissing, "field "+quote(f.name)+" is required", f.name)
+	for i := range m.fields {
+		if name := m.fields[i].name; m.fields[i].required && p.seen&(1<<i) == 0 {
+			d.problem(TypeMissing, "field "+quote(name)+" is required", name)
 		}
 	}
 	if c, ok := v.(checker); ok {
@@ -67,9 +67,8 @@ func (d *decoder) model(v any) (p presence) {
 	return p
 }
 
-// field reads the i-th field of a model.
 func (d *decoder) field(v any, to reflect.Value, m *model, i int) {
-	switch r := &m.rules[i]; {
+	switch r := &m.fields[i]; {
 	case !r.blank:
 		d.value(to.Field(r.index).Addr().Interface(), r)
 	case r.oneof != nil:
@@ -132,7 +131,6 @@ var scopes = map[string]string{
 	"input": "ids must be unique within a request", "step": "step ids must be unique", "point": "point ids must be unique",
 }
 
-// list reads a list of models.
 func (d *decoder) list(to reflect.Value, r *rule) {
 	first := make(map[any]int) // the index of the element with an id
 	isList := d.kind() == '['

@@ -17,7 +17,6 @@ type sink struct {
 	err error     // of to, the first one
 }
 
-// flush writes what was appended.
 func (s *sink) flush() {
 	if s.to == nil {
 		return
@@ -47,7 +46,6 @@ func (s *sink) raw(v Raw) {
 
 func (s *sink) text(text string) { s.dst = appendString(s.dst, text) }
 
-// list takes an array of n elements.
 func (s *sink) list(n int, element func(i int)) {
 	s.dst = append(s.dst, '[')
 	for i := range n {
@@ -80,8 +78,8 @@ func (s *sink) object(names []string, value func(i int)) {
 func (s *sink) model(v reflect.Value) {
 	m := modelOf(v.Type())
 	separator := byte('{')
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.fields {
+		r := &m.fields[i]
 		if r.blank && r.oneof == nil || !r.blank && r.omit && r.isDefault(v.Field(r.index), m.initial.Field(r.index)) {
 			continue
 		}

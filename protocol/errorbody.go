@@ -8,36 +8,27 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// maxDetail bounds the detail of a foreign error body, in bytes.
-const maxDetail = 512
+const maxDetail = 512 // bounds the detail of a foreign error body, in bytes
 
-// DecodeErrorBody reads the body of an error response for a client: the problems of a 422, or a
-// sentence. It is lenient, since proxies answer errors too. A body of another form is the detail,
-// and additional members of problems are ignored.
+// DecodeErrorBody reads the body of an error: the problems of a 422,
+// or a sentence. It is lenient, since proxies answer errors too.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
-	var withProblems struct {
-		Detail []struct {
-			Type string `json:"type"`
-			Loc  []any  `json:"loc"`
-			Msg  string `json:"msg"`
-		} `json:"detail"`
+	var answer struct {
+		Detail Raw `json:"detail"`
 	}
-	if json.Unmarshal(body, &withProblems) == nil && len(withProblems.Detail) > 0 {
-		for _, p := range withProblems.Detail {
+	_ = json.Unmarshal(body, &answer) // else there is no detail
+	if json.Unmarshal(answer.Detail, &problems) == nil && len(problems) > 0 {
+		for _, p := range problems {
 			for i, s := range p.Loc {
 				if f, ok := s.(float64); ok {
 					p.Loc[i] = int(f)
 				}
 			}
-			problems = append(problems, Problem(p))
 		}
 		return "", problems
 	}
-	var withDetail struct {
-		Detail string `json:"detail"`
-	}
-	if json.Unmarshal(body, &withDetail) == nil && withDetail.Detail != "" {
-		return withDetail.Detail, nil
+	if detail, _ := Text(answer.Detail); detail != "" {
+		return detail, nil
 	}
 	return clip.Text(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
 }

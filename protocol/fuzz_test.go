@@ -35,17 +35,24 @@ type outputs []AgentOutput
 
 func (o outputs) AppendJSON(dst []byte) []byte { return append(dst, EncodeResponse(o)...) }
 
+func validDecision(d *AgentDecision) error {
+	var v validator
+	v.decision(d)
+	return v.err()
+}
+
 var codecs = []codec{
 	codecOf("AgentRequest", DecodeAgentRequest, nil),
 	codecOf("AgentOutputs", func(b []byte) (outputs, error) { return DecodeAgentOutputs(b) }, func(o outputs) error {
 		for i := range o {
-			if err := o[i].Validate(); err != nil {
-				return err
+			var v validator
+			if v.output(&o[i]); v.err() != nil {
+				return v.err()
 			}
 		}
 		return nil
 	}),
-	codecOf("AgentDecision", DecodeAgentDecision, (*AgentDecision).Validate),
+	codecOf("AgentDecision", DecodeAgentDecision, validDecision),
 	codecOf("AgentInfo", DecodeAgentInfo, nil),
 	codecOf("AgentHealth", DecodeAgentHealth, nil),
 	codecOf("CoachingSessionConfig", DecodeCoachingSessionConfig, func(c *CoachingSessionConfig) error {
@@ -66,7 +73,7 @@ var codecs = []codec{
 	codecOf("CoachingDiagnosis", func(b []byte) (*CoachingDiagnosis, error) { return DecodeCoachingDiagnosis(b) }, nil),
 	codecOf("Correction", func(b []byte) (Correction, error) { return DecodeCorrection(b) }, func(c Correction) error {
 		d := c.Corrected()
-		return d.Validate()
+		return validDecision(&d)
 	}),
 	codecOf("InternalStep", func(b []byte) (*InternalStep, error) { return DecodeInternalStep(b) }, nil),
 	codecOf("HumanCoachingRequest", DecodeHumanCoachingRequest, nil),

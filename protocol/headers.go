@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Headers are the HTTP headers of a coaching backend, name to value. Values are often secrets, so
-// fmt prints only the names, for any verb. AppendJSON of the backend writes the values, since the
-// server needs them.
+// Headers are the HTTP headers of a coaching backend, often secrets: fmt
+// prints only the names. AppendJSON of the backend writes the values.
 type Headers map[string]string
 
 // Format prints the names, with *** for every value.

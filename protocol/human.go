@@ -32,8 +32,7 @@ func DecodeHumanCoachingRequest(body []byte) (*HumanCoachingRequest, error) {
 	return decodeModel[HumanCoachingRequest](body)
 }
 
-// DecodeHumanCoachingResponse decodes a person's answer and validates it without its task; see
-// [HumanCoachingResponse.Validate].
+// DecodeHumanCoachingResponse decodes a person's answer without its task.
 func DecodeHumanCoachingResponse(body []byte) (*HumanCoachingResponse, error) {
 	return decodeModel[HumanCoachingResponse](body)
 }
@@ -55,8 +54,7 @@ func (r *HumanCoachingResponse) check(problem report, _ presence) {
 	}
 }
 
-// Validate checks the answer by itself and against the task. The error is
-// [Problems].
+// Validate checks the answer by itself and against the task. Its error is [Problems].
 func (r *HumanCoachingResponse) Validate(req *HumanCoachingRequest) error {
 	var v validator
 	v.requestID(r.RequestID, req.RequestID)

@@ -19,9 +19,7 @@ const (
 	HealthDraining = "draining"
 	HealthPaused   = "paused" // POST /v1/pause; requests wait
 	HealthFailed   = "failed" // only another process can go on
-	// HealthStuck begins the status of an engine with steps that do not end; the contexts follow,
-	// as in "stuck: context 0".
-	HealthStuck = "stuck"
+	HealthStuck    = "stuck"  // begins the status of an engine whose steps do not end, as in "stuck: context 0"
 )
 
 // AgentHealth is the body of GET /health.
@@ -48,12 +46,10 @@ func (info *AgentInfo) setDefaults() { info.ProtocolVersion = Version }
 // DecodeAgentHealth decodes the body of GET /health, ready or not.
 func DecodeAgentHealth(body []byte) (*AgentHealth, error) { return decodeModel[AgentHealth](body) }
 
-// DecodeAgentInfo decodes the body of GET /v1/info of any agent. [AgentInfo.Validate] checks it
-// for contradictions.
+// DecodeAgentInfo decodes the body of GET /v1/info; [AgentInfo.Validate] checks for contradictions.
 func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decodeModel[AgentInfo](body) }
 
-// Validate checks that the capabilities and the coaching fields agree. The error
-// is [Problems].
+// Validate checks that capabilities and coaching fields agree. The error is [Problems].
 func (info *AgentInfo) Validate() error {
 	var v validator
 	v.nonempty(info.ProtocolVersion, "protocol_version")

@@ -6,8 +6,7 @@ const (
 	OriginCoaching = "coaching"
 )
 
-// InternalStep is the record of one model call or applied correction that exporters read. The
-// contract allows any objects in internal_steps.
+// InternalStep is the record of a model call or an applied correction that exporters read.
 type InternalStep struct {
 	ID            string `wire:"id,required"`
 	Component     string `wire:"component,required"`

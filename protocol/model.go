@@ -22,18 +22,14 @@ import (
 //	least=n, most=n   bounds of an integer, or of the length of a list
 //	unique=what       a list of models with different ids; what is one of them
 
-// field is what the OpenAPI document has of a field, too.
-type field struct {
-	name     string
-	required bool
-	nullable bool // null counts as absent
-}
-
 // fields are the fields of a model, at most 32.
-type fields []field
+type fields []rule
 
-// rule is the rest of a field's tag.
+// rule is the tag of a field.
 type rule struct {
+	name              string
+	required          bool
+	nullable          bool // null counts as absent
 	index             int  // in the struct
 	blank             bool // the field is _
 	key               string
@@ -45,13 +41,11 @@ type rule struct {
 	omit              bool // unless it differs from its default
 }
 
-// anything is the rule without rules.
-var anything = rule{least: math.MinInt64, most: math.MaxInt64}
+var anything = rule{least: math.MinInt64, most: math.MaxInt64} // the rule without rules
 
 // model is what the tags of a struct say.
 type model struct {
 	fields  fields
-	rules   []rule
 	initial reflect.Value // the struct with its defaults
 }
 
@@ -78,8 +72,8 @@ func newModel(t reflect.Type) *model {
 		}
 		r := anything
 		r.index, r.blank = i, t.Field(i).Name == "_"
-		f := r.parse(tag)
-		m.fields, m.rules = append(m.fields, f), append(m.rules, r)
+		r.parse(tag)
+		m.fields = append(m.fields, r)
 		if t.Field(i).Type == reflect.TypeFor[Raw]() && !r.any {
 			m.initial.Field(i).SetBytes(emptyObject)
 		}
@@ -93,9 +87,9 @@ func newModel(t reflect.Type) *model {
 // limitNames are the limits that tags name.
 var limitNames = map[string]int64{"MaxInputs": MaxInputs, "MaxNumOutputs": MaxNumOutputs}
 
-func (r *rule) parse(tag string) (f field) {
+func (r *rule) parse(tag string) {
 	name, rest, _ := strings.Cut(tag, ",")
-	f.name, r.key = name, strconv.Quote(name)+":"
+	r.name, r.key = name, strconv.Quote(name)+":"
 	for word := range strings.SplitSeq(rest, ",") {
 		word, value, _ := strings.Cut(word, "=")
 		n, named := limitNames[value]
@@ -104,9 +98,9 @@ func (r *rule) parse(tag string) (f field) {
 		}
 		switch word {
 		case "required":
-			f.required = true
+			r.required = true
 		case "nullable":
-			f.nullable = true
+			r.nullable = true
 		case "always":
 			r.always = true
 		case "any":
@@ -127,8 +121,7 @@ func (r *rule) parse(tag string) (f field) {
 			r.unique = value
 		}
 	}
-	r.omit = !f.required && !r.always
-	return f
+	r.omit = !r.required && !r.always
 }
 
 // presence says which fields of a model the JSON had, and which of them had no problem.
@@ -142,7 +135,7 @@ func (p presence) has(name string) bool { return p.seen&p.fields.bit(name) != 0 
 func (p presence) valid(name string) bool { return p.sound&p.fields.bit(name) != 0 }
 
 func (fs fields) bit(name string) uint32 {
-	return 1 << slices.IndexFunc(fs, func(f field) bool { return f.name == name })
+	return 1 << slices.IndexFunc(fs, func(r rule) bool { return r.name == name })
 }
 
 // index returns the position of the field with the name in the JSON string raw, or -1.
@@ -164,8 +157,7 @@ func (fs fields) names() []string {
 	return names
 }
 
-// similar returns the field with the same letters as a misspelt name, in another case or with
-// other separators; -1 if there is none.
+// similar returns the field that a name misspells in case or separators, else -1.
 func (fs fields) similar(name string) int {
 	if len(name) > maxLocName {
 		return -1
@@ -173,5 +165,5 @@ func (fs fields) similar(name string) int {
 	plain := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
 	}
-	return slices.IndexFunc(fs, func(f field) bool { return plain(f.name) == plain(name) })
+	return slices.IndexFunc(fs, func(r rule) bool { return plain(r.name) == plain(name) })
 }

@@ -130,7 +130,7 @@ func TestDecodeAgentDecision(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if err := got.Validate(); err != nil {
+	if err := validDecision(got); err != nil {
 		t.Error(err)
 	}
 }

@@ -99,10 +99,11 @@ func TestOpenAPISchemasHaveTheFieldsOfTheModels(t *testing.T) {
 			required, _ := schema["required"].([]any)
 			for _, f := range want { // in the order of the table
 				if property, ok := properties[f.name].(map[string]any); ok {
-					got = append(got, field{f.name, slices.Contains(required, any(f.name)), allowsNull(property)})
+					f.required, f.nullable = slices.Contains(required, any(f.name)), allowsNull(property)
+					got = append(got, f)
 				}
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(field{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(rule{})); diff != "" {
 				t.Errorf("fields (-model +schema):\n%s", diff)
 			}
 			if len(properties) != len(want) {

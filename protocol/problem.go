@@ -7,6 +7,7 @@ import (
 
 	"agentd/internal/clip"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,17 +38,13 @@ const (
 
 // Problem is one reason why a body is invalid.
 type Problem struct {
-	// Type is the kind of problem, one of the Type constants.
-	Type string `json:"type"`
-	// Loc is the path to the value: "body", then field names (string) and list indexes (int).
-	// For a body that is not JSON it is "body" and a byte offset.
-	Loc []any `json:"loc"`
-	// Msg describes the problem and the fix.
-	Msg string `json:"msg"`
+	Type string `json:"type"` // the kind of problem, one of the Type constants
+	// Loc is the path to the value: "body", then names (string) and indexes (int), or a byte offset (int).
+	Loc []any  `json:"loc"`
+	Msg string `json:"msg"` // describes the problem and the fix
 }
 
-// NewProblem makes a problem at a location below "body". Long names are clipped, since clients
-// choose them.
+// NewProblem makes a problem below "body". It clips long names, which clients choose.
 func NewProblem(typ, msg string, loc ...any) Problem {
 	p := Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
 	for i, step := range p.Loc {
@@ -78,25 +75,7 @@ func (p Problem) Path() string {
 	return b.String()
 }
 
-// AppendJSON appends {"type":...,"loc":[...],"msg":...}.
-func (p Problem) AppendJSON(dst []byte) []byte {
-	s := sink{dst: append(dst, `{"type":`...)}
-	s.text(p.Type)
-	s.dst = append(s.dst, `,"loc":`...)
-	s.list(len(p.Loc), func(i int) {
-		if n, ok := p.Loc[i].(int); ok {
-			s.value(&n)
-		} else {
-			s.text(fmt.Sprint(p.Loc[i]))
-		}
-	})
-	s.dst = append(s.dst, `,"msg":`...)
-	s.text(p.Msg)
-	return append(s.dst, '}')
-}
-
-// Problems is the error of all decoders and validators of this package. As an error it is never
-// empty.
+// Problems is the error of all decoders and validators. As an error it is never empty.
 type Problems []Problem
 
 // Error returns the first problem and the number of others.
@@ -122,13 +101,14 @@ func (ps Problems) All() string {
 
 // AppendBody appends the body of a 422 response, {"detail":[...]}.
 func (ps Problems) AppendBody(dst []byte) []byte {
-	s := sink{dst: append(dst, `{"detail":`...)}
-	s.list(len(ps), func(i int) { s.dst = ps[i].AppendJSON(s.dst) })
-	return append(s.dst, '}')
+	body, err := json.Marshal(map[string]Problems{"detail": ps}, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return append(dst, body...)
 }
 
-// At moves problems of a part of a body to the location of that part. It replaces the leading
-// "body" of each location by "body" and loc.
+// At moves problems of a part of a body to its location: "body" becomes "body" and loc.
 func (ps Problems) At(loc ...any) Problems {
 	moved := make(Problems, len(ps))
 	for i, p := range ps {
@@ -141,8 +121,7 @@ func (ps Problems) At(loc ...any) Problems {
 	return moved
 }
 
-// Add appends a problem and reports whether more can follow. There are at most [MaxProblems], and
-// a notice after the last one.
+// Add appends a problem, a notice as the last one, and reports whether more can follow.
 func (ps *Problems) Add(p Problem) bool {
 	if len(*ps) >= MaxProblems {
 		return false
@@ -166,7 +145,6 @@ func (ps *Problems) AddAll(more Problems) bool {
 	return len(*ps) < MaxProblems
 }
 
-// err returns ps as an error, nil if it is empty.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil
@@ -174,8 +152,7 @@ func (ps Problems) err() error {
 	return ps
 }
 
-// AppendErrorBody appends the body of an error response other than 422,
-// {"detail":"sentence"}.
+// AppendErrorBody appends the body of another error than 422, {"detail":"sentence"}.
 func AppendErrorBody(dst []byte, detail string) []byte {
 	dst = append(dst, `{"detail":`...)
 	dst = appendString(dst, detail)
@@ -187,8 +164,7 @@ func quote(s string) string {
 	return string(appendString(nil, clip.Text(s, maxQuoted)))
 }
 
-// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so output is always
-// valid.
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s)
 	return dst

@@ -51,7 +51,7 @@ func TestProblemsAtAnotherPlace(t *testing.T) {
 
 func TestErrorBodies(t *testing.T) {
 	ps := Problems{NewProblem(TypeValue, `a "b" é`, "x", 0, int64(7))}
-	if got, want := string(ps.AppendBody([]byte("<"))), `<{"detail":[{"type":"value_error","loc":["body","x",0,"7"],"msg":"a \"b\" é"}]}`; got != want {
+	if got, want := string(ps.AppendBody([]byte("<"))), `<{"detail":[{"type":"value_error","loc":["body","x",0,7],"msg":"a \"b\" é"}]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := string(AppendErrorBody(nil, "no \x00\xff")), "{\"detail\":\"no \\u0000\uFFFD\"}"; got != want {

@@ -59,8 +59,7 @@ func Text(v Raw) (s string, ok bool) {
 // String makes a JSON string. Invalid UTF-8 becomes U+FFFD.
 func String(s string) Raw { return appendString(nil, s) }
 
-// AppendMember adds a member at the end of an object; nil counts as {}. The object must not have
-// the name yet, see [SetMember].
+// AppendMember adds a member with a new name at the end of an object; nil counts as {}.
 func AppendMember(obj Raw, key string, v Raw) Raw {
 	open := bytes.TrimSpace(obj)
 	if len(open) < 2 {
@@ -78,24 +77,18 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 	return append(out, '}')
 }
 
-// quoteSlack is the space for a few escapes in a quoted name.
-const quoteSlack = 16
-
-// ReplaceMember replaces a member's value in place. An object without the name is returned
-// unchanged.
-func ReplaceMember(obj Raw, key string, v Raw) Raw {
-	if m, ok := find(obj, key); ok {
-		return m.replaced(obj, v)
-	}
-	return obj
-}
+const quoteSlack = 16 // the space for a few escapes in a quoted name
 
 // SetMember replaces a member's value in place, or adds the member at the end.
 func SetMember(obj Raw, key string, v Raw) Raw {
-	if m, ok := find(obj, key); ok {
-		return m.replaced(obj, v)
+	m, ok := find(obj, key)
+	if !ok {
+		return AppendMember(obj, key, v)
 	}
-	return AppendMember(obj, key, v)
+	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
+	out = append(out, obj[:m.valueStart]...)
+	out = append(out, v...)
+	return append(out, obj[m.valueEnd:]...)
 }
 
 // DeleteMember removes a member. An object without the name is returned unchanged.
@@ -142,15 +135,6 @@ type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
 func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
 func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
 
-// replaced returns obj with another value of the member.
-func (m member) replaced(obj, v Raw) Raw {
-	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
-	out = append(out, obj[:m.valueStart]...)
-	out = append(out, v...)
-	return append(out, obj[m.valueEnd:]...)
-}
-
-// find finds the member with the name key.
 func find(obj Raw, key string) (member, bool) {
 	for m := range members(obj) {
 		if string(unescaped(m.quoted(obj))) == key {
@@ -160,7 +144,6 @@ func find(obj Raw, key string) (member, bool) {
 	return member{}, false
 }
 
-// members iterates over the positions of an object's members.
 func members(obj Raw) iter.Seq[member] {
 	return func(yield func(member) bool) {
 		i, ok := open(obj, '{')

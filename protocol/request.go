@@ -33,19 +33,15 @@ type AgentInstruction struct {
 	Content string `wire:"content,required"`
 }
 
-// emptyObject is the default of raw objects. Its capacity equals its length, so appending never
-// writes to it.
-var emptyObject = Raw("{}")[:2:2]
+var emptyObject = Raw("{}")[:2:2] // the default of raw objects. Appending never writes to it.
 
-// DecodeAgentRequest decodes the body of POST /v1/responses. The error is
-// [Problems] with every problem of the body.
+// DecodeAgentRequest decodes the body of POST /v1/responses. The error is [Problems].
 func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
 	return decodeModel[AgentRequest](body)
 }
 
-// DecodeAgentRequestWithin is DecodeAgentRequest for a server that bounds its memory. hold is asked
-// for bytes before they are allocated. Its error ends the decoding and is returned. held is about
-// what the request holds, the body included.
+// DecodeAgentRequestWithin bounds the memory. hold is asked for bytes before they are
+// allocated, and its error ends the decoding. held is about what the request and its body hold.
 func DecodeAgentRequestWithin(body []byte, hold func(int64) error) (r *AgentRequest, held int, err error) {
 	return decodeWithin(body, MaxDepth, hold, readModel[AgentRequest])
 }

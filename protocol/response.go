@@ -11,8 +11,7 @@ const (
 	StatusError     = "error"
 )
 
-// AgentOutput is one candidate: an element of the response of POST
-// /v1/responses.
+// AgentOutput is one candidate: an element of the response.
 type AgentOutput struct {
 	RequestID      string         `wire:"request_id,required,nonempty"` // the request's
 	SourceID       int64          `wire:"source_id,required"`           // the id of the input that it answers
@@ -44,10 +43,9 @@ type AgentError struct {
 	Component string `wire:"component,nullable"`
 }
 
-// DecodeAgentOutputs decodes the response of POST /v1/responses and checks the
-// rules of each candidate; [ValidateResponse] checks them against the request.
+// DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decodeDepth(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
+	return decode(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
 		d.value(&outs, &anything)
 		return outs
 	})
@@ -61,7 +59,6 @@ func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
 // report receives a problem at or below the validated value.
 type report func(typ, msg string, below ...any)
 
-// check checks the status against output and error. An invalid status is another problem.
 func (o *AgentOutput) check(problem report, _ presence) {
 	switch {
 	case o.Status == StatusCompleted && o.Output == nil:
@@ -77,18 +74,10 @@ func (o *AgentOutput) check(problem report, _ presence) {
 	}
 }
 
-// check checks that a decision does not have both a reply and calls.
 func (a *AgentDecision) check(problem report, _ presence) {
 	if a.Say != "" && len(a.ToolCalls) > 0 {
 		problem(TypeValue, "say and tool_calls must not both be nonempty; send one of them")
 	}
-}
-
-// Validate checks the rules of a decision. The error is [Problems].
-func (a *AgentDecision) Validate() error {
-	var v validator
-	v.decision(a)
-	return v.err()
 }
 
 // WriteResponse writes the response of POST /v1/responses. Large raw values are written from where
@@ -112,8 +101,7 @@ type StreamEnd struct {
 	Candidates int `wire:"candidates,required,least=1"` // lines before
 }
 
-// WriteLine writes a [StreamedCandidate] or [StreamEnd] and the end of its line, large raw values from
-// where they lie. The error is w's.
+// WriteLine writes a [StreamedCandidate] or [StreamEnd] as WriteResponse does, and a line end.
 func WriteLine(w io.Writer, line any) error {
 	out := sink{to: w}
 	out.value(line)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"mime"
@@ -35,8 +36,7 @@ const (
 	DefaultMaxRetry       = 3
 )
 
-// CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}.
-// Start from [NewCoachingSessionConfig], since the zero value has no logs.
+// CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}. See [NewCoachingSessionConfig].
 type CoachingSessionConfig struct {
 	Backends       CoachingBackends `wire:"backends,always"` // nonempty for ProviderLLM
 	Provider       string           `wire:"provider,oneof=llm|human"`
@@ -45,8 +45,7 @@ type CoachingSessionConfig struct {
 	CaptureLogs    bool             `wire:"capture_logs,always"`   // false: responses carry no logs
 }
 
-// CoachingBackends are the models of a session, in the order in which they are tried. In JSON they
-// are an object of definitions by name, or a list.
+// CoachingBackends are the models of a session in order; in JSON an object of definitions by name, or a list.
 type CoachingBackends []CoachingBackend
 
 // CoachingBackend is one model that a coach can ask.
@@ -83,8 +82,7 @@ func NewCoachingBackend(name, typ string) CoachingBackend {
 	return b
 }
 
-// DecodeCoachingSessionConfig decodes the body of PUT
-// /v1/coaching/sessions/{run_id}. The result has the defaults filled in.
+// DecodeCoachingSessionConfig decodes a configuration and fills in the defaults.
 func DecodeCoachingSessionConfig(body []byte) (*CoachingSessionConfig, error) {
 	return decodeModel[CoachingSessionConfig](body)
 }
@@ -147,7 +145,6 @@ func (b *CoachingBackend) check(problem report, p presence) {
 	}
 }
 
-// checkEndpoint checks the form of an endpoint.
 func checkEndpoint(s string, problem report, at ...any) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -181,8 +178,7 @@ func (h *Headers) write(s *sink) {
 	s.object(names, func(i int) { s.text((*h)[names[i]]) })
 }
 
-// isJSONType reports whether a header is the JSON Content-Type. Configuration files of clients
-// often have it, and requests to backends are always JSON.
+// isJSONType reports whether a header is the JSON Content-Type, which clients' configurations often have.
 func isJSONType(name, value string) bool {
 	if !strings.EqualFold(name, "Content-Type") || !isHeaderValue(value) {
 		return false
@@ -213,14 +209,7 @@ func Seconds(s float64) time.Duration {
 	return d
 }
 
-// Equal reports whether two effective configurations are equal. The order of backends matters,
-// that of headers does not.
+// Equal compares effective configurations. The order of backends matters, that of headers does not.
 func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
-	return c.Provider == o.Provider && c.Endpoint == o.Endpoint &&
-		c.ConnectTimeout == o.ConnectTimeout && c.CaptureLogs == o.CaptureLogs &&
-		slices.EqualFunc(c.Backends, o.Backends, func(a, b CoachingBackend) bool {
-			return a.Name == b.Name && a.Type == b.Type && a.Endpoint == b.Endpoint &&
-				a.DefaultModel == b.DefaultModel && a.Timeout == b.Timeout && a.MaxRetry == b.MaxRetry &&
-				maps.Equal(a.Headers, b.Headers)
-		})
+	return bytes.Equal(c.AppendJSON(nil), o.AppendJSON(nil))
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Unmarshal decodes a body into a Go value, as strictly as the decoders of this package: syntax,
-// duplicate names, UTF-8, depth, letter case and integers. The error is Problems.
+// Unmarshal decodes a body into any Go value as strictly as the decoders here. The error is Problems.
 func Unmarshal(body []byte, into any, opts ...json.Options) error {
-	if _, err := decode(body, (*decoder).next); err != nil {
+	if _, err := decode(body, MaxDepth, (*decoder).next); err != nil {
 		return err
 	}
 	err := json.Unmarshal(body, into, opts...)
@@ -43,7 +42,7 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	}
 	got := string(semantic.JSONValue)
 	if got == "" {
-		got = kindName(semantic.JSONKind)
+		got = KindName(semantic.JSONKind)
 	}
 	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
@@ -59,15 +58,15 @@ func wanted(t reflect.Type) string {
 	case reflect.Pointer:
 		return wanted(t.Elem())
 	case reflect.Bool:
-		return kindName('t')
+		return KindName('t')
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return "an integer"
 	case reflect.Float32, reflect.Float64:
-		return kindName('0')
+		return KindName('0')
 	case reflect.String:
-		return kindName('"')
+		return KindName('"')
 	case reflect.Slice:
-		return kindName('[')
+		return KindName('[')
 	}
-	return kindName('{')
+	return KindName('{')
 }

@@ -38,15 +38,13 @@ func (v *validator) literal(s string, allowed []string, below ...any) {
 	}
 }
 
-// requestID checks that a response has the id of its request.
 func (v *validator) requestID(got, want string) {
 	if got != want {
 		v.problem(TypeValue, "must be the request's "+quote(want)+", not "+quote(got), "request_id")
 	}
 }
 
-// object checks the brackets of a raw object. Its content was decoded here or made by the agent,
-// and parsing it again would cost more than all other checks together.
+// object checks the brackets of a raw object, which was decoded or made here.
 func (v *validator) object(raw Raw, below ...any) {
 	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
 		v.problem(TypeDict, "must be an object", below...)
@@ -83,16 +81,8 @@ func (v *validator) output(o *AgentOutput) {
 	}
 }
 
-// Validate checks the rules of one candidate. The error is [Problems].
-func (o *AgentOutput) Validate() error {
-	var v validator
-	v.output(o)
-	return v.err()
-}
-
-// ValidateResponse checks a complete response of POST /v1/responses against its request. Every
-// candidate must be valid, and there must be one for each requested candidate, in order, with its
-// ids. The error is [Problems], located in the response.
+// ValidateResponse checks a complete response against its request: each
+// candidate, their number, order and ids. The error is [Problems].
 func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	var v validator
 	if want := req.Candidates(); len(outs) != want {
@@ -112,8 +102,7 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	return v.err()
 }
 
-// ValidateCandidate checks one candidate against the request, as the one of that index for an input.
-// The error is [Problems].
+// ValidateCandidate checks one candidate of an input against the request. The error is [Problems].
 func ValidateCandidate(req *AgentRequest, input, index int, o *AgentOutput) error {
 	var v validator
 	v.answers(o, req.RequestID, req.Inputs[input].ID, index)

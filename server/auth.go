@@ -14,10 +14,9 @@ type authenticator []accepted
 
 // accepted is a token by its digest, so all comparisons have equal lengths.
 type accepted struct {
-	digest [sha256.Size]byte
-	client string // "": none
-	// weights: it has the right to change the weights.
-	weights bool
+	digest  [sha256.Size]byte
+	client  string // "": none
+	weights bool   // has the right to change the weights
 }
 
 func newAuthenticator(o Options) authenticator {
@@ -59,8 +58,7 @@ func (s *Server) programsOnly(c *gin.Context) {
 	}
 }
 
-// authenticate refuses requests without an accepted token if tokens are configured. /health stays
-// open for load balancers, and the page, which asks for a token.
+// authenticate checks tokens if there are any. /health stays open, and the page, which asks for a token.
 func (s *Server) authenticate(c *gin.Context) {
 	if path := c.Request.URL.Path; len(s.auth) == 0 || isPage(path) || path == pathHealth || path == pathMagma+pathHealth {
 		return

@@ -56,8 +56,7 @@ func bodyError(err error) error {
 	return &Error{Code: CodeClientGone, Err: err}
 }
 
-// writeJSON sends a complete JSON answer. All answers but /metrics and errors go
-// through here.
+// writeJSON sends a complete JSON answer, except /metrics and errors.
 func (s *Server) writeJSON(c *gin.Context, status int, body []byte) {
 	s.sent(c, transfer.SendJSON(c, status, body))
 }

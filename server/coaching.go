@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Coach holds coaching sessions and answers their requests. *coaching.Service is one. Its errors
-// are defined by package coaching.
+// Coach holds coaching sessions and answers their requests, as *coaching.Service with its errors.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	// ConfigureReachable is Configure, after every backend has answered a test call.
@@ -28,7 +28,6 @@ type Coach interface {
 	CloseSession(ctx context.Context, runID string) error
 }
 
-// putSession configures a run's session.
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
@@ -52,8 +51,7 @@ func (s *Server) putSession(c *gin.Context) {
 	})
 }
 
-// postCoaching asks for the repair of a step. A person may answer it, so neither the request
-// timeout nor a deadline of the connection ends it.
+// postCoaching asks for a repair. A person may answer, so no timeout or deadline ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, share, err := s.readBody(c, 0)
@@ -85,8 +83,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 	})
 }
 
-// coachingWork does work that a draining server refuses, and that waits while the model loads. If
-// coaching is off, the state does not matter.
+// coachingWork does work that a draining server refuses and a loading one delays, unless coaching is off.
 func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
 		if _, err := s.admit(c); err != nil {
@@ -98,8 +95,7 @@ func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte
 	s.answerCoaching(c, work)
 }
 
-// deleteSession closes a run's session in any state of the server. A closed session lets a
-// draining server end sooner.
+// deleteSession closes a session in any state, since a draining server then ends sooner.
 func (s *Server) deleteSession(c *gin.Context) {
 	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
@@ -127,7 +123,7 @@ func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]by
 	case err != nil && cause != nil:
 		s.fail(c, ended(cause))
 	case err != nil:
-		s.fail(c, coachingError(err))
+		s.fail(c, err)
 	case body != nil:
 		s.writeJSON(c, http.StatusOK, body)
 	default:
@@ -140,9 +136,8 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-// logRefusedCoaching logs why a session was not configured or a repair not begun, since clients of
-// the protocol show the reason to nobody. The reason holds no value of a header. A request without
-// a token is not a warning: everybody can send one, as often as they want.
+// logRefusedCoaching logs why a session or a repair was refused, which clients show
+// to nobody. Requests without a token are not warnings: everybody can send them.
 func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	message, runID, kind, level := "", "", "", zerolog.InfoLevel
 	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
@@ -166,14 +161,13 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		event.Str("kind", kind)
 	}
 	event.
-		Int("status", codes[e.Code].status).
+		Int("status", e.Code.status).
 		Str("reason", e.reason()).
 		Str("request_id", c.GetString(keyRequestID)).
 		Msg(message)
 }
 
-// pathRunID returns the unescaped run_id of the path. It may have any character, even a slash. The
-// error is protocol.Problems.
+// pathRunID returns the unescaped run_id of the path, of any characters. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter decodes + as a space in a path with escapes.
 	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
@@ -194,36 +188,10 @@ func pathRunID(c *gin.Context) (string, error) {
 
 // bothProblems joins the problems of a path and of a body.
 func bothProblems(path, body error) error {
-	var first, more protocol.Problems
-	if errors.As(path, &first) && errors.As(body, &more) {
-		both := append(first, more...)
-		return both[:min(len(both), protocol.MaxProblems)]
+	var both, more protocol.Problems
+	if errors.As(path, &both) && errors.As(body, &more) {
+		both.AddAll(more)
+		return both
 	}
-	if path != nil {
-		return path
-	}
-	return body
-}
-
-// coachingError maps an error of a Coach to its reason.
-func coachingError(err error) error {
-	var full *coaching.FullError
-	var unreachable *coaching.UnreachableError
-	var store *coaching.StoreError
-	switch {
-	case errors.Is(err, coaching.ErrUnknown):
-		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
-	case errors.Is(err, coaching.ErrConflict), errors.Is(err, coaching.ErrClosing):
-		return &Error{Code: CodeConflict, Detail: err.Error()}
-	case errors.As(err, &unreachable):
-		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
-	case errors.As(err, &full):
-		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
-	case errors.As(err, &store):
-		// The cause names the database, which is the operator's affair.
-		return &Error{Code: CodeStoreDown, Err: err}
-	case errors.Is(err, coaching.ErrShutdown):
-		return &Error{Code: CodeDraining}
-	}
-	return err
+	return cmp.Or(path, body)
 }

@@ -24,7 +24,6 @@ const (
 // openAICall answers a body, or sends events and returns nil.
 type openAICall func(ctx context.Context, m openai.Model, id string, body []byte, s openai.Stream) ([]byte, error)
 
-// routeCompletions adds the paths of OpenAI's API.
 func (s *Server) routeCompletions(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
 	r.GET(pathModels, mark, s.openAI(s.admit, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
@@ -39,7 +38,6 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	r.POST(pathChat, mark, s.jsonBody, s.openAI(s.admitToModel, openai.Chat))
 }
 
-// openAI makes a handler of an answer.
 func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer openAICall) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		inference, err := admit(c)
@@ -83,9 +81,8 @@ func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer open
 	}
 }
 
-// failStream ends a stream with the reason in err.
 func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
 	e := s.endedEarly(c, err)
-	body := openai.AppendError(codes[e.Code].status, e.detail(), e.Param)
+	body := openai.AppendError(e.Code.status, e.detail(), e.Param)
 	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agentd/coaching"
 	"agentd/internal/budget"
 	"agentd/internal/clip"
 	"agentd/internal/transfer"
@@ -19,73 +20,52 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Code is the reason for an answer that is not a success.
-type Code int
+// Code is the reason for an answer that is not a success. The client reads its detail unless the error has its own.
+type Code *code
 
-// The reasons, in the order of the table below.
-const (
-	CodeInternal Code = iota
-	CodeInvalid
-	CodeBrokenBody
-	CodeUnauthorized
-	CodeForbidden
-	CodeNotFound
-	CodeNoSession
-	CodeMethodNotAllowed
-	CodeSlowBody
-	CodeConflict
-	CodeTooLarge
-	CodeMediaType
-	CodeLoading
-	CodeNotLoaded
-	CodeDraining
-	CodeBusy
-	CodeCoachingUnavailable
-	CodeUnreachable
-	CodeStoreDown
-	CodeClientGone
-	CodeUnsupported
-	CodeTimeout
-	CodeNoMemory
-)
-
-// statusClientGone marks a request whose client left before the answer, in logs and metrics
-// only.
-const statusClientGone = 499
-
-// codes is the one table of HTTP errors. The client reads detail unless the error has its own.
-var codes = map[Code]struct {
+type code struct {
 	status int
 	detail string
 	retry  time.Duration
 	rest   transfer.Rest // of the request's body
-}{
-	CodeInternal:            {status: http.StatusInternalServerError, detail: "internal error; the server's log has the request id"},
-	CodeInvalid:             {status: http.StatusUnprocessableEntity, detail: "invalid request"},
-	CodeBrokenBody:          {status: http.StatusBadRequest, detail: "the body is not valid HTTP", rest: transfer.RestDrain},
-	CodeUnauthorized:        {status: http.StatusUnauthorized, detail: "a bearer token is required: send Authorization: Bearer <token>"},
-	CodeForbidden:           {status: http.StatusForbidden, detail: "this server answers programs, not pages in a browser, unless it is configured with bearer tokens"},
-	CodeNotFound:            {status: http.StatusNotFound, detail: "no such path; see /openapi.json"},
-	CodeNoSession:           {status: http.StatusNotFound, detail: "this run has no coaching session"},
-	CodeMethodNotAllowed:    {status: http.StatusMethodNotAllowed, detail: "method not allowed; see the Allow header"},
-	CodeSlowBody:            {status: http.StatusRequestTimeout, detail: "the request body did not arrive in time", rest: transfer.RestDrain},
-	CodeConflict:            {status: http.StatusConflict, detail: "this run has a coaching session with another configuration"},
-	CodeTooLarge:            {status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), rest: transfer.RestClose},
-	CodeMediaType:           {status: http.StatusUnsupportedMediaType, detail: "send the body with the header Content-Type: application/json"},
-	CodeLoading:             {status: http.StatusServiceUnavailable, detail: "the model is still loading", retry: retryLoading},
-	CodeNotLoaded:           {status: http.StatusServiceUnavailable, detail: "the model could not be loaded; the server's log has the reason", retry: retryDraining},
-	CodeDraining:            {status: http.StatusServiceUnavailable, detail: "the server is shutting down", retry: retryDraining},
-	CodeBusy:                {status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy},
-	CodeCoachingUnavailable: {status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"},
-	CodeUnreachable:         {status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"},
-	CodeStoreDown:           {status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining},
-	CodeUnsupported:         {status: http.StatusBadRequest, detail: "the request is not supported"},
-	CodeTimeout:             {status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"},
-	CodeNoMemory:            {status: http.StatusInsufficientStorage, detail: "the memory is too small"},
-	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
-	// take an empty one for success.
-	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},
 }
+
+var codes []Code // all reasons
+
+func newCode(status int, detail string, retry time.Duration, rest transfer.Rest) Code {
+	codes = append(codes, &code{status, detail, retry, rest})
+	return codes[len(codes)-1]
+}
+
+const statusClientGone = 499 // for logs and metrics: the client left before the answer
+
+// The one table of HTTP errors.
+var (
+	CodeInternal            = newCode(http.StatusInternalServerError, "internal error; the server's log has the request id", 0, 0)
+	CodeInvalid             = newCode(http.StatusUnprocessableEntity, "invalid request", 0, 0)
+	CodeBrokenBody          = newCode(http.StatusBadRequest, "the body is not valid HTTP", 0, transfer.RestDrain)
+	CodeUnauthorized        = newCode(http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0, 0)
+	CodeForbidden           = newCode(http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is configured with bearer tokens", 0, 0)
+	CodeNotFound            = newCode(http.StatusNotFound, "no such path; see /openapi.json", 0, 0)
+	CodeNoSession           = newCode(http.StatusNotFound, "this run has no coaching session", 0, 0)
+	CodeMethodNotAllowed    = newCode(http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0, 0)
+	CodeSlowBody            = newCode(http.StatusRequestTimeout, "the request body did not arrive in time", 0, transfer.RestDrain)
+	CodeConflict            = newCode(http.StatusConflict, "this run has a coaching session with another configuration", 0, 0)
+	CodeTooLarge            = newCode(http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0, transfer.RestClose)
+	CodeMediaType           = newCode(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0, 0)
+	CodeLoading             = newCode(http.StatusServiceUnavailable, "the model is still loading", retryLoading, 0)
+	CodeNotLoaded           = newCode(http.StatusServiceUnavailable, "the model could not be loaded; the server's log has the reason", retryDraining, 0)
+	CodeDraining            = newCode(http.StatusServiceUnavailable, "the server is shutting down", retryDraining, 0)
+	CodeBusy                = newCode(http.StatusServiceUnavailable, "the queue is full", retryBusy, 0)
+	CodeCoachingUnavailable = newCode(http.StatusServiceUnavailable, "specialized coaching is unavailable", 0, 0)
+	CodeUnreachable         = newCode(http.StatusServiceUnavailable, "a coaching backend cannot be used", 0, 0)
+	CodeStoreDown           = newCode(http.StatusServiceUnavailable, "the store of coaching sessions cannot be reached; the server's log has the reason", retryDraining, 0)
+	CodeUnsupported         = newCode(http.StatusBadRequest, "the request is not supported", 0, 0)
+	CodeTimeout             = newCode(http.StatusGatewayTimeout, "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server", 0, 0)
+	CodeNoMemory            = newCode(http.StatusInsufficientStorage, "the memory is too small", 0, 0)
+	// Clients of HTTP/1.0 that closed their sending side read this, and must not see success.
+	CodeClientGone = newCode(http.StatusServiceUnavailable, "the client closed the connection before the answer", 0, transfer.RestGone)
+)
 
 // Error is a reason with its particulars. Only Code is required.
 type Error struct {
@@ -114,41 +94,28 @@ func (e *Error) reason() string {
 	return clip.Text(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
 }
 
-// logged is the reason for the log of requests, which has no text of a body: of problems it has
-// types and fields.
+// logged is the reason for the log of requests without text of a body: problems have types and fields.
 func (e *Error) logged() string {
 	if len(e.Problems) == 0 {
 		return clip.Text(e.reason(), maxLogCause)
 	}
-	var b strings.Builder
+	problems := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		if b.Len() > maxLogCause {
-			b.WriteString("; …")
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(p.Type + " at ")
+		loc := make([]string, len(p.Loc))
 		for k, step := range p.Loc {
-			text := fmt.Sprint(step)
+			loc[k] = fmt.Sprint(step)
 			if name, ok := step.(string); ok && (!fieldName.MatchString(name) || p.Type == protocol.TypeExtraForbidden && k == len(p.Loc)-1) {
-				text = "*"
+				loc[k] = "*"
 			}
-			if k > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(text)
 		}
+		problems[i] = p.Type + " at " + strings.Join(loc, ".")
 	}
-	return b.String()
+	return clip.Text(strings.Join(problems, "; "), maxLogCause)
 }
 
-// fieldName is what fields of the protocol are named like.
-var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`) // what fields of the protocol are named like
 
-// detail is what the client reads.
-func (e *Error) detail() string { return cmp.Or(e.Detail, codes[e.Code].detail) }
+func (e *Error) detail() string { return cmp.Or(e.Detail, e.Code.detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -164,6 +131,9 @@ func asError(err error) *Error {
 	var full *generation.QueueFullError
 	var busy *generation.BusyError
 	var tooLarge *budget.TooLargeError
+	var sessions *coaching.FullError
+	var unreachable *coaching.UnreachableError
+	var store *coaching.StoreError
 	switch {
 	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
@@ -188,12 +158,24 @@ func asError(err error) *Error {
 		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
+	case errors.Is(err, coaching.ErrUnknown):
+		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
+	case errors.Is(err, coaching.ErrConflict), errors.Is(err, coaching.ErrClosing):
+		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &unreachable):
+		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
+	case errors.As(err, &sessions):
+		return &Error{Code: CodeBusy, Detail: sessions.What, RetryAfter: sessions.RetryAfter}
+	case errors.As(err, &store):
+		// The cause names the database, which is the operator's affair.
+		return &Error{Code: CodeStoreDown, Err: err}
+	case errors.Is(err, coaching.ErrShutdown):
+		return &Error{Code: CodeDraining}
 	}
 	return &Error{Code: CodeInternal, Err: err}
 }
 
-// ended is the reason why a request's context ended: the server cancelled its work, or the
-// client left.
+// ended is why a request's context ended: the server cancelled it, or the client left.
 func ended(cause error) *Error {
 	var e *Error
 	if errors.As(cause, &e) {
@@ -205,7 +187,6 @@ func ended(cause error) *Error {
 // fail answers the request with the reason in err and ends its handling.
 func (s *Server) fail(c *gin.Context, err error) {
 	e := asError(err)
-	entry := codes[e.Code]
 	c.Abort()
 	switch e.Code {
 	case CodeClientGone:
@@ -219,14 +200,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 	s.logRefusedCoaching(c, e)
 	var body []byte
 	if c.GetBool(keyOpenAI) {
-		body = openai.AppendError(entry.status, e.detail(), e.Param)
+		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
-		Status:     entry.status,
+		Status:     e.Code.status,
 		Detail:     e.detail(),
 		Body:       body,
 		Problems:   e.Problems,
-		RetryAfter: max(e.RetryAfter, entry.retry),
-		Rest:       entry.rest,
+		RetryAfter: max(e.RetryAfter, e.Code.retry),
+		Rest:       e.Code.rest,
 	}))
 }

@@ -114,8 +114,7 @@ func readRequest(c *gin.Context, share *budget.Share) (req *protocol.AgentReques
 	return req, held, share.Hold(int64(held))
 }
 
-// decide makes the candidates that answer the request, and validates them against it. They hold
-// share.
+// decide makes and validates the candidates of the request. They hold share.
 func (s *Server) decide(
 	c *gin.Context, inference Inference, req *protocol.AgentRequest, began time.Time, share *budget.Share, held int,
 ) ([]protocol.AgentOutput, error) {
@@ -135,8 +134,7 @@ func (s *Server) decide(
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header(), began)
-	// What the work held is free now. Candidates may refer to the request. They are made, so they are
-	// sent even where they take more than was estimated.
+	// The work's memory is free now. Candidates may refer to the request, and are sent whatever they take.
 	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))
 	return outs, nil
 }

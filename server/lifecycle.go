@@ -36,15 +36,12 @@ type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
 
-// Failing is an Inference that can fail permanently. /health then answers 503 with the status
-// failed, so that a supervisor restarts the process.
+// Failing is an Inference that can fail for good: /health says so, and a supervisor restarts the process.
 type Failing interface {
-	// Failure returns the reason, nil while requests can be decided. With
-	// generation.ErrUnreachable, which passes, the status is loading.
+	// Failure is nil while requests can be decided. generation.ErrUnreachable passes, as loading does.
 	Failure() error
 }
 
-// failure is the failure of the inference or of its load, if there is one.
 func (s *Server) failure() error {
 	s.mu.Lock()
 	f, ok := s.inference.(Failing)
@@ -72,8 +69,7 @@ func (s *Server) State() State {
 	return s.state
 }
 
-// Ready opens the server for work. It has no effect on a draining server. It reports whether the
-// server is ready now.
+// Ready opens the server for work, unless it drains, and reports whether it is ready.
 func (s *Server) Ready(i Inference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +125,7 @@ func (s *Server) admitToModel(c *gin.Context) (Inference, error) {
 	return i, err
 }
 
-// await waits for an event for up to LoadingWait, with the request's body unread, and then returns the
-// refusal. Requests beyond maxWaiting are refused at once.
+// await waits up to LoadingWait for an event, with the body unread, else returns the refusal.
 func (s *Server) await(c *gin.Context, event <-chan struct{}, refusal error) error {
 	select {
 	case <-event:
@@ -214,8 +209,7 @@ func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) 
 	return err
 }
 
-// Drain refuses new work, ends a pause and waits for the work in flight. It returns ctx's error if
-// ctx ends first.
+// Drain refuses new work, ends a pause and waits for work in flight, or until ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
@@ -245,12 +239,10 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// CancelWork ends the contexts of all current and future requests, which are then answered 503. It
-// is for work that outlasts the drain.
+// CancelWork ends all current and future requests with 503, for work that outlasts the drain.
 func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 
-// Serve accepts connections on l until Shutdown or Close. It always closes l
-// and returns nil after those two.
+// Serve accepts connections on l and closes it. After Shutdown or Close it returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
 		s.metrics.request("", knownMethod(""), routeUnmatched, status, 0)
@@ -258,8 +250,7 @@ func (s *Server) Serve(l net.Listener) error {
 	})
 }
 
-// Shutdown closes the listener and waits for connections to become idle. Call it after Drain, so
-// that clients get answers until the end.
+// Shutdown closes the listener and waits for idle connections. Call it after Drain.
 func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // Close cancels all work and closes the listener and all connections at once.

@@ -8,39 +8,22 @@ import (
 
 // Limits of the HTTP side.
 const (
-	// maxBody is the largest request body, before and after decompression.
-	maxBody = protocol.MaxBodyBytes
-	// looseCopies is how many times its text a body takes beside itself where it is not counted
-	// more exactly. A chat is decoded, and becomes messages, a prompt and tokens.
-	looseCopies = 8
-	// coachingCopies is the same for a coaching request: the point, the question and the log.
-	coachingCopies = 3
-	// streamFrom is the size of an answer in bytes from which on it is never in memory as a
-	// whole.
-	streamFrom = 1 << 20
-	// maxHeader bounds request line and headers together.
-	maxHeader = 64 << 10
-	// headerTimeout bounds the time in which a client sends its headers.
-	headerTimeout = 10 * time.Second
-	// idleTimeout closes idle keep-alive connections.
-	idleTimeout = 2 * time.Minute
-	// maxWaiting bounds the requests that wait for the model to load, or for a pause to end. Each has a
-	// connection and its headers in memory, and no body.
-	maxWaiting = 1024
-	// maxRequestID is the longest accepted X-Request-Id, in bytes.
-	maxRequestID = 128
-	// maxRunID is the longest run_id of a coaching session, in bytes.
-	maxRunID = protocol.MaxID
-	// maxLogID and maxLogReason bound a run_id and a reason in the log, in bytes.
-	maxLogID     = 200
-	maxLogReason = 4000
-	// maxLogCause bounds the reason in the log of a request, in bytes.
-	maxLogCause = 500
+	maxBody        = protocol.MaxBodyBytes // of a request, before and after decompression
+	looseCopies    = 8                     // how many times its text a body takes where that is not counted exactly
+	coachingCopies = 3                     // the same for a coaching request: the point, the question and the log
+	streamFrom     = 1 << 20               // from how many bytes on an answer is never whole in memory
+	maxHeader      = 64 << 10              // of request line and headers together
+	headerTimeout  = 10 * time.Second      // for a client to send its headers
+	idleTimeout    = 2 * time.Minute       // closes idle keep-alive connections
+	maxWaiting     = 1024                  // requests that wait for the model or a pause, without their bodies
+	maxRequestID   = 128                   // bytes of an accepted X-Request-Id
+	maxRunID       = protocol.MaxID        // bytes of a coaching session's run_id
+	maxLogID       = 200                   // bytes of a run_id in the log
+	maxLogReason   = 4000                  // bytes of a reason in the log
+	maxLogCause    = 500                   // bytes of a reason in the log of a request
+	keepAlive      = 10 * time.Second      // between comments of a stream: proxies close what is quiet for a minute
 
-	// keepAlive is how often a stream sends a comment: proxies close what is quiet for a minute.
-	keepAlive = 10 * time.Second
-
-	// retryLoading, retryDraining and retryBusy are the default values of Retry-After.
+	// The default values of Retry-After.
 	retryLoading  = 2 * time.Second
 	retryDraining = 10 * time.Second
 	retryBusy     = time.Second

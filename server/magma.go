@@ -8,9 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// pathMagma is the base path for clients of MAGMA's stable packages (magma-core 2.x). It has
-// every route. A route differs from the one at the root only where those packages contradict the
-// specification: see the callers of forMagma, and docs/protocol.md.
+// pathMagma is the base path of all routes for MAGMA's stable packages (magma-core 2.x).
+// They differ from the root only where those contradict the specification: see forMagma.
 const pathMagma = "/magma"
 
 // basePath is the prefix of a request's route: "" or pathMagma.
@@ -24,23 +23,20 @@ func basePath(c *gin.Context) string {
 // forMagma reports whether the path of a request begins with pathMagma.
 func forMagma(c *gin.Context) bool { return basePath(c) == pathMagma }
 
-// magmaInfo is the answer of /v1/info there. The schema of 2.x forbids the version of the session
-// protocol.
+// magmaInfo is the answer of /v1/info there: 2.x forbids the session protocol's version.
 func magmaInfo(info protocol.AgentInfo) *protocol.AgentInfo {
 	info.CoachingSessionVersion = ""
 	return &info
 }
 
-// callsOverSay accepts corrections with both a reply and calls, as 2.x does, and drops the
-// reply.
+// callsOverSay drops the reply of corrections that also have calls, as 2.x does.
 func callsOverSay(req *protocol.AgentRequest) {
 	for i := range req.Inputs {
 		extra := &req.Inputs[i].ExtraKeys
 		if correction, ok := protocol.Get(*extra, keyCoaching); ok {
-			*extra = protocol.ReplaceMember(*extra, keyCoaching, protocol.CallsOverSay(correction))
+			*extra = protocol.SetMember(*extra, keyCoaching, protocol.CallsOverSay(correction))
 		}
 	}
 }
 
-// keyCoaching is the member of extra_keys with a correction.
-const keyCoaching = "coaching"
+const keyCoaching = "coaching" // the member of extra_keys with a correction

@@ -26,8 +26,7 @@ type metrics struct {
 	panics                           prometheus.Counter
 }
 
-// latencyBuckets are in seconds, from a request that fails validation to a batch that takes
-// minutes.
+// latencyBuckets are in seconds.
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
 func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget, state func() State) *metrics {
@@ -54,35 +53,23 @@ func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget
 			"Candidates returned to clients with a named token, by client and status.", "client", "status"),
 		panics: counter("panics_total", "Requests whose handler panicked. Each is a bug.").WithLabelValues(),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name:        "agentd_build_info",
-		Help:        "Always 1. The labels are the version of the program.",
-		ConstLabels: prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()},
-	})
-	build.Set(1)
-	registry.MustRegister(m.latency, m.inFlight, build,
-		collectors.NewGoCollector(),
+	registry.MustRegister(m.latency, m.inFlight, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for name, gauge := range map[string]struct {
-		help string
-		of   func() int64
-	}{
-		"agentd_request_memory_bytes":       {"Memory that the requests in progress hold: bodies, prompts and answers.", memory.Used},
-		"agentd_request_memory_limit_bytes": {"Memory that requests may hold. It follows what the process may use and what the model takes.", memory.Limit},
-	} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: gauge.help}, func() float64 { return float64(gauge.of()) }))
+	gauge := func(name, help string, labels prometheus.Labels, of func() int64) {
+		opts := prometheus.GaugeOpts{Name: "agentd_" + name, Help: help, ConstLabels: labels}
+		registry.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return float64(of()) }))
 	}
+	gauge("build_info", "Always 1. The labels are the version of the program.",
+		prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()}, func() int64 { return 1 })
+	gauge("request_memory_bytes", "Memory that the requests in progress hold: bodies, prompts and answers.", nil, memory.Used)
+	gauge("request_memory_limit_bytes", "Memory that requests may hold. It follows what the process may use and what the model takes.", nil, memory.Limit)
 	for _, each := range []State{Loading, Ready, Draining} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "agentd_state",
-			Help:        "1 for the current state of the server.",
-			ConstLabels: prometheus.Labels{"state": each.String()},
-		}, func() float64 {
+		gauge("state", "1 for the current state of the server.", prometheus.Labels{"state": each.String()}, func() int64 {
 			if state() == each {
 				return 1
 			}
 			return 0
-		}))
+		})
 	}
 	return m
 }

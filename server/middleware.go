@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -32,15 +33,13 @@ const (
 
 const headerRequestID = "X-Request-Id"
 
-// routeUnmatched is the route of an unknown path in logs and metrics.
 const routeUnmatched = "unmatched"
 
-// identify sets the request's id, the client's own if it is valid, and sends it in the answer. The
-// client's trace context goes into the request's context.
+// identify sets the request's id, the client's if valid, in context and answer, and the trace context.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
 	if !validID(id) {
-		id = s.opts.NewID()
+		id = s.newID()
 	}
 	c.Set(keyRequestID, id)
 	c.Request = c.Request.WithContext(tracing.Extract(c.Request.Context(), c.Request.Header))
@@ -50,23 +49,9 @@ func (s *Server) identify(c *gin.Context) {
 }
 
 // validID accepts ids that need no escaping in a log line or a header.
-func validID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for _, r := range id {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		case r == '-', r == '_', r == '.', r == ':', r == '/', r == '+', r == '=':
-		default:
-			return false
-		}
-	}
-	return true
-}
+var validID = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_.:/+=-]{1,%d}$`, maxRequestID)).MatchString
 
-// observe writes the access log and the request metrics. It logs the route. The path, headers,
-// query and body may have secrets.
+// observe writes the access log and the metrics of requests, without paths, headers and bodies.
 func (s *Server) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
@@ -122,8 +107,7 @@ func statusOf(c *gin.Context) int {
 	return c.Writer.Status()
 }
 
-// trace makes the span of a request that may be answered. Like the log it has the route and no
-// other text of a client.
+// trace makes the span of a request, which has the route and no text of a client.
 func (s *Server) trace(c *gin.Context) {
 	if polled(c) || c.FullPath() == "" {
 		return

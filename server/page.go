@@ -20,8 +20,7 @@ const (
 	pathResponses = "/v1/responses"
 )
 
-// routePage adds the page for browsers: the server's state and a playground. Its files need no
-// token, its requests do.
+// routePage adds the page for browsers. Its files need no token, its requests do.
 func (s *Server) routePage(r *gin.Engine) error {
 	page, err := webpage.New(pageFiles, "web")
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// pauseModes are the modes of POST /v1/pause.
 var pauseModes = []string{"wait", "abort", "keep"}
 
 func (s *Server) postPause(c *gin.Context) {
@@ -36,20 +35,16 @@ func (s *Server) postResume(c *gin.Context) {
 	})
 }
 
-// pauseBody is the body of POST /v1/pause.
-type pauseBody struct {
-	Mode *string `json:"mode"`
-}
-
-// decodePause reads the body of POST /v1/pause.
 func decodePause(body []byte) (mode string, err error) {
-	var pause pauseBody
+	var pause struct {
+		Mode string `json:"mode"`
+	}
 	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
 	if err := json.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
 		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
 	}
-	if pause.Mode == nil || !slices.Contains(pauseModes, *pause.Mode) {
+	if !slices.Contains(pauseModes, pause.Mode) {
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
 	}
-	return *pause.Mode, nil
+	return pause.Mode, nil
 }

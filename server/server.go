@@ -23,37 +23,22 @@ import (
 
 // Options configure a Server.
 type Options struct {
-	// Info is the answer of /v1/info.
-	Info protocol.AgentInfo
-	// Build is the program's version for /metrics.
-	Build Build
-	// Coach answers the coaching routes. Info must advertise it. Without a coach they answer
-	// 503 with Info's coaching_unavailable_reason.
-	Coach Coach
-	// Log receives the access log and failures, never bodies or secrets.
-	Log zerolog.Logger
-	// Tokens are the accepted bearer tokens; none: no authentication.
-	Tokens []string
-	// Clients are names of tokens, by token: for the log, metrics and traces.
-	Clients map[string]string
-	// MayChangeWeights are the tokens with the right to change the weights.
-	MayChangeWeights map[string]bool
-	// Certificates make Serve speak TLS.
-	Certificates []tls.Certificate
-	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
-	LoadingWait time.Duration
-	// RequestTimeout bounds the generation of one request; 0: unbounded.
-	RequestTimeout time.Duration
+	Info  protocol.AgentInfo // the answer of /v1/info
+	Build Build              // the program's version for /metrics
+	// Coach answers the coaching routes, as Info advertises; without one they answer 503.
+	Coach            Coach
+	Log              zerolog.Logger    // receives the access log and failures, never bodies or secrets
+	Tokens           []string          // the accepted bearer tokens; none: no authentication
+	Clients          map[string]string // names of tokens, by token: for the log, metrics and traces
+	MayChangeWeights map[string]bool   // the tokens with the right to change the weights
+	Certificates     []tls.Certificate // make Serve speak TLS
+	LoadingWait      time.Duration     // bounds the wait of a request while the model loads; 0: it does not wait
+	RequestTimeout   time.Duration     // bounds the generation of one request; 0: unbounded
 	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Provider.
 	Completions bool
-	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
-	Registry *prometheus.Registry
-	// Tracer makes the spans of requests; nil: none.
-	Tracer *tracing.Tracer
-	// Memory bounds what all requests hold; nil: budget.Default.
-	Memory *budget.Budget
-	// NewID makes request ids; nil: random UUIDs.
-	NewID func() string
+	Registry    *prometheus.Registry // has the metrics of /metrics, and gets the server's own; nil: a new one
+	Tracer      *tracing.Tracer      // makes the spans of requests; nil: none
+	Memory      *budget.Budget       // bounds what all requests hold; nil: budget.Default
 }
 
 // Build is the version of a program.
@@ -73,6 +58,7 @@ type Server struct {
 	info    map[string][]byte // body of /v1/info, by base path
 	memory  *budget.Budget    // of requests
 	cancel  context.CancelCauseFunc
+	newID   func() string
 	waiting atomic.Int64 // requests that wait for the model to load
 
 	mu        sync.Mutex // guards the fields below; locked for a few instructions only
@@ -87,9 +73,6 @@ type Server struct {
 
 // New makes a Server in state Loading.
 func New(opts Options) (*Server, error) {
-	if opts.NewID == nil {
-		opts.NewID = uuid.NewString
-	}
 	if opts.Memory == nil {
 		opts.Memory = budget.New(budget.Default)
 	}
@@ -110,6 +93,7 @@ func New(opts Options) (*Server, error) {
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		memory: opts.Memory,
 		cancel: cancel,
+		newID:  uuid.NewString,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
@@ -130,8 +114,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the server without its listener, for tests and embedding. CancelWork does not
-// reach its requests.
+// Handler returns the server without its listener. CancelWork does not reach its requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
 // routes builds the router: middleware in the order it runs, then the paths.

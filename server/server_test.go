@@ -66,7 +66,6 @@ func testOptions() Options {
 		},
 		Build: Build{Version: "1.2.3", Commit: "abc"},
 		Log:   zerolog.Nop(),
-		NewID: func() string { return "generated" },
 	}
 }
 
@@ -81,6 +80,7 @@ func newTest(t *testing.T, state State, decide inferenceFunc, change ...func(*Op
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.newID = func() string { return "generated" }
 	t.Cleanup(func() { s.Close() })
 	if state != Loading {
 		s.Ready(decide)

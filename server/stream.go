@@ -19,9 +19,8 @@ import (
 
 // Streaming is an Inference that gives candidates before all of them are complete.
 type Streaming interface {
-	// DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and
-	// then each with every complete candidate and the index of its input, once and from any
-	// goroutine. Candidates that it did not give have its error.
+	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each
+	// with every complete candidate and its input's index, from any goroutine. The others have its error.
 	DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput)) error
 }
 
@@ -66,7 +65,6 @@ func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.Agent
 
 var errMissing = errors.New("the inference gave no answer, or not all candidates")
 
-// lines is an answer that is being sent.
 type lines struct {
 	server   *Server
 	c        *gin.Context

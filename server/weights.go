@@ -12,8 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Weights is an Inference whose weights can change while it serves. Its
-// errors are an *Error, protocol.Problems, or that of ctx.
+// Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
 type Weights interface {
 	// Current describes the weights. It may wait for the hash of a large file.
 	Current(ctx context.Context) (*protocol.Weights, error)
@@ -29,7 +28,6 @@ type Weights interface {
 	Resumed() <-chan struct{}
 }
 
-// weightsChange is the body of PUT /v1/weights: one of the two.
 type weightsChange struct {
 	Model   *string `json:"model"`
 	Adapter *struct {
@@ -46,7 +44,6 @@ const (
 	pathResume   = "/v1/resume"
 )
 
-// adapterName is a name of an adapter.
 var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // mayChangeWeights refuses clients whose token does not have the right.
@@ -85,7 +82,6 @@ func (s *Server) deleteAdapter(c *gin.Context) {
 	s.weightsWork(c, func(_ context.Context, w Weights) error { return w.RemoveAdapter(c.Param("name")) })
 }
 
-// decodeWeightsChange reads the body of PUT /v1/weights.
 func decodeWeightsChange(body []byte) (*weightsChange, error) {
 	const form = `send {"model": "FILE"} or {"adapter": {"name": "NAME", "path": "FILE"}}`
 	change := new(weightsChange)

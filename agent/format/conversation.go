@@ -29,8 +29,7 @@ const (
 	summaryHeading    = "\n\n# Summary of what happened before\n"
 	statusHeading     = "Environment status:\n"
 	attributesHeading = "\n\nTask attributes: "
-	// completedResult stands for the result of a call that nobody reported.
-	completedResult = `{"status": "completed"}`
+	completedResult   = `{"status": "completed"}` // stands for the result of a call that nobody reported
 )
 
 // Roles of messages.
@@ -41,22 +40,16 @@ const (
 	roleTool      = "tool"
 )
 
-// message is one message of a chat.
 type message struct {
-	role      string
-	content   string
-	calls     []pastCall
-	reasoning []string
-	// attributes end the message of the current input, which they follow so
-	// that the next turn, where they are gone, shares the prefix before them.
-	attributes protocol.Raw
-	// aside marks a message that is not part of the conversation: what stands before
-	// it is rendered as if it were not there.
-	aside bool
+	role       string
+	content    string
+	calls      []pastCall
+	reasoning  []string
+	attributes protocol.Raw // end the current message. Without them, the next turn shares the prefix before them.
+	aside      bool         // marks a message outside of the conversation, which changes nothing before it
 }
 
-// pastCall is a call of the history with the robot among its arguments, where the
-// model wrote it.
+// pastCall is a call of the history with the robot among its arguments, as the model wrote it.
 type pastCall struct {
 	tools.Call
 	robotParam string // the argument that is the robot, "" where none is named
@@ -80,6 +73,21 @@ func systemText(in *Input) string {
 func conversation(in *Input) []message {
 	messages := make([]message, 0, len(in.History)+3)
 	messages = append(messages, message{role: roleSystem, content: systemText(in)})
+	return appendTurns(messages, in, false, func(entry *memory.Entry, turn memory.Turn) message {
+		m := message{role: roleAssistant, content: entry.Say}
+		for _, call := range entry.Calls {
+			m.calls = append(m.calls, withRobot(in.Catalog.Set, call))
+		}
+		if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
+			m.reasoning = turn.Reasoning
+		}
+		return m
+	})
+}
+
+// appendTurns appends the messages of the history and of the current input. said makes that of a decision. made:
+// reports of the environment are system messages, and attributes are not part of messages.
+func appendTurns(messages []message, in *Input, made bool, said func(*memory.Entry, memory.Turn) message) []message {
 	pending := false // tool calls wait for their result
 	result := func(content string) {
 		if pending {
@@ -93,10 +101,14 @@ func conversation(in *Input) []message {
 			return
 		}
 		result(completedResult)
-		if author == memory.System {
+		role := roleUser
+		switch {
+		case author == memory.System && made:
+			role = roleSystem
+		case author == memory.System:
 			content = statusHeading + content
 		}
-		messages = append(messages, message{role: roleUser, content: content})
+		messages = append(messages, message{role: role, content: content})
 	}
 	for i := range in.History {
 		entry := &in.History[i]
@@ -105,17 +117,8 @@ func conversation(in *Input) []message {
 			continue
 		}
 		result(completedResult)
-		m := message{role: roleAssistant, content: entry.Say}
-		pending = len(entry.Calls) > 0
-		if pending {
-			m.calls = make([]pastCall, len(entry.Calls))
-			for j, call := range entry.Calls {
-				m.calls[j] = withRobot(in.Catalog.Set, call)
-			}
-			if turn := in.Turns[in.First+i]; turn.Kind == memory.KindToolCall {
-				m.reasoning = turn.Reasoning
-			}
-		}
+		m := said(entry, in.Turns[in.First+i])
+		pending = len(m.calls) > 0
 		messages = append(messages, m)
 	}
 	if in.Summarize {
@@ -123,14 +126,13 @@ func conversation(in *Input) []message {
 		return append(messages, summaryMessage())
 	}
 	feed(in.Author, in.Instruction)
-	if len(in.Attributes) > len("{}") {
+	if len(in.Attributes) > len("{}") && !made {
 		messages[len(messages)-1].attributes = in.Attributes
 	}
 	return messages
 }
 
-// withRobot puts the robot of a call back among its arguments. A tool that is not
-// offered any more may have had an argument of the robot's usual name.
+// withRobot puts the robot of a call back among its arguments.
 func withRobot(set *tools.Set, call tools.Call) pastCall {
 	if call.Robot == "" {
 		return pastCall{Call: call}
@@ -139,18 +141,16 @@ func withRobot(set *tools.Set, call tools.Call) pastCall {
 	if tool, ok := set.Find(call.Name); ok {
 		name = tool.RobotParam
 	} else {
-		taken := map[string]bool{}
-		for argument := range protocol.Members(call.Arguments) {
-			taken[argument] = true
-		}
-		name = tools.FreeRobotParameter(func(name string) bool { return taken[name] })
+		name = tools.FreeRobotParameter(func(name string) bool {
+			_, taken := protocol.Get(call.Arguments, name)
+			return taken
+		})
 	}
 	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.Robot))
 	return pastCall{call, name}
 }
 
-// withoutPreviousCall drops the copy of the call that environments put into its
-// result: the model has just seen it.
+// withoutPreviousCall drops the call that environments repeat in its result.
 func withoutPreviousCall(content string) string {
 	const key = "previous_tool_call"
 	if !strings.Contains(content, key) {
@@ -163,7 +163,6 @@ func withoutPreviousCall(content string) string {
 	return string(protocol.DeleteMember(raw, key))
 }
 
-// fullContent is the content followed by the attributes.
 func (m *message) fullContent() string {
 	if m.attributes == nil {
 		return m.content
@@ -177,79 +176,53 @@ func messagesJSON(messages []message) protocol.Raw {
 	for i := range messages {
 		size += len(messages[i].content) + 64
 	}
-	dst := append(make([]byte, 0, size+size/8), '[')
-	for i := range messages {
-		m := &messages[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	return rawjson.AppendList(make([]byte, 0, size+size/8), messages, func(dst []byte, m message) []byte {
 		dst = append(append(append(dst, `{"role":"`...), m.role...), `","content":`...)
 		dst = rawjson.AppendString(dst, m.fullContent())
 		if len(m.reasoning) > 0 {
 			dst = append(dst, `,"reasoning_content":`...)
 			dst = rawjson.AppendString(dst, strings.Join(m.reasoning, "\n\n"))
 		}
-		for j, call := range m.calls {
-			if j == 0 {
-				dst = append(dst, `,"tool_calls":[`...)
-			} else {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, `{"type":"function","function":{"name":`...)
-			dst = rawjson.AppendString(dst, call.Name)
-			dst = append(append(append(dst, `,"arguments":`...), call.Arguments...), "}}"...)
-		}
 		if len(m.calls) > 0 {
-			dst = append(dst, ']')
+			dst = rawjson.AppendList(append(dst, `,"tool_calls":`...), m.calls, appendCallJSON)
 		}
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
+		return append(dst, '}')
+	})
+}
+
+func appendCallJSON(dst []byte, call pastCall) []byte {
+	dst = rawjson.AppendString(append(dst, `{"type":"function","function":{"name":`...), call.Name)
+	return append(append(append(dst, `,"arguments":`...), call.Arguments...), "}}"...)
 }
 
 // functionsJSON is a list of tools as chat templates take it.
 func functionsJSON(list []tools.Tool) protocol.Raw {
-	dst := []byte{'['}
-	for i := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendFunction(dst, &list[i])
-	}
-	return append(dst, ']')
+	return rawjson.AppendList(nil, list, func(dst []byte, t tools.Tool) []byte { return appendFunction(dst, &t) })
 }
 
-// appendFunction appends {"type": "function", "function": {...}}.
 func appendFunction(dst []byte, t *tools.Tool) []byte {
 	dst = append(dst, `{"type":"function","function":`...)
 	return append(appendDescription(dst, t, t.Prompted), '}')
 }
 
-// appendDescription appends {"name", "description", "parameters"}.
 func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byte {
 	dst = rawjson.AppendString(append(dst, `{"name":`...), t.Name)
 	dst = rawjson.AppendString(append(dst, `,"description":`...), t.Description)
 	return append(append(append(dst, `,"parameters":`...), parameters...), '}')
 }
 
-// Chat is a conversation that is not an input of the agent: a chat of a client of OpenAI's API, or a
-// question to the model as a coach.
+// Chat is a conversation other than an input: of a client of OpenAI's API, or a question to a coach.
 type Chat struct {
-	System string
-	// Messages begin and end with one that the model is given.
-	Messages []ChatMessage
-	// Functions that the model may call.
-	Functions tools.Functions
-	// Schema of the JSON value that is the answer, where there are no functions; nil: any text.
-	Schema protocol.Raw
-	// Catalog is made of the functions or the schema; nil: there are none.
-	Catalog *Catalog
+	System    string
+	Messages  []ChatMessage   // begin and end with one that the model is given
+	Functions tools.Functions // that the model may call
+	Schema    protocol.Raw    // of the JSON value that is the answer, where there are no functions; nil: any text
+	Catalog   *Catalog        // made of the functions or the schema; nil: there are none
 }
 
 // Reader reads the answers in a Chat.
 type Reader interface {
-	// Read reads an answer that ended by itself: it has calls or a text. The error says what is
-	// wrong with it.
+	// Read reads an answer that ended by itself: calls or a text. The error says what is wrong with it.
 	Read(text string) (say string, calls []tools.Call, err error)
 	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
 	SoFar(text string) string
@@ -259,9 +232,8 @@ type Reader interface {
 type ChatMessage struct {
 	Model bool // the model wrote it
 	Text  string
-	// Calls of the model. The messages after it are their results, in the same order.
-	Calls []tools.Call
-	Of    string // name of the function whose result Text is; "": none
+	Calls []tools.Call // of the model. The messages after it are their results, in the same order.
+	Of    string       // name of the function whose result Text is; "": none
 }
 
 // UnusableError is the reason why functions or a schema of a chat can't be used.
@@ -270,7 +242,6 @@ type UnusableError struct{ Err error }
 func (e *UnusableError) Error() string { return e.Err.Error() }
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// messages are the messages of the prompt.
 func (c *Chat) messages() []message {
 	list := make([]message, 0, len(c.Messages)+1)
 	list = append(list, message{role: roleSystem, content: c.System})
@@ -290,8 +261,7 @@ func (c *Chat) messages() []message {
 	return list
 }
 
-// noTools is the catalog of a chat without functions.
-var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")}
+var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")} // the catalog of a chat without functions
 
 func (c *Chat) catalog() *Catalog {
 	if c.Catalog == nil {

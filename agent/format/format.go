@@ -7,8 +7,10 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,8 +41,7 @@ const (
 	MixedTools  = "tools"  // the calls count, the text is dropped
 )
 
-// Segment is a part of a prompt. A special segment is exactly the text of one
-// special token; all other text is tokenized with special tokens off.
+// Segment is a part of a prompt: exactly the text of one special token, or text without special tokens.
 type Segment struct {
 	Text    string
 	Special bool
@@ -50,31 +51,23 @@ type Segment struct {
 
 // ModelAPI is the part of a loaded model that a format uses.
 type ModelAPI interface {
-	// SpecialTokens are the texts of all special tokens, control and
-	// user-defined ones.
+	// SpecialTokens are the texts of all special tokens, also user-defined ones.
 	SpecialTokens() []string
-	// RenderTemplate renders the chat template with the variables of a JSON
-	// object.
+	// RenderTemplate renders the chat template with a JSON object of variables.
 	RenderTemplate(vars []byte) (string, error)
 }
 
 // Options of a format.
 type Options struct {
-	// Architecture and ChatTemplate are the model file's; the template may be
-	// another one that the user gave.
-	Architecture string
-	ChatTemplate string
-	// EnableThinking lets models that can do so think before they decide.
-	EnableThinking bool
-	// ReasoningEffort of gpt-oss: low, medium or high.
-	ReasoningEffort string
-	// OutputStyle of the template format, StyleBlocks or StyleJSON.
-	OutputStyle string
-	// MixedOutput is MixedReject or MixedTools.
-	MixedOutput string
-	// CallsPerRobot is CallsOne (also "") or CallsAny.
-	CallsPerRobot string
-	ModelAPI      ModelAPI
+	// Architecture and ChatTemplate are the model file's, or the user's own template.
+	Architecture    string
+	ChatTemplate    string
+	EnableThinking  bool   // lets models that can do so think before they decide
+	ReasoningEffort string // of gpt-oss: low, medium or high
+	OutputStyle     string // of the template format, StyleBlocks or StyleJSON
+	MixedOutput     string // MixedReject or MixedTools
+	CallsPerRobot   string // CallsOne (also "") or CallsAny
+	ModelAPI        ModelAPI
 }
 
 // Input holds the parts of a prompt.
@@ -89,12 +82,10 @@ type Input struct {
 	Instruction string
 	Rules       []string
 	Summary     string
-	// Summarize asks for a summary of the history in place of the next step. The
-	// prompt begins as the one for the next step does, so that the prefix cache has
-	// it; the instruction is left out.
-	Summarize bool
-	// FindTurn asks for Prompt.LastTurn.
-	FindTurn   bool
+	// Summarize asks for a summary of the history instead of the next step.
+	// The prompt begins as that of the next step, which the prefix cache has.
+	Summarize  bool
+	FindTurn   bool // asks for Prompt.LastTurn
 	Attributes protocol.Raw
 	RawTools   []protocol.Raw
 	Catalog    *Catalog
@@ -106,9 +97,7 @@ type Prompt struct {
 	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
-	// LastTurn is the number of bytes of Text up to the end of the last turn of the model, before
-	// what closes it. 0: there is none, or it is not known.
-	LastTurn int
+	LastTurn int // the byte of Text where the model's last turn ends, before what closes it. 0: not known.
 }
 
 // After is a prompt whose text up to the end of the model's last turn is replaced: by text, which
@@ -132,8 +121,7 @@ func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prom
 	return next
 }
 
-// turnClosed is the end of what closes the model's last turn: a special token, after spaces at most. Where the turn ends
-// otherwise, it is LastTurn.
+// turnClosed is where the special token that closes the model's last turn ends, else LastTurn.
 func (p *Prompt) turnClosed() int {
 	at := 0
 	for _, s := range p.Segments {
@@ -157,28 +145,22 @@ type Decision struct {
 	Reasoning []string // what the model thought aloud, by paragraph
 }
 
-// Format is the form of prompts and answers of a family of models. It may be
-// used by any number of goroutines.
+// Format is the form of prompts and answers of a family of models. It is safe for concurrent use.
 type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState reports whether a new task drops the reasoning of an earlier
-	// one that was never finished.
+	// ResetsState reports whether a new task drops the reasoning of an earlier, unfinished one.
 	ResetsState() bool
-	// SuppressControl reports whether control tokens that do not end the answer
-	// are never part of one.
+	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
 	SuppressControl() bool
-	// ShowsResults reports whether a tool's result is shown as the answer to its
-	// call, and so never without it. Else it is a message of the environment like
-	// any other, and what is shown must not begin with the model, which many
-	// templates refuse.
+	// ShowsResults reports whether a tool's result answers its call, and is never shown without it. Else it
+	// is a message of the environment, and what is shown must not begin with the model.
 	ShowsResults() bool
 	// Catalog prepares a set of tools.
 	Catalog(set *tools.Set) *Catalog
 	Render(in *Input) (*Prompt, error)
-	// Parse reads an answer, without the token that ended it. The error says
-	// what is wrong with it; the reasoning is returned all the same.
+	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
 	Parse(text string, c *Catalog) (Decision, error)
 
 	// RenderChat renders a plain conversation.
@@ -186,17 +168,14 @@ type Format interface {
 	// before adds the rules of what comes before the answer in a chat, such as
 	// thoughts, and returns what refers to them.
 	before(g *gbnf.Grammar) string
-	// ParseChat reads an answer in a chat, without the token that ended it, and
-	// drops the thoughts.
+	// ParseChat reads an answer in a chat without the token that ended it, and drops thoughts.
 	ParseChat(text string) (string, error)
 }
 
-// Catalog is a set of tools as a format shows it to the model. It is made once
-// and shared by all inputs that have these tools.
+// Catalog is a set of tools as a format shows it. All inputs with these tools share it.
 type Catalog struct {
-	Set *tools.Set
-	// CallBegin is the text with which calls begin in an answer.
-	CallBegin string
+	Set       *tools.Set
+	CallBegin string // the text with which calls begin in an answer
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step
@@ -240,8 +219,7 @@ func trimSpace(s string) string { return strings.Trim(s, " \t\n\r\v\f") }
 // aliases are the names that the first implementation gave the formats.
 var aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
 
-// Detect chooses a format by a model's architecture and chat template, either of
-// which may be "".
+// Detect chooses a format by a model's architecture and chat template, or by one of them.
 func Detect(architecture, template string) (string, error) {
 	arch := strings.ToLower(architecture)
 	switch {
@@ -281,12 +259,12 @@ func New(name string, o Options) (Format, error) {
 	if o.ModelAPI == nil {
 		return nil, errors.New("format: Options.ModelAPI is missing")
 	}
-	switch o.MixedOutput {
-	case "":
-		o.MixedOutput = MixedReject
-	case MixedReject, MixedTools:
-	default:
+	r := rules{mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
+	if r.mixed != MixedReject && r.mixed != MixedTools {
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
+	}
+	if !r.once && o.CallsPerRobot != CallsAny {
+		return nil, fmt.Errorf("calls_per_robot %q is unknown; use %s or %s", o.CallsPerRobot, CallsOne, CallsAny)
 	}
 	if o.OutputStyle == StyleJSON && name != Template {
 		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or set Config.Format %s",
@@ -298,15 +276,31 @@ func New(name string, o Options) (Format, error) {
 	if effort := o.ReasoningEffort; effort != "" && effort != defaultEffort && name != GPTOSS {
 		return nil, fmt.Errorf("reasoning_effort %q is for GPT-OSS, and this model's format is %s; leave it out, or set enable_thinking", effort, name)
 	}
+	specials := o.ModelAPI.SpecialTokens()
+	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
 	switch name {
 	case Qwen:
-		return newQwen(o)
+		return newQwen(o, c)
 	case GPTOSS:
-		return newGPTOSS(o)
+		return newGPTOSS(o, c)
 	case Llama:
-		return newLlama(o)
+		return newLlama(o, c, slices.Contains(specials, pythonTag))
 	case Template:
-		return newTemplate(o)
+		return newTemplate(o, c)
 	}
 	return nil, fmt.Errorf("no format is called %q", name)
 }
+
+// common is what the formats have in common; its methods are documented in Format.
+type common struct {
+	rules
+	split                                      *splitter
+	name, stateKey                             string
+	resetsState, suppressControl, showsResults bool
+}
+
+func (c *common) Name() string          { return c.name }
+func (c *common) StateKey() string      { return c.stateKey }
+func (c *common) ResetsState() bool     { return c.resetsState }
+func (c *common) SuppressControl() bool { return c.suppressControl }
+func (c *common) ShowsResults() bool    { return c.showsResults }

@@ -13,41 +13,26 @@ import (
 	"agentd/protocol"
 )
 
-// gptoss is the harmony form: messages on the channels analysis (thoughts),
-// commentary (calls) and final (the reply).
+// gptoss is the harmony form: channels analysis (thoughts), commentary (calls) and final (the reply).
 type gptoss struct {
-	rules
+	common
 	effort string
-	split  *splitter
 }
 
-// reasoningEfforts are the values that the system message may have.
-var reasoningEfforts = []string{defaultEffort, "medium", "high"}
+var reasoningEfforts = []string{defaultEffort, "medium", "high"} // the values that the system message may have
 
 const defaultEffort = "low"
 
-func newGPTOSS(o Options) (*gptoss, error) {
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
+func newGPTOSS(o Options, c common) (*gptoss, error) {
 	effort := cmp.Or(o.ReasoningEffort, defaultEffort)
 	if !slices.Contains(reasoningEfforts, effort) {
 		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
 	}
-	return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
+	c.stateKey, c.suppressControl = memory.GPTOSSKey, false // the channels' marks are control tokens
+	return &gptoss{c, effort}, nil
 }
 
-func (f *gptoss) Name() string       { return GPTOSS }
-func (f *gptoss) StateKey() string   { return memory.GPTOSSKey }
-func (f *gptoss) ResetsState() bool  { return false }
-func (f *gptoss) ShowsResults() bool { return true }
-
-// SuppressControl is false: the channels' marks are control tokens.
-func (f *gptoss) SuppressControl() bool { return false }
-
-// parallelName is the function that stands for several calls at once, of which
-// the harmony form has only one in a message.
+// parallelName is the function for several calls at once: a message of this form has only one.
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
@@ -87,8 +72,7 @@ func freeName(set *tools.Set, name string) string {
 	}
 }
 
-// The system message is the one the models were trained with, without the current date.
-// A date would change the prompt overnight, and with it the answer and the cached prefix.
+// The system message is what the models were trained with. A date would change prompts overnight.
 const (
 	harmonySystem   = "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
 	harmonyChannels = "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message."
@@ -118,7 +102,6 @@ func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
 	return f.render(turns, c.catalog()), nil
 }
 
-// render renders a system message and what follows it.
 func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	b := newBuilder(f.split, c, messages)
 	b.markup(harmonySystem)
@@ -156,8 +139,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// renderAssistant renders a decision and returns the name of the function that
-// it calls.
+// renderAssistant renders a decision and returns the function that it calls.
 func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
 	if len(m.calls) == 0 || m.content != "" {
 		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "")
@@ -181,29 +163,21 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	return caller
 }
 
-// parallelArguments are the arguments of the function for several calls, whose robots
-// stand beside their arguments.
+// parallelArguments are the arguments of that function, whose robots stand beside their arguments.
 func parallelArguments(calls []pastCall) protocol.Raw {
-	dst := []byte(`{"calls":[`)
-	for i := range calls {
-		call := &calls[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	dst := rawjson.AppendList([]byte(`{"calls":`), calls, func(dst []byte, call pastCall) []byte {
 		arguments := call.Arguments
 		if call.robotParam != "" {
 			arguments = protocol.DeleteMember(arguments, call.robotParam)
 		}
-		dst = append(dst, `{"name":`...)
-		dst = rawjson.AppendString(dst, call.Name)
+		dst = rawjson.AppendString(append(dst, `{"name":`...), call.Name)
 		dst = append(append(append(dst, `,"arguments":`...), arguments...), `,"target_robot":`...)
-		dst = append(rawjson.AppendString(dst, call.Robot), '}')
-	}
-	return append(dst, "]}"...)
+		return append(rawjson.AppendString(dst, call.Robot), '}')
+	})
+	return append(dst, '}')
 }
 
-// appendResult appends a tool's result as JSON: a JSON object as it is, with the
-// task attributes as a member more, any other text as a string.
+// appendResult appends a result: a JSON object with the task attributes as a member, other text as a string.
 func appendResult(dst []byte, m *message) []byte {
 	if raw := protocol.Raw(trimSpace(m.content)); raw.Kind() == '{' && raw.IsValid() {
 		if m.attributes != nil {
@@ -214,11 +188,9 @@ func appendResult(dst []byte, m *message) []byte {
 	return rawjson.AppendString(dst, m.fullContent())
 }
 
-// appendTypeScript appends a function as the TypeScript type that gpt-oss was
-// trained to read, line breaks included.
+// appendTypeScript appends a function as the TypeScript type that gpt-oss was trained to read.
 func appendTypeScript(dst []byte, t *tools.Tool) []byte {
-	dst = append(append(append(dst, "// "...), t.Description...), "\ntype "...)
-	dst = append(append(dst, t.Name...), " = "...)
+	dst = fmt.Appendf(dst, "// %s\ntype %s = ", t.Description, t.Name)
 	properties, _ := protocol.Get(t.Prompted, "properties")
 	if len(properties) <= len("{}") {
 		return append(dst, "() => any;\n\n"...)
@@ -227,7 +199,7 @@ func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	dst = append(dst, "(_: {\n"...)
 	for parameter, spec := range protocol.Members(properties) {
 		if text := text(spec, "description"); text != "" {
-			dst = append(append(append(dst, "// "...), text...), '\n')
+			dst = fmt.Appendf(dst, "// %s\n", text)
 		}
 		dst = append(dst, parameter...)
 		if !slices.Contains(required, parameter) {
@@ -252,7 +224,6 @@ func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	return append(dst, "}) => any;\n\n"...)
 }
 
-// appendTSType appends the type of a value.
 func appendTSType(dst []byte, spec protocol.Raw) []byte {
 	typ, _ := protocol.Get(spec, "type")
 	oneOf, _ := protocol.Get(spec, "oneOf")
@@ -261,13 +232,10 @@ func appendTSType(dst []byte, spec protocol.Raw) []byte {
 	case name == "array":
 		return appendNullable(appendTSArray(dst, spec), spec)
 	case typ.Kind() == '[' && len(typ) > len("[]"):
-		first := true
+		separator := ""
 		for e := range protocol.Elements(typ) {
-			if !first {
-				dst = append(dst, " | "...)
-			}
-			first = false
-			dst = appendUnquoted(dst, e)
+			dst = appendUnquoted(append(dst, separator...), e)
+			separator = " | "
 		}
 		return dst
 	case oneOf.Kind() == '[' && len(oneOf) > len("[]"):
@@ -344,14 +312,10 @@ func appendTSObject(dst []byte, spec protocol.Raw) []byte {
 		return append(dst, "object"...)
 	}
 	required := requiredNames(spec)
-	dst = append(dst, "{\n"...)
-	first := true
+	separator := "{\n"
 	for name, property := range protocol.Members(properties) {
-		if !first {
-			dst = append(dst, ", "...)
-		}
-		first = false
-		dst = append(dst, name...)
+		dst = append(append(dst, separator...), name...)
+		separator = ", "
 		if !slices.Contains(required, name) {
 			dst = append(dst, '?')
 		}

@@ -80,8 +80,7 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 	return nil
 }
 
-// addParallel adds the rules of the arguments of the function for several calls and returns
-// the name of their root.
+// addParallel adds the rules of the arguments of parallelName, and returns the name of their root.
 func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) {
 	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {
@@ -91,17 +90,16 @@ func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) 
 			return "", err
 		}
 		calls[i] = g.Seq().Open("{").Literal(`"name"`).Colon().Literal(string(protocol.String(tool.Name))).Comma().
-			Literal(`"arguments"`).Colon().Rule(args).Comma().Literal(`"target_robot"`).Colon().Rule(robot).Close("}").String()
+			Literal(`"arguments"`).Colon().Text(args).Comma().Literal(`"target_robot"`).Colon().Text(robot).Close("}").String()
 	}
 	one := g.Rule(strings.Join(calls, " | "))
-	more := g.Seq().Comma().Rule(one).String()
-	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Rule(one).
+	more := g.Seq().Comma().Text(one).String()
+	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Text(one).
 		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }
 
-// ParseChat finds the message on the final channel, which is the last: it goes to
-// the end of the text, whatever marks the strings of its JSON spell. Errors quote
-// nothing: whoever asked may have to take keys out of a text before it is cut.
+// ParseChat finds the message on the final channel, which goes to the
+// end of the text. Errors quote nothing, since a text may have keys.
 func (f *gptoss) ParseChat(text string) (string, error) {
 	for rest, more := text, true; more; {
 		header, body, whole := strings.Cut(rest, "<|message|>")
@@ -122,7 +120,6 @@ func (f *gptoss) ParseChat(text string) (string, error) {
 	return "", errors.New("the output has no message on the final channel")
 }
 
-// harmonyMessage is one message of an answer.
 type harmonyMessage struct{ channel, recipient, content string }
 
 // Parse reads the messages after "<|start|>assistant".
@@ -164,8 +161,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
 }
 
-// nextMessage cuts a message off the text after "<|start|>assistant". A call's
-// content ends with its JSON value, whatever its strings contain.
+// nextMessage cuts off a message after "<|start|>assistant". A call ends with its JSON value.
 func nextMessage(text string) (m harmonyMessage, rest string, more bool, err error) {
 	header, body, ok := strings.Cut(text, "<|message|>")
 	if !ok {
@@ -202,8 +198,7 @@ func nextMessage(text string) (m harmonyMessage, rest string, more bool, err err
 	return m, rest, true, nil
 }
 
-// readHeader reads a message's channel and recipient, which may stand on either
-// side of the channel.
+// readHeader reads a message's channel and the recipient before or after it.
 func readHeader(header string) (channel, recipient string, err error) {
 	before, after, ok := strings.Cut(header, "<|channel|>")
 	if !ok {
@@ -223,7 +218,6 @@ func readHeader(header string) (channel, recipient string, err error) {
 	return channel, recipient, nil
 }
 
-// readCall makes the call, or the calls, of a message to a function.
 func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	name, ok := strings.CutPrefix(m.recipient, functionsPrefix)
 	if !ok {

@@ -9,9 +9,8 @@ import (
 	"agentd/protocol"
 )
 
-// addArguments adds the rules of a tool's arguments and returns the name of their root. robot
-// is the rule of the robot's parameter, "" where calls name their robots elsewhere. Arguments
-// that take more than their share of the grammar are widened to any object.
+// addArguments adds the rules of a tool's arguments and returns the name of their root. robot is the rule
+// of the robot's parameter; "": none. Arguments over their share of the grammar are widened to any object.
 func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, error) {
 	o := schema.Options{Object: true}
 	if robot != "" {
@@ -19,7 +18,7 @@ func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, erro
 	}
 	root := ""
 	fits, err := g.Try(func() (err error) {
-		root, err = tool.Document().Add(g, o)
+		root, err = tool.Document.Add(g, o)
 		return err
 	})
 	switch {
@@ -31,7 +30,7 @@ func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, erro
 		return g.JSON(gbnf.AnyObject), nil
 	}
 	others := g.Seq().Text("(").Text(g.JSON(gbnf.AnyPair)).Comma().Text(")*").String()
-	return g.Rule(g.Seq().Open("{").Text(others).Literal(string(protocol.String(tool.RobotParam))).Colon().Rule(robot).Close("}").String()), nil
+	return g.Rule(g.Seq().Open("{").Text(others).Literal(string(protocol.String(tool.RobotParam))).Colon().Text(robot).Close("}").String()), nil
 }
 
 func unusable(tool *tools.Tool, err error) error {
@@ -39,9 +38,8 @@ func unusable(tool *tools.Tool, err error) error {
 }
 
 // AnswerCatalog is the catalog of a set without tools. Answers are thoughts, where the model has
-// them, and a JSON value that set.Answer admits. Without one the answer is a text that is not blank,
-// has no mark of a call, thought or message, and does not begin like a JSON object. A schema that
-// is too large for a grammar is widened to any value.
+// them, and a value of set.Answer, widened to any value if the grammar is too large. Without a
+// schema an answer is a text that is not blank and does not look like a call, thoughts or JSON.
 func AnswerCatalog(f Format, set *tools.Set) *Catalog {
 	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
 		answer, fits := "answer", true
@@ -77,16 +75,6 @@ type rules struct {
 	once  bool   // one call for each robot
 }
 
-func newRules(o Options) (rules, error) {
-	switch o.CallsPerRobot {
-	case "", CallsOne:
-		return rules{o.MixedOutput, true}, nil
-	case CallsAny:
-		return rules{o.MixedOutput, false}, nil
-	}
-	return rules{}, fmt.Errorf("calls_per_robot %q is unknown; use %s or %s", o.CallsPerRobot, CallsOne, CallsAny)
-}
-
 // check is the first reason why calls can't be made together.
 func (r rules) check(calls []tools.Call) error {
 	if !r.once {
@@ -107,9 +95,8 @@ func (r rules) check(calls []tools.Call) error {
 	return nil
 }
 
-// most is how many calls a constrained answer may have. Where each robot is called
-// once and all are known, these are no more than there are robots: so a call that has
-// begun always finds one that is left.
+// most is the most calls of a constrained answer: no more than known robots
+// if each is called once, so that a call that has begun finds a free one.
 func (r rules) most(set *tools.Set) int {
 	if set.OneCall {
 		return 1
@@ -120,10 +107,9 @@ func (r rules) most(set *tools.Set) int {
 	return maxCalls
 }
 
-// addRobot adds the rule of the robot of a call and returns its name, "" in a chat: the known
-// robots, each as write spells it, else any JSON string that is not empty. Where a
-// robot is called once, a mark stands before its name, so that it is named once. Of
-// more robots than there are marks the last ones have none: the check looks at them.
+// addRobot adds the rule of a call's robot and returns its name, "" in a chat. It admits the
+// known robots, as write spells them, else any nonempty string. If a robot is called once, a mark
+// stands before its name. Robots beyond the number of marks have none, and the check decides.
 func (r rules) addRobot(g *gbnf.Grammar, set *tools.Set, write func(name string) string) string {
 	if set.Chat {
 		return ""
@@ -149,5 +135,4 @@ func either(set *tools.Set, calls, reply string) string {
 	return "( " + calls + " | " + reply + " )"
 }
 
-// jsonString is a name as a JSON string.
 func jsonString(name string) string { return string(protocol.String(name)) }

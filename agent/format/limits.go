@@ -1,11 +1,7 @@
 package format
 
-// maxCalls bounds the tool calls of one constrained answer: a model that keeps
-// calling shall end in a decision, not at the token limit.
-const maxCalls = 16
-
-// maxAnalyses bounds the analysis messages of one constrained gpt-oss answer.
-const maxAnalyses = 4
-
-// maxQuoted bounds what messages quote of a model's answer, in bytes.
-const maxQuoted = 80
+const (
+	maxCalls    = 16 // of one constrained answer, so that it ends before the token limit
+	maxAnalyses = 4  // analysis messages of one constrained gpt-oss answer
+	maxQuoted   = 80 // bytes of a model's answer in a message
+)

@@ -20,14 +20,12 @@ import (
 // and shows them as calls of a function ask_user. Here a question is a reply
 // like any other; the key stays in memory as it came.
 type llama struct {
-	rules
-	date  string // today, as the system message has it
-	split *splitter
-	tag   bool // the vocabulary has pythonTag
+	common
+	date string // today, as the system message has it
+	tag  bool   // the vocabulary has pythonTag
 }
 
-// pythonTag is the token that may stand before calls. The templates leave it out
-// where they show a call, and the models write both.
+// pythonTag is a control token before calls, which the models write and the templates do not show.
 const pythonTag = "<|python_tag|>"
 
 // The texts of the models' own templates: they were trained on them.
@@ -48,20 +46,15 @@ const (
 	llamaParameters = `", "parameters": ` // between a call's name and its parameters
 )
 
-// llamaNextCall is between two calls. The templates know one call only; this is what
-// the models write, and the first implementation shows.
-const llamaNextCall = "; "
+const llamaNextCall = "; " // between two calls, as the models and the first implementation write it
 
-// llamaDate is the date in the templates of Llama 3.1 to 3.3. Later ones prefer
-// the current date: with it, a prompt would change overnight, and the answer and
-// the cached prefix with it.
+// llamaDate is the date in the templates of Llama 3.1 to 3.3. The
+// current date, which later ones prefer, would change prompts overnight.
 const llamaDate = "26 Jul 2024"
 
-// llamaDateIn finds the date that a template falls back to.
 var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
 
-// isLlama reports whether a template is one that this format renders byte for
-// byte: it has all of the texts, and puts the tools into the first user message.
+// isLlama reports whether this format renders a template byte for byte.
 func isLlama(template string) bool {
 	for _, text := range []string{
 		"<|start_header_id|>", llamaIpython, llamaCutoff, llamaToday, llamaIntro, llamaPurpose, llamaForm, llamaNoNames, `"parameters": `,
@@ -74,33 +67,16 @@ func isLlama(template string) bool {
 	return true
 }
 
-func newLlama(o Options) (*llama, error) {
+func newLlama(o Options, c common, tag bool) (*llama, error) {
 	if o.EnableThinking {
 		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
 	}
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
-	specials := o.ModelAPI.SpecialTokens()
-	f := &llama{
-		rules: r, date: llamaDate, split: newSplitter(specials),
-		tag: slices.Contains(specials, pythonTag),
-	}
+	f := &llama{common: c, date: llamaDate, tag: tag}
 	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {
 		f.date = found[1]
 	}
 	return f, nil
 }
-
-func (f *llama) Name() string       { return Llama }
-func (f *llama) StateKey() string   { return "" }
-func (f *llama) ResetsState() bool  { return false }
-func (f *llama) ShowsResults() bool { return true }
-
-// SuppressControl is true: the grammar names pythonTag, which is a control token,
-// and so admits it all the same. Without a grammar calls come without it.
-func (f *llama) SuppressControl() bool { return true }
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
@@ -125,7 +101,6 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 
 func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), c.catalog()), nil }
 
-// render renders a system message and what follows it.
 func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	if set := c.Set; len(set.Tools) > 0 {
 		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
@@ -167,8 +142,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// renderAssistant renders a decision. The templates show one call, and nothing
-// else; the rest is before and after the tag, as the models write it.
+// renderAssistant renders a decision. What the templates don't show is written as the models do.
 func (f *llama) renderAssistant(b *builder, m *message) {
 	b.markup(llamaModel)
 	b.plain(trimSpace(m.content))
@@ -205,8 +179,8 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	if len(set.Tools) > 0 {
 		reply.NotFirst = "{"
 		answer = either(set, "calls", "reply")
-		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
-			return f.addFunction(g, set, rule, tool, llamaParameters)
+		err := addCall(g, "call", set, gbnf.Literal(llamaName), gbnf.Literal("}"), func(rule string, tool *tools.Tool) error {
+			return addFunction(g, rule, tool, llamaParameters, f.addRobot(g, set, jsonString))
 		})
 		if err != nil {
 			return err
@@ -229,8 +203,7 @@ func (f *llama) ParseChat(text string) (string, error) {
 	return trimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
 }
 
-// trimLlama drops marks of end tokens at the end of an answer, which no reply of this format
-// has.
+// trimLlama drops marks of end tokens at the end of an answer.
 func trimLlama(text string) string {
 	for {
 		trimmed := trimEnd(text)
@@ -244,11 +217,9 @@ func trimLlama(text string) string {
 	}
 }
 
-// bareCall matches how a call without the tag begins.
 var bareCall = regexp.MustCompile(`^\{\s*"(name"|parameters"|arguments"|function"|type"\s*:\s*"function")`)
 
-// Parse reads calls, with the tag or without, or a reply. Calls are separated by
-// semicolons, or by a comma, a line or another tag, as some models do.
+// Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	text = trimSpace(trimLlama(text))
 	say, rest, tagged := "", text, len(c.Set.Tools) > 0 && bareCall.MatchString(text)
@@ -276,17 +247,14 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 			say += strings.TrimSuffix(after, ";")
 		}
 	}
-	for _, mark := range llamaMarks {
-		if strings.Contains(say, mark) {
-			return Decision{}, fmt.Errorf("the output has a stray %s", mark)
-		}
+	if err := stray(say, llamaMarks); err != nil {
+		return Decision{}, err
 	}
 	return decide(say, calls, nil, f.rules)
 }
 
-// llamaFunction is a call with the usual names of its members. Models also write arguments
-// in place of parameters. And they copy the form of the tools in the prompt,
-// {"type": "function", "function": {...}} or its members in one object.
+// llamaFunction is a call with the usual names of its members. Models also copy
+// the form of the tools in the prompt, {"type": "function", "function": {...}}.
 func llamaFunction(value protocol.Raw) protocol.Raw {
 	if value.Kind() != '{' {
 		return value

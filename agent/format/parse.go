@@ -22,7 +22,6 @@ var (
 	errMixed   = errors.New("the output has text beside tool calls; it must be one or the other")
 )
 
-// decide makes the decision of what a parser found.
 func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decision, error) {
 	d := Decision{Reasoning: reasoning}
 	say = strings.TrimSpace(say)
@@ -42,9 +41,8 @@ func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decisi
 	return d, nil
 }
 
-// splitThoughts cuts off a leading block of thoughts. Where the prompt has
-// opened it, only its end is here. Else the end alone counts too, as long as
-// mark, which begins the answer proper, is not before it.
+// splitThoughts cuts off a leading block of thoughts, which the prompt has opened if open.
+// The end alone counts too, if mark, with which the answer begins, is not before it.
 func splitThoughts(text string, open bool, mark string) (reasoning []string, rest string, err error) {
 	rest = strings.TrimSpace(text)
 	inner, opened := strings.CutPrefix(rest, "<think>")
@@ -62,9 +60,9 @@ func splitThoughts(text string, open bool, mark string) (reasoning []string, res
 	return reasoning, strings.TrimSpace(inner[end+len("</think>"):]), nil
 }
 
-// checkReply refuses marks that show a reply to be something else cut open.
-func checkReply(text string) error {
-	for _, mark := range callMarks {
+// stray refuses marks that show a reply to be something else cut open.
+func stray(text string, marks []string) error {
+	for _, mark := range marks {
 		if strings.Contains(text, mark) {
 			return fmt.Errorf("the output has a stray %s", mark)
 		}
@@ -72,9 +70,8 @@ func checkReply(text string) error {
 	return nil
 }
 
-// readJSON reads one JSON value at the start of text and returns what follows.
-// Numbers and strings keep their bytes, white space between tokens goes. A name
-// that an object has twice counts where it stands last, as in Python.
+// readJSON reads one JSON value and returns what follows. Numbers and strings
+// keep their bytes. Of equal names in an object the last counts, as in Python.
 func readJSON(text string) (value protocol.Raw, rest string, err error) {
 	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
 	raw, err := d.ReadValue()
@@ -84,15 +81,17 @@ func readJSON(text string) (value protocol.Raw, rest string, err error) {
 		}
 		return nil, text, fmt.Errorf("no valid JSON (%s)", strings.TrimPrefix(err.Error(), "jsontext: "))
 	}
-	rest = text[d.InputOffset():]
-	value = bytes.Clone(raw)
-	if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return nil, text, err
-	}
-	if !value.IsValid() {
+	value, err = compacted(bytes.Clone(raw))
+	return value, text[d.InputOffset():], err
+}
+
+// compacted removes white space between tokens. It changes value.
+func compacted(value protocol.Raw) (protocol.Raw, error) {
+	err := value.Compact(jsontext.AllowDuplicateNames(true))
+	if err == nil && !value.IsValid() {
 		value = rawjson.Strict(value)
 	}
-	return value, rest, nil
+	return value, err
 }
 
 // quoteStart is the beginning of what a model wrote, quoted, for messages.
@@ -103,9 +102,8 @@ func quoteStart(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// summaryRequest stands in place of the current instruction when the history is to
-// be summarized. What the system part says stays in the prompt of the next step, so
-// a summary need not repeat it, save the earlier summary, which it replaces.
+// summaryRequest replaces the instruction if the history is to be summarized. The rest
+// of the system message stays in the next prompt, so a summary need not repeat it.
 const summaryRequest = `Take no step now. Instead write a summary of this conversation. It replaces the conversation and any earlier summary: only what it says is remembered.
 
 - Keep what may matter later: the tasks that are not done yet and how far they are, what people asked for or promised, where objects and robots are and in what state, results and failures, calls whose result has not come.
@@ -114,8 +112,7 @@ const summaryRequest = `Take no step now. Instead write a summary of this conver
 
 Answer with the text of the summary alone, without a heading and without calling a tool.`
 
-// openResult stands for the result of a call that is not in the history yet: the
-// current instruction may be it.
+// openResult stands for the result of a call that is not in the history yet.
 const openResult = `{"status": "pending"}`
 
 func summaryMessage() message {
@@ -125,21 +122,18 @@ func summaryMessage() message {
 // textMarks never occur in a plain text, whatever the model's format.
 var textMarks = slices.Concat(callMarks, harmonyMarks, llamaMarks)
 
-// ReadSummary reads an answer to an input with Summarize, without the token that
-// ended it: a text that is not blank, trimmed. Thoughts are dropped. A text that was
-// cut off at the limit of tokens is read as far as it goes.
+// ReadSummary reads an answer to an input with Summarize,
+// trimmed and without thoughts, also one that was cut off.
 func ReadSummary(f Format, text string) (string, error) {
 	summary, err := f.ParseChat(strings.ToValidUTF8(text, ""))
 	if err != nil {
 		return "", err
 	}
-	for _, mark := range textMarks {
-		if strings.Contains(summary, mark) {
-			return "", fmt.Errorf("the output has a stray %s", mark)
-		}
-	}
+	err = stray(summary, textMarks)
 	summary = strings.TrimSpace(summary)
 	switch {
+	case err != nil:
+		return "", err
 	case summary == "":
 		return "", errors.New("the output is blank")
 	case summary[0] == '{': // as calls and decisions of some formats do

@@ -12,27 +12,21 @@ import (
 	"agentd/protocol"
 )
 
-// qwen is ChatML with tool calls in one of two syntaxes: JSON objects in
-// <tool_call> blocks (Hermes; Qwen 2.5 and 3) and tagged parameters (Qwen 3.5
-// and Qwen3-Coder).
+// qwen is ChatML with calls as JSON in <tool_call> blocks (Hermes;
+// Qwen 2.5 and 3) or with tagged parameters (Qwen 3.5, Qwen3-Coder).
 type qwen struct {
+	common
 	qwenVariant
-	rules
 	think bool // the model thinks before it decides
-	split *splitter
 }
 
 // qwenVariant is where the family's chat templates differ.
 type qwenVariant struct {
-	xml   bool // calls with tagged parameters
-	coder bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
-	// thinks: the template knows thinking. Its assistant turns after the last
-	// user message show their reasoning, with xml even when there is none.
-	thinks bool
-	// emptyThink: thinking is switched off by an empty block in the prompt.
-	emptyThink bool
-	// openThink: the prompt itself opens the block of a model that thinks.
-	openThink bool
+	xml        bool // calls with tagged parameters
+	coder      bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
+	thinks     bool // turns after the last user message show their reasoning, with xml even if there is none
+	emptyThink bool // thinking is switched off by an empty block in the prompt
+	openThink  bool // the prompt itself opens the block of a model that thinks
 }
 
 // qwenVariantOf chooses by the chat template, or, without one, by architecture.
@@ -60,17 +54,9 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 	return v
 }
 
-func newQwen(o Options) (*qwen, error) {
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
-	q := &qwen{
-		qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate),
-		rules:       r,
-		think:       o.EnableThinking,
-		split:       newSplitter(o.ModelAPI.SpecialTokens()),
-	}
+func newQwen(o Options, c common) (*qwen, error) {
+	c.stateKey, c.resetsState = memory.QwenKey, true
+	q := &qwen{c, qwenVariantOf(o.Architecture, o.ChatTemplate), o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
 	}
@@ -79,12 +65,6 @@ func newQwen(o Options) (*qwen, error) {
 	}
 	return q, nil
 }
-
-func (q *qwen) Name() string          { return Qwen }
-func (q *qwen) StateKey() string      { return memory.QwenKey }
-func (q *qwen) ResetsState() bool     { return true }
-func (q *qwen) SuppressControl() bool { return true }
-func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
@@ -137,7 +117,6 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 
 func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), c.catalog()), nil }
 
-// render renders a system message and what follows it.
 func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	b := newBuilder(q.split, c, messages)
 	q.renderSystem(b, messages[0].content, c)
@@ -166,8 +145,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	return p
 }
 
-// lastQueryIndex is the index of the last user message that is not a tool result
-// in disguise: reasoning before it is no longer shown.
+// lastQueryIndex is the last user message that is not a tool result: reasoning before it is not shown.
 func lastQueryIndex(messages []message) int {
 	for i := len(messages) - 1; i > 0; i-- {
 		if messages[i].role != roleUser || messages[i].aside {
@@ -181,7 +159,6 @@ func lastQueryIndex(messages []message) int {
 	return len(messages) - 1
 }
 
-// trim trims messages where the template does.
 func (q *qwen) trim(s string) string {
 	if q.xml && !q.coder {
 		return trimSpace(s)
@@ -202,7 +179,6 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 	b.markup("<|im_end|>\n")
 }
 
-// renderTools renders the tools, before or after the text of the system message.
 func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
 	intro, outro, last := hermesIntro, hermesOutro, false
 	switch {
@@ -220,8 +196,7 @@ func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
 	}
 }
 
-// renderResult renders a result. Results in a row share a turn, of which this one is the first,
-// the last, or both.
+// renderResult renders a result, which shares a turn with those beside it.
 func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
 	if first {
 		b.markup("<|im_start|>user")
@@ -283,8 +258,7 @@ func (q *qwen) renderCall(b *builder, call *tools.Call) {
 	b.markup("</function>\n</tool_call>")
 }
 
-// appendUnquoted appends a value as the templates of tagged parameters show it:
-// a string as its text, constants as Python writes them, all else as JSON.
+// appendUnquoted appends strings as their text, constants as Python writes them, and all else as JSON.
 func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 	switch value.Kind() {
 	case '"':
@@ -300,20 +274,17 @@ func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 	return rawjson.AppendSpaced(dst, value)
 }
 
-// appendCoderTool appends a tool in the tags of Qwen3-Coder.
 func appendCoderTool(dst []byte, t *tools.Tool) []byte {
-	dst = append(append(dst, "<function>\n<name>"...), t.Name...)
-	dst = append(append(dst, "</name>\n<description>"...), trimSpace(t.Description)...)
-	dst = append(dst, "</description>\n<parameters>"...)
+	dst = fmt.Appendf(dst, "<function>\n<name>%s</name>\n<description>%s</description>\n<parameters>", t.Name, trimSpace(t.Description))
 	for i := range t.Properties {
 		p := &t.Properties[i]
-		dst = append(append(append(dst, "\n<parameter>\n<name>"...), p.Name...), "</name>"...)
+		dst = fmt.Appendf(dst, "\n<parameter>\n<name>%s</name>", p.Name)
 		if typ, ok := protocol.Get(p.Schema, "type"); ok {
 			dst = append(appendUnquoted(append(dst, "\n<type>"...), typ), "</type>"...)
 		}
 		if description, ok := protocol.Get(p.Schema, "description"); ok {
 			text, _ := protocol.Text(description)
-			dst = append(append(append(dst, "\n<description>"...), trimSpace(text)...), "</description>"...)
+			dst = fmt.Appendf(dst, "\n<description>%s</description>", trimSpace(text))
 		}
 		dst = appendExtraKeys(dst, p.Schema, "name", "type", "description")
 		dst = append(dst, "\n</parameter>"...)
@@ -325,12 +296,10 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 // appendExtraKeys appends the members of a schema that have no tag of their own.
 func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
 	for name, value := range protocol.Members(schema) {
-		if slices.Contains(handled, name) {
-			continue
+		if !slices.Contains(handled, name) {
+			dst = appendUnquoted(fmt.Appendf(dst, "\n<%s>", name), value)
+			dst = fmt.Appendf(dst, "</%s>", name)
 		}
-		dst = append(append(append(dst, "\n<"...), name...), '>')
-		dst = appendUnquoted(dst, value)
-		dst = append(append(append(dst, "</"...), name...), '>')
 	}
 	return dst
 }

@@ -36,8 +36,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
-// thinkRule adds the block of thoughts before an answer, if there is one; open
-// reports that the prompt has opened it.
+// thinkRule adds the block of thoughts before an answer, if there is one. open: the prompt opens it.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	if !think {
 		return ""
@@ -55,18 +54,17 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
 	add := func(rule string, tool *tools.Tool) error {
-		return q.addFunction(g, set, rule, tool, `", "arguments": `)
+		return addFunction(g, rule, tool, `", "arguments": `, q.addRobot(g, set, jsonString))
 	}
 	if q.xml {
 		open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
 		add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
 	}
-	return addCall(g, set, open, closed, add)
+	return addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add)
 }
 
-// addCall adds the rule call, which stands between two texts: one of the rules that
-// add defines, each for a tool.
-func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule string, tool *tools.Tool) error) error {
+// addCall adds a rule: one of the tools' rules, which add defines, between two expressions.
+func addCall(g *gbnf.Grammar, name string, set *tools.Set, before, after string, add func(rule string, tool *tools.Tool) error) error {
 	names := make([]string, len(set.Tools))
 	for i := range set.Tools {
 		names[i] = fmt.Sprintf("tool-%d", i)
@@ -74,19 +72,15 @@ func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule
 			return err
 		}
 	}
-	g.Add("call", gbnf.Literal(open)+" "+gbnf.Alternatives(names)+" "+gbnf.Literal(closed))
+	g.Add(name, before+" "+gbnf.Alternatives(names)+" "+after)
 	return nil
 }
 
-// addFunction adds a tool's rule for calls in JSON: its name, what follows
-// it, and the arguments.
-func (r rules) addFunction(g *gbnf.Grammar, set *tools.Set, rule string, tool *tools.Tool, behind string) error {
-	args, err := addArguments(g, tool, r.addRobot(g, set, jsonString))
-	if err != nil {
-		return err
-	}
-	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+behind)+" "+args)
-	return nil
+// addFunction adds a tool's rule for calls in JSON: its name, what follows it, the arguments.
+func addFunction(g *gbnf.Grammar, rule string, tool *tools.Tool, next, robot string) error {
+	args, err := addArguments(g, tool, robot)
+	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+next)+" "+args)
+	return err
 }
 
 // jsonText is s as it stands between the quotes of a JSON string.
@@ -95,8 +89,7 @@ func jsonText(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// addTagged adds a tool's rule for tagged parameters, in the order of their declaration. A tool
-// that takes more than its share of the grammar gets parameters of any name and text.
+// addTagged adds a tool's rule for tagged parameters in order. A tool over its share gets any parameters.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
 	if err != nil || fits {
@@ -113,7 +106,6 @@ func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *too
 	return err
 }
 
-// addParameters adds a tool's rule with each of its parameters.
 func (r rules) addParameters(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	body := []string{gbnf.Literal(tool.Name + ">\n")}
 	for i := range tool.Properties {
@@ -144,14 +136,12 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 	return g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value), nil
 }
 
-// parameterEnd ends a tagged parameter.
 const parameterEnd = "\n</parameter>"
 
-// addValue adds the rules of a parameter's value and returns a body that
-// matches it and the tag that closes it.
+// addValue returns a body that matches a parameter's value and its closing tag, and adds its rules.
 func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	if p.Name != tool.RobotParam {
-		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n", schema.Options{})
+		return tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{})
 	}
 	if len(set.Robots) == 0 {
 		const text = "robot-text"
@@ -161,10 +151,9 @@ func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *to
 	return r.addRobot(g, set, func(name string) string { return name }) + " " + gbnf.Literal(parameterEnd+"\n"), nil
 }
 
-// memberOf describes a tool's parameter.
 func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
 	if parameter == tool.RobotParam {
 		return schema.Member{Kind: schema.Text, Texts: set.Robots}
 	}
-	return tool.Document().Member(parameter)
+	return tool.Document.Member(parameter)
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -44,9 +41,8 @@ func (q *qwen) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read appends the
-// calls of the first block of body and returns the rest. Blocks are read in order, so a
-// string inside one may contain any mark.
+// parseBlocks reads thoughts, then blocks after callOpen, or a reply. read appends
+// the calls of a block and returns the rest. Strings in a block may have any mark.
 func parseBlocks(text string, inThoughts bool, r rules,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
@@ -58,7 +54,7 @@ func parseBlocks(text string, inThoughts bool, r rules,
 	var calls []tools.Call
 	for {
 		before, body, found := strings.Cut(rest, callOpen)
-		if err := checkReply(before); err != nil {
+		if err := stray(before, callMarks); err != nil {
 			return Decision{Reasoning: reasoning}, err
 		}
 		say.WriteString(before)
@@ -71,11 +67,9 @@ func parseBlocks(text string, inThoughts bool, r rules,
 	}
 }
 
-// trimEnd drops white space at the end of an answer. Whoever generates it leaves the end token
-// out, so that a mark of one that stands there is text.
+// trimEnd drops white space at the end of an answer, which never has its end token.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
-// readHermes reads {"name": ..., "arguments": {...}}.
 func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err error) {
 	value, rest, err := readJSON(text)
 	if err != nil {
@@ -89,7 +83,6 @@ func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err 
 	return call, rest, err
 }
 
-// readFunction reads the members of {"name", "arguments"}.
 func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err error) {
 	if value.Kind() != '{' {
 		return "", nil, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
@@ -114,7 +107,6 @@ func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err 
 	return name, arguments, nil
 }
 
-// readTagged reads <function=name> and its parameters.
 func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err error) {
 	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<function="), ">")
 	if !ok {
@@ -182,12 +174,8 @@ func taggedValue(kind schema.Kind, text string) protocol.Raw {
 	case "True", "False", "None": // as templates run by Python write them
 		trimmed = map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]
 	}
-	value := protocol.Raw(trimmed)
-	if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return protocol.String(text)
+	if value, err := compacted(protocol.Raw(trimmed)); err == nil {
+		return value
 	}
-	if !value.IsValid() {
-		value = rawjson.Strict(value)
-	}
-	return value
+	return protocol.String(text)
 }

@@ -135,7 +135,7 @@ func llamaMessage(m protocol.Raw) protocol.Raw {
 	content, _ := protocol.Get(m, "content")
 	said, _ := protocol.Text(content)
 	if role, _ := protocol.Get(m, "role"); string(role) == `"tool"` && strings.HasPrefix(said, "{") {
-		return protocol.ReplaceMember(m, "content", protocol.Raw(said))
+		return protocol.SetMember(m, "content", protocol.Raw(said))
 	}
 	calls, _ := protocol.Get(m, "tool_calls")
 	var list []string
@@ -149,7 +149,7 @@ func llamaMessage(m protocol.Raw) protocol.Raw {
 		return m
 	}
 	said += "<|python_tag|>" + strings.Join(list, "; ")
-	return protocol.ReplaceMember(protocol.DeleteMember(m, "tool_calls"), "content", protocol.String(said))
+	return protocol.SetMember(protocol.DeleteMember(m, "tool_calls"), "content", protocol.String(said))
 }
 
 // harmonyMessages puts a message into the form that the gpt-oss template takes.
@@ -160,7 +160,7 @@ func harmonyMessages(m protocol.Raw) []protocol.Raw {
 	switch string(role) {
 	case `"tool"`:
 		if strings.HasPrefix(strings.TrimSpace(said), "{") {
-			return []protocol.Raw{protocol.ReplaceMember(m, "content", protocol.Raw(said))}
+			return []protocol.Raw{protocol.SetMember(m, "content", protocol.Raw(said))}
 		}
 	case `"assistant"`:
 		calls, ok := protocol.Get(m, "tool_calls")

@@ -36,7 +36,6 @@ func (s *splitter) at(text string, i int) string {
 	return ""
 }
 
-// split cuts a text at its special tokens.
 func (s *splitter) split(text string) []Segment {
 	var segments []Segment
 	start := 0
@@ -69,8 +68,7 @@ func (s *splitter) markup(text string) []Segment {
 	return segments
 }
 
-// builder puts a prompt together from fixed texts of the format, in which
-// special tokens count, and text of others, in which they don't.
+// builder joins fixed texts of the format, in which special tokens count, and text of others.
 type builder struct {
 	split   *splitter
 	text    []byte
@@ -78,7 +76,6 @@ type builder struct {
 	turn    int      // end of the model's last turn
 }
 
-// newBuilder returns a builder with capacity for the text of a catalog and of messages.
 func newBuilder(split *splitter, c *Catalog, messages []message) *builder {
 	size := len(c.text) + 4096
 	for i := range messages {
@@ -97,14 +94,12 @@ func (b *builder) markup(text string) {
 	}
 }
 
-// block appends a text between two fixed ones of the format.
 func (b *builder) block(open, text, end string) {
 	b.markup(open)
 	b.plain(text)
 	b.markup(end)
 }
 
-// endTurn ends a turn of the model.
 func (b *builder) endTurn(end string) {
 	b.turn = len(b.text)
 	b.markup(end)

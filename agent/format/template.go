@@ -23,18 +23,17 @@ import (
 // tools. Where the template takes no system
 // message, its text begins the first user message.
 type template struct {
-	rules
+	common
 	made    bool // for this agent
 	joined  bool // no system message
 	turns   bool // messages of two sides must take turns
 	jsonOut bool // one {"say", "action"} object
 	think   bool
 	source  string
-	split   *splitter
 	kit     ModelAPI
 }
 
-func newTemplate(o Options) (*template, error) {
+func newTemplate(o Options, c common) (*template, error) {
 	if o.ChatTemplate == "" {
 		return nil, fmt.Errorf("model_format %s: the model has no chat template; set Config.Prompt.ChatTemplate", Template)
 	}
@@ -42,34 +41,28 @@ func newTemplate(o Options) (*template, error) {
 	if style != "" && style != StyleBlocks && style != StyleJSON {
 		return nil, fmt.Errorf("output_style %q is unknown; use %s or %s", style, StyleBlocks, StyleJSON)
 	}
-	r, err := newRules(o)
-	if err != nil {
-		return nil, err
-	}
 	var specials []string
 	for _, s := range o.ModelAPI.SpecialTokens() {
 		if len([]rune(s)) > 1 { // a mark can't break up one character
 			specials = append(specials, s)
 		}
 	}
+	c.split, c.showsResults = newSplitter(specials), false
 	t := &template{
-		rules:   r,
+		common:  c,
 		made:    madeForAgent(o.ChatTemplate),
 		jsonOut: style == StyleJSON,
 		think:   o.EnableThinking,
 		source:  o.ChatTemplate,
-		split:   newSplitter(specials),
 		kit:     o.ModelAPI,
 	}
-	// A template made for this agent takes a system message for a report of the
-	// environment.
+	// A template made for this agent takes reports of the environment as system messages.
 	t.joined = t.made || !t.takesSystem()
 	t.turns = t.wantsTurns()
 	return t, nil
 }
 
-// wantsTurns tries whether the template refuses two messages of one side in a row, which it
-// takes one by one.
+// wantsTurns tries whether the template refuses two messages of one side in a row.
 func (t *template) wantsTurns() bool {
 	hello := message{role: roleUser, content: "Hello"}
 	_, one := t.render(noInput, messagesJSON([]message{hello}))
@@ -101,19 +94,16 @@ func (t *template) inTurns(list []message) []message {
 	return out
 }
 
-// takesSystem tries whether the template shows a system message: some raise an error,
-// and some leave it out.
+// takesSystem tries whether the template shows a system message: some raise an error or leave it out.
 func (t *template) takesSystem() bool {
 	const sample = "Answer in one word."
 	prompt, err := t.render(noInput, messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
 	return err == nil && strings.Contains(prompt.Text, sample)
 }
 
-// noInput replaces the input where a template is tried without one.
-var noInput = &Input{Attributes: protocol.Raw("{}")}
+var noInput = &Input{Attributes: protocol.Raw("{}")} // replaces the input where a template is tried without one
 
-// join puts the text of the system message before that of the first user message,
-// or makes it one of its own where the model begins.
+// join puts the system text before the first user message, or makes it one where the model begins.
 func join(list []message) []message {
 	if len(list) > 1 && list[1].role == roleUser {
 		list[1].content = list[0].content + "\n\n" + list[1].content
@@ -126,12 +116,6 @@ func join(list []message) []message {
 func madeForAgent(template string) bool {
 	return strings.Contains(template, "permanent_rules") || strings.Contains(template, "task_attributes")
 }
-
-func (t *template) Name() string          { return Template }
-func (t *template) StateKey() string      { return "" }
-func (t *template) ResetsState() bool     { return false }
-func (t *template) SuppressControl() bool { return true }
-func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, CallBegin: callOpen, spacing: gbnf.AnySpacing, build: t.grammar}
@@ -163,9 +147,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// turnMark ends the last turn of the model while a prompt is rendered. Texts that have it themselves get
-// no LastTurn.
-const turnMark = "\uF8FE\uF8FF\uF8FE"
+const turnMark = "\uF8FE\uF8FF\uF8FE" // ends the model's last turn in a trial rendering
 
 func (t *template) Render(in *Input) (*Prompt, error) {
 	p, err := t.render(in, t.messages(in, ""))
@@ -233,7 +215,7 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 		if p.Special {
 			b.markup(p.Text)
 		} else {
-			b.plain(m.unmark(p.Text))
+			b.plain(m.removal.Replace(p.Text))
 		}
 	}
 	p := b.prompt()
@@ -247,40 +229,17 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	if !t.made {
 		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
 	}
-	add := func(author memory.Author, content string) {
-		role := roleUser
-		switch {
-		case author == memory.System && t.made:
-			role = roleSystem
-		case author == memory.System:
-			content = statusHeading + content
-		}
-		list = append(list, message{role: role, content: content})
-	}
-	for i := range in.History {
-		entry := &in.History[i]
-		if entry.Author == memory.Model {
-			list = append(list, message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)})
-			continue
-		}
-		add(entry.Author, entry.Content)
-	}
+	list = appendTurns(list, in, t.made, func(entry *memory.Entry, _ memory.Turn) message {
+		return message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)}
+	})
 	for i := range slices.Backward(list) {
 		if list[i].role == roleAssistant {
 			list[i].content += mark
 			break
 		}
 	}
-	if in.Summarize {
-		list = append(list, summaryMessage())
-	} else {
-		add(in.Author, in.Instruction)
-	}
 	if t.made {
 		return messagesJSON(list)
-	}
-	if len(in.Attributes) > len("{}") && !in.Summarize {
-		list[len(list)-1].attributes = in.Attributes
 	}
 	if t.joined {
 		list = join(list)
@@ -288,7 +247,6 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	return messagesJSON(t.inTurns(list))
 }
 
-// answer is an earlier decision as the model writes it.
 func (t *template) answer(say string, calls []tools.Call) string {
 	if t.jsonOut {
 		return string(memory.AppendDecision(nil, say, calls))
@@ -300,10 +258,8 @@ func (t *template) answer(say string, calls []tools.Call) string {
 	return string(append(action, "\n"+callClose...))
 }
 
-// marker keeps special tokens' texts in user strings apart from those that the
-// template writes. Before rendering it puts a character that occurs nowhere else
-// inside each, so that afterwards only the template's are whole; then it takes
-// the character out again.
+// marker distinguishes special tokens of the template from their texts in user strings.
+// Before rendering it puts a unique character inside the latter, and afterwards takes it out.
 type marker struct {
 	sentinel rune
 	removal  *strings.Replacer
@@ -315,8 +271,7 @@ const (
 	lastPrivate  = '\uF8FF'
 )
 
-// newMarker chooses a character that neither text contains, literally or
-// escaped.
+// newMarker chooses a character that neither text contains, also escaped.
 func newMarker(vars []byte, template string) *marker {
 	var taken [lastPrivate - firstPrivate + 1]bool
 	note(&taken, string(vars))
@@ -330,8 +285,7 @@ func newMarker(vars []byte, template string) *marker {
 	return m
 }
 
-// note marks the private characters that a text has, and those that it has the
-// escape of, in one pass: a text can have all of them.
+// note marks the private characters of a text, literal or escaped, in one pass: it may have all of them.
 func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	for i, r := range text {
 		if (r == 'u' || r == 'U') && i+4 < len(text) {
@@ -347,8 +301,7 @@ func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	}
 }
 
-// mark puts the character into every special token's text that occurs inside a
-// string of a JSON text.
+// mark puts the character into special tokens' texts inside the strings of a JSON text.
 func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	// Fewest escapes: a token's text stands in a string as it is.
 	text := string(rawjson.AppendSpaced(nil, vars))
@@ -375,6 +328,3 @@ func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	}
 	return out
 }
-
-// unmark takes the character out of rendered text.
-func (m *marker) unmark(text string) string { return m.removal.Replace(text) }

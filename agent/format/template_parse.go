@@ -51,30 +51,21 @@ func (t *template) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// addAction adds the rule action: one {robot: call} object or a list of them. In a chat the
-// call is the object.
+// addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
-	calls := make([]string, len(set.Tools))
-	for i := range set.Tools {
-		tool := &set.Tools[i]
-		calls[i] = fmt.Sprintf("tool-%d", i)
-		args, err := addArguments(g, tool, "")
-		if err != nil {
-			return err
-		}
-		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
-	}
 	before, after := gbnf.Literal(`{"name": "`), gbnf.Literal("}")
 	if !set.Chat {
 		before, after = gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
 	}
-	g.Add("one", before+" "+gbnf.Alternatives(calls)+" "+after)
+	err := addCall(g, "one", set, before, after, func(rule string, tool *tools.Tool) error {
+		return addFunction(g, rule, tool, `", "arguments": `, "")
+	})
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
 	}
 	g.Add("action", action)
-	return nil
+	return err
 }
 
 // controls are the control characters of ASCII, which JSON strings escape.

@@ -14,12 +14,10 @@ import (
 // lenient accepts entries of other writers as Python's json.loads does.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// maxNesting bounds the nesting of a decision: a call's arguments within its action, a list, a robot and
-// the call.
+// maxNesting bounds a decision: arguments within an action, a list, a robot and the call.
 const maxNesting = tools.MaxDepth + 4
 
-// ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action alone whose calls
-// all have arguments, or a reply. JSON beyond maxNesting is a reply.
+// ReadDecision reads a MODEL entry: {"say", "action"}, an action whose calls have arguments, or a reply.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -56,8 +54,7 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	return "", calls
 }
 
-// readAction appends the calls of an action: {robot: {name, arguments}} with a
-// key for each robot, {name, arguments, target_robot} or a list of these.
+// readAction appends the calls of {robot: {name, arguments}}, {name, arguments, target_robot} or a list.
 func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 	switch action.Kind() {
 	case '[':
@@ -81,8 +78,7 @@ func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 	return calls
 }
 
-// readCall reads {name, arguments} and the robot of a flat action. Absent arguments are nil, and
-// arguments of another kind are empty.
+// readCall reads {name, arguments} and the robot. Absent arguments are nil, and other kinds are empty.
 func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 	for name, value := range protocol.Members(v) {
 		switch name {
@@ -103,10 +99,9 @@ func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 	return call, ok
 }
 
-// AppendDecision appends the content of the MODEL entry of a decision,
-// {"say": "...", "action": ...} with the spacing of the first implementation.
-// The action is {}, an object with a key for each robot, or, when a robot has
-// more than one call, a list of such objects with one key each.
+// AppendDecision appends the content of a MODEL entry, {"say": "...", "action":
+// ...}, in the spacing of the first implementation. The action is {}, an object
+// with a key for each robot, or a list of these if a robot has several calls.
 func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
 	dst = append(dst, `{"say": `...)
 	dst = rawjson.AppendString(dst, say)
@@ -115,8 +110,7 @@ func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
 	return append(dst, '}')
 }
 
-// AppendAction appends the action of calls: one object, or a list of objects with one robot each.
-// A call without a robot gets its own object.
+// AppendAction appends calls as one object, or as a list of objects with one robot, or none, each.
 func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 	open, closed, separator := "{", "}", ", "
 	if list {

@@ -1,5 +1,4 @@
-// Package memory parses the memory of an input and writes the memory of a candidate. Members that it
-// does not interpret keep their bytes and position.
+// Package memory parses an input's memory and writes a candidate's. Other members keep bytes and position.
 package memory
 
 import (
@@ -32,8 +31,7 @@ var authors = map[string]Author{
 // TokensKey is the member of memory with the tokens of a conversation, which package agent reads and writes.
 const TokensKey = "_tokens"
 
-// MaxEntries bounds the entries of a history and the rules of a memory, far beyond any context. A
-// parsed empty entry takes a hundred times the memory of its JSON.
+// MaxEntries bounds history entries and rules. An empty entry takes a hundred times the memory of its JSON.
 const MaxEntries = 1 << 17
 
 func tooMany(name string) protocol.Problem {
@@ -44,9 +42,8 @@ func tooMany(name string) protocol.Problem {
 type Entry struct {
 	Author  Author
 	Content string // as written
-	// Say and Calls are a MODEL entry's decision.
-	Say   string
-	Calls []tools.Call
+	Say     string // with Calls, the decision of a MODEL entry
+	Calls   []tools.Call
 }
 
 // Memory is the memory of one input.
@@ -55,8 +52,7 @@ type Memory struct {
 	Rules   []string // memory_list: persistent rules
 	Summary string
 	State   State
-	// Tokens is the member TokensKey, nil when absent.
-	Tokens protocol.Raw
+	Tokens  protocol.Raw // the member TokensKey, nil when absent
 
 	raw     protocol.Raw
 	history protocol.Raw // nil when absent or null
@@ -99,8 +95,7 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 
 func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 	if v.Kind() != '[' {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of strings, not "+rawjson.KindName(v), "memory_list")}
+		return rawjson.Wrong(protocol.TypeList, "a list of strings", v, "memory_list")
 	}
 	for e := range protocol.Elements(v) {
 		if len(m.Rules) == MaxEntries {
@@ -118,8 +113,7 @@ func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 
 func (m *Memory) readHistory() (problems protocol.Problems) {
 	if m.history.Kind() != '[' {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			"it must be a list of {author, content} objects, not "+rawjson.KindName(m.history), "history")}
+		return rawjson.Wrong(protocol.TypeList, "a list of {author, content} objects", m.history, "history")
 	}
 	for e := range protocol.Elements(m.history) {
 		if len(m.History) == MaxEntries {
@@ -137,8 +131,7 @@ func (m *Memory) readHistory() (problems protocol.Problems) {
 
 func readEntry(raw protocol.Raw) (e Entry, problems protocol.Problems) {
 	if raw.Kind() != '{' {
-		return e, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
-			"it must be an object with author and content, not "+rawjson.KindName(raw))}
+		return e, rawjson.Wrong(protocol.TypeDict, "an object with author and content", raw)
 	}
 	e.Author = User
 	hasContent := false
@@ -205,8 +198,7 @@ func (m *Memory) Prepare(author Author, instruction string) *Append {
 	return &Append{head: whole[:at:at], tail: whole[at+1:], memory: m}
 }
 
-// Decision returns the memory after a decision: the history has the instruction and a MODEL entry
-// with this content, and the state is changed.
+// Decision returns the memory after a decision with this content, and with the state changed.
 func (a *Append) Decision(content []byte, change Change) protocol.Raw {
 	out := make([]byte, 0, len(a.head)+len(a.tail)+len(content)+len(content)/8+16)
 	out = append(out, a.head...)

@@ -15,8 +15,7 @@ const (
 	GPTOSSKey = "_gpt_oss"
 )
 
-// The kinds of turns of a state. This package writes only tool calls. A clarification is a question to
-// the user, written by the first implementation.
+// The kinds of turns of a state. Clarifications, questions to the user, are the first implementation's.
 const (
 	KindToolCall      = "tool_call"
 	KindClarification = "clarification"
@@ -42,12 +41,9 @@ type State struct {
 
 // Change is the effect of a decision on the state.
 type Change struct {
-	// Final: a reply ended the task. Its reasoning is dropped.
-	Final bool
-	// NewTask: the instruction started a task. Earlier reasoning is dropped.
-	NewTask bool
-	// Reasoning of the decision's tool calls, if any.
-	Reasoning []string
+	Final     bool     // a reply ended the task. Its reasoning is dropped.
+	NewTask   bool     // the instruction started a task. Earlier reasoning is dropped.
+	Reasoning []string // of the decision's tool calls, if any
 }
 
 func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Problems) {
@@ -107,43 +103,33 @@ func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 		analysis, _ := protocol.Get(raw, "analysis")
 		var err error
 		if turn.Reasoning, err = rawjson.Strings(analysis); err != nil {
-			return turn, "a turn's analysis must be a list of strings"
+			msg = "a turn's analysis must be a list of strings"
 		}
-		return turn, ""
+		return turn, msg
 	}
 	reasoning, _ := protocol.Get(raw, "reasoning")
-	text, err := rawjson.String(reasoning)
-	if err != nil {
-		return turn, "a turn's reasoning must be a string"
-	}
-	if text != "" {
+	switch text, ok := protocol.Text(reasoning); {
+	case !ok:
+		msg = "a turn's reasoning must be a string"
+	case text != "":
 		turn.Reasoning = []string{text}
 	}
-	return turn, ""
+	return turn, msg
 }
 
 // apply changes the state inside memory. index is the new MODEL entry's.
 func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
-	if s.Key == "" {
+	switch drops := c.Final || len(c.Reasoning) == 0; {
+	case s.Key == "", drops && s.raw == nil, drops && !c.Final && !c.NewTask:
 		return memory
-	}
-	if c.Final || (c.NewTask && len(c.Reasoning) == 0) {
-		if s.raw == nil {
-			return memory
-		}
+	case drops:
 		return protocol.DeleteMember(memory, s.Key)
 	}
-	if len(c.Reasoning) == 0 {
-		return memory
-	}
-	turn := []byte(`{"kind":"` + KindToolCall + `",`)
+	name, reasoning := "reasoning", rawjson.AppendString(nil, c.Reasoning[0])
 	if s.Key == GPTOSSKey {
-		turn = append(turn, `"analysis":`...)
-		turn = append(rawjson.AppendStrings(turn, c.Reasoning), '}')
-	} else {
-		turn = append(turn, `"reasoning":`...)
-		turn = append(rawjson.AppendString(turn, c.Reasoning[0]), '}')
+		name, reasoning = "analysis", rawjson.AppendStrings(nil, c.Reasoning)
 	}
+	turn := fmt.Appendf(nil, `{"kind":"%s","%s":%s}`, KindToolCall, name, reasoning)
 	turns, state := protocol.Raw("{}"), protocol.Raw(`{"version":1,"turns":{}}`)
 	if s.raw.Kind() == '{' && !c.NewTask {
 		state = s.raw
@@ -153,13 +139,11 @@ func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	return protocol.SetMember(memory, s.Key, protocol.SetMember(state, "turns", turns))
 }
 
-// stateKeys are the members of memory whose turns have history indexes, for all model formats. A
-// server with another model may continue a memory.
+// stateKeys are the members with history indexes, of all formats: another server may continue a memory.
 var stateKeys = []string{QwenKey, GPTOSSKey, "_llama"}
 
-// Summarized returns the memory with a summary in place of its earlier one and of the history. The
-// last keep entries of the history stay, with their reasoning. All other members keep their bytes and
-// position.
+// Summarized returns the memory with a summary in place of the earlier one and
+// of all but the last keep entries. Other members keep bytes and position.
 func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	gone := len(m.History) - keep
 	kept := slices.Collect(protocol.Elements(m.history))[gone:]
@@ -180,8 +164,7 @@ func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	return out
 }
 
-// shiftTurns renumbers the turns of a state after the first entries of the history were removed. A
-// state without turns is removed.
+// shiftTurns renumbers the turns of a state after a history lost its first entries.
 func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone int) protocol.Raw {
 	left := protocol.Raw{'{'}
 	written := map[int]bool{}
@@ -190,11 +173,8 @@ func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone
 		if index -= gone; err != nil || index < 0 || written[index] {
 			continue
 		}
-		if written[index] = true; len(left) > 1 {
-			left = append(left, ',')
-		}
-		left = append(rawjson.AppendString(left, strconv.Itoa(index)), ':')
-		left = append(left, turn...)
+		written[index] = true
+		left = rawjson.AddMember(left, strconv.Itoa(index), turn)
 	}
 	if len(written) == 0 {
 		return protocol.DeleteMember(memory, key)

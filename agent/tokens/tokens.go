@@ -15,11 +15,9 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Vocabulary is the part of a model's vocabulary that makes tokens of texts. A *llama.Vocab is
-// one.
+// Vocabulary makes tokens of texts. A *llama.Vocab is one.
 type Vocabulary interface {
-	// Tokenize makes tokens of a text. With parseSpecial, texts of special tokens become
-	// these tokens.
+	// Tokenize makes tokens of a text. With parseSpecial, texts of special tokens become these.
 	Tokenize(text string, addSpecial, parseSpecial bool) ([]generation.Token, error)
 	// Find returns the token whose text is piece.
 	Find(piece string) (token generation.Token, ok bool)
@@ -34,8 +32,7 @@ type Vocabulary interface {
 	Detokenize(tokens []generation.Token, special bool) string
 }
 
-// Tokenizer makes tokens of a prompt's segments, as llama.cpp does for the whole text, with
-// special tokens only where a segment is one. It is safe for concurrent use.
+// Tokenizer makes tokens of segments as llama.cpp does of the whole text. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary
 	slots chan struct{}                  // bounds the OS threads that native calls occupy
@@ -120,8 +117,7 @@ func (t *Tokenizer) VocabularyID() string {
 	return t.id
 }
 
-// AtLeast returns a lower bound of a prompt's tokens without tokenizing it, which takes minutes
-// for the largest bodies.
+// AtLeast returns a lower bound of a prompt's tokens, since tokenizing large bodies takes minutes.
 func (t *Tokenizer) AtLeast(segments []format.Segment) int {
 	bytes := 0
 	for _, segment := range segments {
@@ -130,8 +126,7 @@ func (t *Tokenizer) AtLeast(segments []format.Segment) int {
 	return bytes / t.vocab.LongestPiece()
 }
 
-// Count counts the tokens of a prompt. For a prompt that certainly has more than limit it may
-// return another number above limit.
+// Count counts the tokens of a prompt. Above limit it may return another number above limit.
 func (t *Tokenizer) Count(ctx context.Context, segments []format.Segment, limit int) (int, error) {
 	if least := t.AtLeast(segments); least > limit {
 		return least, nil
@@ -140,8 +135,7 @@ func (t *Tokenizer) Count(ctx context.Context, segments []format.Segment, limit 
 	return len(tokens), err
 }
 
-// text tokenizes plain text, in which no special tokens are recognized. The result may be shared
-// and must not be changed.
+// text tokenizes plain text without special tokens. The result may be shared and must not be changed.
 func (t *Tokenizer) text(ctx context.Context, s string) ([]generation.Token, error) {
 	if len(s) < tokenCacheMin {
 		return t.native(ctx, s, false)

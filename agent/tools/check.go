@@ -1,52 +1,23 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
-var printer = message.NewPrinter(language.English)
-
-// Validate checks arguments against the tool's schema and returns them decoded.
-// The error is a *jsonschema.ValidationError when they break it.
+// Validate checks arguments and returns them decoded. An invalid one is a *jsonschema.ValidationError.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
-	return t.document.Validate(arguments)
+	return t.Document.Validate(arguments)
 }
 
-// reason is the first reason of an error of a check. what names what the location in it is of.
-func reason(err error, what string) error {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	where := ""
-	if len(invalid.InstanceLocation) > 0 {
-		where = what + " " + strings.Join(invalid.InstanceLocation, ".") + ": "
-	}
-	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
-		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
-	}
-	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
-}
-
-// Lift makes a call from the model's arguments for a tool. It takes the robot parameter out
-// of the arguments and checks the rest against the tool's schema. The error says what is
-// wrong with the call.
+// Lift takes the robot out of the model's arguments and checks
+// the rest. The error says what is wrong with the call.
 func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	var robot protocol.Raw
 	if tool, ok := s.Find(name); ok && tool.RobotParam != "" {
@@ -56,8 +27,7 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	return s.AcceptWritten(name, written, robot)
 }
 
-// AcceptWritten is Accept with the robot as the model wrote it, a JSON string, or
-// nil where it left it out.
+// AcceptWritten is Accept with the robot as the model wrote it, a JSON string; nil: none.
 func (s *Set) AcceptWritten(name string, arguments, robot protocol.Raw) (Call, error) {
 	if robot == nil {
 		return s.accept(name, arguments, s.DefaultRobot, nil)
@@ -97,7 +67,7 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
 	if _, err := tool.Validate(arguments); err != nil {
-		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, reason(err, "argument"))
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
 	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
 }
@@ -134,13 +104,12 @@ func unquoted(v protocol.Raw) iter.Seq[byte] {
 	}
 }
 
-// NormaliseAnswer makes a set without tools, for answers that are JSON values of a schema. Type
-// names count in it as in tools. The error says why it can't be used.
+// NormaliseAnswer makes a set for answers that are values of a schema. The error says why it can't be used.
 func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
 	}
-	document, err := schema.Parse(appendSchema(nil, source))
+	document, err := schema.Parse(translated(source))
 	if err == nil {
 		document.Root = "response_format"
 		err = document.Usable()
@@ -154,5 +123,5 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 // CheckAnswer is the first reason why a JSON text is not an Answer, or nil.
 func (s *Set) CheckAnswer(text string) error {
 	_, err := s.Answer.Validate(protocol.Raw(text))
-	return reason(err, "member")
+	return schema.Reason(err, "member")
 }

@@ -11,10 +11,9 @@ import (
 	"agentd/protocol"
 )
 
-// flatten writes out the $ref and the allOf at the top of a tool's parameters, which is
-// how libraries make schemas of types. The robot becomes a property beside the tool's
-// own, so all of them must stand in one place for the model, which is shown them. The
-// check of calls and the grammar keep the schema as it came.
+// flatten writes out the $ref and the allOf at the top of a tool's parameters, which
+// libraries make of types. The robot becomes a property beside the tool's, and the
+// model is shown all in one place. The check of calls and the grammar keep the schema.
 func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error) {
 	if !hasAny(whole, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
 		return whole, nil
@@ -59,11 +58,10 @@ type flattener struct {
 	demanded map[string]bool
 	others   []othersRule
 	noted    map[string]bool
-	notes    []byte         // annotations that the root lacks, as members
+	notes    protocol.Raw   // annotations that the root lacks, as members
 	rest     []protocol.Raw // what parts demand besides
 }
 
-// choice is an anyOf or a oneOf.
 type choice struct {
 	where        string
 	alternatives protocol.Raw
@@ -94,7 +92,7 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 	isRoot := f.parts == 1
 	own := map[string]bool{}
 	var ref, all protocol.Raw
-	left := []byte{'{'}
+	left := protocol.Raw("{")
 	for keyword, value := range protocol.Members(part) {
 		var err error
 		switch keyword {
@@ -107,7 +105,7 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 		case "properties":
 			var again []byte
 			if again, err = f.declare(value, own, where); len(again) > len("{}") {
-				left = appendRaw(left, keyword, again)
+				left = rawjson.AddMember(left, keyword, again)
 			}
 		case "required":
 			err = f.demand(value, where)
@@ -118,15 +116,15 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, keyword)
 		case "anyOf", "oneOf":
 			f.choices = append(f.choices, choice{where + "." + keyword, value})
-			left = appendRaw(left, keyword, value)
+			left = rawjson.AddMember(left, keyword, value)
 		default:
 			switch {
 			case !slices.Contains(annotations, keyword):
-				left = appendRaw(left, keyword, value)
+				left = rawjson.AddMember(left, keyword, value)
 			case !f.noted[keyword]:
 				f.noted[keyword] = true
 				if !isRoot {
-					f.notes = appendRaw(f.notes, keyword, value)
+					f.notes = rawjson.AddMember(f.notes, keyword, value)
 				}
 			}
 		}
@@ -135,7 +133,7 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 		}
 	}
 	if len(left) > 1 && !isRoot {
-		f.rest = append(f.rest, closeList(left, '}'))
+		f.rest = append(f.rest, append(left, '}'))
 	}
 	// What is referred to in several ways is written out each time.
 	if f.bytes += len(left); f.bytes+len(f.notes) > MaxToolBytes {
@@ -144,13 +142,6 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 	return f.follow(ref, all, where, pointer)
 }
 
-// appendRaw appends a member and a comma.
-func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
-	dst = append(rawjson.AppendString(dst, name), ':')
-	return append(append(dst, value...), ',')
-}
-
-// follow adds the parts that a part consists of.
 func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
 	if ref != nil {
 		target, err := f.document.Target(pointer)
@@ -177,13 +168,12 @@ func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
 	return nil
 }
 
-// declare adds properties and returns those that say something else than what is there:
-// the first is what grammars admit, the others are checked.
+// declare adds properties and returns those that differ from what is there, for the check.
 func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where string) (again []byte, err error) {
 	if properties.Kind() != '{' {
 		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, rawjson.KindName(properties))
 	}
-	again = []byte{'{'}
+	again = protocol.Raw("{")
 	for name, value := range protocol.Members(properties) {
 		own[name] = true
 		switch have, ok := f.declared[name]; {
@@ -191,10 +181,10 @@ func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where 
 			f.names = append(f.names, name)
 			f.declared[name] = value
 		case string(have) != string(value):
-			again = appendRaw(again, name, value)
+			again = rawjson.AddMember(again, name, value)
 		}
 	}
-	return closeList(again, '}'), nil
+	return append(again, '}'), nil
 }
 
 func (f *flattener) demand(value protocol.Raw, where string) error {
@@ -230,13 +220,12 @@ func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
 	return settled, nil
 }
 
-// result is the schema written out.
 func (f *flattener) result(others protocol.Raw) protocol.Raw {
-	properties := []byte{'{'}
+	properties := protocol.Raw("{")
 	for _, name := range f.names {
-		properties = appendRaw(properties, name, f.declared[name])
+		properties = rawjson.AddMember(properties, name, f.declared[name])
 	}
-	out := protocol.SetMember(f.root, "properties", closeList(properties, '}'))
+	out := protocol.SetMember(f.root, "properties", append(properties, '}'))
 	if len(f.required) > 0 {
 		out = protocol.SetMember(out, "required", rawjson.AppendStrings(nil, f.required))
 	}
@@ -244,7 +233,7 @@ func (f *flattener) result(others protocol.Raw) protocol.Raw {
 		out = protocol.SetMember(out, "additionalProperties", others)
 	}
 	if len(f.notes) > 0 {
-		out = closeList(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
+		out = append(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
 	}
 	out = protocol.DeleteMember(protocol.DeleteMember(out, "$ref"), "allOf")
 	if len(f.rest) > 0 {
@@ -276,8 +265,7 @@ func namesObject(value protocol.Raw) bool {
 	return typeNames[strings.ToLower(name)] == "object"
 }
 
-// refines refuses alternatives with parameters of their own: each would be a list of
-// parameters. What they say of those that are declared is checked with each call.
+// refines refuses alternatives with parameters of their own. The check applies the others.
 func (f *flattener) refines(c choice) error {
 	for alternative := range protocol.Elements(c.alternatives) {
 		for keyword, value := range protocol.Members(alternative) {
@@ -292,7 +280,6 @@ func (f *flattener) refines(c choice) error {
 	return nil
 }
 
-// knows reports whether properties are all declared.
 func (f *flattener) knows(properties protocol.Raw) bool {
 	for name := range protocol.Members(properties) {
 		if _, ok := f.declared[name]; !ok {
@@ -302,9 +289,8 @@ func (f *flattener) knows(properties protocol.Raw) bool {
 	return properties.Kind() == '{'
 }
 
-// ForGrammar is a tool's Schema without the combinations beside the properties at its top. Other
-// servers can make a grammar of a schema that contains it; many of them take such a combination
-// for the whole. The check of calls applies it.
+// ForGrammar is a tool's Schema without combinations beside its properties,
+// which many servers take for the whole schema. The check of calls applies them.
 func ForGrammar(schema protocol.Raw) protocol.Raw {
 	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
 		schema = protocol.SetMember(schema, "type", []byte(`"object"`))

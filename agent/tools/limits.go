@@ -1,37 +1,17 @@
 package tools
 
-// MaxTools bounds the tools of one input, MaxParameters the parameters of one
-// tool: each becomes grammar rules that every sampled token is checked against.
+// Limits of tools.
 const (
-	MaxTools      = 512
-	MaxParameters = 256
+	MaxTools         = 512     // of one input: each becomes rules that every token is checked against
+	MaxParameters    = 256     // of one tool, for the same reason
+	MaxToolBytes     = 1 << 20 // of one tool
+	MaxSubschemas    = 2000    // in one tool: making its check takes quadratic time
+	MaxSetSubschemas = 50_000  // in all tools of an input, at up to twenty microseconds each
+	MaxRobots        = 1000    // that an input with tools knows
+	MaxRobotBytes    = 64 << 10
+	MaxRobotCopies   = 1 << 20 // bytes of their JSON in all tools, each of which repeats it
+	MaxDepth         = 56      // of a call's arguments: answers nest them six levels deep, and readers take 64
+
+	maxParts    = 100 // of which $ref and allOf put a tool's parameters together
+	maxTypeName = 200 // bytes of a type's name, list[list[...]] included
 )
-
-// MaxToolBytes and MaxSubschemas bound one tool: making the check of its calls
-// takes time with the square of the schemas in its schema.
-const (
-	MaxToolBytes  = 1 << 20
-	MaxSubschemas = 2000
-)
-
-// maxParts bounds the parts of which $ref and allOf put a tool's parameters together.
-const maxParts = 100
-
-// MaxSetSubschemas bounds the schemas of all tools of one input, which take up to
-// twenty microseconds each.
-const MaxSetSubschemas = 50_000
-
-// MaxRobots and MaxRobotBytes bound the known robots of an input with tools,
-// MaxRobotCopies their JSON in all of its tools: every tool's schema repeats them.
-const (
-	MaxRobots      = 1000
-	MaxRobotBytes  = 64 << 10
-	MaxRobotCopies = 1 << 20
-)
-
-// maxTypeName is the longest name of a type in bytes, list[list[...]] included.
-const maxTypeName = 200
-
-// MaxDepth bounds the nesting of a call's arguments. The answer nests them six
-// levels deep, and its readers take 64 levels.
-const MaxDepth = 56

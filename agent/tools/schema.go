@@ -21,9 +21,8 @@ var typeNames = map[string]string{
 	"null": "null", // of JSON Schemas
 }
 
-// objectSchema is the JSON Schema of a tool's arguments. parameters is such a
-// schema, or a map of name to {description, type}. optional lists the names of the map
-// that may be left out.
+// objectSchema is the JSON Schema of a tool's arguments. parameters is one, or a map
+// of name to {description, type}, of which the names in optional may be left out.
 func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
 		return protocol.Raw(`{"type":"object","properties":{}}`), nil
@@ -40,7 +39,7 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 				return nil, err
 			}
 		}
-		whole := protocol.Raw(appendSchema(nil, parameters))
+		whole := translated(parameters)
 		if _, ok := protocol.Get(whole, "type"); !ok {
 			whole = protocol.SetMember(whole, "type", []byte(`"object"`))
 		}
@@ -54,8 +53,7 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	return mapSchema(parameters, optional)
 }
 
-// subschemas counts what may be a schema inside a valid JSON value: objects and
-// booleans.
+// subschemas counts objects and booleans in a valid JSON value, which may be schemas.
 func subschemas(v protocol.Raw) int {
 	n := 0
 	for c := range unquoted(v) {
@@ -66,9 +64,8 @@ func subschemas(v protocol.Raw) int {
 	return n
 }
 
-// isSchema distinguishes a JSON Schema from a map of parameters, by keywords whose values have the
-// keyword's form. Parameters of a map may have the names of keywords. So what a map may hold
-// counts only where every other member is a keyword, too.
+// isSchema distinguishes a JSON Schema from a map of parameters by keywords whose values have their
+// form. Parameters may have names of keywords, so these only count if all members are keywords.
 func isSchema(parameters protocol.Raw) bool {
 	keywords, others := 0, 0
 	for name, value := range protocol.Members(parameters) {
@@ -86,8 +83,7 @@ func isSchema(parameters protocol.Raw) bool {
 	return keywords > 0 && others == 0
 }
 
-// isParameter reports whether a member that is named like a keyword has the form of a map's
-// parameter, and not that of any schema.
+// isParameter reports whether a member named like a keyword has the form of a parameter only.
 func isParameter(name string, value protocol.Raw) bool {
 	text, _ := protocol.Text(value)
 	_, typed := typeNames[strings.ToLower(text)]
@@ -103,7 +99,6 @@ const (
 	surely
 )
 
-// formOf returns the form of a member of a tool's parameters.
 func formOf(name string, value protocol.Raw) form {
 	kind := value.Kind()
 	text, _ := protocol.Text(value)
@@ -120,7 +115,7 @@ func formOf(name string, value protocol.Raw) form {
 	case "allOf", "anyOf", "oneOf":
 		return when(kind == '[', surely)
 	case "properties":
-		return when(schemasByName(value, func(v protocol.Raw) bool { return v.Kind() != '"' }), surely)
+		return when(valuesAre(value, "{[tfn0"), surely)
 	case "type":
 		return when(kind == '"' || kind == '[', likely)
 	case "enum", "required", "examples":
@@ -132,36 +127,29 @@ func formOf(name string, value protocol.Raw) form {
 		return when(kind == '[' || kind == 't' || kind == 'f' || kind == '{' && !describesParameter(value), likely)
 	}
 	switch is := schema.KindOf(name); {
-	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && schemasByName(value, isList):
+	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && valuesAre(value, "["):
 		return likely
 	case is == schema.Schemas:
 		return when(kind == '{' || kind == 't' || kind == 'f', likely)
 	case is == schema.SchemasByName:
-		return when(schemasByName(value, isObjectOrBool), likely)
+		return when(valuesAre(value, "{tf"), likely)
 	case is == schema.Unknown:
 		return when(slices.Contains(annotations, name) && (kind == '"' && !typed || kind == 't' || kind == 'f'), likely)
 	}
 	return when(kind == '0' || kind == 't' || kind == 'f' || kind == '"' && !typed, likely)
 }
 
-// schemasByName reports whether an object's values all are of a kind.
-func schemasByName(value protocol.Raw, is func(protocol.Raw) bool) bool {
+// valuesAre reports whether an object's values all are of some kinds.
+func valuesAre(value protocol.Raw, kinds string) bool {
 	for _, v := range protocol.Members(value) {
-		if !is(v) {
+		if strings.IndexByte(kinds, byte(v.Kind())) < 0 {
 			return false
 		}
 	}
 	return value.Kind() == '{'
 }
 
-func isList(v protocol.Raw) bool { return v.Kind() == '[' }
-
-func isObjectOrBool(v protocol.Raw) bool {
-	return v.Kind() == '{' || v.Kind() == 't' || v.Kind() == 'f'
-}
-
-// describesParameter reports whether an object is a parameter of a map: it has a type or a
-// description.
+// describesParameter reports whether an object has the type or description of a map's parameter.
 func describesParameter(v protocol.Raw) bool {
 	for _, name := range []string{"type", "description"} {
 		if member, _ := protocol.Get(v, name); member.Kind() == '"' {
@@ -171,7 +159,6 @@ func describesParameter(v protocol.Raw) bool {
 	return false
 }
 
-// mapSchema turns a map of name to {description, type} into a JSON Schema.
 func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	var free []string
 	if optional != nil && optional.Kind() != 'n' {
@@ -180,7 +167,7 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 			return nil, fmt.Errorf("optional must be a list of parameter names: %w", err)
 		}
 	}
-	out := []byte(`{"type":"object","properties":{`)
+	properties := protocol.Raw("{")
 	var required []string
 	count := 0
 	for name, value := range protocol.Members(parameters) {
@@ -190,41 +177,31 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		if count++; count > MaxParameters {
 			return nil, tooManyParameters()
 		}
-		if count > 1 {
-			out = append(out, ',')
-		}
-		out = append(rawjson.AppendString(out, name), ':')
-		var err error
-		if out, err = appendParameter(out, value); err != nil {
+		parameter, err := parameterSchema(value)
+		if err != nil {
 			if formOf(name, value) != no {
 				return nil, fmt.Errorf("the parameters are a map of names, and %q is a keyword of JSON Schema; write the parameters under properties", name)
 			}
 			return nil, fmt.Errorf("parameter %q: %w", name, err)
 		}
+		properties = rawjson.AddMember(properties, name, parameter)
 		if !slices.Contains(free, name) {
 			required = append(required, name)
 		}
 	}
-	out = append(out, '}')
+	whole := protocol.AppendMember(protocol.Raw(`{"type":"object"}`), "properties", append(properties, '}'))
 	if len(required) > 0 {
-		out = append(out, `,"required":`...)
-		out = rawjson.AppendStrings(out, required)
+		whole = protocol.AppendMember(whole, "required", rawjson.AppendStrings(nil, required))
 	}
-	return append(out, '}'), nil
+	return whole, nil
 }
 
-// appendParameter appends the schema of one parameter of a map: its members in
-// their order, the type translated. A string alone is a type name.
-func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
+// parameterSchema is the schema of a map's parameter, with its type translated. A string is a type.
+func parameterSchema(spec protocol.Raw) (protocol.Raw, error) {
 	switch spec.Kind() {
 	case '"':
 		name, err := rawjson.String(spec)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, '{')
-		dst, _ = appendType(dst, name)
-		return append(dst, '}'), nil
+		return append(addType(protocol.Raw("{"), name), '}'), err
 	case '{':
 	default:
 		return nil, fmt.Errorf("it must be an object with description and type, not %s", rawjson.KindName(spec))
@@ -240,117 +217,78 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	if description, ok := protocol.Get(spec, "description"); ok && description.Kind() != '"' {
 		spec = protocol.DeleteMember(spec, "description")
 	}
-	return appendSchema(dst, spec), nil
+	return translated(spec), nil
 }
 
-// appendSchema appends a schema, or a list of schemas, with the type names in it
-// translated at every depth. All other values keep their bytes.
-func appendSchema(dst []byte, whole protocol.Raw) []byte {
+// translated is schemas with the type names translated at every depth. Other values keep their bytes.
+func translated(whole protocol.Raw) protocol.Raw {
+	inner := func(_ string, v protocol.Raw) protocol.Raw { return translated(v) }
 	switch whole.Kind() {
 	case '[':
-		dst = append(dst, '[')
-		for e := range protocol.Elements(whole) {
-			dst = append(appendSchema(dst, e), ',')
-		}
-		return closeList(dst, ']')
-	case '{':
-		dst = append(dst, '{')
-		for keyword, value := range protocol.Members(whole) {
-			dst = appendKeyword(dst, whole, keyword, value)
-		}
-		return closeList(dst, '}')
+		return rawjson.Each(whole, inner)
 	case 'n':
-		return append(dst, "true"...) // as if it were absent
-	}
-	return append(dst, whole...) // true and false are schemas too
-}
-
-// appendKeyword appends a member of a schema and a comma, or nothing for a type
-// that means any value.
-func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protocol.Raw) []byte {
-	if value.Kind() == 'n' && keyword != "const" && keyword != "default" {
-		return dst // null counts as absent
-	}
-	if name, ok := protocol.Text(value); ok && keyword == "type" {
-		// A list's own items, given beside the type, win over the items of list[T].
-		if hasAny(whole, "items") {
-			name, _, _ = strings.Cut(name, "[")
-		}
-		typed, known := appendType(dst, name)
-		if !known {
-			return dst
-		}
-		return append(typed, ',')
-	}
-	if keyword == "type" && value.Kind() == '[' {
-		return appendTypes(dst, value)
-	}
-	dst = append(rawjson.AppendString(dst, keyword), ':')
-	switch is := schema.KindOf(keyword); {
-	case is == schema.Schemas:
-		dst = appendSchema(dst, value)
-	case is == schema.SchemasByName && value.Kind() == '{':
-		dst = append(dst, '{')
-		for name, inner := range protocol.Members(value) {
-			dst = append(rawjson.AppendString(dst, name), ':')
-			dst = append(appendSchema(dst, inner), ',')
-		}
-		dst = closeList(dst, '}')
+		return protocol.Raw("true") // as if it were absent
+	case '{':
 	default:
-		dst = append(dst, value...)
+		return whole // true and false are schemas too
 	}
-	return append(dst, ',')
+	out := protocol.Raw("{")
+	for keyword, value := range protocol.Members(whole) {
+		name, isName := protocol.Text(value)
+		switch is := schema.KindOf(keyword); {
+		case value.Kind() == 'n' && keyword != "const" && keyword != "default": // counts as absent
+		case keyword == "type" && isName:
+			// A list's own items, given beside the type, win over the items of list[T].
+			if hasAny(whole, "items") {
+				name, _, _ = strings.Cut(name, "[")
+			}
+			out = addType(out, name)
+		case keyword == "type" && value.Kind() == '[':
+			out = rawjson.AddMember(out, keyword, typesOf(value))
+		case is == schema.Schemas:
+			out = rawjson.AddMember(out, keyword, translated(value))
+		case is == schema.SchemasByName && value.Kind() == '{':
+			out = rawjson.AddMember(out, keyword, rawjson.Each(value, inner))
+		default:
+			out = rawjson.AddMember(out, keyword, value)
+		}
+	}
+	return append(out, '}')
 }
 
-// closeList ends a list whose elements are each followed by a comma.
-func closeList(dst []byte, bracket byte) []byte {
-	if last := len(dst) - 1; dst[last] == ',' {
-		dst[last] = bracket
-		return dst
-	}
-	return append(dst, bracket)
-}
-
-// appendType appends `"type":"..."` for a type name, with the items of list[T].
-// It reports false, and appends nothing, for a name that means any JSON value.
-func appendType(dst []byte, name string) ([]byte, bool) {
+// addType adds a type by its name, and the items of list[T], to an object. Other names mean any JSON value.
+func addType(open protocol.Raw, name string) protocol.Raw {
 	if len(name) > maxTypeName {
-		return dst, false
+		return open
 	}
-	name = strings.ToLower(strings.TrimSpace(name))
-	if typ, ok := typeNames[name]; ok {
-		return append(append(append(dst, `"type":"`...), typ...), '"'), true
-	}
-	base, inner, _ := strings.Cut(name, "[")
+	base, inner, parts := strings.Cut(strings.ToLower(strings.TrimSpace(name)), "[")
 	inner, closed := strings.CutSuffix(inner, "]")
-	switch typ, ok := typeNames[base]; {
-	case !ok || !closed:
-		return dst, false
-	case typ == "array":
-		dst = append(dst, `"type":"array","items":{`...)
-		dst, _ = appendType(dst, inner)
-		return append(dst, '}'), true
-	default:
-		return appendType(dst, base)
+	typ, known := typeNames[base]
+	if !known || parts && !closed {
+		return open
 	}
+	open = rawjson.AddMember(open, "type", protocol.String(typ))
+	if parts && typ == "array" {
+		open = rawjson.AddMember(open, "items", append(addType(protocol.Raw("{"), inner), '}'))
+	}
+	return open
 }
 
-// appendTypes appends a list of types and a comma, each name translated and once. A list of anything but names of types
-// stays as it is: no schema has one.
-func appendTypes(dst []byte, list protocol.Raw) []byte {
+// typesOf translates a list of types. A list of anything else stays as it is.
+func typesOf(list protocol.Raw) protocol.Raw {
 	var types []string
 	for e := range protocol.Elements(list) {
 		name, _ := protocol.Text(e)
 		name, _, _ = strings.Cut(name, "[")
 		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]
 		if !known {
-			return append(append(append(dst, `"type":`...), list...), ',')
+			return list
 		}
 		if !slices.Contains(types, typ) {
 			types = append(types, typ)
 		}
 	}
-	return append(rawjson.AppendStrings(append(dst, `"type":`...), types), ',')
+	return rawjson.AppendStrings(nil, types)
 }
 
 func hasAny(obj protocol.Raw, names ...string) bool {
@@ -366,7 +304,6 @@ func tooManyParameters() error {
 	return fmt.Errorf("it has more than %d parameters", MaxParameters)
 }
 
-// properties lists the properties of an object schema.
 func properties(whole protocol.Raw) ([]Property, error) {
 	props, _ := protocol.Get(whole, "properties")
 	var required []string

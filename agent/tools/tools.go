@@ -1,7 +1,5 @@
-// Package tools makes the tools of an input usable. The loose descriptions that
-// clients send become JSON Schemas for the prompt, the grammar and the check of
-// answers. Every tool gets a parameter by which the model names the robot that
-// executes a call.
+// Package tools makes the tools of an input usable. Loose descriptions become JSON Schemas for the
+// prompt, the grammar and the check. Every tool gets a parameter for the robot that executes a call.
 package tools
 
 import (
@@ -15,12 +13,10 @@ import (
 	"agentd/protocol"
 )
 
-// RobotParameter is the name of the parameter added to every tool; a tool that
-// has its own parameter of that name gets the added one under another name.
+// RobotParameter is the name of the parameter added to every tool, unless the tool has one of that name.
 const RobotParameter = "target_robot"
 
-// Call is one tool call of a decision. Arguments is a JSON object, the robot
-// parameter lifted out.
+// Call is one tool call. Arguments is a JSON object without the robot.
 type Call struct {
 	Name      string
 	Arguments protocol.Raw
@@ -38,36 +34,25 @@ type Property struct {
 type Tool struct {
 	Name        string
 	Description string
-	// Schema describes the environment's own arguments, a JSON Schema with all of
-	// them under properties. Calls are checked against the schema as it came.
-	Schema protocol.Raw
-	// Prompted is Schema with the robot parameter, as the model is shown it.
-	Prompted protocol.Raw
-	// Properties are Prompted's, the robot parameter last.
-	Properties []Property
-	// RobotParam is the name under which the robot parameter was added, "" in a chat.
-	RobotParam string
+	// Schema is a JSON Schema with all arguments under properties. The check uses the schema as it came.
+	Schema     protocol.Raw
+	Prompted   protocol.Raw // Schema with the robot parameter, as the model is shown it
+	Properties []Property   // Prompted's, the robot parameter last
+	RobotParam string       // the name under which the robot parameter was added, "" in a chat
 
-	document *schema.Document
+	Document *schema.Document // the schema of the tool's own arguments, for the check and the grammar
 }
 
-// Set is the tools of one input. It never changes after Normalise and may be
-// used by any number of goroutines.
+// Set is the tools of one input. It never changes after Normalise, and is safe for concurrent use.
 type Set struct {
-	Tools []Tool
-	// Robots are the known robots, empty when the attributes name none.
-	Robots []string
-	// DefaultRobot is the target of a call whose robot the model left out.
-	DefaultRobot string
+	Tools        []Tool
+	Robots       []string // the known robots, empty when the attributes name none
+	DefaultRobot string   // the target of a call whose robot the model left out
 
-	// Chat marks the functions of a chat. No robot executes them: RobotParam and Call.Robot
-	// are "".
-	Chat bool
-	// MustCall and OneCall are taken from Functions.
-	MustCall, OneCall bool
+	Chat              bool // marks the functions of a chat, without robots: RobotParam and Call.Robot are ""
+	MustCall, OneCall bool // taken from Functions
 
-	// Answer is the schema of answers where there are no tools, nil for any text.
-	Answer *schema.Document
+	Answer *schema.Document // the schema of answers where there are no tools, nil for any text
 
 	index map[string]int
 }
@@ -98,17 +83,10 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// KnownRobots are attributes.known_robots when that is a list of strings, each once and without
-// empty ones, which name nobody; else none.
+// KnownRobots are attributes.known_robots if it is a list of strings, each once, without empty ones.
 func KnownRobots(attributes protocol.Raw) []string {
-	raw, ok := protocol.Get(attributes, "known_robots")
-	if !ok {
-		return nil
-	}
-	robots, err := rawjson.Strings(raw)
-	if err != nil {
-		return nil
-	}
+	raw, _ := protocol.Get(attributes, "known_robots")
+	robots, _ := rawjson.Strings(raw) // none of any other value
 	seen := make(map[string]bool, len(robots))
 	return slices.DeleteFunc(robots, func(r string) bool {
 		drop := r == "" || seen[r]
@@ -117,9 +95,8 @@ func KnownRobots(attributes protocol.Raw) []string {
 	})
 }
 
-// Normalise makes the raw tools of an input usable. robots are its known
-// robots (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
-// robot is known. The error says which tool is unusable and why.
+// Normalise makes the raw tools of an input usable. robots are the KnownRobots;
+// if there is one, it replaces defaultRobot. The error names the unusable tool.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
 	if len(raw) > 0 {
 		if err := checkRobots(robots, len(raw)); err != nil {
@@ -153,7 +130,6 @@ func NormaliseFunctions(f *Functions) (*Set, error) {
 	return set, nil
 }
 
-// add makes raw tools usable and adds them.
 func (s *Set) add(raw []protocol.Raw) error {
 	if len(raw) > MaxTools {
 		return fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
@@ -187,8 +163,7 @@ func (s *Set) Bytes() (n int) {
 	return n
 }
 
-// Subschemas is how many schemas the tools hold at most, which is what making
-// them usable costs.
+// Subschemas is the most schemas that the tools hold, which is the cost of making them usable.
 func Subschemas(raw []protocol.Raw) (n int) {
 	for _, r := range raw {
 		n += subschemas(r)
@@ -242,16 +217,16 @@ func normaliseTool(raw protocol.Raw) (Tool, error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.document, err = schema.Parse(whole); err != nil {
+	if t.Document, err = schema.Parse(whole); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
-	if t.Schema, err = flatten(whole, t.document); err != nil {
+	if t.Schema, err = flatten(whole, t.Document); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if t.Properties, err = properties(t.Schema); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if err = t.document.Usable(); err != nil {
+	if err = t.Document.Usable(); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
 	return t, nil
@@ -279,10 +254,6 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	}
 	return name
 }
-
-// Document is the schema of the tool's own arguments, which calls are checked against and
-// grammars are made of.
-func (t *Tool) Document() *schema.Document { return t.document }
 
 // addRobot adds the robot parameter, required, after the tool's own.
 func (t *Tool) addRobot(robots []string) {

@@ -33,7 +33,7 @@ func checkVerdict(t *testing.T, task *Case, v *Verdict) {
 			t.Fatalf("%s came back as %s", p.ExtraKeys, got)
 		}
 		d := c.Corrected()
-		if err := d.Validate(); err != nil {
+		if _, err := protocol.DecodeAgentDecision(d.AppendJSON(nil)); err != nil {
 			t.Fatal(err)
 		}
 		if found := task.Check(p.ReinjectionPointID, &d); len(found) > 0 {

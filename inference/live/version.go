@@ -92,8 +92,8 @@ func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, p
 	}
 	defer admission.Release()
 	outs, err := v.Agent.Run(ctx, plan, admission)
-	v.latency.count(plan.Summaries())
-	for _, l := range plan.Latencies() {
+	v.latency.count(plan.Summaries)
+	for _, l := range plan.Latencies {
 		v.latency.observe(&l)
 		if l.FirstToken > 0 {
 			timing.Generation(ctx, l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))

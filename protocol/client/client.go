@@ -1,6 +1,5 @@
-// Package client calls all paths of an agent server: health, info, responses, coaching sessions and
-// coaching. It validates answers as strictly as a server validates requests, so it can test
-// servers too.
+// Package client calls all paths of an agent server. It validates answers
+// as strictly as a server validates requests, so it can test servers.
 package client
 
 import (
@@ -18,17 +17,13 @@ import (
 	"agentd/protocol"
 )
 
-// DefaultMaxResponseBytes bounds an answer, see [WithMaxResponseBytes]. Every candidate has a
-// whole memory.
-const DefaultMaxResponseBytes = 1 << 30
+const maxResponseBytes = 1 << 30 // bounds an answer. Every candidate has a whole memory.
 
 const pathHealth = "/health"
 
-// maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
-// Client calls one agent server. It is safe for concurrent use. Only contexts limit the time of a
-// call.
+// Client calls one agent server. It is safe for concurrent use. Only contexts limit calls.
 type Client struct {
 	base        *url.URL
 	http        *http.Client
@@ -45,11 +40,7 @@ func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h
 // WithBearerToken sends a bearer token with every call.
 func WithBearerToken(token string) Option { return func(c *Client) { c.token = token } }
 
-// WithMaxResponseBytes bounds the body of an answer.
-func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxResponse = n } }
-
-// New makes a client of the server at baseURL, such as http://127.0.0.1:8888. Its path is the prefix
-// of all paths.
+// New makes a client of the server at a URL such as http://127.0.0.1:8888/prefix.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	// The errors do not repeat the URL, which may hold a password.
@@ -59,7 +50,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if strings.Contains(base.Path, "@") {
 		return nil, errors.New("agent server URL: has an @ in its path; in a password write @ as %40 and / as %2F")
 	}
-	c := &Client{base: base, http: http.DefaultClient, maxResponse: DefaultMaxResponseBytes}
+	c := &Client{base: base, http: http.DefaultClient, maxResponse: maxResponseBytes}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -93,8 +84,7 @@ func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
 	return ask(ctx, c, http.MethodGet, "/v1/info", nil, "info", protocol.DecodeAgentInfo)
 }
 
-// Responses requests the candidates of a batch. The answer is validated against the request, so it
-// is complete and in order.
+// Responses requests the candidates of a batch. The answer is validated against the request.
 func (c *Client) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	outs, err := ask(ctx, c, http.MethodPost, "/v1/responses", req.AppendJSON(nil), "response", protocol.DecodeAgentOutputs)
 	if err != nil {
@@ -112,8 +102,7 @@ func (c *Client) PutCoachingSession(ctx context.Context, runID string, cfg *prot
 	return err
 }
 
-// DeleteCoachingSession closes the session of a run. It returns after the session's active requests
-// have ended.
+// DeleteCoachingSession closes the session of a run, after its active requests have ended.
 func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error {
 	_, err := c.call(ctx, http.MethodDelete, sessionPath(runID), nil, http.StatusNoContent)
 	return err
@@ -186,19 +175,17 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 	return nil, failure(res, answer)
 }
 
-// readAll reads a body of at most limit bytes.
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(body)) > limit {
-		return nil, fmt.Errorf("the answer is larger than %d bytes; raise WithMaxResponseBytes", limit)
+		return nil, fmt.Errorf("the answer is larger than %d bytes; ask for fewer candidates", limit)
 	}
 	return body, nil
 }
 
-// failure makes an *Error from an answer.
 func failure(res *http.Response, body []byte) error {
 	e := &Error{Status: res.StatusCode}
 	e.Detail, e.Problems = protocol.DecodeErrorBody(body)

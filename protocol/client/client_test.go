@@ -245,7 +245,8 @@ func TestInvalidAnswersAreErrors(t *testing.T) {
 }
 
 func TestAnswersAreBounded(t *testing.T) {
-	c := serve(t, answer(200, strings.Repeat(" ", 100)), WithMaxResponseBytes(99))
+	c := serve(t, answer(200, strings.Repeat(" ", 100)))
+	c.maxResponse = 99
 	if _, err := c.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "larger than 99 bytes") {
 		t.Errorf("error is %v", err)
 	}

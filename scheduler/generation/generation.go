@@ -145,6 +145,14 @@ type Completion struct {
 	Err error
 }
 
+// All returns the tokens with the one that ended the completion.
+func (c *Completion) All() []Token {
+	if c.Stop == "" {
+		return c.Tokens
+	}
+	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
+}
+
 // Part names the weights that computed the tokens of a completion from an index on, up to the next part.
 type Part struct {
 	From             int

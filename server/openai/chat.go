@@ -14,7 +14,6 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
 	common
 
@@ -27,7 +26,6 @@ type chatRequest struct {
 	Logprobs            bool          `json:"logprobs"`
 }
 
-// tool is a function that the model may call.
 type tool struct {
 	strict
 	Type     string `json:"type"`
@@ -40,7 +38,6 @@ type tool struct {
 	} `json:"function"`
 }
 
-// toolCall is a call of the model.
 type toolCall struct {
 	strict
 	Index    *int   `json:"index,omitzero"` // in streams
@@ -124,7 +121,6 @@ type delta struct {
 	ToolCalls []toolCall `json:"tool_calls,omitzero"`
 }
 
-// chat is a decoded request.
 type chat struct {
 	chatRequest
 	model   Model
@@ -134,7 +130,6 @@ type chat struct {
 	id      string
 }
 
-// newChat prepares a request.
 func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
 	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id}
 	if err := decode(body, &c.chatRequest); err != nil {
@@ -219,8 +214,7 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 	return refuse(field, "%s", reason)
 }
 
-// read makes the message of a completion. Its content is null beside calls, and where an answer was
-// cut off before it had any.
+// read makes the message of a completion. Content is null beside calls, or if it was cut off before.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
 	var text string
 	var calls []tools.Call
@@ -249,8 +243,7 @@ func (c *chat) answer(object string, u *usage, choices []chatChoice) *chatAnswer
 	return &chatAnswer{ID: c.id, Object: object, Created: c.served.Created, Model: c.served.Name, Choices: choices, Usage: u}
 }
 
-// Chat answers POST /v1/chat/completions. With stream in the request it sends the answer to s and
-// returns nil.
+// Chat answers POST /v1/chat/completions. With stream it sends the answer to s and returns nil.
 func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	c, err := newChat(ctx, m, id, body)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// completionRequest is the body of POST /v1/completions.
 type completionRequest struct {
 	common
 
@@ -22,11 +21,9 @@ type completionRequest struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	ReturnIDs bool `json:"return_token_ids"`
-	// AddSpecial adds BOS to a text where the model wants it.
-	AddSpecial *bool `json:"add_special_tokens"`
-	// SkipSpecial leaves special tokens out of text. Token ids always have them.
-	SkipSpecial *bool `json:"skip_special_tokens"`
+	ReturnIDs   bool  `json:"return_token_ids"`
+	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
+	SkipSpecial *bool `json:"skip_special_tokens"` // leaves special tokens out of text. Token ids always have them.
 
 	Echo     bool `json:"echo"`
 	Logprobs *int `json:"logprobs"`
@@ -65,7 +62,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		text, reason := c.Stop.cut(done.Text, finish(done.Finish))
 		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
 		if c.ReturnIDs {
-			choice.TokenIDs = withEnd(done)
+			choice.TokenIDs = done.All()
 		}
 		if c.Logprobs != nil {
 			choice.Logprobs = scoresOf(m, done)
@@ -73,14 +70,6 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		a.Choices = append(a.Choices, choice)
 	}
 	return marshal(&a)
-}
-
-// withEnd is the tokens of a completion with the one that ended it.
-func withEnd(done *generation.Completion) []generation.Token {
-	if done.Stop == "" {
-		return done.Tokens
-	}
-	return append(slices.Clone(done.Tokens), done.StopToken)
 }
 
 // completionScores are the logprobs of a completion's tokens, its end included.
@@ -94,7 +83,7 @@ type completionScores struct {
 func scoresOf(m Model, done *generation.Completion) *completionScores {
 	s := &completionScores{}
 	at := 0
-	for i, id := range withEnd(done) {
+	for i, id := range done.All() {
 		text := m.Detokenize([]generation.Token{id})
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, at)
 		at += len(text)
@@ -107,7 +96,6 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 	return s
 }
 
-// request makes the request to the engine.
 func (c *completionRequest) request(m Model, s *generation.Served) (*generation.Request, error) {
 	p, err := c.params(m, s)
 	if err != nil {

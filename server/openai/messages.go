@@ -190,5 +190,4 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	return nil
 }
 
-// path is the place of an element of a list.
 func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }

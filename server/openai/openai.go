@@ -1,6 +1,5 @@
-// Package openai reads and writes the bodies of OpenAI's completions and chat completions, with
-// the extra fields that vLLM has for token ids and grammars. A field that is known and not
-// supported is an error, and so is an unknown one: nothing is ignored that changes an answer.
+// Package openai reads and writes bodies of OpenAI's completions and chat, with vLLM's
+// fields for token ids and grammars. An unknown or unsupported field is an error.
 package openai
 
 import (
@@ -25,13 +24,11 @@ import (
 type Model interface {
 	// Served describes the model.
 	Served() generation.Served
-	// Tokenize returns the ids of a text. With special, texts of special tokens become these
-	// tokens.
+	// Tokenize returns the ids of a text; special: texts of special tokens become these.
 	Tokenize(text string, special bool) ([]generation.Token, error)
 	// Detokenize returns the text of ids, special tokens included.
 	Detokenize(ids []generation.Token) string
-	// Generate completes a prompt. It calls admitted once the request is in the queue; nil: not.
-	// Errors are an engine's.
+	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
 	// answers. Errors are a *format.UnusableError, a *generation.OverflowError, or that of ctx.
@@ -60,8 +57,7 @@ func refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// AppendError writes the body of an error answer. Status 422 means that the model's answer is not
-// valid, which is not a fault of the request.
+// AppendError writes the body of an error. Status 422: the model's answer is not valid.
 func AppendError(status int, message, param string) []byte {
 	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
 	if status < 500 && status != http.StatusUnprocessableEntity {
@@ -93,8 +89,7 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return d.SkipValue()
 }
 
-// decode reads a body as strictly as package protocol does. A member that is null counts as
-// absent.
+// decode reads a body as strictly as package protocol does. Members that are null count as absent.
 func decode(body []byte, into any) error {
 	var problems protocol.Problems
 	if errors.As(protocol.Unmarshal(body, into), &problems) {
@@ -107,7 +102,6 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// read reads a part of a body.
 func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
 
 func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
@@ -171,7 +165,6 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
-// params makes the parameters of a generation.
 func (c *common) params(m Model, s *generation.Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	set(&p.N, c.N)
@@ -289,7 +282,6 @@ type answer[C any] struct {
 	Usage   *usage `json:"usage,omitzero"`
 }
 
-// usage counts the tokens of an answer.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -303,7 +295,7 @@ func usageOf(r *generation.Result) *usage {
 	u := &usage{Prompt: r.PromptTokens}
 	u.Details.Cached = r.CachedTokens
 	for i := range r.Completions {
-		u.Completion += len(withEnd(&r.Completions[i]))
+		u.Completion += len(r.Completions[i].All())
 	}
 	u.Total = u.Prompt + u.Completion
 	return u

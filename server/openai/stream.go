@@ -14,8 +14,7 @@ import (
 
 // Stream is where the events of an answer go.
 type Stream struct {
-	// Send sends a part of the body, and the status before the first one. It may be empty.
-	Send func(part []byte) error
+	Send func(part []byte) error // sends a part of the body, and the status before the first one. It may be empty.
 	// Quiet asks for a comment, so that a client and what is between see that the answer goes on.
 	Quiet <-chan time.Time
 }
@@ -49,8 +48,7 @@ func (s *streaming) add(completion int, ids []generation.Token) {
 	}
 }
 
-// streamTo sends the events of a chat. Text goes out as it is generated, a call once it is
-// complete and checked.
+// streamTo sends the events of a chat: text as it is generated, a call once it is checked.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,14 +89,12 @@ func (s *streaming) write(part []byte) {
 	}
 }
 
-// event sends a part of an answer.
 func (s *streaming) event(u *usage, choices ...chatChoice) {
 	body, err := marshal(s.answer("chat.completion.chunk", u, choices))
 	s.err = cmp.Or(s.err, err)
 	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }
 
-// part sends a part of one completion.
 func (s *streaming) part(i int, part delta, reason *string) {
 	if !s.begun[i] {
 		s.begun[i], part.Role = true, "assistant"
@@ -158,8 +154,7 @@ func (s *streaming) calls(i int, calls []toolCall) {
 	}
 }
 
-// finish sends the ends of all completions. An invalid answer is its error, which
-// comes after the ends of the others.
+// finish sends the ends of all completions, and then the error of an invalid one.
 func (s *streaming) finish(result *generation.Result) {
 	var invalid error
 	for i := range result.Completions {

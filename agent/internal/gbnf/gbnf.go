@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Grammar is a set of rules under construction. The rule "root" is where a text
-// begins.
+// Grammar is a set of rules under construction. A text begins at the rule "root".
 type Grammar struct {
 	spacing Spacing
 	names   []string
@@ -22,19 +21,12 @@ type Grammar struct {
 	keys    []string          // keys of once, in the order in which they were added
 	fresh   int
 
-	// Share is the most that the arguments of one tool may take. Those that take more are
-	// widened.
-	Share Size
-	// Repeated is how many optional repetitions its counts have been written out to. Each is a
-	// rule to llama.cpp, which bounds them.
-	Repeated int
-	// States is how many states of automata may still be computed for it.
-	States int
+	Share    Size // the most that the arguments of one tool may take before they are widened
+	Repeated int  // counts written optional repetitions, each a rule to llama.cpp
+	States   int  // how many states of automata may still be computed for it
 }
 
-// maxStates bounds the states of automata that are computed for one grammar, at about twenty
-// microseconds each.
-const maxStates = 20_000
+const maxStates = 20_000 // bounds the states of automata for one grammar, at about twenty microseconds each
 
 // New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {
@@ -94,10 +86,8 @@ func Literal(s string) string {
 // Alternatives is a group that matches any one of the bodies.
 func Alternatives(bodies []string) string { return "( " + strings.Join(bodies, " | ") + " )" }
 
-// Marks are our own addition to the notation. A mark matches no text, and a text
-// passes each of them at most once: after it the same mark matches nothing. They
-// are written as numbers of tokens that no vocabulary has; the matcher in package
-// llama knows them (llama/native/grammar/matcher.h has the same numbers).
+// Marks are our own addition to the notation. A mark matches no text, and a text passes each at most once.
+// They are written as numbers of tokens that no vocabulary has; llama/native/grammar/matcher.h has the same.
 const (
 	MaxMarks  = 64
 	firstMark = 0x7FFF0000
@@ -106,8 +96,7 @@ const (
 // Mark is mark i, 0 <= i < MaxMarks.
 func Mark(i int) string { return fmt.Sprintf("<[%d]>", firstMark+i) }
 
-// WithoutMarks is a grammar for engines that don't know marks. It admits what the
-// grammar admits, and texts that pass a mark more than once.
+// WithoutMarks removes marks for engines that don't know them. The result admits more.
 func WithoutMarks(text string) string {
 	return notation.ReplaceAllStringFunc(text, func(part string) string {
 		if isMark(part) {
@@ -117,8 +106,7 @@ func WithoutMarks(text string) string {
 	})
 }
 
-// notation finds literals, tokens and character classes: what stands in a literal or
-// a class is not a mark.
+// notation finds literals, tokens and character classes: no mark stands in a literal or a class.
 var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\\.)*\]`)
 
 func isMark(part string) bool {
@@ -133,8 +121,7 @@ type Size struct {
 	Elements int // what bounded repetitions are written out to
 }
 
-// Limit is the largest grammar. It lies below the limits of package llama, which also count
-// what the rules hold besides.
+// Limit is the largest grammar, below the limits of package llama, which also count what rules hold.
 var Limit = Size{Bytes: 4 << 20, Rules: 19_000, Elements: 2 << 20}
 
 // ErrTooLarge says that a grammar exceeds Limit.
@@ -183,7 +170,6 @@ func (g *Grammar) Try(write func() error) (fits bool, err error) {
 	return false, nil
 }
 
-// sizeOf is the size of a rule.
 func sizeOf(name, body string) Size {
 	s := Size{Bytes: len(name) + len(" ::= \n") + len(body), Rules: 1}
 	for i := 0; i < len(body); i++ {

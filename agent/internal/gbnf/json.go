@@ -11,17 +11,13 @@ type Spacing int
 const (
 	// AnySpacing leaves one space or none at almost all places.
 	AnySpacing Spacing = iota
-	// DumpsSpacing is that of Python's json.dumps: one space after each colon
-	// and comma, and no other.
+	// DumpsSpacing is that of Python's json.dumps: one space after each colon and comma.
 	DumpsSpacing
 )
 
-// spaceRule is white space between JSON tokens: one space at most, because a model that may
-// write more sometimes never stops.
-const spaceRule = "space"
+const spaceRule = "space" // one space at most between JSON tokens: a model that may write more may never stop
 
-// JSONChar is the body of a rule for one character inside a JSON string. A lone surrogate
-// escape is not Unicode, and no strict reader accepts it.
+// JSONChar is the body of a rule for one character inside a JSON string, without lone surrogates.
 const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
 	` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`
 
@@ -37,8 +33,7 @@ const (
 	AnyChar    = "char"
 )
 
-// JSON adds one of the rules for plain JSON, and those that it needs, and returns its name.
-// The exponent of a number is kept within what a float64 holds.
+// JSON adds one of the rules for plain JSON and what it needs, and returns its name. Numbers fit a float64.
 func (g *Grammar) JSON(name string) string {
 	if _, ok := g.bodies[name]; ok {
 		return name
@@ -54,10 +49,10 @@ func (g *Grammar) JSON(name string) string {
 	case AnyNumber:
 		g.Add(name, g.JSON(AnyInteger)+` ("." [0-9]{1,32})? ([eE] [-+]? [0-9] [0-9]?)?`)
 	case AnyArray:
-		g.Add(name, g.Seq().Open("[").Text("(").Rule(AnyValue).Text("(").Comma().Rule(AnyValue).Text(")*").Text(")?").Close("]").String())
+		g.Add(name, g.Seq().Open("[").Text("(").Text(AnyValue).Text("(").Comma().Text(AnyValue).Text(")*").Text(")?").Close("]").String())
 		g.JSON(AnyValue)
 	case AnyPair:
-		g.Add(name, g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
+		g.Add(name, g.Seq().Text(g.JSON(AnyString)).Colon().Text(AnyValue).String())
 		g.JSON(AnyValue)
 	case AnyObject:
 		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
@@ -104,8 +99,7 @@ func (g *Grammar) Fresh() string {
 	return fmt.Sprintf("r%d", g.fresh)
 }
 
-// Seq is the parts of a rule's body, one after the other. Texts beside each other become one
-// literal.
+// Seq is the parts of a rule's body in order. Adjacent texts become one literal.
 type Seq struct {
 	g       *Grammar
 	parts   []string
@@ -128,15 +122,12 @@ func (s *Seq) Literal(text string) *Seq {
 	return s
 }
 
-// Text appends a part in the notation of grammars.
+// Text appends a part in the notation of grammars, such as the name of a rule.
 func (s *Seq) Text(part string) *Seq {
 	s.flush()
 	s.parts = append(s.parts, part)
 	return s
 }
-
-// Rule appends a reference to a rule.
-func (s *Seq) Rule(name string) *Seq { return s.Text(name) }
 
 func (s *Seq) space() *Seq {
 	if s.g.spacing == AnySpacing {

@@ -10,17 +10,11 @@ import (
 // Text describes free text by what may not occur in it. It becomes an automaton
 // that finds all the strings at once (Aho-Corasick), a rule for each state.
 type Text struct {
-	// Forbidden strings never occur.
-	Forbidden []string
-	// Until, when not "", ends the text and is part of the match. Where it
-	// matches together with a forbidden string, it wins.
-	Until string
-	// NonBlank asks for a first character that is not white space, as unicode.IsSpace and
-	// strings.TrimSpace have it.
-	NonBlank bool
-	// NotFirst are more characters, ASCII, that it does not begin with, where
-	// NonBlank is set. None of the strings may begin with one.
-	NotFirst string
+	Forbidden []string // never occur
+	// Until, when not "", ends the text and is part of it. It wins over a forbidden string at the same place.
+	Until    string
+	NonBlank bool   // asks for a first character that is not white space, as strings.TrimSpace has it
+	NotFirst string // more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
 }
 
 // state is a node of the trie of all strings.
@@ -66,8 +60,7 @@ func (g *Grammar) AddText(name string, t Text) {
 	g.Add(name, first)
 }
 
-// moves are the alternatives of state i that do not lead back to the start, and
-// the characters they begin with.
+// moves are the alternatives of state i that lead elsewhere than to the start, and their first characters.
 func (t Text) moves(states []state, alphabet []byte, i int, ref func(int) string) (excluded []byte, moves []string) {
 	byTarget := map[int][]byte{}
 	var targets []int
@@ -142,7 +135,6 @@ func (t Text) automaton() (states []state, alphabet []byte) {
 	return states, alphabet
 }
 
-// step is the state reached from state i by c.
 func step(states []state, i int, c byte) int {
 	for {
 		if to, ok := states[i].next[c]; ok {
@@ -165,8 +157,7 @@ var spaces = func() (list []rune) {
 	return list
 }()
 
-// NonBlank is the expression of one character that is neither white space nor one of others,
-// which are ASCII.
+// NonBlank is the expression of a character that is neither white space nor one of others, in ASCII.
 func NonBlank(others string) string {
 	var b strings.Builder
 	b.WriteString("[^")
@@ -179,7 +170,6 @@ func NonBlank(others string) string {
 	return b.String() + "]"
 }
 
-// class is a character class of ASCII characters.
 func class(prefix string, chars []byte) string {
 	var b strings.Builder
 	b.WriteString("[" + prefix)

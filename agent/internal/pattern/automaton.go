@@ -61,7 +61,6 @@ type builder struct {
 
 var errLarge = errors.New("it takes too many states")
 
-// maxInstructions bounds nondeterministic automata.
 const maxInstructions = 2000
 
 // Automaton makes the automaton of a language, if it takes no more than limit states. A single
@@ -100,7 +99,6 @@ func (l Language) Automaton(limit int) (Automaton, error) {
 	return a, err
 }
 
-// rangesOf is the characters of an instruction.
 func rangesOf(inst *syntax.Inst) (ranges []rune) {
 	cuts := appendCuts([]rune{0, unicode.MaxRune + 1}, inst)
 	slices.Sort(cuts)
@@ -155,7 +153,6 @@ func (b *builder) run(limit int) (Automaton, error) {
 	return states.pruned(), nil
 }
 
-// key distinguishes places.
 func (p *place) key() string {
 	var k []byte
 	for _, seeds := range p.seeds { // none, or one at least
@@ -265,8 +262,7 @@ cut:
 	}
 }
 
-// eachApart is each for a single expression, with a place for every seed. They don't multiply,
-// but the edges of a place may have characters in common.
+// eachApart is each for a single expression, with a place for every seed. The edges of a place may overlap.
 func (b *builder) eachApart(p *place, f func(low, high rune, next place)) {
 	start, seeds := uint32(b.machines[0].prog.Start), p.seeds[0]
 	if seeds == nil {

@@ -1,5 +1,4 @@
-// Package pattern turns the regular expressions of JSON schemas, lengths and names into
-// automata of the strings that satisfy them together.
+// Package pattern makes automata of the regular expressions, lengths and names of JSON schemas.
 package pattern
 
 import (
@@ -17,13 +16,11 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a pattern that becomes an automaton, far above what people write: its bytes, and the
-// ranges of its classes, of which \p{L} alone has hundreds.
+// Bounds of a pattern that becomes an automaton: its bytes, and the ranges of its classes.
 const maxBytes, maxRanges = 4096, 20000
 
-// Compile makes a regular expression of ECMA-262 one of package regexp. \d, \w and \s are the
-// ASCII ones, and a dot is not an end of a line. What is not regular (look-around, references to
-// groups) is an error.
+// Compile compiles a regular expression of ECMA-262. \d, \w and \s are the ASCII
+// ones, and a dot is not an end of a line. Look-around and references are errors.
 func Compile(pattern string) (*regexp.Regexp, error) {
 	text, err := Translate(pattern)
 	if err != nil {
@@ -67,8 +64,7 @@ func ranges(re *syntax.Regexp) int {
 	return n
 }
 
-// plainError is the parser's error in the words of this package: its own shows the pattern after
-// Translate.
+// plainError is the parser's error in our words: its own shows the pattern after Translate.
 func plainError(err error) error {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
@@ -85,8 +81,7 @@ func plainError(err error) error {
 	return fmt.Errorf("%s: %s", e.Code, e.Expr)
 }
 
-// Translate converts an expression of ECMA-262 to Go's syntax, so that the check and the
-// grammar agree. It converts \u, and the dot, which matches no line end.
+// Translate converts \u and the dot of ECMA-262 to Go's syntax, for both the check and the grammar.
 func Translate(pattern string) (string, error) {
 	var b strings.Builder
 	inClass := false

@@ -1,11 +1,10 @@
-// Package rawjson adds to protocol's helpers for raw JSON what prompts need:
-// values as text in the spacing of chat templates, and errors that say what a
-// value is.
+// Package rawjson formats raw JSON for prompts and names kinds of values in errors.
 package rawjson
 
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -37,8 +36,7 @@ func Strings(v protocol.Raw) ([]string, error) {
 	return out, nil
 }
 
-// AppendString appends s as a JSON string with no more escapes than JSON asks
-// for, as Python's json.dumps(s, ensure_ascii=False) does.
+// AppendString appends s as a JSON string with the fewest escapes, as json.dumps(s, ensure_ascii=False).
 func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD
 	return dst
@@ -46,12 +44,17 @@ func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 
 // AppendStrings appends a JSON array of strings.
 func AppendStrings(dst []byte, list []string) []byte {
+	return AppendList(dst, list, AppendString[string])
+}
+
+// AppendList appends a JSON array of what element appends.
+func AppendList[T any](dst []byte, list []T, element func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
-	for i, s := range list {
+	for i, e := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendString(dst, s)
+		dst = element(dst, e)
 	}
 	return append(dst, ']')
 }
@@ -61,9 +64,8 @@ var spaced = []jsontext.Options{
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 }
 
-// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False) and the
-// tojson filter of chat templates write it: ", " and ": " between tokens and
-// strings with the fewest escapes. Numbers keep their bytes.
+// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False)
+// and templates' tojson do. Numbers keep their bytes.
 func AppendSpaced(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, spaced) }
 
 func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {
@@ -76,35 +78,28 @@ func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {
 
 var indented = append(slices.Clone(spaced), jsontext.SpaceAfterComma(false), jsontext.Multiline(true), jsontext.WithIndent("    "))
 
-// AppendIndented appends v as Python's json.dumps(v, ensure_ascii=False, indent=4)
-// and the filter tojson(indent=4) write it.
+// AppendIndented appends v as json.dumps(v, ensure_ascii=False, indent=4) and tojson(indent=4) do.
 func AppendIndented(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, indented) }
 
 // KindName names the kind of v for messages: "an object", "a string", ...
 func KindName(v protocol.Raw) string {
-	switch v.Kind() {
-	case '{':
-		return "an object"
+	switch kind := v.Kind(); kind {
 	case '[':
 		return "a list"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
+	case '{', '"', '0', 't', 'f', 'n':
+		return protocol.KindName(kind)
 	}
 	return "no JSON value"
 }
 
-// Strict makes JSON as Python writes it readable for every parser. Of several members of one
-// name it keeps the last, in the place of the first. A lone surrogate becomes U+FFFD. Everything
-// else keeps its bytes. The time is proportional to the size of v times its depth.
-func Strict(v protocol.Raw) protocol.Raw { return appendStrict(nil, v) }
+// Wrong is the problem of a value that is not what is wanted, such as "a list".
+func Wrong(typ, want string, v protocol.Raw, loc ...any) protocol.Problems {
+	return protocol.Problems{protocol.NewProblem(typ, "it must be "+want+", not "+KindName(v), loc...)}
+}
 
-func appendStrict(dst []byte, v protocol.Raw) []byte {
+// Strict makes Python's JSON readable for every parser. Of equal names it keeps the last value in
+// the first place; a lone surrogate becomes U+FFFD. The time is the size of v times its depth.
+func Strict(v protocol.Raw) protocol.Raw {
 	switch v.Kind() {
 	case '{':
 		var names []string
@@ -115,31 +110,45 @@ func appendStrict(dst []byte, v protocol.Raw) []byte {
 			}
 			last[name] = value
 		}
-		dst = append(dst, '{')
-		for i, name := range names {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(AppendString(dst, name), ':')
-			dst = appendStrict(dst, last[name])
+		out := protocol.Raw("{")
+		for _, name := range names {
+			out = AddMember(out, name, Strict(last[name]))
 		}
-		return append(dst, '}')
+		return append(out, '}')
 	case '[':
-		dst = append(dst, '[')
-		first := true
-		for e := range protocol.Elements(v) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = appendStrict(dst, e)
-		}
-		return append(dst, ']')
+		return Each(v, func(_ string, inner protocol.Raw) protocol.Raw { return Strict(inner) })
 	case '"':
 		if !v.IsValid() {
 			s, _ := protocol.Text(v)
-			return AppendString(dst, s)
+			return AppendString(nil, s)
 		}
 	}
-	return append(dst, v...)
+	return v
+}
+
+// AddMember appends a member to an object that is not closed yet.
+func AddMember(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
+	if len(open) > 1 {
+		open = append(open, ',')
+	}
+	return append(append(AppendString(open, name), ':'), value...)
+}
+
+// Each applies f to the values of an object or a list by name or index, and returns other values unchanged.
+func Each(v protocol.Raw, f func(name string, inner protocol.Raw) protocol.Raw) protocol.Raw {
+	switch v.Kind() {
+	case '{':
+		out := protocol.Raw("{")
+		for name, inner := range protocol.Members(v) {
+			out = AddMember(out, name, f(name, inner))
+		}
+		return append(out, '}')
+	case '[':
+		var list []protocol.Raw
+		for inner := range protocol.Elements(v) {
+			list = append(list, f(strconv.Itoa(len(list)), inner))
+		}
+		return protocol.AppendElements(nil, list...)
+	}
+	return v
 }

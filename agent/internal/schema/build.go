@@ -43,7 +43,6 @@ func (r *rule) strings() []string {
 	return list
 }
 
-// arrayRule admits arrays.
 type arrayRule struct {
 	prefix   []*rule
 	items    *rule // after the prefix; nil if nothing may follow
@@ -51,7 +50,6 @@ type arrayRule struct {
 	contains *rule // at least one element matches it; nil without contains
 }
 
-// objectRule admits objects.
 type objectRule struct {
 	properties []property
 	undeclared []undeclared
@@ -74,12 +72,9 @@ type undeclared struct {
 
 // Options of a grammar.
 type Options struct {
-	// Open admits undeclared members and elements, unless the schema forbids them.
-	Open bool
-	// Object admits objects only.
-	Object bool
-	// Extra members are in every object of the root, after its required ones.
-	Extra []Extra
+	Open   bool    // admits undeclared members and elements, unless the schema forbids them
+	Object bool    // admits objects only
+	Extra  []Extra // in every object of the root, after its required ones
 }
 
 // Extra is a member outside the schema, and its rule of the grammar.
@@ -164,7 +159,6 @@ func (m *compiler) build(r *rule) {
 	}
 }
 
-// addBranch adds the values of a branch without constants, type by type.
 func (m *compiler) addBranch(r *rule, s *branch) {
 	r.null = r.null || s.types&nullType != 0
 	r.boolean = r.boolean || s.types&booleanType != 0
@@ -182,7 +176,6 @@ func (m *compiler) addBranch(r *rule, s *branch) {
 	}
 }
 
-// textsOf returns the strings of a branch.
 func textsOf(s *branch) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
@@ -197,7 +190,6 @@ func textsOf(s *branch) pattern.Language {
 	return l
 }
 
-// arraysOf returns the arrays of a branch.
 func (m *compiler) arraysOf(s *branch) *arrayRule {
 	e := &arrayRule{max: -1}
 	length := 0
@@ -263,9 +255,8 @@ func (m *compiler) hasString(l pattern.Language) bool {
 
 var errStates = errors.New("it takes too many states")
 
-// automaton computes the automaton of a language once. It fails if the automaton, or all of the
-// document, take too many states. Combined expressions may use half of the states, so that
-// single ones are not refused for them.
+// automaton computes the automaton of a language once, within its own states and the
+// document's. Combined expressions may use half, to leave states for single ones.
 func (m *compiler) automaton(l pattern.Language) (pattern.Automaton, error) {
 	key := fmt.Sprintf("%#v", l)
 	if a, ok := m.automata[key]; ok {

@@ -18,8 +18,7 @@ import (
 	"agentd/protocol"
 )
 
-// decode makes the values that the library works on. It refuses exponents beyond
-// every float64: the library expands them to that many digits.
+// decode makes the library's values. It refuses exponents that the library would expand to many digits.
 func decode(raw protocol.Raw) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -106,12 +105,10 @@ func (n *node) accepts(value protocol.Raw) bool {
 	return !errors.As(err, &invalid)
 }
 
-// counter counts the steps of a check. A few schemas that refer to each other twice make their
-// number double with every level, and nothing interrupts the library.
+// counter counts the steps of a check, which recursive schemas can double with every level.
 type counter struct{ left int }
 
-// visit counts at least the schemas that the library would apply to v and to what is in it. It
-// stops when no step is left.
+// visit counts at least the schemas that the library would apply to v, until no step is left.
 func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
 	for _, s := range schemas {
 		if s == nil || c.left < 0 {
@@ -148,8 +145,7 @@ func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
 	}
 }
 
-// formats has an expression that matches all strings of each supported format. The check decides
-// the rest: leap days and seconds, the length of a host's name.
+// formats has an expression for the strings of each format. The check decides the rest, such as leap days.
 var formats = map[string]string{
 	"date":      `^` + date + `$`,
 	"time":      `^` + clock + `$`,

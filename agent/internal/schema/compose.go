@@ -39,8 +39,7 @@ func (w *writer) array(e *arrayRule) string {
 	return s.Close("]").String()
 }
 
-// sequence writes the elements of an array: the declared ones, then items, from least to most in
-// all.
+// sequence writes the elements of an array: the declared ones, then items, least to most in all.
 func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
 	if most < 0 || most > len(declared) {
 		if len(declared) == 0 {
@@ -82,7 +81,7 @@ func (w *writer) object(o *objectRule) string {
 			return w.JSON(gbnf.AnyObject)
 		}
 		if name := w.language(x.names); name != "" {
-			undeclared = append(undeclared, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
+			undeclared = append(undeclared, w.Seq().Text(name).Colon().Text(w.rule(x.rule)).String())
 		}
 	}
 	c.last = len(c.properties)
@@ -122,16 +121,14 @@ type ending struct {
 	possible bool
 }
 
-// pair appends the i-th member to a sequence.
 func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	if i == len(c.properties) {
-		return s.Rule(c.undeclared)
+		return s.Text(c.undeclared)
 	}
-	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Rule(c.rule(c.properties[i].rule))
+	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Text(c.rule(c.properties[i].rule))
 }
 
-// rest writes the members from the i-th on, after n were written. n is clamped to the values
-// that make a difference.
+// rest writes the members from the i-th on after n others; n is clamped to values that matter.
 func (c *memberChain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
@@ -182,8 +179,7 @@ func (c *memberChain) continuations(i, n int) (alternatives []string) {
 	return alternatives
 }
 
-// branch is one combination of alternatives that satisfies a set of schemas. The keywords of all
-// its parts hold; the alternatives of the parts are decided.
+// branch is one combination of alternatives that satisfies a set of schemas. All its parts hold.
 type branch struct {
 	types     typeSet
 	parts     []*node
@@ -192,7 +188,6 @@ type branch struct {
 	forbidden []string
 }
 
-// branches returns all combinations of alternatives that satisfy a set of schemas.
 func (m *compiler) branches(set []*node) []branch {
 	list := []branch{{types: allTypes}}
 	for _, n := range set {
@@ -213,8 +208,7 @@ func (m *compiler) conjoin(list []branch, n *node, always bool, path []*node) (o
 	return out
 }
 
-// extend returns the branches that s becomes if n holds, too. path has the schemas that apply n
-// to the same value.
+// extend returns the branches that s becomes if n holds. path has the schemas that lead to n.
 func (m *compiler) extend(s *branch, n *node, always bool, path []*node) []branch {
 	switch {
 	case n.always > 0:
@@ -268,8 +262,7 @@ func (m *compiler) choose(list []branch, alternatives []alternative, path []*nod
 	return out
 }
 
-// simplified drops unconstrained schemas and duplicates from a set, and follows references. It
-// returns false if a schema refuses every value.
+// simplified follows references and drops what is unconstrained or repeated. false: a schema refuses all.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
 		for hops := 0; hops < maxHops && n.constraints == 1 && len(n.all) == 1; hops++ {
@@ -296,8 +289,7 @@ func keyOf(set []*node) string {
 	return fmt.Sprint(ids)
 }
 
-// constants returns the values of the enum or const that limits a branch and that pass the check
-// of the whole set. limited is false without such a keyword.
+// constants returns the values of the enum or const of a branch that pass the check; limited: it has one.
 func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	var from *node
 	for _, p := range s.parts {
@@ -322,7 +314,6 @@ func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	return values, true
 }
 
-// typeOf returns the type of a value.
 func typeOf(v protocol.Raw) typeSet {
 	if integer(v) != nil {
 		return integerType

@@ -70,8 +70,7 @@ type translator struct {
 
 var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
 
-// translate returns a schema in draft 2020-12; null counts as absent. Unknown keywords are left
-// out, unless a reference may lead into them.
+// translate returns a schema in draft 2020-12 without null and unknown keywords, unless references need them.
 func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	t := translator{Document: d}
 	for _, m := range localRef.FindAllSubmatch(source, -1) {
@@ -80,16 +79,7 @@ func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	return t.schema(source, "", 2020)
 }
 
-// child appends a name to a JSON pointer.
 func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
-
-// add appends a member to an unclosed object.
-func add(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
-	if len(open) > 1 {
-		open = append(open, ',')
-	}
-	return append(append(rawjson.AppendString(open, name), ':'), value...)
-}
 
 // targeted reports whether a reference leads to a place or into it.
 func (t *translator) targeted(path string) bool {
@@ -107,23 +97,8 @@ func (t *translator) value(v protocol.Raw, path string, draft int) protocol.Raw 
 	return each(v, path, func(inner protocol.Raw, path string) protocol.Raw { return t.value(inner, path, draft) })
 }
 
-// each applies f to the values of an object or a list, and returns other values unchanged.
 func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) protocol.Raw) protocol.Raw {
-	switch v.Kind() {
-	case '{':
-		out := protocol.Raw("{")
-		for name, inner := range protocol.Members(v) {
-			out = add(out, name, f(inner, child(path, name)))
-		}
-		return append(out, '}')
-	case '[':
-		var list []protocol.Raw
-		for inner := range protocol.Elements(v) {
-			list = append(list, f(inner, path+"/"+strconv.Itoa(len(list))))
-		}
-		return protocol.AppendElements(nil, list...)
-	}
-	return v
+	return rawjson.Each(v, func(name string, inner protocol.Raw) protocol.Raw { return f(inner, child(path, name)) })
 }
 
 // schema translates a schema and records it by its pointer.
@@ -138,7 +113,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw
 	draft = draftOf(v, draft)
 	_, refers := protocol.Get(v, "$ref")
 	out := protocol.Raw("{")
-	put := func(name string, value protocol.Raw) { out = add(out, name, value) }
+	put := func(name string, value protocol.Raw) { out = rawjson.AddMember(out, name, value) }
 	for name, value := range protocol.Members(v) {
 		kind := keywords[name]
 		switch {
@@ -194,8 +169,7 @@ func (t *translator) applicator(whole protocol.Raw, name string, value protocol.
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
-// keyword translates a keyword without schemas. It returns the name in draft 2020-12, "" to drop
-// it.
+// keyword translates a keyword without schemas. as is its name in draft 2020-12; "" drops it.
 func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw, draft int) (as string, _ protocol.Raw) {
 	text, isText := protocol.Text(value)
 	switch name {

@@ -1,22 +1,10 @@
 package schema
 
-// maxExponent bounds the exponents of numbers in schemas and values; float64 ends at 308. The
-// check takes numbers for fractions of that many digits.
-const maxExponent = 400
-
-// maxDigits bounds the digits on each side of a number's point, unless its bounds need more.
-// A model that repeats itself never stops writing digits.
-const maxDigits = 32
-
-// maxBoundDigits bounds the digits of a bound in the grammar: each is a level of nesting. The
-// check decides longer ones.
-const maxBoundDigits = 60
-
-// maxHops bounds chains of references.
-const maxHops = 100
-
-// Limits of one grammar. What exceeds them is widened.
+// Limits of one grammar. What exceeds them is widened, and the check decides.
 const (
+	maxDigits      = 32     // on each side of a number's point: a model may repeat digits endlessly
+	maxBoundDigits = 60     // of a bound: each is a level of nesting
+	maxHops        = 100    // references in a chain
 	maxRules       = 4000   // rules other than that of any value
 	maxBranches    = 256    // combinations of the alternatives of one rule
 	maxParts       = 30_000 // schemas combined for all rules
@@ -30,9 +18,9 @@ const (
 	maxNamePattern = 3      // patternProperties of one object: each combination gets rules
 )
 
-// maxCheckSteps and checkStepsPerByte bound the check of one value: how often a schema is
-// applied to a value, at about a microsecond each.
+// Limits of the check.
 const (
-	maxCheckSteps     = 10_000
-	checkStepsPerByte = 4
+	maxExponent       = 400    // of numbers, which are expanded to that many digits; float64 ends at 308
+	maxCheckSteps     = 10_000 // for one value, at about a microsecond each
+	checkStepsPerByte = 4      // more of them
 )

@@ -76,7 +76,6 @@ var typesByKind = map[jsontext.Kind]typeSet{
 	'n': nullType, 't': booleanType, 'f': booleanType, '0': fractionType, '"': stringType, '[': arrayType, '{': objectType,
 }
 
-// unescapeFragment decodes a JSON pointer in a URL.
 func unescapeFragment(fragment string) string {
 	if pointer, err := url.PathUnescape(fragment); err == nil {
 		return pointer
@@ -129,8 +128,7 @@ func (d *Document) byName(raw protocol.Raw, keyword string, schemas map[string]*
 	return list
 }
 
-// read fills a node from a compiled schema. raw is its text, for the order of members and the
-// spelling of constants.
+// read fills a node from a compiled schema and its text, for order and spelling.
 func (d *Document) read(n *node, raw protocol.Raw) {
 	s := n.check
 	for name, value := range protocol.Members(raw) {
@@ -180,7 +178,6 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	n.choices = d.choices(s, raw)
 }
 
-// choices reads the keywords with alternatives.
 func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]alternative) {
 	if s.AnyOf != nil {
 		choices = append(choices, alternativesOf(d.list(s.AnyOf...), false))
@@ -241,13 +238,10 @@ func dependent(name string, with alternative) []alternative {
 	return []alternative{{types: allTypes, forbidden: []string{name}}, with}
 }
 
-// onlyType reports whether a schema only has a type.
 func (n *node) onlyType() bool { return n.constraints == 1 && n.types != allTypes }
 
-// unconstrained reports whether a node admits every value.
 func (n *node) unconstrained() bool { return n.always > 0 || n.always == 0 && n.constraints == 0 }
 
-// always has the schemas true and false.
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}
 
 // narrow narrows the limits of a count; nil means unlimited.

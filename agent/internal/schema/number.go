@@ -24,8 +24,7 @@ func boundOf(at *big.Rat, open bool) *bound {
 	return &bound{at, open}
 }
 
-// stricter returns the stricter of two bounds. side is 1 for lower bounds, -1 for upper ones; nil
-// is unbounded.
+// stricter returns the stricter of two lower (side 1) or upper (-1) bounds; nil is unbounded.
 func stricter(a, b *bound, side int) *bound {
 	switch {
 	case a == nil:
@@ -59,7 +58,6 @@ func numbersOf(s *branch) numbers {
 	return n
 }
 
-// empty reports whether no number is between two bounds.
 func empty(low, high *bound) bool {
 	if low == nil || high == nil {
 		return false
@@ -116,8 +114,7 @@ func decimal(x *big.Rat) (whole, fraction string) {
 	return whole, fraction
 }
 
-// decimals returns how many digits multiples of a power of ten have after the point. For other
-// multiples the check decides.
+// decimals returns the digits after the point of multiples of a power of ten.
 func (n numbers) decimals() (digits int, ok bool) {
 	if len(n.multiples) != 1 {
 		return 0, false
@@ -148,8 +145,7 @@ func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	return strings.Join(list, " | "), true
 }
 
-// signed writes the numbers between two bounds, nil for unbounded: negative ones by their
-// magnitudes, then the others.
+// signed writes the numbers between two bounds, nil for unbounded: first the negative ones.
 func signed(low, high *bound, integer bool) string {
 	var parts []string
 	zero := new(big.Rat)
@@ -190,7 +186,6 @@ func edgeOf(b *bound) (l edge, wholeDigits int) {
 	return edge{true, whole + "." + fraction, b.open}, len(whole)
 }
 
-// digit returns the bound's next digit.
 func (l edge) digit() byte {
 	if l.rest == "" {
 		return '0'
@@ -198,7 +193,6 @@ func (l edge) digit() byte {
 	return l.rest[0]
 }
 
-// after returns the edge after a digit.
 func (l edge) after(d byte) edge {
 	if !l.tight || l.digit() != d {
 		return edge{}
@@ -207,16 +201,13 @@ func (l edge) after(d byte) edge {
 	return l
 }
 
-// zero reports whether only zeros remain.
 func (l edge) zero() bool { return strings.Trim(l.rest, ".0") == "" }
 
-// complete reports whether a number may end here.
 func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }
 
-// magnitudes writes the numbers without a sign between two bounds digit by digit, "" if there are
-// none. A nil high is unbounded.
+// magnitudes writes the numbers without a sign between two bounds, "" if none. A nil high is unbounded.
 func magnitudes(low, high *bound, integer bool) string {
 	if empty(low, high) {
 		return ""

@@ -7,7 +7,6 @@ import (
 	"agentd/protocol"
 )
 
-// objectsOf returns the objects of a branch.
 func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	o := &objectRule{max: -1}
 	var names, first []string // first are required in every branch, or in this one if each declares its members
@@ -81,8 +80,7 @@ func union(list []string, names ...string) []string {
 	return list
 }
 
-// sealed reports whether unevaluatedProperties forbids undeclared members. If alternatives may
-// have evaluated them, the check decides.
+// sealed reports whether unevaluatedProperties certainly forbids undeclared members.
 func (m *compiler) sealed(s *branch) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
 		!slices.ContainsFunc(s.parts, func(p *node) bool {
@@ -90,7 +88,6 @@ func (m *compiler) sealed(s *branch) bool {
 		})
 }
 
-// named returns the schemas of the member with a name.
 func (s *branch) named(name string) []*node {
 	return s.member(func(x namedSchema) bool { return x.name == name }, func(x namedSchema) bool {
 		re, err := pattern.Compile(x.name)
@@ -98,8 +95,7 @@ func (s *branch) named(name string) []*node {
 	})
 }
 
-// member returns the schemas of a member. has and matches select the properties and patterns of
-// its name.
+// member returns the schemas of a member, whose properties and patterns has and matches select.
 func (s *branch) member(has, matches func(namedSchema) bool) (set []*node) {
 	for _, p := range s.parts {
 		known := false
@@ -139,8 +135,7 @@ func (m *compiler) namesLimit(limits []*node) (listed []string, allowed pattern.
 	return nil, allowed // left to the check
 }
 
-// undeclaredOf returns the undeclared members, one entry for each set of patterns that a name may
-// match.
+// undeclaredOf returns undeclared members by the set of patterns that a name matches.
 func (m *compiler) undeclaredOf(s *branch, names []string, allowed pattern.Language, closed bool) (list []undeclared) {
 	var patterns []string
 	for _, p := range s.parts {

@@ -62,18 +62,16 @@ import (
 
 // Document is a schema. It is immutable, and safe for concurrent use.
 type Document struct {
-	// Root names the document in errors. It may be set before the first use.
-	Root   string
+	Root   string       // names the document in errors. It may be set before the first use.
 	source protocol.Raw // of draft 2020-12
 
-	once  sync.Once
-	err   error
-	check *jsonschema.Schema
-	root  *node
-	raws  map[string]protocol.Raw // schemas of the source by JSON pointer
-	nodes map[*jsonschema.Schema]*node
-	// dynamic counts the dynamic anchors of each name.
-	dynamic map[string]int
+	once    sync.Once
+	err     error
+	check   *jsonschema.Schema
+	root    *node
+	raws    map[string]protocol.Raw // schemas of the source by JSON pointer
+	nodes   map[*jsonschema.Schema]*node
+	dynamic map[string]int // counts the dynamic anchors of each name
 
 	membersOnce sync.Once
 	members     map[string]Member
@@ -113,6 +111,32 @@ func (d *Document) Usable() error {
 	return d.err
 }
 
+var printer = message.NewPrinter(language.English)
+
+func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	for len(e.Causes) > 0 {
+		e = e.Causes[0]
+	}
+	return e
+}
+
+// Reason is the first reason of an error of Validate. what names what the location in it is of.
+func Reason(err error, what string) error {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	invalid = innermost(invalid)
+	where := ""
+	if len(invalid.InstanceLocation) > 0 {
+		where = what + " " + strings.Join(invalid.InstanceLocation, ".") + ": "
+	}
+	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
+		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
+	}
+	return errors.New(where + strings.Join(strings.Fields(invalid.ErrorKind.LocalizedString(printer)), " "))
+}
+
 // refuseLoader keeps schemas from reading files and addresses through $ref.
 type refuseLoader struct{}
 
@@ -127,14 +151,12 @@ func (d *Document) plainError(err error) error {
 	var invalid *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &broken) && errors.As(broken.Err, &invalid):
-		for len(invalid.Causes) > 0 {
-			invalid = invalid.Causes[0]
-		}
+		invalid = innermost(invalid)
 		where := strings.Join(append([]string{d.Root}, invalid.InstanceLocation...), ".")
 		if f, ok := invalid.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
 			return fmt.Errorf("%s %q: %w", where, f.Got, f.Err)
 		}
-		return fmt.Errorf("%s: %s", where, invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
+		return fmt.Errorf("%s: %s", where, invalid.ErrorKind.LocalizedString(printer))
 	case errors.As(err, &load):
 		return fmt.Errorf("the $ref %q leads to another document, and those are not followed; write the schema itself there", load.URL)
 	case errors.As(err, &pointer):

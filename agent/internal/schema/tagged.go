@@ -23,9 +23,8 @@ const (
 
 // Member describes one member of a document's objects.
 type Member struct {
-	Kind Kind
-	// Texts are the strings to which it is limited; nil without such a limit.
-	Texts []string
+	Kind  Kind
+	Texts []string // the strings to which it is limited; nil without such a limit
 
 	name string
 	set  []*node

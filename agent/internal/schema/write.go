@@ -10,9 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// Add adds rules for the values that the document admits to a grammar and returns the name
-// of their root. Without such values it returns an error that names the place. The caller bounds
-// the size ([gbnf.Grammar.Try]).
+// Add adds rules for the document's values and returns the name of their root. The
+// error names a place without values. The caller bounds the size ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -71,7 +70,6 @@ type writer struct {
 	granted int // states of automata that were granted
 }
 
-// chargeStates subtracts the computed states from the grammar's.
 func (w *writer) chargeStates() { w.States -= w.granted - w.states }
 
 // rule returns the name of a rule in the grammar, and writes it once.
@@ -96,7 +94,6 @@ func (w *writer) rule(r *rule) string {
 	return r.name
 }
 
-// body returns the alternatives of a rule.
 func (w *writer) body(r *rule) string {
 	var list []string
 	seen := map[string]bool{"": true}
@@ -192,8 +189,7 @@ type spelling struct {
 	wider      func(l pattern.Language) string
 }
 
-// strings writes the strings of a language, "" if there are none. A language with too many states
-// is widened: first its lengths, then to its first pattern, then to any string.
+// strings writes the strings of a language, "" if none. Too many states are widened: lengths, then patterns.
 func (w *writer) strings(l pattern.Language, sp spelling) string {
 	if l.Any() {
 		return sp.any()
@@ -218,8 +214,7 @@ func (w *writer) strings(l pattern.Language, sp spelling) string {
 	return sp.wider(l)
 }
 
-// maxUnnamed is the longest class of characters that is written in place. Longer ones get a rule.
-const maxUnnamed = 60
+const maxUnnamed = 60 // the longest class of characters that is written in place. Longer ones get a rule.
 
 // automaton writes the rules of an automaton and returns the name of the first.
 func (w *writer) automaton(a pattern.Automaton, sp spelling) string {

@@ -17,7 +17,7 @@ func TestRefusedWeightsHaveCodes(t *testing.T) {
 	} {
 		err := coded(fmt.Errorf("wrapped: %w", &live.Error{Reason: reason, Detail: "why"}))
 		if e := (*server.Error)(nil); !errors.As(err, &e) || e.Code != want || e.Detail != "why" {
-			t.Errorf("reason %d: %#v, want code %d", reason, err, want)
+			t.Errorf("reason %d: %#v, want %+v", reason, err, want)
 		}
 	}
 	for _, err := range []error{nil, context.Canceled} {
