@@ -45,11 +45,7 @@ run: agentd ## build everything and start the server; ARGS="..." are its options
 	exec ./agentd $(ARGS)
 
 .PHONY: example
-example: agentd ## a run with coaching, from the first decision to the last (Go)
-	go run ./examples/coaching/demo go run ./examples/coaching/orchestrator $(ARGS)
-
-.PHONY: example-python
-example-python: agentd ## the same run with an orchestrator in Python
+example: agentd ## a run with coaching, from the first decision to the last
 	@third_party/prereqs.sh python3
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 

@@ -35,13 +35,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = 4 * time.Minute
 
 // built are the programs of the example.
-type built struct{ agentd, demo, orchestrator string }
+type built struct{ agentd, demo string }
 
 func build(t *testing.T) built {
 	t.Helper()
 	dir := t.TempDir()
-	b := built{filepath.Join(dir, "agentd"), filepath.Join(dir, "demo"), filepath.Join(dir, "orchestrator")}
-	for path, pkg := range map[string]string{b.agentd: "agentd/cmd/agentd", b.demo: "agentd/examples/coaching/demo", b.orchestrator: "agentd/examples/coaching/orchestrator"} {
+	b := built{filepath.Join(dir, "agentd"), filepath.Join(dir, "demo")}
+	for path, pkg := range map[string]string{b.agentd: "agentd/cmd/agentd", b.demo: "agentd/examples/coaching/demo"} {
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
 			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
 		}
@@ -49,11 +49,8 @@ func build(t *testing.T) built {
 	return b
 }
 
-// languages are the two orchestrators, as commands.
-func (b built) languages(t *testing.T, f func(t *testing.T, orchestrator []string)) {
-	t.Run("Go", func(t *testing.T) { f(t, []string{b.orchestrator}) })
-	t.Run("Python", func(t *testing.T) { f(t, []string{"python3", "-B", "orchestrator.py"}) })
-}
+// orchestrator is the command of the orchestrator.
+var orchestrator = []string{"python3", "-B", "orchestrator.py"}
 
 // outcome is the result of a program that has ended.
 type outcome struct {
@@ -160,18 +157,16 @@ func TestExample(t *testing.T) {
 	b := build(t)
 
 	t.Run("one command starts everything, finishes the task and leaves nothing running", func(t *testing.T) {
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, nil, append([]string{b.demo, "--agentd", b.agentd}, orchestrator...)...)
-			o.finished(t)
-			found := started.FindStringSubmatch(o.stdout)
-			if found == nil {
-				t.Fatalf("agentd was not started:\n%s", o.stdout)
-			}
-			refusesConnections(t, found[1])
-			if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
-				t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
-			}
-		})
+		o := execute(t, nil, append([]string{b.demo, "--agentd", b.agentd}, orchestrator...)...)
+		o.finished(t)
+		found := started.FindStringSubmatch(o.stdout)
+		if found == nil {
+			t.Fatalf("agentd was not started:\n%s", o.stdout)
+		}
+		refusesConnections(t, found[1])
+		if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
+			t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
+		}
 	})
 
 	t.Run("Ctrl-C ends everything in good order", func(t *testing.T) { interrupted(t, b) })
@@ -184,7 +179,7 @@ func TestExample(t *testing.T) {
 	})
 
 	t.Run("a missing agentd is said", func(t *testing.T) {
-		o := execute(t, nil, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		o := execute(t, nil, append([]string{b.demo, "--agentd", b.agentd + "-missing"}, orchestrator...)...)
 		if o.code != 1 || !strings.Contains(o.stderr, "make builds it") {
 			t.Errorf("exit code %d\n%s", o.code, o.stderr)
 		}
@@ -195,41 +190,39 @@ func TestExample(t *testing.T) {
 
 // interrupted ends the example while a person is being waited for.
 func interrupted(t *testing.T, b built) {
-	b.languages(t, func(t *testing.T, orchestrator []string) {
-		asked, withdrawn := make(chan struct{}, 1), make(chan struct{})
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost {
-				w.WriteHeader(http.StatusNotFound) // this console knows no withdrawal but a closed connection
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body) // the server sees a closed connection only after that
-			asked <- struct{}{}
-			<-r.Context().Done()
-			close(withdrawn)
-		}))
-		defer s.Close()
-		demo := exec.CommandContext(t.Context(), b.demo, append(append([]string{"--agentd", b.agentd}, orchestrator...), "--human", s.URL, "--logs", t.TempDir())...)
-		demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
-		var stdout, stderr bytes.Buffer
-		demo.Stdout, demo.Stderr = &stdout, &stderr
-		if err := demo.Start(); err != nil {
-			t.Fatal(err)
+	asked, withdrawn := make(chan struct{}, 1), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusNotFound) // this console knows no withdrawal but a closed connection
+			return
 		}
-		wait(t, "the question to the person", asked)
-		if err := demo.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		_ = demo.Wait()
-		if demo.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "The task is not finished") {
-			t.Errorf("exit code %d\n%s\n%s", demo.ProcessState.ExitCode(), &stdout, &stderr)
-		}
-		wait(t, "the withdrawal of the question", withdrawn)
-		if found := started.FindStringSubmatch(stdout.String()); found == nil {
-			t.Errorf("agentd was not started:\n%s", &stdout)
-		} else {
-			refusesConnections(t, found[1])
-		}
-	})
+		_, _ = io.Copy(io.Discard, r.Body) // the server sees a closed connection only after that
+		asked <- struct{}{}
+		<-r.Context().Done()
+		close(withdrawn)
+	}))
+	defer s.Close()
+	demo := exec.CommandContext(t.Context(), b.demo, append(append([]string{"--agentd", b.agentd}, orchestrator...), "--human", s.URL, "--logs", t.TempDir())...)
+	demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
+	var stdout, stderr bytes.Buffer
+	demo.Stdout, demo.Stderr = &stdout, &stderr
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "the question to the person", asked)
+	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = demo.Wait()
+	if demo.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "The task is not finished") {
+		t.Errorf("exit code %d\n%s\n%s", demo.ProcessState.ExitCode(), &stdout, &stderr)
+	}
+	wait(t, "the withdrawal of the question", withdrawn)
+	if found := started.FindStringSubmatch(stdout.String()); found == nil {
+		t.Errorf("agentd was not started:\n%s", &stdout)
+	} else {
+		refusesConnections(t, found[1])
+	}
 }
 
 func wait(t *testing.T, what string, ch <-chan struct{}) {
@@ -268,7 +261,7 @@ func withServer(t *testing.T, b built) {
 	defer declining.Close()
 
 	t.Run("demo starts nothing that the environment names", func(t *testing.T) {
-		o := execute(t, env, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		o := execute(t, env, append([]string{b.demo, "--agentd", b.agentd + "-missing"}, orchestrator...)...)
 		o.finished(t)
 		if started.MatchString(o.stdout) {
 			t.Error("it started agentd")
@@ -301,25 +294,24 @@ func withServer(t *testing.T, b built) {
 		}, reason: "Lunch first."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.languages(t, func(t *testing.T, orchestrator []string) {
-				if test.person != nil {
-					s := httptest.NewServer(person(t, test.person))
-					defer s.Close()
-					orchestrator = append(orchestrator, "--human", s.URL)
+			command := orchestrator
+			if test.person != nil {
+				s := httptest.NewServer(person(t, test.person))
+				defer s.Close()
+				command = append(slices.Clone(command), "--human", s.URL)
+			}
+			o := execute(t, slices.Concat(env, test.env), command...)
+			if test.reason == "" {
+				o.finished(t)
+			} else {
+				o.unfinished(t, test.reason)
+			}
+			for _, part := range test.parts {
+				if !strings.Contains(o.stdout, part) {
+					t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 				}
-				o := execute(t, slices.Concat(env, test.env), orchestrator...)
-				if test.reason == "" {
-					o.finished(t)
-				} else {
-					o.unfinished(t, test.reason)
-				}
-				for _, part := range test.parts {
-					if !strings.Contains(o.stdout, part) {
-						t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
-					}
-				}
-				o.sessionIsGone(t, agentURL)
-			})
+			}
+			o.sessionIsGone(t, agentURL)
 		})
 	}
 

@@ -11,35 +11,25 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentd/examples/coaching/household"
 	"agentd/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // question is one as an agent server might write it.
-func question(h *household.House, hint string) string {
-	about := protocol.AppendMember(protocol.Raw(`{}`), "house_now", protocol.String(h.String()))
+func question(h state, hint string) string {
+	about := protocol.AppendMember(protocol.Raw(`{}`), "house_now", protocol.String(h.text))
 	return fmt.Sprintf("Repair step 3.\nHint: %s\nAdditional information: %s\nPoints: `again-at-step-3`", hint, about)
 }
 
-func start(t *testing.T) (household.House, *household.Description) {
-	t.Helper()
-	d, err := household.Describe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return household.New(d), d
-}
-
 func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
-	fresh, about := start(t)
+	w, about := open(t), describe(t)
 	// Every state that the house can be in by any calls.
-	states := map[household.House]bool{fresh: true}
-	for todo := []household.House{fresh}; len(todo) > 0; todo = todo[1:] {
+	fresh := w.fresh()
+	states := map[state]bool{fresh: true}
+	for todo := []state{fresh}; len(todo) > 0; todo = todo[1:] {
 		for _, c := range everyCall(t, about.Code) {
-			next := todo[0]
-			if _, err := next.Do(c); err == nil && !states[next] {
+			if next, _, failed := w.do(todo[0], c); !failed && !states[next] {
 				states[next] = true
 				todo = append(todo, next)
 			}
@@ -51,29 +41,36 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 	for h := range states {
 		for n := 0; ; n++ {
 			if n == 12 {
-				t.Fatalf("the plan does not end: %s", h.String())
+				t.Fatalf("the plan does not end: %s", h.text)
 			}
-			answer := Plan(question(&h, about.Hint))
+			answer := Plan(question(h, about.Hint))
 			if answer.Outcome != "corrected" || answer.Point != "again-at-step-3" || answer.Why == "" {
-				t.Fatalf("%s: %+v", h.String(), answer)
+				t.Fatalf("%s: %+v", h.text, answer)
 			}
 			if answer.Decision.Say != "" {
 				break
 			}
 			for _, c := range answer.Decision.Calls {
-				arguments, err := json.Marshal(c.Arguments)
-				if err != nil {
-					t.Fatal(err)
+				next, said, failed := w.do(h, toolCall(t, c))
+				if failed {
+					t.Fatalf("%s at: %s", said, h.text)
 				}
-				if _, err := h.Do(protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot}); err != nil {
-					t.Fatalf("%v at: %s", err, h.String())
-				}
+				h = next
 			}
 		}
-		if !h.Done() {
-			t.Errorf("the plan ends too early: %s", h.String())
+		if !h.done {
+			t.Errorf("the plan ends too early: %s", h.text)
 		}
 	}
+}
+
+func toolCall(t *testing.T, c Call) protocol.ToolCall {
+	t.Helper()
+	arguments, err := json.Marshal(c.Arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot}
 }
 
 func everyCall(t *testing.T, code string) []protocol.ToolCall {
@@ -82,21 +79,17 @@ func everyCall(t *testing.T, code string) []protocol.ToolCall {
 	for _, c := range []Call{unlock(code), openCupboard(), pickUpCup(),
 		{"pick_up", map[string]string{"object": "plate"}, "rover"}, putDown(), {"put_down", map[string]string{"furniture": "cupboard"}, "rover"},
 		drive("hall"), drive("kitchen"), drive("living room")} {
-		arguments, err := json.Marshal(c.Arguments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls = append(calls, protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot})
+		calls = append(calls, toolCall(t, c))
 	}
 	return calls
 }
 
 func TestACoachThatIsNotToldEnoughDeclines(t *testing.T) {
-	fresh, about := start(t)
-	whole := question(&fresh, about.Hint)
+	fresh, about := open(t).fresh(), describe(t)
+	whole := question(fresh, about.Hint)
 	for name, q := range map[string]string{
 		"not how things stand": strings.ReplaceAll(whole, "house_now", "house_then"),
-		"not the code":         question(&fresh, "none"),
+		"not the code":         question(fresh, "none"),
 		"not the point":        strings.ReplaceAll(whole, "again-at", "at"),
 		"nothing at all":       "",
 	} {
@@ -145,10 +138,10 @@ func ask(t *testing.T, body map[string]any) (message struct {
 }
 
 func TestTheAnswerHasTheFormThatIsAskedFor(t *testing.T) {
-	fresh, about := start(t)
+	fresh, about := open(t).fresh(), describe(t)
 	messages := []any{
 		map[string]any{"role": "system", "content": "You are a coach."},
-		map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": question(&fresh, about.Hint)}}},
+		map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": question(fresh, about.Hint)}}},
 	}
 	asText := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "string"}}}
 	asObject := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "object"}}}

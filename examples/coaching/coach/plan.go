@@ -1,6 +1,5 @@
 // Package coach is a scripted coach: an endpoint of OpenAI's chat completions
-// without a model, with a plan for the house of package
-// household. It reads the question as a model would, finds in it how things
+// without a model, with a plan for the house of household.py. It reads the question as a model would, finds in it how things
 // stand, and answers with the right next decision in the form that it was asked
 // for. The same question always gets the same answer.
 package coach
@@ -38,7 +37,7 @@ type Call struct {
 }
 
 // What the coach looks for in a question. It reads the description of the house
-// (household.House.String) under the name that the orchestrators give it. It also reads the
+// (House.__str__) under the name that the orchestrator gives it. It also reads the
 // code, and the point where a correction can be put in. All three are in plain
 // words, since the question is written by the agent server in its own form.
 var (
