@@ -109,7 +109,7 @@ test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; instal
 	third_party/test-vllm.sh
 
 .PHONY: bench
-bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes; ARGS="--peers vllm" adds vLLM
+bench: agentd agentbench peers ## compare agentd with llama-server, into bench/results, in at most 15 minutes; ARGS="--peers vllm" adds vLLM
 	$(if $(findstring vllm,$(ARGS)),@third_party/prereqs.sh python3 pip tcmalloc && third_party/vllm.sh install)
 	./agentbench suite $(ARGS)
 

@@ -72,8 +72,6 @@ def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> 
         "run",
         "--url",
         url,
-        "--kind",
-        "household",
         "--agents",
         "16",
         "--candidates",

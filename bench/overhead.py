@@ -56,8 +56,6 @@ def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, flo
     bench = [
         str(ROOT / "agentbench"),
         "run",
-        "--kind",
-        "household",
         "--agents",
         agents,
         "--candidates",

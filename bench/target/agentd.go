@@ -18,11 +18,9 @@ import (
 // Names of agentd's metrics.
 const (
 	metricPrefilled = "agentd_prefill_tokens_total"
-	metricGenerated = "agentd_generation_tokens_total"
 	metricSteps     = "agentd_steps_total"
 	metricRows      = "agentd_step_tokens_total"
 	metricCells     = "agentd_kv_cache_cells_used"
-	metricRunning   = "agentd_num_requests_running"
 	metricPhases    = "agentd_step_seconds_total" // by part
 	metricBuild     = "agentd_build_info"
 	metricModel     = "agentd_model_info"
@@ -182,9 +180,9 @@ func (a *Agentd) Counters(ctx context.Context) (Counters, error) {
 		return Counters{}, err
 	}
 	c := Counters{
-		Prefilled: m.number(metricPrefilled), Generated: m.number(metricGenerated),
-		Steps: m.number(metricSteps), Rows: m.number(metricRows),
-		CellsUsed: m.number(metricCells), Running: m.number(metricRunning), Phases: m.by(metricPhases, "part"),
+		Prefilled: m.number(metricPrefilled),
+		Steps:     m.number(metricSteps), Rows: m.number(metricRows),
+		CellsUsed: m.number(metricCells), Phases: m.by(metricPhases, "part"),
 	}
 	if c.Steps < 0 {
 		return Counters{}, fmt.Errorf("%w: /metrics has no %s; is a model loaded?", ErrNoCounters, metricSteps)

@@ -271,7 +271,7 @@ func factsOfAgentd(metrics string) http.Handler {
 func TestAgentdCountersAndFacts(t *testing.T) {
 	a := agentd(t, factsOfAgentd(exposition))
 	got, err := a.Counters(t.Context())
-	want := Counters{Prefilled: 11, Generated: 13, Steps: 14, Rows: 150, CellsUsed: 17, Running: 19,
+	want := Counters{Prefilled: 11, Steps: 14, Rows: 150, CellsUsed: 17,
 		Phases: map[string]float64{"plan": 0.25, "decode": 2}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -304,7 +304,7 @@ func TestMetricNamesExistInAgentd(t *testing.T) {
 		}
 		source += string(text)
 	}
-	for _, name := range []string{metricPrefilled, metricGenerated, metricSteps, metricRows, metricCells, metricRunning, metricPhases, metricModel} {
+	for _, name := range []string{metricPrefilled, metricSteps, metricRows, metricCells, metricPhases, metricModel} {
 		if !strings.Contains(source, strings.TrimPrefix(name, "agentd_")+`"`) {
 			t.Errorf("agentd has no metric %s", name)
 		}

@@ -7,7 +7,6 @@ const (
 	maxAgents = 1 << 16
 	maxTurns  = 1 << 12 // of one agent
 	maxLines  = 1 << 20 // turns of all agents
-	maxWords  = 1 << 18 // of one text: beyond the context of any model
 
 	// maxLine bounds a line in bytes: the largest input with its prompt, tokens and
 	// grammar.

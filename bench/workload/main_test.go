@@ -13,14 +13,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small are options of each kind that make a trace of a few turns.
-func small(kind string) Options {
-	o := Defaults(kind)
-	o.Agents, o.Turns, o.Groups, o.Candidates = 5, 4, 2, 3
-	if kind == Synthetic {
-		o.Tools, o.SystemWords, o.ObservationWords, o.OutputWords = 6, 50, 12, 9
-	}
-	return o
+// small are options that make a trace of a few turns.
+func small() Options {
+	return Options{Seed: 1, Agents: 5, Turns: 4, Groups: 2, Candidates: 3}
 }
 
 func generate(t testing.TB, o Options) *Trace {

@@ -18,13 +18,7 @@ import (
 )
 
 // Version is the version of the trace format.
-const Version = 1
-
-// Kinds of traces.
-const (
-	Synthetic = "synthetic" // random words of configurable length
-	Household = "household" // conversations of the simulated household
-)
+const Version = 2
 
 // Trace is a workload in the order of its lines.
 type Trace struct {
@@ -35,7 +29,6 @@ type Trace struct {
 // Header is the first line of a trace file.
 type Header struct {
 	Version int      `json:"version"`
-	Kind    string   `json:"kind"` // Synthetic or Household
 	Options *Options `json:"options"`
 	// Model is the SHA-256 of the GGUF file that the prompts were rendered with; ""
 	// before [Render].

@@ -29,7 +29,7 @@ func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	out := mustBench(t, append([]string{"trace", "--out", file("t.jsonl")}, small...)...)
-	if !strings.Contains(out, "synthetic, 3 agents, 6 turns, 12 candidates") {
+	if !strings.Contains(out, ": 3 agents, 6 turns, 12 candidates") {
 		t.Errorf("trace printed\n%s", out)
 	}
 	for _, name := range []string{"a1", "a2", "b1"} {
@@ -157,7 +157,7 @@ func TestNothingMeasuredWritesNoResult(t *testing.T) {
 // rendered writes a trace whose prompts share two tokens.
 func rendered(t *testing.T, path string) {
 	t.Helper()
-	o := workload.Defaults(workload.Synthetic)
+	o := workload.Defaults()
 	o.Agents, o.Groups, o.Turns, o.Candidates = 3, 1, 2, 2
 	trace, err := workload.Generate(o)
 	if err != nil {

@@ -24,19 +24,18 @@ type source struct {
 // builtin is the word for the model inside agentd.
 const builtin = "default"
 
-func newSource() source { return source{Generate: workload.Defaults(workload.Synthetic)} }
+func newSource() source { return source{Generate: workload.Defaults()} }
 
 // generator are the options of a generated trace. The generator checks their bounds.
 func (s *source) generator() []options.Option {
 	g := &s.Generate
 	number := func(p *int) options.Value { return options.Int(p, 0, math.MaxInt32) }
 	return []options.Option{
-		inTrace("kind", "KIND", "synthetic: random words. household: conversations of the simulated household that the default model is trained for.", options.Choice(&g.Kind, []string{workload.Synthetic, workload.Household}, nil)),
 		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
 		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
 		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
 		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
-		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix. Unset, it is at most the number of agents.", number(&g.Groups)),
+		inTrace("groups", "N", "Groups of agents. Agents of a group share house and tools, and so a prompt prefix. Unset, it is at most the number of agents.", number(&g.Groups)),
 	}
 }
 
@@ -48,7 +47,7 @@ func (s *source) options() []options.Option {
 	return append(file, s.generator()...)
 }
 
-// check checks the options against each other and sets the lengths of the kind.
+// check checks the options against each other.
 func (s *source) check(given options.Origins) error {
 	if s.File != "" {
 		for _, o := range s.generator() {
@@ -61,10 +60,6 @@ func (s *source) check(given options.Origins) error {
 	if given["groups"] == "" {
 		s.Generate.Groups = max(1, min(s.Generate.Groups, s.Generate.Agents))
 	}
-	words := workload.Defaults(s.Generate.Kind)
-	words.Seed, words.Agents, words.Turns = s.Generate.Seed, s.Generate.Agents, s.Generate.Turns
-	words.Candidates, words.Groups = s.Generate.Candidates, s.Generate.Groups
-	s.Generate = words
 	return flagged(s.Generate.Validate())
 }
 

@@ -19,8 +19,8 @@ func (p *program) trace(ctx context.Context, args []string) error {
 	s, out := newSource(), ""
 	c := options.Command{
 		Name: "agentbench trace",
-		Intro: `agentbench trace writes a trace: the inputs of agents, turn by turn, the same for every
-server. With --model it also has the prompts and tokens that agentd gives to that model, for
+		Intro: `agentbench trace writes a trace: the inputs of agents in the simulated household, turn by
+turn, the same for every server. With --model it also has the prompts and tokens that agentd gives to that model, for
 other servers.
 
 Usage
@@ -28,7 +28,7 @@ Usage
 
 Examples
   agentbench trace --agents 16 --turns 6 --candidates 4 --model m.gguf --out t.jsonl
-  agentbench trace --kind household --model default --out house.jsonl
+  agentbench trace --model default --out house.jsonl
 `,
 		Options: append(s.options(), inFiles("out", "FILE", "File to write; it must not exist.", options.Text(&out))),
 	}
@@ -55,7 +55,7 @@ Examples
 		return fmt.Errorf("--out: %w", err)
 	}
 	n := workload.Count(trace.Turns, nil)
-	fmt.Fprintf(p.stdout, "%s: %s, %d agents, %d turns, %d candidates\n", out, trace.Header.Kind, trace.Agents(), n.Turns, n.Candidates)
+	fmt.Fprintf(p.stdout, "%s: %d agents, %d turns, %d candidates\n", out, trace.Agents(), n.Turns, n.Candidates)
 	if trace.Rendered() {
 		fmt.Fprintf(p.stdout, "%d prompt tokens, %d of them unique\n", n.PromptTokens, n.UniqueTokens)
 	}
