@@ -12,27 +12,18 @@ that are all busy, this share of the decisions is what agentd costs, and other p
 """
 
 import argparse
-import json
+import contextlib
 import os
 import pathlib
 import statistics
 import subprocess
-import tempfile
 
-from contention import ROOT, SAMPLING, free_port, wait_ready
+from contention import ROOT, SAMPLING, agentbench, llama_server, parser, serving
 
-LOADS = {"1 agent x 1": ("1", "1"), "16 agents x 4": ("16", "4")}
-
-
-def arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--model-file", required=True, help="the default model as a file (it lies in agentd's cache)")
-    p.add_argument("--agentd", default=str(ROOT / "agentd"))
-    p.add_argument("--turns", default="4", help="turns of each agent")
-    p.add_argument("--single-turns", default="40", help="turns of the one agent of the first load")
-    p.add_argument("--repeats", type=int, default=5)
-    p.add_argument("--loads", default=",".join(LOADS), help="loads to measure, separated by commas")
-    return p.parse_args()
+LOADS = {  # agents, candidates, turns
+    "1 agent x 1": ("1", "1", "40"),
+    "16 agents x 4": ("16", "4", "4"),
+}
 
 
 def processor_time(p: subprocess.Popen) -> float:
@@ -43,56 +34,31 @@ def processor_time(p: subprocess.Popen) -> float:
 
 def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, float, float]:
     """Decisions/s, the median latency in ms, and the front's share of processor time, with fresh servers."""
-    agents, candidates = LOADS[load]
-    port, front = free_port(), free_port()
-    engine = f"http://127.0.0.1:{port}"
-    cores = str(os.cpu_count())
-    servers = []
-
-    def start(url: str, command: list[str]) -> None:
-        servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        wait_ready(url, servers[-1])
-
-    bench = [
-        str(ROOT / "agentbench"),
-        "run",
-        "--agents",
-        agents,
-        "--candidates",
-        candidates,
-        "--groups",
-        "1",
-    ]
-    bench += ["--turns", a.turns if agents != "1" else a.single_turns, "--fixed-tokens", "16", "--model", "default"]
-    with tempfile.TemporaryDirectory() as out:
-        try:
-            command = [str(ROOT / "bench/bin/llama-server"), "--model", a.model_file, "--port", str(port), "--offline"]
-            command += ["--threads", cores, "--threads-batch", cores, "--parallel", "64", "--ctx-size", "65536"]
-            start(engine, [*command, "--kv-unified", "--no-ui"])
-            if through:
-                url = f"http://127.0.0.1:{front}"
-                command = [a.agentd, "--engine", engine, "--port", str(front), "--log-level", "error"]
-                start(url, [*command, "--debug", "fixed-tokens=16", *SAMPLING])
-                bench += ["--url", url]
-            else:
-                bench += ["--url", engine, "--target", "llama-server"]
-            before = [processor_time(p) for p in servers]
-            done = subprocess.run([*bench, "--out", f"{out}/r.json"], capture_output=True, text=True)
-            if done.returncode != 0:
-                raise SystemExit(done.stderr)
-            with open(f"{out}/r.json") as f:
-                summary = json.load(f)["summary"]
-            spent = [processor_time(p) - b for p, b in zip(servers, before, strict=True)]
-            return summary["decisions_s"], summary["e2el_ms"]["p50"], sum(spent[1:]) / sum(spent)
-        finally:
-            for p in servers:
-                p.kill()
-                p.wait()
+    options = ["--groups", "1", "--fixed-tokens", "16", "--model", "default"]
+    for name, value in zip(("--agents", "--candidates", "--turns"), LOADS[load], strict=True):
+        options += [name, value]
+    with contextlib.ExitStack() as stack:
+        url, engine = stack.enter_context(serving(*llama_server(a.model_file, 64, 65536)))
+        servers = [engine]
+        if through:
+            front = [a.agentd, "--engine", url, "--log-level", "error", "--debug", "fixed-tokens=16", *SAMPLING]
+            url, process = stack.enter_context(serving(*front))
+            servers.append(process)
+        else:
+            options += ["--target", "llama-server"]
+        before = [processor_time(p) for p in servers]
+        summary = agentbench(url, *options)
+        spent = [processor_time(p) - b for p, b in zip(servers, before, strict=True)]
+        return summary["decisions_s"], summary["e2el_ms"]["p50"], sum(spent[1:]) / sum(spent)
 
 
 def main() -> None:
-    a = arguments()
-    for load in a.loads.split(","):
+    p = parser(__doc__)
+    p.add_argument("--model-file", required=True, help="the default model as a file (it lies in agentd's cache)")
+    p.add_argument("--agentd", default=str(ROOT / "agentd"))
+    p.add_argument("--repeats", type=int, default=5)
+    a = p.parse_args()
+    for load in LOADS:
         direct, through = [], []
         for repeat in range(a.repeats):
             sides = [(direct, False), (through, True)]
@@ -103,18 +69,13 @@ def main() -> None:
                 f"{load}: {d[0]:.1f} decisions/s, p50 {d[1]:.1f} ms; through agentd {t[0]:.1f}, {t[1]:.1f} ms",
                 flush=True,
             )
-        rates = [t[0] / d[0] for d, t in zip(direct, through, strict=True)]
-        extra = [t[1] - d[1] for d, t in zip(direct, through, strict=True)]
+        median = lambda list_, i: statistics.median(x[i] for x in list_)
         for what, i in ("decisions/s", 0), ("p50 ms", 1):
-            print(
-                f"{load}, {what}: {statistics.median(x[i] for x in direct):.1f} and {statistics.median(x[i] for x in through):.1f}"
-            )
-        print(
-            f"{load}: median ratio of decisions/s {statistics.median(rates):.3f}, p50 {statistics.median(extra):+.1f} ms"
-        )
-        print(
-            f"{load}: agentd has {100 * statistics.median(t[2] for t in through):.1f} % of the processor time of both"
-        )
+            print(f"{load}, {what}: {median(direct, i):.1f} and {median(through, i):.1f}")
+        rate = statistics.median(t[0] / d[0] for d, t in zip(direct, through, strict=True))
+        extra = statistics.median(t[1] - d[1] for d, t in zip(direct, through, strict=True))
+        print(f"{load}: median ratio of decisions/s {rate:.3f}, p50 {extra:+.1f} ms")
+        print(f"{load}: agentd has {100 * median(through, 2):.1f} % of the processor time of both")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		// bench/contention.py reads this line.
+		// The unit precedes the figure.
 		if line := strings.Fields(out[strings.Index(out, "  Decisions "):]); line[1] != "1/s" || strings.Trim(line[2], "0123456789.") != "" {
 			t.Errorf("decisions/s are %q", line[:3])
 		}
