@@ -35,7 +35,7 @@ func (f *fakes) session() *session {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	w.trace, w.short, w.warm = trace, trace, &workload.Trace{Header: trace.Header, Turns: trace.Turns[:1]}
+	w.trace, w.short, w.warm = trace, trace, &workload.Trace{Turns: trace.Turns[:1]}
 	w.counts = workload.Counts{Turns: 4, Candidates: 8, PromptTokens: 400, UniqueTokens: 200}
 	program := self(f.t, "well")
 	o := &Options{Agentd: program, LlamaServer: program, Dir: f.t.TempDir(), Repeats: 2, Threads: 2, Log: func(string) {}}

@@ -3,9 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
-	"agentd/bench/result"
 	"agentd/bench/workload"
 	"agentd/llama/synth"
 )
@@ -84,9 +82,8 @@ func (w *Load) model() (string, error) {
 	return synth.Cached("", spec)
 }
 
-// prepare makes the model and the traces, and writes the whole trace to dir. The warm-up
-// is one request in another house.
-func (w *Load) prepare(ctx context.Context, dir string) (err error) {
+// prepare makes the model and the traces. The warm-up is one request in another house.
+func (w *Load) prepare(ctx context.Context) (err error) {
 	if w.file, err = w.model(); err != nil {
 		return fmt.Errorf("the model: %w", err)
 	}
@@ -106,7 +103,7 @@ func (w *Load) prepare(ctx context.Context, dir string) (err error) {
 	}
 	// All prompts share the format's prefix. The warm-up computes it.
 	w.counts = workload.Count(w.trace.Turns, w.warm.Turns)
-	return result.WriteFile(filepath.Join(dir, w.Name+".trace.jsonl"), w.trace.Write)
+	return nil
 }
 
 // warmSeed is the seed of the warm-up only.

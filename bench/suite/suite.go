@@ -154,7 +154,7 @@ func (s *session) measure(ctx context.Context) (*Measured, error) {
 	m := &Measured{Load: s.Load, Figures: map[string]result.Value{}}
 	defer func() { m.Seconds = time.Since(began).Seconds() }()
 	s.say("model and trace")
-	if err := s.prepare(ctx, s.Dir); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return m, err
 	}
 	m.Counts = s.counts

@@ -32,7 +32,7 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 			agents[a] = begin(a)
 		}
 	}
-	t := &Trace{Header: Header{Version: Version, Options: &o}}
+	t := new(Trace)
 	size := 0
 	for turn := range o.Turns {
 		for a, agent := range agents {

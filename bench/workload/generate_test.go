@@ -16,12 +16,12 @@ import (
 
 func TestSameOptionsGiveTheSameTrace(t *testing.T) {
 	o := small()
-	first := file(t, generate(t, o))
-	if again := file(t, generate(t, o)); again != first {
+	first := hash(t, generate(t, o))
+	if again := hash(t, generate(t, o)); again != first {
 		t.Error("the same options give another trace")
 	}
 	o.Seed++
-	if other := file(t, generate(t, o)); other == first {
+	if other := hash(t, generate(t, o)); other == first {
 		t.Error("another seed gives the same trace")
 	}
 }

@@ -8,9 +8,6 @@ const (
 	maxTurns  = 1 << 12 // of one agent
 	maxLines  = 1 << 20 // turns of all agents
 
-	// maxLine bounds a line in bytes: the largest input with its prompt, tokens and
-	// grammar.
-	maxLine = 4 * protocol.MaxBodyBytes
 	// maxInputs bounds all inputs together in bytes, since a trace is held in memory.
 	maxInputs = 1 << 30
 	// inputSlack is the size of a request around its only input, in bytes.

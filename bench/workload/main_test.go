@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,26 +21,6 @@ func generate(t testing.TB, o Options) *Trace {
 	trace, err := Generate(o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	return trace
-}
-
-// file is the trace as it is written.
-func file(t testing.TB, trace *Trace) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := trace.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// reread returns what Read makes of a text.
-func reread(t testing.TB, text string) *Trace {
-	t.Helper()
-	trace, err := Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v in\n%.2000s", err, text)
 	}
 	return trace
 }

@@ -39,7 +39,7 @@ func Model(path string) (file, sum string, err error) {
 }
 
 // Render fills in prompt, tokens and grammar of all turns for the model at a path, and
-// the header's model. They are what agentd with default options gives to the model,
+// the trace's model. They are what agentd with default options gives to the model,
 // made by the same code without weights. An error leaves the trace unchanged and names
 // the turn.
 func Render(ctx context.Context, trace *Trace, path string) (err error) {
@@ -75,7 +75,7 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 		t := &trace.Turns[i]
 		t.Prompt, t.Tokens, t.Grammar = rendered[i].Text, rendered[i].Tokens, rendered[i].Grammar
 	}
-	trace.Header.Model = sum
+	trace.Model = sum
 	return nil
 }
 

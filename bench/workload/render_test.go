@@ -123,8 +123,8 @@ func TestRenderedTokensSpellThePrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 		gguf, sum, err := Model(path)
-		if err != nil || made.Header.Model != sum || len(sum) != 64 {
-			t.Fatalf("model %s, %s, %v", made.Header.Model, sum, err)
+		if err != nil || made.Model != sum || len(sum) != 64 {
+			t.Fatalf("model %s, %s, %v", made.Model, sum, err)
 		}
 		m, err := llama.New(gguf, llama.SetVocabOnly(true))
 		if err != nil {
@@ -141,9 +141,6 @@ func TestRenderedTokensSpellThePrompt(t *testing.T) {
 		}
 		if err := m.Free(); err != nil {
 			t.Fatal(err)
-		}
-		if diff := cmp.Diff(made, reread(t, file(t, made))); diff != "" {
-			t.Error(diff)
 		}
 	}
 }
@@ -200,7 +197,7 @@ func TestRenderErrorNamesTheTurnAndChangesNothing(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, not %q", err, want)
 		}
-		if made.Header.Model != "" || made.Turns[0].Prompt != "" {
+		if made.Model != "" || made.Turns[0].Prompt != "" {
 			t.Errorf("%s: the trace was changed", want)
 		}
 	}

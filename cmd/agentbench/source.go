@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"agentd/bench/workload"
 	"agentd/internal/options"
 )
 
-var inTrace = options.In("Trace (a file, or generated)")
+var inTrace = options.In("Trace")
 
-// source is where a trace comes from, and the model that renders it.
+// source says which trace is generated, and the model that renders it.
 type source struct {
-	File     string // "": generated
 	Generate workload.Options
 	Model    string // "": not rendered; builtin: the model inside agentd
 }
@@ -26,11 +24,12 @@ const builtin = "default"
 
 func newSource() source { return source{Generate: workload.Defaults()} }
 
-// generator are the options of a generated trace. The generator checks their bounds.
-func (s *source) generator() []options.Option {
+// options of the trace. The generator checks their bounds.
+func (s *source) options() []options.Option {
 	g := &s.Generate
 	number := func(p *int) options.Value { return options.Int(p, 0, math.MaxInt32) }
 	return []options.Option{
+		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it.", options.Text(&s.Model)),
 		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
 		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
 		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
@@ -39,24 +38,8 @@ func (s *source) generator() []options.Option {
 	}
 }
 
-func (s *source) options() []options.Option {
-	file := []options.Option{
-		inTrace("trace", "FILE", "Trace of agentbench trace, instead of a generated one.", options.Text(&s.File)),
-		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it, unless the trace is rendered.", options.Text(&s.Model)),
-	}
-	return append(file, s.generator()...)
-}
-
 // check checks the options against each other.
 func (s *source) check(given options.Origins) error {
-	if s.File != "" {
-		for _, o := range s.generator() {
-			if given[o.Name] != "" {
-				return fmt.Errorf("--%s: is for a generated trace, and --trace names a file; remove one of the two", o.Name)
-			}
-		}
-		return nil
-	}
 	if given["groups"] == "" {
 		s.Generate.Groups = max(1, min(s.Generate.Groups, s.Generate.Agents))
 	}
@@ -77,9 +60,9 @@ func flagged(err error) error {
 	return errors.Join(list...)
 }
 
-// load reads or generates the trace, and renders it if a model is named.
+// load generates the trace, and renders it if a model is named.
 func (s *source) load(ctx context.Context) (*workload.Trace, error) {
-	trace, err := s.open()
+	trace, err := workload.Generate(s.Generate)
 	if err != nil || s.Model == "" {
 		return trace, err
 	}
@@ -89,22 +72,6 @@ func (s *source) load(ctx context.Context) (*workload.Trace, error) {
 	}
 	if err := workload.Render(ctx, trace, path); err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
-	}
-	return trace, nil
-}
-
-func (s *source) open() (*workload.Trace, error) {
-	if s.File == "" {
-		return workload.Generate(s.Generate)
-	}
-	f, err := os.Open(s.File)
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %w", err)
-	}
-	defer f.Close()
-	trace, err := workload.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %s: %w", s.File, err)
 	}
 	return trace, nil
 }

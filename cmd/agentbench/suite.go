@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -64,7 +65,6 @@ Examples
   suite.md and suite.json    the tables, and all figures
   LOAD.svg                   plots of all repeats of a load
   LOAD-SERVER-N.json         each repeat, for agentbench compare
-  LOAD.trace.jsonl           the trace
 
 Signals
   SIGINT or SIGTERM ends the suite and its servers. What was measured before is written.
@@ -93,7 +93,7 @@ func (p *program) suite(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	r, err := suite.Run(ctx, o)
 	if r == nil {
