@@ -99,87 +99,35 @@ func TestACoachThatIsNotToldEnoughDeclines(t *testing.T) {
 	}
 }
 
-// ask posts a request and returns the message that comes back.
-func ask(t *testing.T, body map[string]any) (message struct {
-	Content   *string `json:"content"`
-	ToolCalls []struct {
-		Function struct{ Name, Arguments string }
-	} `json:"tool_calls"`
-}) {
-	t.Helper()
+func TestTheAnswerIsACompletionOfJSON(t *testing.T) {
+	fresh, about := open(t).fresh(), describe(t)
 	s := httptest.NewServer(Handler(func(Answer) {}))
 	defer s.Close()
-	text, err := json.Marshal(body)
+	body, err := json.Marshal(map[string]any{"messages": []any{
+		map[string]any{"role": "system", "content": "You are a coach."},
+		map[string]any{"role": "user", "content": question(fresh, about.Hint)},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(string(text)))
+	res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(string(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var completion struct {
-		Choices []struct{ Message json.RawMessage }
+		Choices []struct{ Message struct{ Content string } }
 		Usage   struct {
 			Total int `json:"total_tokens"`
 		}
 	}
-	if res.StatusCode != http.StatusOK || json.Unmarshal(answer, &completion) != nil || len(completion.Choices) != 1 || completion.Usage.Total == 0 {
-		t.Fatalf("got %d %s", res.StatusCode, answer)
+	if err := json.NewDecoder(res.Body).Decode(&completion); err != nil || len(completion.Choices) != 1 || completion.Usage.Total == 0 {
+		t.Fatalf("got %+v, %v", completion, err)
 	}
-	if err := json.Unmarshal(completion.Choices[0].Message, &message); err != nil {
-		t.Fatal(err)
+	var a Answer
+	if err := json.Unmarshal([]byte(completion.Choices[0].Message.Content), &a); err != nil || a.Outcome != "corrected" || a.Decision.Calls[0].Arguments["code"] == "" {
+		t.Errorf("got %+v, %v", a, err)
 	}
-	return message
-}
-
-func TestTheAnswerHasTheFormThatIsAskedFor(t *testing.T) {
-	fresh, about := open(t).fresh(), describe(t)
-	messages := []any{
-		map[string]any{"role": "system", "content": "You are a coach."},
-		map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": question(fresh, about.Hint)}}},
-	}
-	asText := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "string"}}}
-	asObject := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "object"}}}
-
-	check := func(t *testing.T, text string, wantsText bool) {
-		t.Helper()
-		var a Answer
-		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			t.Fatalf("%v in %s", err, text)
-		}
-		if _, isText := a.Decision.Calls[0].Arguments.(string); a.Outcome != "corrected" || isText != wantsText {
-			t.Errorf("got %s", text)
-		}
-	}
-	t.Run("a schema with arguments as a text", func(t *testing.T) {
-		m := ask(t, map[string]any{"messages": messages, "response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": asText}}})
-		check(t, *m.Content, true)
-	})
-	t.Run("a schema with arguments as an object", func(t *testing.T) {
-		m := ask(t, map[string]any{"messages": messages, "response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": asObject}}})
-		check(t, *m.Content, false)
-	})
-	t.Run("the call of a tool", func(t *testing.T) {
-		m := ask(t, map[string]any{"messages": messages, "tools": []any{map[string]any{"type": "function",
-			"function": map[string]any{"name": "answer", "parameters": asText}}}})
-		if m.Content != nil || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Name != "answer" {
-			t.Fatalf("got %+v", m)
-		}
-		check(t, m.ToolCalls[0].Function.Arguments, true)
-	})
-	t.Run("a fence", func(t *testing.T) {
-		m := ask(t, map[string]any{"messages": messages})
-		text, ok := strings.CutPrefix(*m.Content, "```json\n")
-		check(t, strings.TrimSuffix(text, "\n```"), false)
-		if !ok {
-			t.Errorf("no fence: %s", *m.Content)
-		}
-	})
 }
 
 func TestWhatIsNoRequestIsRefused(t *testing.T) {
@@ -202,7 +150,6 @@ func TestWhatIsNoRequestIsRefused(t *testing.T) {
 // a completion or the reason why not.
 func FuzzAnyRequestIsAnswered(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"house_now: The rover is in the hall and holds nothing. The cupboard is open. The cup is in the cupboard. again-at-step-1"}]}`)
-	f.Add(`{"messages":[{"content":[{"text":"x"}]}],"tools":[{"function":{"name":"a","parameters":{"arguments":{"type":"string"}}}}]}`)
 	f.Add(`{"messages":[],"response_format":{"json_schema":{"schema":[{}]}}}`)
 	f.Add(`{"messages":[{}]}`)
 	h := Handler(func(Answer) {})

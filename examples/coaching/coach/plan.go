@@ -1,16 +1,13 @@
 // Package coach is a scripted coach: an endpoint of OpenAI's chat completions
-// without a model, with a plan for the house of household.py. It reads the question as a model would, finds in it how things
-// stand, and answers with the right next decision in the form that it was asked
-// for. The same question always gets the same answer.
+// without a model, with a plan for the house of household.py. It finds in the
+// question how things stand, and answers with the right next decision as JSON.
+// The same question always gets the same answer.
 package coach
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -28,12 +25,11 @@ type Decision struct {
 	Calls []Call `json:"tool_calls"`
 }
 
-// Call asks a robot to do something. Arguments is an object, or the JSON text of
-// it: strict schemas can't describe an object of any shape.
+// Call asks a robot to do something.
 type Call struct {
-	Name      string `json:"name"`
-	Arguments any    `json:"arguments"`
-	Robot     string `json:"target_robot_name"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
+	Robot     string            `json:"target_robot_name"`
 }
 
 // What the coach looks for in a question. It reads the description of the house
@@ -113,19 +109,8 @@ const maxQuestion = 16 << 20
 type request struct {
 	Model    string `json:"model"`
 	Messages []struct {
-		Content json.RawMessage `json:"content"` // a text, or a list of parts with text
+		Content string `json:"content"`
 	} `json:"messages"`
-	Format *struct {
-		Schema struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	} `json:"response_format"`
-	Tools []struct {
-		Function struct {
-			Name       string          `json:"name"`
-			Parameters json.RawMessage `json:"parameters"`
-		} `json:"function"`
-	} `json:"tools"`
 }
 
 // Handler serves POST /v1/chat/completions. It calls said for each answer.
@@ -137,91 +122,26 @@ func Handler(said func(Answer)) http.Handler {
 			refuse(w, "the body is not a chat completion request: "+err.Error())
 			return
 		}
-		question, err := req.question()
-		if err != nil {
-			refuse(w, err.Error())
-			return
+		var question strings.Builder
+		for _, m := range req.Messages {
+			question.WriteString(m.Content + "\n")
 		}
-		answer := Plan(question)
+		answer := Plan(question.String())
 		said(answer)
-		send(w, http.StatusOK, req.completion(question, answer))
+		send(w, http.StatusOK, completion(req.Model, question.Len(), answer))
 	})
 	return mux
 }
 
-// question is the text of all messages.
-func (r *request) question() (string, error) {
-	var all []string
-	for i, m := range r.Messages {
-		var text string
-		var parts []struct {
-			Text string `json:"text"`
-		}
-		if json.Unmarshal(m.Content, &text) == nil {
-			all = append(all, text)
-		} else if json.Unmarshal(m.Content, &parts) == nil {
-			for _, p := range parts {
-				all = append(all, p.Text)
-			}
-		} else {
-			return "", fmt.Errorf("the content of message %d is neither a text nor a list of parts", i)
-		}
-	}
-	return strings.Join(all, "\n"), nil
-}
-
-// completion puts an answer into the form that the request asks for: the call of
-// a tool, JSON after a schema, or else JSON in a fence.
-func (r *request) completion(question string, a Answer) map[string]any {
-	switch {
-	case len(r.Tools) > 0:
-		tool := r.Tools[0].Function
-		call := map[string]any{"name": tool.Name, "arguments": a.text(tool.Parameters)}
-		return r.envelope(question, "tool_calls", map[string]any{"role": "assistant", "content": nil,
-			"tool_calls": []any{map[string]any{"id": "call_1", "type": "function", "function": call}}})
-	case r.Format != nil:
-		return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": a.text(r.Format.Schema.Schema)})
-	}
-	return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": "```json\n" + a.text(nil) + "\n```"})
-}
-
-// envelope is the rest of a chat completion. Tokens are reckoned as four characters.
-func (r *request) envelope(question, reason string, message map[string]any) map[string]any {
-	prompt, answer := len(question)/4, len(fmt.Sprint(message))/4
-	return map[string]any{
-		"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0, "model": r.Model,
-		"choices": []any{map[string]any{"index": 0, "finish_reason": reason, "message": message}},
-		"usage":   map[string]any{"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer},
-	}
-}
-
-// text is the answer's JSON after a schema, which may be nil.
-func (a Answer) text(schema json.RawMessage) string {
-	var v any
-	if json.Unmarshal(schema, &v) == nil && argumentsAreText(v) {
-		calls := make([]Call, len(a.Decision.Calls))
-		for i, c := range a.Decision.Calls {
-			arguments, _ := json.Marshal(c.Arguments) //nolint:errchkjson // a map of strings
-			calls[i] = Call{c.Name, string(arguments), c.Robot}
-		}
-		a.Decision.Calls = calls
-	}
+// completion is a chat completion with the answer as JSON. Tokens are reckoned as four characters.
+func completion(model string, asked int, a Answer) map[string]any {
 	text, _ := json.Marshal(a) //nolint:errchkjson // nothing in it can fail
-	return string(text)
-}
-
-// argumentsAreText finds out whether a schema wants "arguments" as a JSON text.
-func argumentsAreText(schema any) bool {
-	switch v := schema.(type) {
-	case map[string]any:
-		if arguments, ok := v["arguments"].(map[string]any); ok && arguments["type"] == "string" {
-			return true
-		}
-		return slices.ContainsFunc(slices.Collect(maps.Values(v)), argumentsAreText)
-	case []any:
-		return slices.ContainsFunc(v, argumentsAreText)
+	message := map[string]any{"role": "assistant", "content": string(text)}
+	return map[string]any{
+		"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0, "model": model,
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": message}},
+		"usage":   map[string]any{"prompt_tokens": asked / 4, "completion_tokens": len(text) / 4, "total_tokens": (asked + len(text)) / 4},
 	}
-	return false
 }
 
 // refuse answers as OpenAI's endpoints do when a request is wrong.
