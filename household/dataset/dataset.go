@@ -93,11 +93,11 @@ func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Opti
 	group := household.NewGroup(seed, o)
 	g := new(Group)
 	for i := range EpisodesPerGroup {
-		var o Recording
+		var errs *rand.Rand
 		if r.IntN(clumsy) == 0 {
-			o.Blunders = r
+			errs = r
 		}
-		turns, err := Record(ctx, a, group.Episode(i), o)
+		turns, err := Record(ctx, a, group.Episode(i), errs)
 		if err != nil {
 			return nil, fmt.Errorf("episode %d: %w", i, err)
 		}

@@ -46,10 +46,11 @@ func TestTranscriptMatchesAgentPrompts(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(60) {
-				turns, err := Record(t.Context(), a, household.New(seed, o), Recording{Limit: 1 + int(seed%12)})
+				turns, err := Record(t.Context(), a, household.New(seed, o), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
+				turns = turns[:min(len(turns), 1+int(seed%12))]
 				last := turns[len(turns)-1]
 				var want strings.Builder
 				for _, p := range last.Prompt {
@@ -91,7 +92,7 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(20) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func TestGoldenTranscripts(t *testing.T) {
 	}
 	var b strings.Builder
 	for seed := range uint64(4) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

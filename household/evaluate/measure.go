@@ -22,19 +22,11 @@ const (
 	Unseen = "unseen" // names that no training has
 )
 
-// Houses of a measurement.
-const (
-	Plain    = "plain"    // as most training data has them
-	Statuses = "statuses" // inputs have robot_statuses and a tool that cancels actions
-	Busy     = "busy"     // several robots, and more tasks for all of them at once
-)
-
 // Options of a measurement.
 type Options struct {
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
-	Houses    string             // Plain, also when it is empty, Statuses or Busy
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // gets how many have ended, one call at a time; may be nil
@@ -131,7 +123,7 @@ const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
-	h := household.Options{Split: household.Eval, Statuses: o.Houses == Statuses, Busy: o.Houses == Busy}
+	h := household.Options{Split: household.Eval}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}

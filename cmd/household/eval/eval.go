@@ -31,7 +31,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // run measures and prints.
 func (c *Config) run(ctx context.Context, stdout, stderr io.Writer) error {
-	report := evaluate.Report{Episodes: c.Episodes, Houses: c.Houses, Seed: c.Seed}
+	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
 	var failed error
 	for i, constraints := range c.constraints() {
 		// The model's accuracy is measured once. Without constraints only the validity of
@@ -127,7 +127,7 @@ func (c *Config) open(ctx context.Context, constraints string, stderr io.Writer)
 
 // ask measures with one kind of tool names, with a bar on a terminal.
 func (c *Config) ask(ctx context.Context, server household.Server, names string, tasks bool, stderr io.Writer) (evaluate.Result, error) {
-	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Houses: c.Houses, Tasks: tasks, Clients: c.Clients}
+	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Tasks: tasks, Clients: c.Clients}
 	if cli.IsTerminal(stderr) {
 		bar := progressbar.NewOptions(c.Episodes,
 			progressbar.OptionSetWriter(stderr),

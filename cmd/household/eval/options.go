@@ -26,7 +26,6 @@ type Config struct {
 	Episodes  int
 	Seed      uint64
 	ToolNames string // evaluate.Known, evaluate.Unseen or both
-	Houses    string // evaluate.Plain, …
 	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
 	Clients   int
 	JSON      bool
@@ -54,7 +53,7 @@ const (
 
 // DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
-	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Houses: evaluate.Plain, Constrain: both, Clients: defaultClients}
+	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Constrain: both, Clients: defaultClients}
 	c.Server.Log.Level = "warn" // stderr is for failures, stdout for the report
 	c.Server.Inference.Agent.MaxNewTokens = defaultNewTokens
 	return c
@@ -102,7 +101,6 @@ func (c *Config) ownOptions() []options.Option {
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
-		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with or several robots and tasks for all of them at once (busy). The goals are set for plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
@@ -116,9 +114,6 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	given, _, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
 		return nil, err
-	}
-	if c.Check && c.Houses != evaluate.Plain {
-		return nil, errors.New("--check: has goals for plain houses only; remove it or --houses")
 	}
 	if c.Remote.URL == "" {
 		if c.Remote.TokenFile != "" {
