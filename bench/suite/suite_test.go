@@ -158,7 +158,7 @@ func TestMissingProgramNamesItsMakeTarget(t *testing.T) {
 func TestStandardLoadsAreValid(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		for _, w := range loads(quick) {
-			if err := w.Trace.Validate(); err != nil {
+			if _, err := workload.Generate(w.Trace); err != nil {
 				t.Errorf("%s: %v", w.Name, err)
 			}
 			if w.TuneTurns < min(2, w.Trace.Turns) || w.TuneTurns > w.Trace.Turns || w.Goal < 1 || (w.FixedTokens > 0) == (w.MaxTokens > 0) {

@@ -14,21 +14,17 @@ import (
 const streamHouse = 3 << 32
 
 // Generate makes a trace of conversations in the simulated household, as its planner
-// leads them: the first turn of all agents, then the second, and so on. Errors name the
-// wrong options.
+// leads them: the first turn of all agents, then the second, and so on.
 func Generate(o Options) (*Trace, error) {
 	return generateWithin(o, protocol.MaxBodyBytes-inputSlack, maxInputs)
 }
 
 // generateWithin is Generate with bounds for the bytes of one input and of all.
 func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	agents := make([]*housemate, o.Agents)
-	for g := range o.Groups {
+	agents, groups := make([]*housemate, o.Agents), min(o.Groups, o.Agents)
+	for g := range groups {
 		begin := newHousehold(&o, g)
-		for a := g; a < o.Agents; a += o.Groups {
+		for a := g; a < o.Agents; a += groups {
 			agents[a] = begin(a)
 		}
 	}

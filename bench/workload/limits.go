@@ -4,9 +4,8 @@ import "agentd/protocol"
 
 // Limits of traces.
 const (
-	maxAgents = 1 << 16
-	maxTurns  = 1 << 12 // of one agent
-	maxLines  = 1 << 20 // turns of all agents
+	MaxAgents = 1 << 16
+	MaxTurns  = 1 << 12 // of one agent
 
 	// maxInputs bounds all inputs together in bytes, since a trace is held in memory.
 	maxInputs = 1 << 30

@@ -40,7 +40,7 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"run " + url + " --out " + there, "exists; remove it or name another file"},
 		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is not a directory; create it"},
 		{"run " + url + " --token-file " + empty, "has no token"},
-		{"run " + url + " --agents 0", "--agents: is 0; it must be from 1"},
+		{"run " + url + " --agents 0", `--agents: got "0", want a whole number from 1`},
 		{"run " + url + " --model " + filepath.Join(dir, "missing.gguf"), "--model: "},
 		{"run " + url + " --target llama-server", "--model: is missing; llama-server gets agentd's tokens"},
 		{"run " + url, "the server does not describe itself"},

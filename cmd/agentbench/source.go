@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"strings"
 
 	"agentd/bench/workload"
 	"agentd/internal/options"
+	"agentd/protocol"
 )
 
 var inTrace = options.In("Trace")
@@ -24,40 +22,17 @@ const builtin = "default"
 
 func newSource() source { return source{Generate: workload.Defaults()} }
 
-// options of the trace. The generator checks their bounds.
+// options of the trace.
 func (s *source) options() []options.Option {
 	g := &s.Generate
-	number := func(p *int) options.Value { return options.Int(p, 0, math.MaxInt32) }
 	return []options.Option{
 		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it.", options.Text(&s.Model)),
 		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
-		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
-		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
-		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
-		inTrace("groups", "N", "Groups of agents. Agents of a group share house and tools, and so a prompt prefix. Unset, it is at most the number of agents.", number(&g.Groups)),
+		inTrace("agents", "N", "Agents that ask at the same time.", options.Int(&g.Agents, 1, workload.MaxAgents)),
+		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", options.Int(&g.Turns, 1, workload.MaxTurns)),
+		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", options.Int(&g.Candidates, 1, protocol.MaxNumOutputs)),
+		inTrace("groups", "N", "Groups of agents. Agents of a group share house and tools, and so a prompt prefix. More groups than agents are as many.", options.Int(&g.Groups, 1, workload.MaxAgents)),
 	}
-}
-
-// check checks the options against each other.
-func (s *source) check(given options.Origins) error {
-	if given["groups"] == "" {
-		s.Generate.Groups = max(1, min(s.Generate.Groups, s.Generate.Agents))
-	}
-	return flagged(s.Generate.Validate())
-}
-
-// flagged replaces the field names in the generator's errors by flags.
-func flagged(err error) error {
-	var all interface{ Unwrap() []error }
-	if err == nil || !errors.As(err, &all) {
-		return err
-	}
-	var list []error
-	for _, e := range all.Unwrap() {
-		name, rest, _ := strings.Cut(e.Error(), " ")
-		list = append(list, fmt.Errorf("--%s: %s", strings.ReplaceAll(name, "_", "-"), rest))
-	}
-	return errors.Join(list...)
 }
 
 // load generates the trace, and renders it if a model is named.

@@ -141,13 +141,13 @@ type Turn struct {
 const blunders = 25
 
 // Record runs an episode to its end with the planner's decisions, and returns its turns.
-// clumsy is the source of wrong decisions; nil: there are none.
-func Record(ctx context.Context, a *agent.Agent, e *household.Episode, clumsy *rand.Rand) ([]Turn, error) {
+// errs is the source of wrong decisions; nil: there are none.
+func Record(ctx context.Context, a *agent.Agent, e *household.Episode, errs *rand.Rand) ([]Turn, error) {
 	var turns []Turn
 	for !e.Done() {
 		d, wrong := e.Expected(), false
-		if clumsy != nil && clumsy.IntN(100) < blunders {
-			if other, ok := e.Blunder(clumsy); ok {
+		if errs != nil && errs.IntN(100) < blunders {
+			if other, ok := e.Blunder(errs); ok {
 				d, wrong = other, true
 			}
 		}
