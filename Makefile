@@ -47,7 +47,7 @@ run: agentd ## build everything and start the server; ARGS="..." are its options
 .PHONY: example
 example: agentd ## a run with coaching, from the first decision to the last
 	@third_party/prereqs.sh python3
-	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
+	python3 -B examples/coaching/demo.py python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: example-rl
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."

@@ -1,10 +1,9 @@
-package coach
+package coaching_test
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,7 +25,7 @@ type description struct {
 
 func describe(t *testing.T) (d description) {
 	t.Helper()
-	text, err := os.ReadFile("../house.json")
+	text, err := os.ReadFile("house.json")
 	if err == nil {
 		err = json.Unmarshal(text, &d)
 	}
@@ -36,39 +35,11 @@ func describe(t *testing.T) (d description) {
 	return d
 }
 
-// player is household.py, doing one call a line. null is a call that does nothing.
-const player = `
-import json, sys
-import household
-for line in sys.stdin:
-    state, call = json.loads(line)
-    house, said, failed = household.House(), "", False
-    vars(house).update(state)
-    try:
-        said = house.do(call) if call else ""
-    except household.Failure as failure:
-        said, failed = str(failure), True
-    print(json.dumps([vars(house), str(house), house.done(), said, failed]), flush=True)
-`
-
-// world runs household.py.
-type world struct {
-	*testing.T
-	calls   io.Writer
-	answers *bufio.Scanner
-}
-
-// state is one of the house's.
-type state struct {
-	values string // JSON
-	text   string
-	done   bool
-}
-
-func open(t *testing.T) *world {
+// script runs Python that defines answer, which gets and gives one JSON value a line.
+func script(t *testing.T, source string) (ask func(in []byte, out any)) {
 	t.Helper()
-	python := exec.CommandContext(t.Context(), "python3", "-B", "-c", player)
-	python.Dir = ".." // where household.py lies
+	const loop = "\nimport json, sys\nfor line in sys.stdin:\n    print(json.dumps(answer(json.loads(line))), flush=True)\n"
+	python := exec.CommandContext(t.Context(), "python3", "-B", "-c", source+loop) // beside household.py
 	in, err := python.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,36 +53,64 @@ func open(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		if err := python.Wait(); err != nil {
-			t.Error(err)
-		}
+		_ = python.Wait() // it was killed at the end of the test
 	})
-	return &world{t, in, bufio.NewScanner(out)}
+	answers := bufio.NewScanner(out)
+	return func(value []byte, into any) {
+		t.Helper()
+		if _, err := in.Write(append(value, '\n')); err != nil {
+			t.Fatal(err)
+		}
+		if !answers.Scan() {
+			t.Fatalf("the script ended: %v", answers.Err())
+		}
+		if err := json.Unmarshal(answers.Bytes(), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// world runs household.py.
+type world func(in []byte, out any)
+
+// state is one of the house's.
+type state struct {
+	values string // JSON
+	text   string
+	done   bool
+}
+
+func open(t *testing.T) world {
+	t.Helper()
+	return script(t, `
+import household
+
+def answer(asked):
+    state, call = asked
+    house, said, failed = household.House(), "", False
+    vars(house).update(state)
+    try:
+        said = house.do(call) if call else ""
+    except household.Failure as failure:
+        said, failed = str(failure), True
+    return [vars(house), str(house), house.done(), said, failed]
+`)
 }
 
 // fresh is the house before the task.
-func (w *world) fresh() state {
-	s, _, _ := w.send(state{values: "{}"}, []byte("null"))
+func (w world) fresh() state {
+	s, _, _ := w.send(state{values: "{}"}, "null")
 	return s
 }
 
 // do carries out a call in a state.
-func (w *world) do(s state, call protocol.ToolCall) (next state, said string, failed bool) {
-	return w.send(s, call.AppendJSON(nil))
+func (w world) do(s state, call protocol.ToolCall) (next state, said string, failed bool) {
+	return w.send(s, string(call.AppendJSON(nil)))
 }
 
-func (w *world) send(s state, call []byte) (next state, said string, failed bool) {
-	w.Helper()
-	if _, err := io.WriteString(w.calls, "["+s.values+","+string(call)+"]\n"); err != nil {
-		w.Fatal(err)
-	}
-	if !w.answers.Scan() {
-		w.Fatalf("household.py ended: %v", w.answers.Err())
-	}
+func (w world) send(s state, call string) (next state, said string, failed bool) {
 	var values json.RawMessage
-	if err := json.Unmarshal(w.answers.Bytes(), &[]any{&values, &next.text, &next.done, &said, &failed}); err != nil {
-		w.Fatal(err)
-	}
+	w([]byte("["+s.values+","+call+"]"), &[]any{&values, &next.text, &next.done, &said, &failed})
 	next.values = string(values)
 	return next, said, failed
 }
