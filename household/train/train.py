@@ -16,7 +16,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 import lookup
-import plot
 from model import Qwen3, Shape
 from packing import Batch, Data
 from renaming import Renamer
@@ -196,7 +195,6 @@ class Trainer:
                 writer = csv.DictWriter(f, self.rows[0])
                 writer.writeheader()
                 writer.writerows(self.rows)
-            plot.curve(self.rows, os.path.join(self.args.out, "curve.svg"))
 
     def rate(self) -> float:
         """The share of the learning rates: linear warm-up, a plateau, a linear cooling."""
