@@ -39,14 +39,14 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 			}
 			in := agent.input()
 			in.ID, in.NumOutputs = int64(a), o.Candidates
-			next := Turn{Agent: a, Turn: turn, Input: in.AppendJSON(nil), Candidates: o.Candidates}
-			if len(next.Input) > maxInput {
-				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: use fewer turns", len(next.Input), turn)
+			bytes := len(in.AppendJSON(nil))
+			if bytes > maxInput {
+				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: use fewer turns", bytes, turn)
 			}
-			if size += len(next.Input); size > maxInputs {
+			if size += bytes; size > maxInputs {
 				return nil, fmt.Errorf("the trace has more than %d bytes at turn %d: use fewer agents or turns", maxInputs, turn)
 			}
-			t.Turns = append(t.Turns, next)
+			t.Turns = append(t.Turns, Turn{Agent: a, Turn: turn, Input: in, Candidates: o.Candidates})
 		}
 	}
 	return t, nil

@@ -43,7 +43,7 @@ func TestTurnsOfAllAgentsAlternate(t *testing.T) {
 	}
 	for i := range trace.Turns {
 		turn := &trace.Turns[i]
-		in := decoded(t, turn)
+		in := turn.Input
 		if turn.Agent != i%o.Agents || turn.Turn != i/o.Agents || turn.Candidates != o.Candidates ||
 			in.ID != int64(turn.Agent) || in.NumOutputs != o.Candidates {
 			t.Fatalf("line %d is turn %d of agent %d with %d candidates, the id %d", i, turn.Turn, turn.Agent, in.NumOutputs, in.ID)
@@ -92,7 +92,7 @@ func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{decoded(t, turns[i])}})
+			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turns[i].Input}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 			if outs[0].Error != nil {
 				t.Fatalf("%s: %s", answer, outs[0].Error.Message)
 			}
-			if diff := cmp.Diff(string(outs[0].Memory), string(decoded(t, turn).Memory)); diff != "" {
+			if diff := cmp.Diff(string(outs[0].Memory), string(turn.Input.Memory)); diff != "" {
 				t.Fatal(diff)
 			}
 			checked++
@@ -118,14 +118,14 @@ func TestAgentsOfAGroupShareTheHouse(t *testing.T) {
 	o := small()
 	o.Groups = 3
 	agents := byAgent(generate(t, o))
-	tools := func(agent int) string { return fmt.Sprintf("%s", decoded(t, agents[agent][0]).Tools) }
+	tools := func(agent int) string { return fmt.Sprintf("%s", agents[agent][0].Input.Tools) }
 	if tools(0) != tools(3) {
 		t.Error("agents of a group have other tools")
 	}
 	if tools(0) == tools(1) {
 		t.Error("agents of different groups have the same tools")
 	}
-	if decoded(t, agents[0][0]).Instruction == decoded(t, agents[3][0]).Instruction {
+	if agents[0][0].Input.Instruction == agents[3][0].Input.Instruction {
 		t.Error("agents of a group are told the same")
 	}
 }
@@ -137,13 +137,13 @@ func TestHouseholdFollowsThePlanner(t *testing.T) {
 	begun := 0
 	for _, turns := range byAgent(generate(t, o)) {
 		for i, turn := range turns {
-			in := decoded(t, turn)
+			in := turn.Input
 			if len(in.Tools) == 0 || in.Instruction.Content == "" {
-				t.Fatalf("turn %d asks nothing: %s", i, turn.Input)
+				t.Fatalf("turn %d asks nothing: %+v", i, turn.Input)
 			}
 			if history := parsed(t, turn).History; len(history) == 0 {
 				begun++
-			} else if last := decoded(t, turns[i-1]).Instruction.Content; history[len(history)-2].Content != last {
+			} else if last := turns[i-1].Input.Instruction.Content; history[len(history)-2].Content != last {
 				t.Fatalf("turn %d follows %q, not %q", i, history[len(history)-2].Content, last)
 			}
 		}
@@ -153,7 +153,7 @@ func TestHouseholdFollowsThePlanner(t *testing.T) {
 	}
 	// The first decision of the first agent, reported to the house, brings the second turn.
 	trace := generate(t, o)
-	first, second := decoded(t, &trace.Turns[0]), decoded(t, &trace.Turns[o.Agents])
+	first, second := trace.Turns[0].Input, trace.Turns[o.Agents].Input
 	house := newHousehold(&o, 0)(0).episode
 	if in := house.Input(); in.Instruction != first.Instruction {
 		t.Errorf("the first turn is %q, not %q", first.Instruction.Content, in.Instruction.Content)

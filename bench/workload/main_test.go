@@ -6,7 +6,6 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/agent/memory"
-	"agentd/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,20 +33,10 @@ func hash(t testing.TB, trace *Trace) string {
 	return sum
 }
 
-// decoded is a turn's input.
-func decoded(t testing.TB, turn *Turn) protocol.AgentInput {
-	t.Helper()
-	in, err := turn.AgentInput()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
 // parsed is a turn's memory.
 func parsed(t testing.TB, turn *Turn) *memory.Memory {
 	t.Helper()
-	m, problems := memory.Parse(decoded(t, turn).Memory, "")
+	m, problems := memory.Parse(turn.Input.Memory, "")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

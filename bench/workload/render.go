@@ -62,7 +62,10 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	for i := range trace.Turns {
 		all.Go(func() (err error) {
 			t := &trace.Turns[i]
-			if rendered[i], err = promptOf(ctx, prompts, t); err != nil {
+			if err = ctx.Err(); err == nil {
+				rendered[i], err = prompts.Prompt(ctx, t.Input)
+			}
+			if err != nil {
 				return fmt.Errorf("turn %d of agent %d: %w", t.Turn, t.Agent, err)
 			}
 			return nil
@@ -77,15 +80,4 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	}
 	trace.Model = sum
 	return nil
-}
-
-func promptOf(ctx context.Context, prompts *load.Model, t *Turn) (*agent.Prompt, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	in, err := t.AgentInput()
-	if err != nil {
-		return nil, err
-	}
-	return prompts.Prompt(ctx, in)
 }

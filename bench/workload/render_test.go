@@ -79,11 +79,7 @@ func TestRenderedPromptsEqualTheServers(t *testing.T) {
 		if i%3 == 1 { // two turns of each agent will do
 			continue
 		}
-		in, err := turn.AgentInput()
-		if err != nil {
-			t.Fatal(err)
-		}
-		outs, err := c.Responses(t.Context(), &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{in}})
+		outs, err := c.Responses(t.Context(), &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turn.Input}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,19 +175,19 @@ func TestRenderErrorNamesTheTurnAndChangesNothing(t *testing.T) {
 	}
 	for want, test := range map[string]struct {
 		path   string
-		member string
-		value  string
+		change func(*protocol.AgentInput)
 	}{
-		"turn 1 of agent 1: invalid_tools: tools[0]":              {member: "tools", value: `[{"description":"?"}]`},
-		"turn 1 of agent 1: it is a correction":                   {member: "extra_keys", value: `{"coaching":{"kind":"replace_say","text":"x"}}`},
-		"turn 1 of agent 1: body.inputs[0].memory.history: it mu": {member: "memory", value: `{"history":1}`},
-		"turn 1 of agent 1: body.inputs[0].id: must be an intege": {member: "id", value: `"x"`},
+		"turn 1 of agent 1: invalid_tools: tools[0]": {change: func(in *protocol.AgentInput) { in.Tools = []protocol.Raw{protocol.Raw(`{"description":"?"}`)} }},
+		"turn 1 of agent 1: it is a correction": {change: func(in *protocol.AgentInput) {
+			in.ExtraKeys = protocol.Raw(`{"coaching":{"kind":"replace_say","text":"x"}}`)
+		}},
+		"turn 1 of agent 1: body.inputs[0].memory.history: it mu": {change: func(in *protocol.AgentInput) { in.Memory = protocol.Raw(`{"history":1}`) }},
 		"model file: open ":                           {path: filepath.Join(t.TempDir(), "none.gguf")},
 		"the vocabulary of " + junk + " could not be": {path: junk},
 	} {
 		made := tiny(t)
-		if test.member != "" {
-			made.Turns[3].Input = protocol.SetMember(made.Turns[3].Input, test.member, protocol.Raw(test.value))
+		if test.change != nil {
+			test.change(&made.Turns[3].Input)
 		}
 		err := Render(t.Context(), made, test.path)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -30,8 +30,8 @@ type Turn struct {
 	Agent int `json:"agent"`
 	// Turn counts the agent's turns from 0.
 	Turn int `json:"turn"`
-	// Input is the protocol's AgentInput without inference_mode.
-	Input protocol.Raw `json:"input"`
+	// Input lacks inference_mode.
+	Input protocol.AgentInput `json:"input"`
 	// Candidates equals the input's num_outputs.
 	Candidates int `json:"candidates"`
 
@@ -40,18 +40,6 @@ type Turn struct {
 	Prompt  string  `json:"-"`
 	Tokens  []int32 `json:"-"`
 	Grammar string  `json:"-"`
-}
-
-// AgentInput decodes the input as a server does.
-func (t *Turn) AgentInput() (protocol.AgentInput, error) {
-	req, err := protocol.DecodeAgentRequest(slices.Concat([]byte(`{"request_id":"trace","inputs":[`), t.Input, []byte(`]}`)))
-	if err != nil {
-		return protocol.AgentInput{}, err
-	}
-	if len(req.Inputs) != 1 {
-		return protocol.AgentInput{}, fmt.Errorf("there are %d inputs; a turn has one", len(req.Inputs))
-	}
-	return req.Inputs[0], nil
 }
 
 // Rendered reports whether every turn has tokens.
