@@ -107,6 +107,31 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 	}
 }
 
+func TestEpisodesOfAGroupBeginAlike(t *testing.T) {
+	a, err := NewAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range kinds {
+		group := household.NewGroup(5, o)
+		var first []Piece
+		for i := range EpisodesPerGroup {
+			turns, err := Record(t.Context(), a, group.Episode(i), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces := transcript(turns[len(turns)-1])
+			begin := pieces[:prefixEnd(pieces)]
+			if first == nil {
+				first = begin
+			}
+			if diff := cmp.Diff(first, begin); diff != "" || len(begin) == 0 {
+				t.Fatalf("%s, episode %d: %s", name, i, diff)
+			}
+		}
+	}
+}
+
 // TestDataSetDependsOnlyOnSeed, and each line a group that can be read back.
 func TestDataSetDependsOnlyOnSeed(t *testing.T) {
 	write := func(seed uint64) []byte {
