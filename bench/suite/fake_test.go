@@ -84,7 +84,6 @@ func (f *fakeTarget) Ask(_ context.Context, t *workload.Turn, o target.Options) 
 	defer f.mu.Unlock()
 	f.c.Steps += 8
 	f.c.Rows += 16
-	f.c.Generated += float64(a.OutputTokens)
 	f.c.CellsUsed = float64(len(t.Tokens) + a.OutputTokens)
 	return a, nil
 }

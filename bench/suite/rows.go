@@ -1,10 +1,6 @@
 package suite
 
-import (
-	"fmt"
-
-	"agentd/bench/result"
-)
+import "fmt"
 
 // Names of the figures with a goal.
 const (

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/agent/memory"
 	"agentd/household/dataset"
 	"agentd/protocol"
 	"agentd/scheduler/generation"

@@ -1,7 +1,5 @@
 package workload
 
-import "agentd/protocol"
-
 // Limits of traces.
 const (
 	MaxAgents = 1 << 16

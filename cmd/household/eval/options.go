@@ -14,7 +14,6 @@ import (
 	"agentd/household/evaluate"
 	"agentd/internal/options"
 	"agentd/internal/version"
-	"agentd/protocol"
 	"agentd/protocol/client"
 )
 
