@@ -94,6 +94,11 @@ func Run(ctx context.Context, sources *Sources, c Config, w io.Writer) (*Summary
 		flush = into(w, c.Format, e.keys, &e.pair)
 	case Rollouts:
 		flush = into(w, c.Format, e.keys, &e.rollout)
+	default:
+		return nil, fmt.Errorf("Config.Kind: got %q, want %s, %s or %s", c.Kind, Chat, Pairs, Rollouts)
+	}
+	if flush == nil {
+		return nil, fmt.Errorf("Config.Format: got %q, want %s or %s", c.Format, JSONL, Parquet)
 	}
 	if err := sources.each(ctx, e.summary.Skipped, e.situation); err != nil {
 		return nil, err

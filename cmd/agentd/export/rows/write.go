@@ -11,9 +11,20 @@ import (
 )
 
 // into sets write to a writer of rows in a format, which takes keys out of them, and returns what
-// ends it.
+// ends it; nil for an unknown format.
 func into[T any](w io.Writer, format string, keys *strings.Replacer, write *func(*T) error) (flush func() error) {
-	if format == Parquet {
+	switch format {
+	case JSONL:
+		b := bufio.NewWriter(w)
+		*write = func(row *T) error {
+			clean(reflect.ValueOf(row).Elem(), keys)
+			if err := json.MarshalWrite(b, row); err != nil {
+				return err
+			}
+			return b.WriteByte('\n')
+		}
+		return b.Flush
+	case Parquet:
 		p := parquet.NewGenericWriter[T](w, parquet.Compression(&parquet.Zstd))
 		size := 0
 		*write = func(row *T) error {
@@ -26,13 +37,5 @@ func into[T any](w io.Writer, format string, keys *strings.Replacer, write *func
 		}
 		return p.Close
 	}
-	b := bufio.NewWriter(w)
-	*write = func(row *T) error {
-		clean(reflect.ValueOf(row).Elem(), keys)
-		if err := json.MarshalWrite(b, row); err != nil {
-			return err
-		}
-		return b.WriteByte('\n')
-	}
-	return b.Flush
+	return nil
 }
