@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -45,7 +44,7 @@ def serving(*command: str):
     try:
         end = time.monotonic() + 60
         while server.poll() is None and time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(url + "/health", timeout=5):
+            with contextlib.suppress(OSError), urllib.request.urlopen(url + "/health", timeout=5):
                 break
             time.sleep(0.1)
         else:

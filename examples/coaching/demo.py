@@ -52,7 +52,9 @@ def agentd(path: str) -> Iterator[str]:
             sys.exit(f"demo: agentd does not listen. Its log:\n{log}")
         # It would wait for a reader of its log otherwise.
         threading.Thread(target=shutil.copyfileobj, args=(server.stderr, nothing), daemon=True).start()
-        print(f"Started agentd at {entry['url']}, with the default model. AGENTD_URL=http://... uses yours.", flush=True)
+        print(
+            f"Started agentd at {entry['url']}, with the default model. AGENTD_URL=http://... uses yours.", flush=True
+        )
         yield entry["url"]
 
 
