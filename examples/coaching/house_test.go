@@ -189,11 +189,13 @@ func TestACallThatFailsSaysWhyAndChangesNothing(t *testing.T) {
 	w := open(t)
 	for _, test := range tests {
 		t.Run(test.call+" fails with "+test.want, func(t *testing.T) {
-			h, failed := w.fresh(), false
+			h := w.fresh()
 			for _, c := range test.before {
-				if h, _, failed = w.do(h, call(c)); failed {
+				next, _, failed := w.do(h, call(c))
+				if failed {
 					t.Fatal(c)
 				}
+				h = next
 			}
 			next, said, failed := w.do(h, call(test.call))
 			if !failed || !strings.Contains(said, test.want) {
