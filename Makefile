@@ -45,13 +45,9 @@ run: agentd ## build everything and start the server; ARGS="..." are its options
 	exec ./agentd $(ARGS)
 
 .PHONY: example
-example: agentd ## a run with coaching, from the first decision to the last (Go)
-	go run ./examples/coaching/demo go run ./examples/coaching/orchestrator $(ARGS)
-
-.PHONY: example-python
-example-python: agentd ## the same run with an orchestrator in Python
+example: agentd ## a run with coaching, from the first decision to the last
 	@third_party/prereqs.sh python3
-	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
+	python3 -B examples/coaching/demo.py python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: example-rl
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
@@ -113,7 +109,7 @@ test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; instal
 	third_party/test-vllm.sh
 
 .PHONY: bench
-bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes; ARGS="--peers vllm" adds vLLM
+bench: agentd agentbench peers ## compare agentd with llama-server, into bench/results, in at most 15 minutes; ARGS="--peers vllm" adds vLLM
 	$(if $(findstring vllm,$(ARGS)),@third_party/prereqs.sh python3 pip tcmalloc && third_party/vllm.sh install)
 	./agentbench suite $(ARGS)
 

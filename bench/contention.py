@@ -12,6 +12,8 @@ take turns within each repeat. It prints the medians and what share of the free 
 
 import argparse
 import collections
+import contextlib
+import json
 import os
 import pathlib
 import socket
@@ -20,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -28,8 +29,68 @@ SPIN = "import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in rang
 SAMPLING = ["--temperature", "1", "--top-p", "1", "--top-k", "0", "--min-p", "0"]
 
 
-def arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser(about: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+@contextlib.contextmanager
+def serving(*command: str):
+    """A server on a free port, as its URL and process. It is ended with the block."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while server.poll() is None and time.monotonic() < end:
+            with contextlib.suppress(OSError), urllib.request.urlopen(url + "/health", timeout=5):
+                break
+            time.sleep(0.1)
+        else:
+            raise SystemExit(f"{command[0]} ended with {server.poll()}, or was not ready within a minute")
+        yield url, server
+    finally:
+        server.kill()
+        server.wait()
+
+
+def llama_server(file: str, slots: int, cells: int) -> list[str]:
+    """The command of a llama-server with all processors."""
+    sizes = {"threads": os.cpu_count(), "threads-batch": os.cpu_count(), "parallel": slots, "ctx-size": cells}
+    options = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    return [str(ROOT / "bench/bin/llama-server"), "--model", file, *options, "--kv-unified", "--offline", "--no-webui"]
+
+
+def agentbench(url: str, *options: str, limit: int | None = None) -> dict:
+    """The summary of a run of agentbench."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [str(ROOT / "agentbench"), "run", "--url", url, *options, "--out", f"{out}/r.json"]
+        done = subprocess.run(command, timeout=limit, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(done.stderr)
+        return json.loads(pathlib.Path(out, "r.json").read_text())["summary"]
+
+
+def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> float:
+    """Decisions/s of a fresh server beside busy loops; 0 if it is too slow."""
+    options = ["--agents", "16", "--candidates", "4", "--turns", str(a.turns), "--fixed-tokens", "32"]
+    if name == "llama-server":
+        options += ["--target", "llama-server", "--model", a.model]
+    with serving(*command) as (url, _):
+        loops = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
+        try:
+            return agentbench(url, *options, limit=a.limit)["decisions_s"]
+        except subprocess.TimeoutExpired:
+            return 0.0
+        finally:
+            for p in loops:
+                p.kill()
+                p.wait()
+
+
+def main() -> None:
+    p = parser(__doc__)
     p.add_argument("--model", default="default", help="GGUF file, or default for the model inside agentd")
     p.add_argument("--model-file", help="the default model as a file, for llama-server (it lies in agentd's cache)")
     p.add_argument("--agentd", default=str(ROOT / "agentd"))
@@ -40,75 +101,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--limit", type=int, default=100, help="seconds for one figure; what takes longer counts as 0")
     p.add_argument("--no-llama-server", action="store_true")
     p.add_argument("--args", default="", help="further options of agentd, separated by spaces")
-    return p.parse_args()
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_ready(url: str, server: subprocess.Popen) -> None:
-    for _ in range(600):
-        if server.poll() is not None:
-            raise SystemExit(f"{server.args[0]} ended with {server.returncode} before it was ready")
-        try:
-            with urllib.request.urlopen(url + "/health", timeout=5) as r:
-                if r.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            pass
-        time.sleep(0.1)
-    raise SystemExit(f"{server.args[0]} was not ready within a minute")
-
-
-def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> float:
-    """Decisions/s of a fresh server beside busy loops."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    bench = [
-        str(ROOT / "agentbench"),
-        "run",
-        "--url",
-        url,
-        "--kind",
-        "household",
-        "--agents",
-        "16",
-        "--candidates",
-        "4",
-        "--turns",
-        str(a.turns),
-        "--fixed-tokens",
-        "32",
-    ]
-    if name == "llama-server":
-        bench += ["--target", "llama-server", "--model", a.model]
-    loops = []
-    with tempfile.TemporaryDirectory() as out:
-        server = subprocess.Popen(command + ["--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_ready(url, server)
-            loops = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
-            done = subprocess.run(bench + ["--out", f"{out}/r.json"], timeout=a.limit, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise SystemExit(f"{name}: {done.stderr}")
-            for line in done.stdout.splitlines():
-                words = line.split()
-                if words[:2] == ["Decisions", "1/s"]:
-                    return float(words[2].replace(",", ""))
-            raise SystemExit(f"{name}: agentbench printed no decisions/s")
-        except subprocess.TimeoutExpired:
-            return 0.0
-        finally:
-            for p in loops + [server]:
-                p.kill()
-                p.wait()
-
-
-def main() -> None:
-    a = arguments()
+    a = p.parse_args()
     model = [] if a.model == "default" else ["--model", a.model]
     options = ["--context-length", "32768", "--log-level", "error", "--debug", "fixed-tokens=32", *SAMPLING]
     sides = {"agentd": [a.agentd, *model, *options, *a.args.split()]}
@@ -118,23 +111,7 @@ def main() -> None:
         path = a.model_file if a.model == "default" else a.model
         if not path:
             raise SystemExit("name the default model's file with --model-file, or give --no-llama-server")
-        cores = str(os.cpu_count())
-        sides["llama-server"] = [
-            str(ROOT / "bench/bin/llama-server"),
-            "--model",
-            path,
-            "--threads",
-            cores,
-            "--threads-batch",
-            cores,
-            "--parallel",
-            "16",
-            "--ctx-size",
-            "32768",
-            "--kv-unified",
-            "--offline",
-            "--no-webui",
-        ]
+        sides["llama-server"] = llama_server(path, 16, 32768)
     busy = [int(n) for n in a.busy.split(",")]
     rates = collections.defaultdict(list)
     for repeat in range(a.repeats):

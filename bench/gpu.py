@@ -9,7 +9,6 @@ It needs Python 3.9 and nothing else.
 import argparse
 import concurrent.futures as futures
 import contextlib
-import importlib.util
 import json
 import os
 import resource
@@ -253,17 +252,6 @@ class Bench:
             self.load(url, name, 1, 999, "llama-server")
             return {str(w): self.load(url, name, w, w, "llama-server") for w in self.widths}
 
-    def transformers(self, name: str) -> dict:
-        missing = [m for m in ("torch", "transformers", "gguf") if importlib.util.find_spec(m) is None]
-        if missing:
-            return {"absent": f"not installed: {missing}"}
-        trace, file = self.out / "trace.jsonl", str(self.models / f"{name}.gguf")
-        trace.unlink(missing_ok=True)
-        make = ["--agents", str(max(self.busy)), "--turns", "2", "--candidates", "1", "--out", str(trace)]
-        self.run(str(self.home / "agentbench"), "trace", "--model", file, *make)
-        program = [sys.executable, str(self.home / "generate.py"), "--model", file, "--trace", str(trace)]
-        return json.loads(self.run(*program, "--fixed-tokens", str(self.tokens), "--batch", str(max(self.busy))))
-
     def step(self, name: str) -> dict:
         """Time of an output token and of a step, prompts included, with the prefix cache empty and full."""
         result = {}
@@ -304,7 +292,6 @@ class Bench:
             list_ += [(f"throughput-{n}", lambda n=n: self.throughput(n), 300)]
             list_ += [(f"step-{n}", lambda n=n: self.step(n), 300)]
             list_ += [(f"llama-server-{n}", lambda n=n: self.llama_server(n), 300)]
-        list_.append(("transformers", lambda: self.transformers(next(iter(self.shapes))), 300))
         return [s for s in list_ if s[0].startswith(self.only)]
 
     def main(self) -> int:

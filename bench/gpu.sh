@@ -27,7 +27,7 @@ pack() {
 	stage=$(mktemp -d "$to.XXXXXX") # global, for the trap
 	trap 'rm -rf "$stage"' EXIT
 	mkdir "$stage/tree" "$stage/parts"
-	cp -a "$from/agentd" "$root/agentbench" "$root/bench/gpu.py" "$root/bench/transformers/generate.py" "$stage/tree/"
+	cp -a "$from/agentd" "$root/agentbench" "$root/bench/gpu.py" "$stage/tree/"
 	cp -a "$from/lib" "$stage/tree/lib"
 	rm -rf "$stage"/tree/lib/*.a "$stage/tree/lib/vulkan"
 	if [[ -x $root/bench/bin/llama-server ]]; then # it looks for libraries in ../../lib and for plugins beside itself

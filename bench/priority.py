@@ -4,15 +4,13 @@ Start it from the root of a checkout, after `make agentd`: `python3 bench/priori
 `--clients` keeps 8 candidates of 32 tokens in flight. It prints milliseconds that Server-Timing reports.
 """
 
-import argparse
 import json
 import statistics
-import subprocess
 import threading
 import time
 import urllib.request
 
-from contention import ROOT, SAMPLING, free_port, wait_ready
+from contention import ROOT, SAMPLING, parser, serving
 
 
 def ask(url: str, text: str, candidates: int, priority: int) -> float:
@@ -25,40 +23,34 @@ def ask(url: str, text: str, candidates: int, priority: int) -> float:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser(__doc__)
     p.add_argument("--model", required=True)
     p.add_argument("--clients", type=int, default=32)
     p.add_argument("--repeats", type=int, default=10)
     a = p.parse_args()
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [str(ROOT / "agentd"), a.model, "--port", url.rpartition(":")[2], "--debug", "fixed-tokens=32", *SAMPLING]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     done = threading.Event()
 
-    def load(client: int) -> None:
+    def load(url: str, client: int) -> None:
         while not done.is_set():
             ask(url, f"Client {client} at {time.time()}: " + "put the cup on the table. " * 20, 8, 0)
 
-    clients = [threading.Thread(target=load, args=(i,)) for i in range(a.clients)]
-    try:
-        wait_ready(url, server)
+    with serving(str(ROOT / "agentd"), a.model, "--debug", "fixed-tokens=32", *SAMPLING) as (url, _):
+        clients = [threading.Thread(target=load, args=(url, i)) for i in range(a.clients)]
         print("alone", [round(ask(url, f"Stop {k} " * 20, 1, 0)) for k in range(5)])
         for c in clients:
             c.start()
-        time.sleep(5)
-        times: dict[int, list[float]] = {0: [], 50: []}
-        for k in range(a.repeats):
+        try:
+            time.sleep(5)
+            times: dict[int, list[float]] = {0: [], 50: []}
+            for k in range(a.repeats):
+                for priority, found in times.items():
+                    found.append(ask(url, f"Halt {k} {priority} " * 20, 1, priority))
             for priority, found in times.items():
-                found.append(ask(url, f"Halt {k} {priority} " * 20, 1, priority))
-        for priority, found in times.items():
-            print(f"priority {priority}: {statistics.median(found):.0f}, {min(found):.0f} to {max(found):.0f}")
-    finally:
-        done.set()
-        for c in clients:
-            if c.ident:
+                print(f"priority {priority}: {statistics.median(found):.0f}, {min(found):.0f} to {max(found):.0f}")
+        finally:
+            done.set()
+            for c in clients:
                 c.join()
-        server.terminate()
-        server.wait()
 
 
 if __name__ == "__main__":

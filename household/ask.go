@@ -23,13 +23,6 @@ func (e *Episode) Ask(ctx context.Context, s Server) (*protocol.AgentOutput, err
 	return ask(ctx, s, e.Input())
 }
 
-// AskFor asks for n candidates with other extra keys than Ask's.
-func (e *Episode) AskFor(ctx context.Context, s Server, extraKeys protocol.Raw, n int) ([]protocol.AgentOutput, error) {
-	in := e.Input()
-	in.ExtraKeys, in.NumOutputs = extraKeys, n
-	return askAll(ctx, s, in)
-}
-
 // Correct asks a server for its memory after the right decision. It uses the protocol's
 // corrections.
 func (e *Episode) Correct(ctx context.Context, s Server) (protocol.Raw, error) {
@@ -48,19 +41,14 @@ func (e *Episode) Correct(ctx context.Context, s Server) (protocol.Raw, error) {
 
 func ask(ctx context.Context, s Server, in protocol.AgentInput) (*protocol.AgentOutput, error) {
 	in.NumOutputs = 1
-	outs, err := askAll(ctx, s, in)
+	outs, err := s.Responses(ctx, &protocol.AgentRequest{RequestID: requestID, Inputs: []protocol.AgentInput{in}})
 	if err != nil {
 		return nil, err
 	}
-	return &outs[0], nil
-}
-
-func askAll(ctx context.Context, s Server, in protocol.AgentInput) ([]protocol.AgentOutput, error) {
-	outs, err := s.Responses(ctx, &protocol.AgentRequest{RequestID: requestID, Inputs: []protocol.AgentInput{in}})
-	if err == nil && len(outs) != in.NumOutputs {
-		err = fmt.Errorf("the agent gave %d answers where %d were asked for", len(outs), in.NumOutputs)
+	if len(outs) != 1 {
+		return nil, fmt.Errorf("the agent gave %d answers where one was asked for", len(outs))
 	}
-	return outs, err
+	return &outs[0], nil
 }
 
 // blunderTries bounds the search for a wrong decision. A small house may have none.

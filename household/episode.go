@@ -21,7 +21,6 @@ type Options struct {
 	Plain     bool // as few made-up names as possible, for people to read
 	Lesson    bool // small houses and short tasks with all details: what a model learns from first
 	Busy      bool // several robots, and more tasks for all of them at once: what a model learns last
-	Statuses  bool // inputs as simulators of robots make them: with robot_statuses and a tool that cancels actions
 }
 
 // Streams separate the random numbers of different purposes and splits.
@@ -56,9 +55,6 @@ func NewGroup(seed uint64, o Options) *Group {
 	r := rand.New(rand.NewPCG(seed, streamGroup+uint64(o.Split)*streamSplit))
 	g := &Group{seed: seed, options: o, plan: newPlan(r, o)}
 	g.tools = newToolbox(r, o)
-	if o.Statuses {
-		g.tools.addCancel(r)
-	}
 	g.raw = g.tools.raw()
 	g.brief = oneOf(r, []briefing{briefNot, briefNot, briefSummary, briefSummary, briefStatus})
 	if o.Lesson {
@@ -133,13 +129,6 @@ func (e *Episode) Done() bool { return e.done }
 func (e *Episode) Input() protocol.AgentInput {
 	robots := protocol.AppendElements(protocol.Raw("[]"), texts(e.group.plan.robots)...)
 	attributes := protocol.AppendMember(protocol.Raw("{}"), "known_robots", robots)
-	if e.group.options.Statuses { // actions end before the next decision, so all robots are free
-		statuses := protocol.Raw("{}")
-		for _, r := range e.group.plan.robots {
-			statuses = protocol.AppendMember(statuses, r, protocol.String("FREE"))
-		}
-		attributes = protocol.AppendMember(attributes, "robot_statuses", statuses)
-	}
 	return protocol.AgentInput{
 		ID: 1, Instruction: e.instruction, Tools: e.group.raw, NumOutputs: 1, Memory: e.memory,
 		Attributes: attributes,

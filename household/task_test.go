@@ -186,37 +186,3 @@ func TestImpossibleCallDoesNotEndTheTask(t *testing.T) {
 		}
 	}
 }
-
-// TestStatusesComeWithCancelTool, which the planner never calls. Other inputs have neither.
-func TestStatusesComeWithCancelTool(t *testing.T) {
-	const cancel = "cancel_current_action"
-	for seed := range uint64(40) {
-		for _, statuses := range []bool{false, true} {
-			e := New(seed, Options{Statuses: statuses})
-			for !e.Done() {
-				in := e.Input()
-				list, _ := protocol.Get(in.Attributes, "robot_statuses")
-				for _, r := range e.Robots() {
-					if status, _ := protocol.Get(list, r); (string(status) == `"FREE"`) != statuses {
-						t.Fatalf("seed %d: %s is %s", seed, r, status)
-					}
-				}
-				tools := 0
-				for _, tool := range in.Tools {
-					if name, _ := protocol.Get(tool, "name"); string(name) == `"`+cancel+`"` {
-						tools++
-					}
-				}
-				if (tools == 1) != statuses {
-					t.Fatalf("seed %d: %d tools cancel actions", seed, tools)
-				}
-				for _, c := range e.Expected().ToolCalls {
-					if c.Name == cancel {
-						t.Fatalf("seed %d: the planner cancels", seed)
-					}
-				}
-				e.Apply(e.Expected(), protocol.Raw("{}"))
-			}
-		}
-	}
-}

@@ -169,13 +169,6 @@ func (m *maker) distract(b *toolbox) {
 	b.tools = append(b.tools, t)
 }
 
-// addCancel adds a tool that many simulators of robots have and that no task needs.
-func (b *toolbox) addCancel(r *rand.Rand) {
-	b.tools = slices.Insert(b.tools, r.IntN(len(b.tools)+1), tool{
-		name: "cancel_current_action", description: oneOf(r, cancelDescriptions),
-	})
-}
-
 // can reports whether an operation has a tool.
 func (b *toolbox) can(o op) bool {
 	return slices.ContainsFunc(b.tools, func(t tool) bool { return slices.Contains(t.ops, o) })

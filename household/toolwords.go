@@ -125,11 +125,6 @@ var distractors = []struct{ name, description, parameter string }{
 	{"send_mail", "Send a mail.", "text"}, {"wave", "Wave a hand.", ""}, {"weather", "Tell the weather.", "city"},
 }
 
-// cancelDescriptions are for the tool of addCancel.
-var cancelDescriptions = []string{
-	"Cancel the current action running on the targeted robot.", "Stop what the robot is doing.", "Cancel the robot's action.",
-}
-
 // parameterWords are names and descriptions of the parameters of a role.
 var parameterWords = [roles]struct{ names, descriptions []string }{
 	roleRoom:   {[]string{"room", "to", "destination", "where", "location", "target"}, []string{"The room.", "Where to go.", "Name of the room."}},

@@ -86,8 +86,8 @@ func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options)
 	}
 
 	got := &result.Run{
-		Version: result.Version, Made: r.began, Model: trace.Header.Model, Server: server,
-		Trace:   result.Trace{Hash: hash, Kind: trace.Header.Kind, Agents: trace.Agents(), Turns: len(trace.Turns)},
+		Version: result.Version, Made: r.began, Model: trace.Model, Server: server,
+		Trace:   result.Trace{Hash: hash, Agents: trace.Agents(), Turns: len(trace.Turns)},
 		Load:    result.Load{Rate: o.Rate},
 		Records: r.sorted(), Samples: s.samples, Notes: r.notes(s),
 	}

@@ -18,7 +18,7 @@ func simulated(name string, agents int, pace float64, seed uint64, counts bool) 
 	rng := rand.New(rand.NewPCG(seed, uint64(agents)))
 	r := &result.Run{
 		Version: result.Version, Made: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Name: name, Host: result.Host{CPU: "Some CPU @ 2.00GHz", CPUs: 2},
-		Trace:   result.Trace{Hash: strings.Repeat("0123456789abcdef", 4), Kind: "synthetic", Agents: 16, Turns: 96, Candidates: 384},
+		Trace:   result.Trace{Hash: strings.Repeat("0123456789abcdef", 4), Agents: 16, Turns: 96, Candidates: 384},
 		Load:    result.Load{Agents: agents},
 		Options: map[string]string{"fixed-tokens": "32"},
 	}
@@ -48,7 +48,7 @@ func simulated(name string, agents int, pace float64, seed uint64, counts bool) 
 	for at := 0.0; at < end && counts; at += 250 {
 		steps := at / 20
 		r.Samples = append(r.Samples, result.Sample{At: at, Counters: target.Counters{
-			Running: 8, CellsUsed: 1000 + at/10, Steps: steps, Rows: steps * float64(agents) * 2, Phases: map[string]float64{"decode": at / 1200, "sample": at / 9000},
+			CellsUsed: 1000 + at/10, Steps: steps, Rows: steps * float64(agents) * 2, Phases: map[string]float64{"decode": at / 1200, "sample": at / 9000},
 		}})
 	}
 	r.Summary = result.Summarize(r.Records, r.Samples, result.Known(5600), 20_000)

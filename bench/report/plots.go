@@ -18,7 +18,7 @@ import (
 
 // Size of the page, and of the space around a plot.
 const (
-	pageWidth, pageHeight = 11 * vg.Inch, 8 * vg.Inch
+	pageWidth, pageHeight = 11 * vg.Inch, 4 * vg.Inch
 	padding               = 12 * vg.Millimeter / 2
 )
 
@@ -28,38 +28,31 @@ type series struct {
 	points plotter.XYs
 }
 
-// WritePlots writes one page of four plots as SVG.
+// WritePlots writes one page of two plots as SVG.
 func WritePlots(w io.Writer, runs []*result.Run) error {
 	arms := result.Arms(runs)
-	tiles := [][]*plot.Plot{
-		{chart("Latency, cumulative", "E2EL, ms", "% of requests"), chart("Latency against throughput", "decisions/s", "E2EL, ms (solid p50, dashed p99)")},
-		{chart("Batch width, first repeat", "s", "rows/step"), chart("Prompt tokens computed, median of a turn", "turn", "tokens")},
-	}
-	tiles[0][0].Y.Tick.Marker = plot.TickerFunc(func(from, _ float64) []plot.Tick { return ticks(from, 100) })
+	cumulative := chart("Latency, cumulative", "E2EL, ms", "% of requests")
+	throughput := chart("Latency against throughput", "decisions/s", "E2EL, ms (solid p50, dashed p99)")
+	cumulative.Y.Tick.Marker = plot.TickerFunc(func(from, _ float64) []plot.Tick { return ticks(from, 100) })
 	for _, x := range []struct {
 		plot   *plot.Plot
 		series []series
 		dashed bool
 	}{
-		{tiles[0][0], each(arms, latencies), false},
-		{tiles[0][1], loads(arms, result.E2ELp99), true}, // above p50
-		{tiles[0][1], loads(arms, result.E2ELp50), false},
-		{tiles[1][0], each(arms, widths), false},
-		{tiles[1][1], each(arms, computed), false},
+		{cumulative, cumulated(arms), false},
+		{throughput, loads(arms, result.E2ELp99), true}, // above p50
+		{throughput, loads(arms, result.E2ELp50), false},
 	} {
 		if err := add(x.plot, x.series, x.dashed); err != nil {
 			return err
 		}
 	}
 	canvas := vgsvg.NewWith(vgsvg.UseWH(pageWidth, pageHeight), vgsvg.EmbedFonts(true))
-	cells := plot.Align(tiles, draw.Tiles{
-		Rows: len(tiles), Cols: len(tiles[0]), PadX: padding, PadY: padding, PadTop: padding, PadBottom: padding, PadLeft: padding, PadRight: padding,
+	cells := plot.Align([][]*plot.Plot{{cumulative, throughput}}, draw.Tiles{
+		Rows: 1, Cols: 2, PadX: padding, PadTop: padding, PadBottom: padding, PadLeft: padding, PadRight: padding,
 	}, draw.New(canvas))
-	for i := range tiles {
-		for k, p := range tiles[i] {
-			p.Draw(cells[i][k])
-		}
-	}
+	cumulative.Draw(cells[0][0])
+	throughput.Draw(cells[0][1])
 	_, err := canvas.WriteTo(w)
 	return err
 }
@@ -126,14 +119,6 @@ func add(p *plot.Plot, list []series, dashed bool) error {
 	return nil
 }
 
-func each(arms []result.Arm, of func(result.Arm) plotter.XYs) []series {
-	list := make([]series, len(arms))
-	for i, a := range arms {
-		list[i] = series{a.Name + ", " + a.Load.String(), of(a)}
-	}
-	return list
-}
-
 // loads are the loads of each name as points of throughput and latency.
 func loads(arms []result.Arm, metric string) []series {
 	latency, rate := result.MetricNamed(metric), result.MetricNamed(result.DecisionRate)
@@ -150,53 +135,23 @@ func loads(arms []result.Arm, metric string) []series {
 	return list
 }
 
-// latencies are the cumulative latencies of all repeats, as percentiles.
-func latencies(a result.Arm) (points plotter.XYs) {
-	var values []float64
-	for _, r := range a.Runs {
-		for i := range r.Records {
-			if v := r.Records[i].E2EL(); v.Known {
-				values = append(values, v.X)
+// cumulated are the latencies of all repeats of each arm, as percentiles.
+func cumulated(arms []result.Arm) (list []series) {
+	for _, a := range arms {
+		var values []float64
+		for _, r := range a.Runs {
+			for i := range r.Records {
+				if v := r.Records[i].E2EL(); v.Known {
+					values = append(values, v.X)
+				}
 			}
 		}
-	}
-	slices.Sort(values)
-	for p := 0.0; p <= 100 && len(values) > 0; p++ {
-		points = append(points, plotter.XY{X: result.Percentile(values, p).X, Y: p})
-	}
-	return points
-}
-
-// widths are the batch widths between the samples of the first repeat.
-func widths(a result.Arm) (points plotter.XYs) {
-	samples := a.Runs[0].Samples
-	for i := 1; i < len(samples); i++ {
-		from, to := &samples[i-1], &samples[i]
-		if width := result.Grown(from.Rows, to.Rows).Over(result.Grown(from.Steps, to.Steps)); width.Known {
-			points = append(points, plotter.XY{X: to.At / 1000, Y: width.X})
+		slices.Sort(values)
+		s := series{name: a.Name + ", " + a.Load.String()}
+		for p := 0.0; p <= 100 && len(values) > 0; p++ {
+			s.points = append(s.points, plotter.XY{X: result.Percentile(values, p).X, Y: p})
 		}
+		list = append(list, s)
 	}
-	return points
-}
-
-// computed are the medians of the computed prompt tokens by turn.
-func computed(a result.Arm) (points plotter.XYs) {
-	var turns [][]float64
-	for _, r := range a.Runs {
-		for i := range r.Records {
-			rec := &r.Records[i]
-			for len(turns) <= rec.Turn {
-				turns = append(turns, nil)
-			}
-			if rec.Failure == "" && rec.ComputedTokens >= 0 {
-				turns[rec.Turn] = append(turns[rec.Turn], float64(rec.ComputedTokens))
-			}
-		}
-	}
-	for turn, values := range turns {
-		if d := result.Distribute(values); d.P50.Known {
-			points = append(points, plotter.XY{X: float64(turn), Y: d.P50.X})
-		}
-	}
-	return points
+	return list
 }

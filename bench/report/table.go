@@ -25,7 +25,7 @@ TPOT is (E2EL - TTFT) / (output tokens of a candidate - 1).
 // the first arm is better.
 func WriteTable(w io.Writer, runs []*result.Run) error {
 	r := runs[0]
-	fmt.Fprintf(w, "Trace %.12s (%s): %d agents, %d turns, %d candidates\nOn %s\n", r.Trace.Hash, r.Trace.Kind, r.Trace.Agents, r.Trace.Turns, r.Trace.Candidates, r.Host)
+	fmt.Fprintf(w, "Trace %.12s: %d agents, %d turns, %d candidates\nOn %s\n", r.Trace.Hash, r.Trace.Agents, r.Trace.Turns, r.Trace.Candidates, r.Host)
 	for _, d := range result.Differences(runs) {
 		fmt.Fprintf(w, "NOT THE SAME RUN: %s\n", d)
 	}

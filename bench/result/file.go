@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the version of the result file.
-const Version = 3
+const Version = 4
 
 // Run is one run: what ran, under what load, and what was measured. It is one JSON file.
 type Run struct {
@@ -49,7 +49,6 @@ type Host struct {
 // Trace is the workload.
 type Trace struct {
 	Hash       string `json:"hash"`
-	Kind       string `json:"kind"`
 	Agents     int    `json:"agents"`
 	Turns      int    `json:"turns"`      // of all agents
 	Candidates int    `json:"candidates"` // of all turns

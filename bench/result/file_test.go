@@ -44,8 +44,8 @@ func TestReadRefusesOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ from, to, want string }{
-		"another version":     {`"version": 3`, `"version": 2`, "version 2 instead of 3"},
-		"an unknown member":   {`"version": 3`, `"version": 3, "more": 1`, "more"},
+		"another version":     {`"version": 4`, `"version": 3`, "version 3 instead of 4"},
+		"an unknown member":   {`"version": 4`, `"version": 4, "more": 1`, "more"},
 		"no name":             {`"name": "agentd"`, `"name": ""`, "name or trace is missing"},
 		"a number in quotes":  {`"span_s": 2`, `"span_s": "2"`, "want a number or null"},
 		"something behind it": {"\n}\n", "\n}\n{}", "is not a result"},

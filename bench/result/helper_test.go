@@ -33,7 +33,7 @@ func counts(c target.Counters) []Sample { return []Sample{{}, {At: 2000, Counter
 func run(name string) *Run {
 	r := &Run{
 		Version: Version, Made: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Name: name, Commit: "v1", Host: Host{CPU: "CPU", CPUs: 2},
-		Trace:   Trace{Hash: strings.Repeat("0123456789abcdef", 4), Kind: "synthetic", Agents: 1, Turns: 2, Candidates: 4},
+		Trace:   Trace{Hash: strings.Repeat("0123456789abcdef", 4), Agents: 1, Turns: 2, Candidates: 4},
 		Load:    Load{Agents: 1},
 		Server:  map[string]string{"version": "1"},
 		Options: map[string]string{"fixed-tokens": "11"},

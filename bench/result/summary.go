@@ -75,13 +75,13 @@ func (s *Summary) counted(samples []Sample) {
 		return
 	}
 	first, last := &samples[0].Counters, &samples[len(samples)-1].Counters
-	s.Steps = Grown(first.Steps, last.Steps)
-	s.Width = Grown(first.Rows, last.Rows).Over(s.Steps)
+	s.Steps = grown(first.Steps, last.Steps)
+	s.Width = grown(first.Rows, last.Rows).Over(s.Steps)
 	if !s.PromptComputed.Known {
-		s.PromptComputed = Grown(first.Prefilled, last.Prefilled)
+		s.PromptComputed = grown(first.Prefilled, last.Prefilled)
 	}
 	for name, seconds := range last.Phases {
-		if v := Grown(first.Phases[name], seconds); v.Known {
+		if v := grown(first.Phases[name], seconds); v.Known {
 			s.Phases[name] = v.X
 		}
 	}
@@ -90,14 +90,14 @@ func (s *Summary) counted(samples []Sample) {
 			s.KVPeak = cells
 		}
 		if memory := samples[i].Memory; memory > s.Memory.X {
-			s.Memory, s.CPU = Known(memory), Grown(first.CPU, last.CPU)
+			s.Memory, s.CPU = Known(memory), grown(first.CPU, last.CPU)
 		}
 	}
 }
 
-// Grown is the growth of a counter. It is unknown if the counter is, or if the server
+// grown is the growth of a counter. It is unknown if the counter is, or if the server
 // was restarted.
-func Grown(from, to float64) Value {
+func grown(from, to float64) Value {
 	if from < 0 || to < from {
 		return Value{}
 	}

@@ -38,14 +38,6 @@ func (v Value) Over(by Value) Value {
 	return Known(v.X / by.X)
 }
 
-// Times is v multiplied by a number.
-func (v Value) Times(x float64) Value {
-	if !v.Known {
-		return Value{}
-	}
-	return Known(v.X * x)
-}
-
 // MarshalJSON gives the number or null.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if !v.Known {

@@ -29,16 +29,16 @@ func newFakes(t *testing.T) *fakes {
 
 // session measures a small load on the fakes.
 func (f *fakes) session() *session {
-	w := &Load{Name: "small", Title: "small", Trace: workload.Defaults(workload.Synthetic), FixedTokens: 8, Goal: 1.5, longest: 100}
+	w := &Load{Name: "small", Title: "small", Trace: workload.Defaults(), FixedTokens: 8, Goal: 1.5, longest: 100}
 	w.Trace.Agents, w.Trace.Groups, w.Trace.Turns, w.Trace.Candidates = 4, 1, 1, 2
 	trace, err := workload.Generate(w.Trace)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	w.trace, w.short, w.warm = trace, trace, &workload.Trace{Header: trace.Header, Turns: trace.Turns[:1]}
+	w.trace, w.short, w.warm = trace, trace, &workload.Trace{Turns: trace.Turns[:1]}
 	w.counts = workload.Counts{Turns: 4, Candidates: 8, PromptTokens: 400, UniqueTokens: 200}
 	program := self(f.t, "well")
-	o := &Options{Agentd: program, LlamaServer: program, BatchedBench: program, Dir: f.t.TempDir(), Repeats: 2, Threads: 2, Log: func(string) {}}
+	o := &Options{Agentd: program, LlamaServer: program, Dir: f.t.TempDir(), Repeats: 2, Threads: 2, Log: func(string) {}}
 	return &session{Options: o, Load: w, connect: f.connect}
 }
 
@@ -84,9 +84,7 @@ func (f *fakeTarget) Ask(_ context.Context, t *workload.Turn, o target.Options) 
 	defer f.mu.Unlock()
 	f.c.Steps += 8
 	f.c.Rows += 16
-	f.c.Generated += float64(a.OutputTokens)
 	f.c.CellsUsed = float64(len(t.Tokens) + a.OutputTokens)
-	f.c.Phases = map[string]float64{"plan": f.c.Steps * 10e-6, "commit": f.c.Steps * 20e-6, "sample": f.c.Steps * 50e-6, "decode": f.c.Steps * 1e-3}
 	return a, nil
 }
 

@@ -3,9 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
-	"agentd/bench/result"
 	"agentd/bench/workload"
 	"agentd/llama/synth"
 )
@@ -50,18 +48,16 @@ const tuneTurns = 2
 // fewer turns. The larger shapes are not measured by default; the slow 0.6B shape also gets
 // fewer agents.
 func loads(quick bool) []*Load {
-	house := workload.Defaults(workload.Household)
-	words := workload.Defaults(workload.Synthetic)
-	words.Turns = 3
-	calls, middle, large := house, house, house
-	calls.Turns, middle.Turns = 3, 4
+	house := workload.Defaults()
+	short, middle, large := house, house, house
+	short.Turns, middle.Turns = 3, 4
 	large.Agents, large.Groups, large.Turns = 8, 2, 2
 	list := []*Load{
 		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed, vllm: true},
-		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Type: "q8_0", Trace: words, FixedTokens: 16, Goal: goalFixed},
+		{Name: "tiny", Title: "household, tiny random weights", Shape: "tiny", Type: "q8_0", Trace: short, FixedTokens: 16, Goal: goalFixed},
 		{Name: "0.1b", Title: "household, random BF16 weights, 103 M parameters", Shape: "0.1b", Type: "bf16", Trace: middle, FixedTokens: 32, Goal: goalMiddle, long: true, vllm: true},
 		{Name: "0.6b", Title: "household, random BF16 weights, 0.6B shape", Shape: "0.6b", Type: "bf16", Trace: large, FixedTokens: 32, Goal: goalFixed, long: true, vllm: true},
-		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, Goal: goalConstrained},
+		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: short, MaxTokens: 128, Goal: goalConstrained},
 	}
 	for _, w := range list {
 		if quick {
@@ -86,9 +82,8 @@ func (w *Load) model() (string, error) {
 	return synth.Cached("", spec)
 }
 
-// prepare makes the model and the traces, and writes the whole trace to dir. The warm-up
-// is one request that shares no prompt with the trace.
-func (w *Load) prepare(ctx context.Context, dir string) (err error) {
+// prepare makes the model and the traces. The warm-up is one request in another house.
+func (w *Load) prepare(ctx context.Context) (err error) {
 	if w.file, err = w.model(); err != nil {
 		return fmt.Errorf("the model: %w", err)
 	}
@@ -103,14 +98,12 @@ func (w *Load) prepare(ctx context.Context, dir string) (err error) {
 	if w.short, err = w.rendered(ctx, o); err != nil {
 		return err
 	}
-	o = workload.Defaults(workload.Synthetic)
-	o.Seed, o.Agents, o.Groups, o.Turns, o.Candidates, o.Tools, o.SystemWords = warmSeed, 1, 1, 1, 1, 0, 0
-	if w.warm, err = w.rendered(ctx, o); err != nil {
+	if w.warm, err = w.rendered(ctx, workload.Options{Seed: warmSeed, Agents: 1, Turns: 1, Candidates: 1, Groups: 1}); err != nil {
 		return err
 	}
 	// All prompts share the format's prefix. The warm-up computes it.
 	w.counts = workload.Count(w.trace.Turns, w.warm.Turns)
-	return result.WriteFile(filepath.Join(dir, w.Name+".trace.jsonl"), w.trace.Write)
+	return nil
 }
 
 // warmSeed is the seed of the warm-up only.

@@ -8,16 +8,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// fakeProgram in the environment makes the test binary play a server of this kind, or
-// llama-batched-bench.
+// fakeProgram in the environment makes the test binary play a server of this kind.
 const fakeProgram = "SUITE_TEST_FAKE"
 
 func TestMain(m *testing.M) {
@@ -38,22 +35,6 @@ func argument(args []string, names ...string) string {
 }
 
 func fakeMain(how string, args []string) {
-	if slices.Contains(args, "--output-format") {
-		// Flash attention fails. A unified cache is fastest at a shared prompt.
-		if argument(args, "-fa") == "auto" {
-			fmt.Println("no flash attention here")
-			os.Exit(5)
-		}
-		prefill := 1000
-		if slices.Contains(args, "-kvu") && slices.Contains(args, "-pps") {
-			prefill = 2000
-		}
-		for _, width := range strings.Split(argument(args, "-npl"), ",") {
-			n, _ := strconv.Atoi(width)
-			fmt.Printf("{\"n_threads\": 2, \"is_pp_shared\": 1, \"pp\": 100, \"tg\": 8, \"pl\": %d, \"speed_pp\": %d.0, \"speed_tg\": %d.0}\n", n, prefill, 100*n)
-		}
-		return
-	}
 	switch how {
 	case "broken":
 		fmt.Println("reading the model")

@@ -17,7 +17,7 @@ import (
 )
 
 // Version is the version of the suite's result file.
-const Version = 5
+const Version = 6
 
 // Result is one comparison.
 type Result struct {
@@ -44,22 +44,11 @@ type Measured struct {
 	// Figures with a goal, by name.
 	Figures map[string]result.Value `json:"figures"`
 
-	Tuning   []Tried      `json:"tuning"`
-	Best     Setting      `json:"best"` // of llama-server
-	Agentd   Server       `json:"agentd"`
-	VLLM     Server       `json:"vllm"`
-	Server   Server       `json:"llama_server"`
-	Speeds   Speeds       `json:"speeds"`              // of llama-batched-bench
-	Cache    Cache        `json:"batched_bench_cache"` // its best one
-	Estimate result.Value `json:"reference_decisions_s"`
-
-	LockstepCache  Cache `json:"batched_bench_cache_lockstep"`
-	StaggeredCache Cache `json:"batched_bench_cache_staggered"`
-	// StepWidth is the width of the single steps. Sample and Decode are parts of a step in
-	// lockstep, in microseconds.
-	StepWidth int          `json:"step_width"`
-	Sample    result.Value `json:"sample_us"`
-	Decode    result.Value `json:"decode_us"`
+	Tuning []Tried `json:"tuning"`
+	Best   Setting `json:"best"` // of llama-server
+	Agentd Server  `json:"agentd"`
+	VLLM   Server  `json:"vllm"`
+	Server Server  `json:"llama_server"`
 }
 
 // Tried is a setting of llama-server with the first turns of the trace.
@@ -130,7 +119,7 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 			line("\n**%s ended early**, after %d repeats of agentd and %d of llama-server: %s", m.Title, m.Agentd.Repeats, m.Server.Repeats, m.Error)
 		}
 	}
-	line("\n| Ratio or cost | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")
+	line("\n| Ratio | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")
 	for _, row := range rows() {
 		for _, m := range r.Loads {
 			if row.applies(m) {
@@ -145,14 +134,14 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 
 // details writes the figures of the ratios.
 func (r *Result) details(line func(string, ...any)) {
-	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique | Reference estimate, decisions/s |\n|---|---|---|---|")
+	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique |\n|---|---|---|")
 	for _, m := range r.Loads {
 		tokens := fmt.Sprintf("%d", m.FixedTokens)
 		if m.FixedTokens == 0 {
 			tokens = fmt.Sprintf("up to %d", m.MaxTokens)
 		}
-		line("| %s | %d × %d × %d, %s | %d, %d | %s |", m.Title, m.Trace.Agents, m.Trace.Candidates, m.Trace.Turns, tokens,
-			m.Counts.PromptTokens, m.Counts.UniqueTokens, text(m.Estimate, "%.2f"))
+		line("| %s | %d × %d × %d, %s | %d, %d |", m.Title, m.Trace.Agents, m.Trace.Candidates, m.Trace.Turns, tokens,
+			m.Counts.PromptTokens, m.Counts.UniqueTokens)
 	}
 	line("\n| Load | Server | Decisions/s | Turn p50, p99 | TTFT p50 | Prompt tokens computed | Memory, peak | Processor time | Batch width |\n|---|---|---|---|---|---|---|---|---|")
 	for _, m := range r.Loads {
@@ -165,12 +154,7 @@ func (r *Result) details(line func(string, ...any)) {
 				text(s.TTFT.Median, "%.0f ms"), text(s.Computed.Median, "%.0f"), text(s.Memory.Median, "%.0f MB"), text(s.CPU.Median, "%.1f s"), text(s.Width.Median, "%.1f"))
 		}
 	}
-	line("\nFigures are medians of the repeats. Decisions/s have the least and the most, too. Speeds of the reference estimate, and the parts of a step of agentd:")
-	line("\n| Load | llama-batched-bench | Prefill, tok/s | Decode, tok/s | at width | Steps at width | plan and commit | sample | decode |\n|---|---|---|---|---|---|---|---|---|")
-	for _, m := range r.Loads {
-		line("| %s | `%s` | %.0f | %.0f | %d | %d | %s | %s | %s |", m.Title, m.Cache, m.Speeds.Prefill, m.Speeds.Decode, m.Speeds.Width,
-			m.StepWidth, text(m.Figures[rowHost], "%.0f µs"), text(m.Sample, "%.0f µs"), text(m.Decode, "%.0f µs"))
-	}
+	line("\nFigures are medians of the repeats. Decisions/s have the least and the most, too.")
 	line("\nSettings of llama-server, tried with the first turns of each trace. The fastest was compared:")
 	line("\n| Load | Setting | Decisions/s |\n|---|---|---|")
 	for _, m := range r.Loads {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -72,6 +73,23 @@ func (w *Load) settings(quick bool) []Setting {
 	return list
 }
 
+// Cache is how llama.cpp keeps and reads keys and values.
+type Cache struct {
+	Unified        bool   `json:"unified"`         // one KV cache for all sequences
+	FlashAttention string `json:"flash_attention"` // auto, on or off
+}
+
+// String is the cache on a command line.
+func (c Cache) String() string { return strings.Join(c.args(), " ") }
+
+func (c Cache) args() []string {
+	kv := "-no-kvu"
+	if c.Unified {
+		kv = "-kvu"
+	}
+	return []string{kv, "-fa", c.FlashAttention}
+}
+
 // caches are with and without flash attention. On a CPU "auto" chooses it, though it can
 // be slower.
 func caches() []Cache {
@@ -104,9 +122,8 @@ const (
 	patienceLeast = 5 * time.Second
 )
 
-// tune finds the best setting of llama-server with the first turns of the trace, and the
-// best KV cache of llama-batched-bench.
-func (s *session) tune(ctx context.Context, m *Measured) (err error) {
+// tune finds the best setting of llama-server with the first turns of the trace.
+func (s *session) tune(ctx context.Context, m *Measured) error {
 	bestRate := 0.0
 	for _, setting := range s.settings(s.Quick) {
 		s.best = setting
@@ -132,37 +149,5 @@ func (s *session) tune(ctx context.Context, m *Measured) (err error) {
 	if bestRate == 0 {
 		return fmt.Errorf("llama-server failed with every setting; the last error: %s", m.Tuning[len(m.Tuning)-1].Error)
 	}
-	w := work{s.counts.Candidates, s.counts.UniqueTokens, s.counts.Candidates * s.outputTokens()}
-	m.Cache, err = s.tuneBatched(ctx, s.meanPrompt(), true, min(s.outputTokens(), estimateTokens), s.widths(), w)
-	return err
-}
-
-// tuneBatched finds the KV cache with the highest reference estimate for a load. It fails
-// only if llama-batched-bench fails with all of them.
-func (s *session) tuneBatched(ctx context.Context, prompt int, shared bool, output int, widths []int, w work) (best Cache, err error) {
-	bestRate := 0.0
-	for _, cache := range caches() {
-		list, failed := s.bench(ctx, prompt, shared, output, widths, cache)
-		if ctx.Err() != nil {
-			return best, context.Cause(ctx)
-		}
-		var speeds Speeds
-		if failed == nil {
-			speeds, failed = fastest(list, slices.Max(widths))
-		}
-		if failed != nil {
-			s.say("llama-batched-bench %s: %s", cache, failed)
-			err = failed
-			continue
-		}
-		rate := speeds.decisions(w)
-		s.say("llama-batched-bench %s: estimate %.2f decisions/s", cache, rate)
-		if rate > bestRate {
-			bestRate, best = rate, cache
-		}
-	}
-	if bestRate > 0 {
-		return best, nil
-	}
-	return best, err
+	return nil
 }

@@ -1,6 +1,6 @@
-// Package suite is the standard comparison of agentd with llama.cpp's own server, with
-// vLLM, and with a reference estimate of the machine. It makes models and traces, starts
-// the servers, measures them in turns, and writes tables with a goal for each figure.
+// Package suite is the standard comparison of agentd with llama.cpp's own server and with
+// vLLM. It makes models and traces, starts the servers, measures them in turns, and writes
+// tables with a goal for each ratio.
 package suite
 
 import (
@@ -26,7 +26,7 @@ import (
 // Options of a comparison.
 type Options struct {
 	// Program files. VLLM takes a GGUF file as --model; "": vLLM is not measured.
-	Agentd, LlamaServer, BatchedBench, VLLM string
+	Agentd, LlamaServer, VLLM string
 	// Dir gets the files; it must have no results yet.
 	Dir string
 	// Quick takes fewer turns, one repeat, and the first round of settings only.
@@ -48,12 +48,9 @@ type Options struct {
 
 const defaultRepeats = 5
 
-// Limits of each part, so that a hanging server ends as an error.
-const (
-	runLimit   = 15 * time.Minute // with the start; vLLM compiles a new model
-	benchLimit = 4 * time.Minute
-	stepsLimit = 10 * time.Minute
-)
+// runLimit of a server, with its start, so that a hanging one ends as an error. vLLM
+// compiles a new model.
+const runLimit = 15 * time.Minute
 
 // Names are the names of all loads, and of those measured by default.
 func Names() (all, usual []string) {
@@ -83,7 +80,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("no load is given; use some of: %s", strings.Join(all, ", "))
 	}
 	for _, p := range []struct{ path, fix string }{
-		{o.Agentd, "make agentd builds it"}, {o.LlamaServer, "make peers builds it"}, {o.BatchedBench, "make peers builds it"},
+		{o.Agentd, "make agentd builds it"}, {o.LlamaServer, "make peers builds it"},
 		{cmp.Or(o.VLLM, o.Agentd), "start agentbench in the root of a checkout of agentd"},
 	} {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
@@ -142,11 +139,9 @@ func loadAverage() float64 {
 type session struct {
 	*Options
 	*Load
-	connect   func(name, url string) (target.Target, error)
-	best      Setting
-	speeds    []speed       // of all calls of llama-batched-bench for the estimate
-	generated result.Value  // tokens of agentd, of one repeat
-	limit     time.Duration // of one run of a server; 0: runLimit
+	connect func(name, url string) (target.Target, error)
+	best    Setting
+	limit   time.Duration // of one run of a server; 0: runLimit
 }
 
 func (s *session) say(format string, args ...any) {
@@ -159,16 +154,14 @@ func (s *session) measure(ctx context.Context) (*Measured, error) {
 	m := &Measured{Load: s.Load, Figures: map[string]result.Value{}}
 	defer func() { m.Seconds = time.Since(began).Seconds() }()
 	s.say("model and trace")
-	if err := s.prepare(ctx, s.Dir); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return m, err
 	}
 	m.Counts = s.counts
-	for _, part := range []func(context.Context, *Measured) error{s.tune, s.repeat, s.steps} {
-		if err := part(ctx, m); err != nil {
-			return m, err
-		}
+	if err := s.tune(ctx, m); err != nil {
+		return m, err
 	}
-	return m, nil
+	return m, s.repeat(ctx, m)
 }
 
 // Names of the servers.
@@ -245,11 +238,10 @@ func (s *session) run(ctx context.Context, name string, trace *workload.Trace, f
 	return r, nil
 }
 
-// repeat measures the servers and llama-batched-bench in turns. What was measured before
-// an error counts.
+// repeat measures the servers in turns. What was measured before an error counts.
 func (s *session) repeat(ctx context.Context, m *Measured) error {
 	var runs []*result.Run
-	err := s.turns(ctx, m, func(r *result.Run) { runs = append(runs, r) })
+	err := s.turns(ctx, func(r *result.Run) { runs = append(runs, r) })
 	if len(runs) == 0 {
 		return err
 	}
@@ -268,12 +260,9 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 			return x.PromptComputed.Over(result.Known(float64(s.counts.UniqueTokens)))
 		}
 		m.Figures[rowComputed] = a.Spread(computed).Median
-		s.generated = a.Spread(func(x *result.Summary) result.Value { return x.OutputRate.Times(x.Span.X) }).Median
 	}
-	err = errors.Join(err, s.estimate(m))
 	m.Figures[rowVLLM] = m.Agentd.Decisions.Median.Over(m.VLLM.Decisions.Median)
 	m.Figures[rowServer] = m.Agentd.Decisions.Median.Over(m.Server.Decisions.Median)
-	m.Figures[rowEstimate] = m.Agentd.Decisions.Median.Over(m.Estimate)
 	page := filepath.Join(s.Dir, s.Name+".svg")
 	return errors.Join(err, result.WriteFile(page, func(w io.Writer) error { return report.WritePlots(w, runs) }))
 }
@@ -287,7 +276,7 @@ func (s *session) servers() []string {
 }
 
 // turns runs all repeats and passes on each run.
-func (s *session) turns(ctx context.Context, m *Measured, done func(*result.Run)) error {
+func (s *session) turns(ctx context.Context, done func(*result.Run)) error {
 	for i := range s.Repeats {
 		for _, name := range s.servers() {
 			r, err := s.run(ctx, name, s.trace, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
@@ -297,52 +286,6 @@ func (s *session) turns(ctx context.Context, m *Measured, done func(*result.Run)
 			done(r)
 			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, r.Summary.DecisionRate.X)
 		}
-		list, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), estimateTokens), s.widths(), m.Cache)
-		if err != nil {
-			return err
-		}
-		s.speeds = append(s.speeds, list...)
 	}
 	return nil
-}
-
-// estimate is the reference estimate for the tokens that agentd generated.
-func (s *session) estimate(m *Measured) error {
-	if len(s.speeds) == 0 || !s.generated.Known {
-		return nil
-	}
-	speeds, err := fastest(s.speeds, s.slots())
-	if err != nil {
-		return err
-	}
-	m.Speeds = speeds
-	m.Estimate = result.Known(speeds.decisions(work{s.counts.Candidates, s.counts.UniqueTokens, int(s.generated.X)}))
-	return nil
-}
-
-// estimateTokens are enough to measure a decode rate.
-const estimateTokens = 32
-
-// widths of the reference estimate, up to all candidates at once.
-func (s *session) widths() []int {
-	var list []int
-	for w := 8; w < s.slots(); w *= 2 {
-		list = append(list, w)
-	}
-	return append(list, s.slots())
-}
-
-func (s *session) meanPrompt() int { return s.counts.PromptTokens / s.counts.Turns }
-
-func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, cache Cache) ([]speed, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, benchLimit, fmt.Errorf("llama-batched-bench took longer than %s", benchLimit))
-	defer cancel()
-	b := batched{s.BatchedBench, s.file, s.Threads, prompt, shared, output, widths, cache}
-	return b.run(ctx)
-}
-
-// median sorts the values.
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return result.Percentile(values, 50).X
 }

@@ -24,7 +24,6 @@ func TestServersTakeTurnsAndStartFresh(t *testing.T) {
 	s.AgentdArgs = []string{"--more", "x"}
 	s.best = Setting{Slots: 8, Cache: Cache{FlashAttention: "auto"}}
 	m := measured(s)
-	m.Cache = Cache{FlashAttention: "off"}
 	if err := s.repeat(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +36,6 @@ func TestServersTakeTurnsAndStartFresh(t *testing.T) {
 		if agentd == server {
 			t.Errorf("started with %s", args)
 		}
-	}
-	// 200 tokens at 1000 tok/s and 64 at 800 tok/s, which 8 sequences reach.
-	if m.Speeds != (Speeds{Prefill: 1000, Decode: 800, Width: 8}) || m.Estimate.X < 28.5 || m.Estimate.X > 29.1 {
-		t.Errorf("speeds %+v, estimate %v", m.Speeds, m.Estimate)
 	}
 	if m.Agentd.Repeats != 2 || m.Server.Repeats != 2 || !m.Agentd.Decisions.Median.Known || m.Figures[rowComputed].X != 1.02 {
 		t.Errorf("agentd: %+v, %+v", m.Agentd, m.Figures)
@@ -58,8 +53,7 @@ func TestVLLMTakesItsTurnWhereItIsMeasured(t *testing.T) {
 		s := f.session()
 		s.VLLM, s.vllm = s.LlamaServer, measured
 		var names []string
-		m := &Measured{Load: s.Load, Figures: map[string]result.Value{}, Cache: Cache{FlashAttention: "off"}}
-		if err := s.turns(t.Context(), m, func(r *result.Run) { names = append(names, r.Name) }); err != nil {
+		if err := s.turns(t.Context(), func(r *result.Run) { names = append(names, r.Name) }); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"agentd", "llama-server", "agentd", "llama-server"}
@@ -86,12 +80,12 @@ func TestRepeatsBeforeAnErrorCount(t *testing.T) {
 		name           string
 		failing        int // run
 		agentd, server int // repeats
-		estimate, page bool
+		page           bool
 	}{
-		{"nothing measured", 1, 0, 0, false, false},
-		{"one run without speeds", 2, 1, 0, false, true},
-		{"one repeat", 3, 1, 1, true, true},
-		{"one server more often", 4, 2, 1, true, true},
+		{"nothing measured", 1, 0, 0, false},
+		{"one run", 2, 1, 0, true},
+		{"one repeat", 3, 1, 1, true},
+		{"one server more often", 4, 2, 1, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFakes(t)
@@ -99,14 +93,12 @@ func TestRepeatsBeforeAnErrorCount(t *testing.T) {
 			s := f.session()
 			s.best = Setting{Slots: 8, Cache: Cache{FlashAttention: "off"}}
 			m := measured(s)
-			m.Cache = Cache{FlashAttention: "off"}
 			if err := s.repeat(t.Context(), m); err == nil || !strings.Contains(err.Error(), "it is broken") {
 				t.Errorf("got %v", err)
 			}
 			_, err := os.Stat(filepath.Join(s.Dir, "small.svg"))
-			if m.Agentd.Repeats != test.agentd || m.Server.Repeats != test.server || m.Agentd.Decisions.Median.Known != (test.agentd > 0) ||
-				m.Estimate.Known != test.estimate || (err == nil) != test.page {
-				t.Errorf("agentd %+v, llama-server %+v, estimate %v, page %v", m.Agentd, m.Server, m.Estimate, err)
+			if m.Agentd.Repeats != test.agentd || m.Server.Repeats != test.server || m.Agentd.Decisions.Median.Known != (test.agentd > 0) || (err == nil) != test.page {
+				t.Errorf("agentd %+v, llama-server %+v, page %v", m.Agentd, m.Server, err)
 			}
 		})
 	}
@@ -122,9 +114,6 @@ func TestTuneFindsTheWorkingSetting(t *testing.T) {
 	}
 	if want := (Setting{Slots: 2, Cache: Cache{FlashAttention: "off"}}); s.best != want || m.Best != want {
 		t.Errorf("got %s", s.best)
-	}
-	if want := (Cache{Unified: true, FlashAttention: "off"}); m.Cache != want {
-		t.Errorf("llama-batched-bench with %s", m.Cache)
 	}
 	var tried []string
 	for _, x := range m.Tuning {
@@ -148,36 +137,14 @@ func TestTuneFindsTheWorkingSetting(t *testing.T) {
 	}
 }
 
-func TestProbesMeasureStepsOfFixedLength(t *testing.T) {
-	f := newFakes(t)
-	s := f.session()
-	s.Quick = true
-	var err error
-	if s.file, err = s.model(); err != nil {
-		t.Fatal(err)
-	}
-	m := measured(s)
-	if err := s.steps(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
-	if m.Figures[rowCells].X != 1 || m.Figures[rowHost].X < 29.9 || m.Figures[rowHost].X > 30.1 || m.Sample.X < 49.9 || m.Decode.X < 999 || m.StepWidth != 32 {
-		t.Errorf("%+v", m)
-	}
-	if !m.Figures[rowLockstep].Known || !m.Figures[rowTTFT].Known || m.LockstepCache != (Cache{FlashAttention: "off"}) {
-		t.Errorf("%+v", m.Figures)
-	}
-}
-
 func TestMissingProgramNamesItsMakeTarget(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Loads: []string{"tiny"}, Agentd: filepath.Join(dir, "agentd"), LlamaServer: filepath.Join(dir, "llama-server"), BatchedBench: filepath.Join(dir, "b"), Dir: dir}
+	o := Options{Loads: []string{"tiny"}, Agentd: filepath.Join(dir, "agentd"), LlamaServer: filepath.Join(dir, "llama-server"), Dir: dir}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "agentd is missing; make agentd builds it") {
 		t.Errorf("got %v", err)
 	}
-	for _, path := range []string{o.Agentd, o.BatchedBench} {
-		if err := os.WriteFile(path, nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(o.Agentd, nil, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "llama-server is missing; make peers builds it") {
 		t.Errorf("got %v", err)
@@ -191,7 +158,7 @@ func TestMissingProgramNamesItsMakeTarget(t *testing.T) {
 func TestStandardLoadsAreValid(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		for _, w := range loads(quick) {
-			if err := w.Trace.Validate(); err != nil {
+			if _, err := workload.Generate(w.Trace); err != nil {
 				t.Errorf("%s: %v", w.Name, err)
 			}
 			if w.TuneTurns < min(2, w.Trace.Turns) || w.TuneTurns > w.Trace.Turns || w.Goal < 1 || (w.FixedTokens > 0) == (w.MaxTokens > 0) {
@@ -239,10 +206,7 @@ func sample() *Result {
 				Repeats: 5, Decisions: result.Spread{Median: k(11), Min: k(10), Max: k(12)}, Turn: result.Spread{Median: k(3000)}, TurnP99: result.Spread{Median: k(4000)},
 				Computed: result.Spread{Median: k(500)}, Memory: result.Spread{Median: k(2000)}, CPU: result.Spread{Median: k(70)},
 			},
-			Speeds: Speeds{Prefill: 3000, Decode: 900, Width: 64}, Cache: off, Estimate: k(20), StepWidth: 32, Sample: k(500), Decode: k(4000),
-			Figures: map[string]result.Value{
-				rowVLLM: k(1.55), rowServer: k(1.7), rowEstimate: k(0.85), rowLockstep: k(0.96), rowStaggered: k(0.8), rowComputed: k(1.03), rowTTFT: k(1.2), rowCells: k(1.05), rowHost: k(99.6),
-			},
+			Figures: map[string]result.Value{rowVLLM: k(1.55), rowServer: k(1.7), rowComputed: k(1.03)},
 		}, {Load: c, Error: "llama-server: it crashed", Agentd: Server{Repeats: 1}}},
 	}
 }

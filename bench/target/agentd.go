@@ -18,11 +18,9 @@ import (
 // Names of agentd's metrics.
 const (
 	metricPrefilled = "agentd_prefill_tokens_total"
-	metricGenerated = "agentd_generation_tokens_total"
 	metricSteps     = "agentd_steps_total"
 	metricRows      = "agentd_step_tokens_total"
 	metricCells     = "agentd_kv_cache_cells_used"
-	metricRunning   = "agentd_num_requests_running"
 	metricPhases    = "agentd_step_seconds_total" // by part
 	metricBuild     = "agentd_build_info"
 	metricModel     = "agentd_model_info"
@@ -54,10 +52,11 @@ func (a *Agentd) Record(w io.Writer) { a.record = w }
 
 // Ask implements [Target].
 func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, error) {
-	req, body, err := agentdRequest(t, o)
-	if err != nil {
+	if err := o.check(t); err != nil {
 		return Answer{}, err
 	}
+	req := agentdRequest(t, o)
+	body := req.AppendJSON(nil)
 	text, header, err := a.exchange(ctx, http.MethodPost, "/v1/responses", body)
 	if err != nil {
 		return Answer{}, err
@@ -75,38 +74,21 @@ func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, 
 	return answer, err
 }
 
-// agentdRequest is a turn's request. req has only what the answer is checked against.
-func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, body []byte, err error) {
-	if err := o.check(t); err != nil {
-		return nil, nil, err
+// agentdRequest is a turn's request.
+func agentdRequest(t *workload.Turn, o Options) *protocol.AgentRequest {
+	in := t.Input
+	in.NumOutputs = t.Candidates
+	if in.ExtraKeys == nil {
+		in.ExtraKeys = protocol.Raw("{}")
 	}
-	rawID, _ := protocol.Get(t.Input, "id")
-	id, err := strconv.ParseInt(string(rawID), 10, 64)
-	if err != nil {
-		return nil, nil, turnError(t, "has the input id %.40q, want an integer", rawID)
-	}
-	const extraKeys = "extra_keys"
-	extra, ok := protocol.Get(t.Input, extraKeys)
-	if !ok {
-		extra = protocol.Raw("{}")
-	}
-	if extra.Kind() != '{' {
-		return nil, nil, turnError(t, "has extra_keys that are not an object")
-	}
-	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
-	extra = protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy))
+	in.ExtraKeys = protocol.SetMember(in.ExtraKeys, "inference_mode", strconv.AppendBool(nil, o.Greedy))
 	if o.Return {
-		extra = protocol.SetMember(extra, "return", protocol.Raw(`["token_ids","logprobs"]`))
+		in.ExtraKeys = protocol.SetMember(in.ExtraKeys, "return", protocol.Raw(`["token_ids","logprobs"]`))
 	}
-	input = protocol.SetMember(input, extraKeys, extra)
-
 	// agentd derives seeds from the request's id, so every run has the same ids.
-	req = &protocol.AgentRequest{
-		RequestID: fmt.Sprintf("bench-%d-%d-%d", o.Seed, t.Agent, t.Turn),
-		Inputs:    []protocol.AgentInput{{ID: id, NumOutputs: t.Candidates}},
+	return &protocol.AgentRequest{
+		RequestID: fmt.Sprintf("bench-%d-%d-%d", o.Seed, t.Agent, t.Turn), Inputs: []protocol.AgentInput{in},
 	}
-	body = append(append(append([]byte(`{"request_id":`), protocol.String(req.RequestID)...), `,"inputs":[`...), input...)
-	return req, append(body, "]}"...), nil
 }
 
 const agentdHint = "start agentd with the same --debug fixed-tokens or --max-new-tokens"
@@ -182,9 +164,9 @@ func (a *Agentd) Counters(ctx context.Context) (Counters, error) {
 		return Counters{}, err
 	}
 	c := Counters{
-		Prefilled: m.number(metricPrefilled), Generated: m.number(metricGenerated),
-		Steps: m.number(metricSteps), Rows: m.number(metricRows),
-		CellsUsed: m.number(metricCells), Running: m.number(metricRunning), Phases: m.by(metricPhases, "part"),
+		Prefilled: m.number(metricPrefilled),
+		Steps:     m.number(metricSteps), Rows: m.number(metricRows),
+		CellsUsed: m.number(metricCells), Phases: m.by(metricPhases, "part"),
 	}
 	if c.Steps < 0 {
 		return Counters{}, fmt.Errorf("%w: /metrics has no %s; is a model loaded?", ErrNoCounters, metricSteps)

@@ -82,8 +82,9 @@ func TestAgentdGetsOneRequestForAllCandidates(t *testing.T) {
 			if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("headers %v", r.Header)
 			}
-			want := fmt.Sprintf(`{"request_id":"bench-9-3-2","inputs":[%s]}`, strings.Replace(strings.TrimSuffix(string(turn(2).Input), "}"),
-				`"extra_keys":{"x":1.0}`, fmt.Sprintf(`"extra_keys":{"x":1.0,"inference_mode":%v}`, greedy), 1)+`,"num_outputs":2}`)
+			in := turn(2).Input
+			in.NumOutputs, in.ExtraKeys = 2, protocol.Raw(fmt.Sprintf(`{"x":1.0,"inference_mode":%v}`, greedy))
+			want := string((&protocol.AgentRequest{RequestID: "bench-9-3-2", Inputs: []protocol.AgentInput{in}}).AppendJSON(nil))
 			if diff := cmp.Diff(want, string(body)); diff != "" {
 				t.Error(diff)
 			}
@@ -214,21 +215,10 @@ func TestCancelledRequestReturnsTheContextsError(t *testing.T) {
 }
 
 func TestInvalidTurnIsNoServerFailure(t *testing.T) {
-	a := agentd(t, http.NotFoundHandler())
-	for name, change := range map[string]func(input *string, candidates *int){
-		"no id":            func(in *string, _ *int) { *in = strings.Replace(*in, `"id":17,`, "", 1) },
-		"an id of letters": func(in *string, _ *int) { *in = strings.Replace(*in, `17`, `"x"`, 1) },
-		"no extra_keys":    func(in *string, _ *int) { *in = strings.Replace(*in, `{"x":1.0}`, `null`, 1) },
-		"no candidates":    func(_ *string, n *int) { *n = 0 },
-	} {
-		turn := turn(1)
-		input := string(turn.Input)
-		change(&input, &turn.Candidates)
-		turn.Input = protocol.Raw(input)
-		var f *Failure
-		if _, err := a.Ask(t.Context(), turn, limit); err == nil || errors.As(err, &f) || !strings.Contains(err.Error(), "agent 3, turn 2") {
-			t.Errorf("%s: %v", name, err)
-		}
+	var f *Failure
+	_, err := agentd(t, http.NotFoundHandler()).Ask(t.Context(), turn(0), limit)
+	if err == nil || errors.As(err, &f) || !strings.Contains(err.Error(), "agent 3, turn 2") {
+		t.Error(err)
 	}
 }
 
@@ -271,7 +261,7 @@ func factsOfAgentd(metrics string) http.Handler {
 func TestAgentdCountersAndFacts(t *testing.T) {
 	a := agentd(t, factsOfAgentd(exposition))
 	got, err := a.Counters(t.Context())
-	want := Counters{Prefilled: 11, Generated: 13, Steps: 14, Rows: 150, CellsUsed: 17, Running: 19,
+	want := Counters{Prefilled: 11, Steps: 14, Rows: 150, CellsUsed: 17,
 		Phases: map[string]float64{"plan": 0.25, "decode": 2}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -304,7 +294,7 @@ func TestMetricNamesExistInAgentd(t *testing.T) {
 		}
 		source += string(text)
 	}
-	for _, name := range []string{metricPrefilled, metricGenerated, metricSteps, metricRows, metricCells, metricRunning, metricPhases, metricModel} {
+	for _, name := range []string{metricPrefilled, metricSteps, metricRows, metricCells, metricPhases, metricModel} {
 		if !strings.Contains(source, strings.TrimPrefix(name, "agentd_")+`"`) {
 			t.Errorf("agentd has no metric %s", name)
 		}

@@ -173,9 +173,7 @@ func (s *LlamaServer) Counters(ctx context.Context) (Counters, error) {
 	}
 	c := Counters{
 		Prefilled: m.number("llamacpp:prompt_tokens_total"),
-		Generated: m.number("llamacpp:tokens_predicted_total"),
 		Steps:     m.number("llamacpp:n_decode_total"),
-		Running:   m.number("llamacpp:requests_processing"),
 		Rows:      -1, CellsUsed: -1,
 	}
 	if c.Steps < 0 || c.Prefilled < 0 {

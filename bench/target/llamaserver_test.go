@@ -165,7 +165,7 @@ func TestLlamaServerCountersAndFacts(t *testing.T) {
 		mux.HandleFunc("GET /props", reply(200, `{"build_info":"b1-abc","total_slots":8,"other":1}`))
 		return mux
 	}
-	want := Counters{Prefilled: 100, Generated: 300, Steps: 40, Rows: 200, Running: 5, CellsUsed: -1}
+	want := Counters{Prefilled: 100, Steps: 40, Rows: 200, CellsUsed: -1}
 	s := llamaServer(t, server(reply(200, llamaMetrics)))
 	got, err := s.Counters(t.Context())
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

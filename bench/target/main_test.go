@@ -43,13 +43,16 @@ func closing[T Target](t *testing.T) func(T, error) T {
 
 // turn is a rendered one with a tool, a rule and a history.
 func turn(candidates int) *workload.Turn {
+	req, err := protocol.DecodeAgentRequest([]byte(`{"request_id":"r","inputs":[{"id":17,"instruction":{"type":"env","content":"At the door."},` +
+		`"tools":[{"name":"go","description":"Drive.","parameters":{"to":{"type":"string","description":"Where."}}}],` +
+		`"attributes":{"known_robots":["rover"]},"extra_keys":{"x":1.0},` +
+		`"memory":{"memory_list":["Be kind."],"history":[{"author":"USER","content":"Go home."},` +
+		`{"author":"MODEL","content":"{\"say\": \"\", \"action\": {\"rover\": {\"name\": \"go\", \"arguments\": {\"to\": \"door\"}}}}"}]}}]}`))
+	if err != nil {
+		panic(err)
+	}
 	return &workload.Turn{
-		Agent: 3, Turn: 2, Candidates: candidates,
-		Input: protocol.Raw(`{"id":17,"instruction":{"type":"env","content":"At the door."},` +
-			`"tools":[{"name":"go","description":"Drive.","parameters":{"to":{"type":"string","description":"Where."}}}],` +
-			`"attributes":{"known_robots":["rover"]},"extra_keys":{"x":1.0},` +
-			`"memory":{"memory_list":["Be kind."],"history":[{"author":"USER","content":"Go home."},` +
-			`{"author":"MODEL","content":"{\"say\": \"\", \"action\": {\"rover\": {\"name\": \"go\", \"arguments\": {\"to\": \"door\"}}}}"}]}}`),
+		Agent: 3, Turn: 2, Candidates: candidates, Input: req.Inputs[0],
 		Prompt: "<|im_start|>the prompt", Tokens: []int32{5, 6, 7}, Grammar: `root ::= "x"`,
 	}
 }

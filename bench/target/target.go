@@ -99,11 +99,9 @@ var ErrNoCounters = errors.New("the server has no counters")
 // number is unknown.
 type Counters struct {
 	Prefilled float64 `json:"prefilled"` // prompt tokens
-	Generated float64 `json:"generated"` // tokens
 	Steps     float64 `json:"steps"`     // of the model
 	Rows      float64 `json:"rows"`      // of the steps
 	CellsUsed float64 `json:"cells_used"`
-	Running   float64 `json:"running"` // candidates
 	// Phases are seconds by phase of a step: plan, decode, sample, commit.
 	Phases map[string]float64 `json:"phases,omitempty"`
 	// CPU is the processor time of the server's processes in seconds, Memory what they

@@ -111,8 +111,6 @@ func (v *VLLM) Counters(ctx context.Context) (Counters, error) {
 	const prompts, iterations = "vllm:prompt_tokens_by_source_total", "vllm:iteration_tokens_total"
 	c := Counters{
 		Prefilled: m.by(prompts, "source")["local_compute"],
-		Generated: m.number("vllm:generation_tokens_total"),
-		Running:   m.number("vllm:num_requests_running"),
 		CellsUsed: -1,
 	}
 	for _, x := range m[iterations].GetMetric() {

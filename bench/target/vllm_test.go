@@ -99,7 +99,7 @@ func TestVLLMCountersAndFacts(t *testing.T) {
 	mux.HandleFunc("GET /version", reply(200, `{"version":"0.32.0"}`))
 	v := vllm(t, mux)
 	got, err := v.Counters(t.Context())
-	if diff := cmp.Diff(Counters{Prefilled: 52, Generated: 24, Steps: 13, Rows: 76, Running: 5, CellsUsed: -1}, got); err != nil || diff != "" {
+	if diff := cmp.Diff(Counters{Prefilled: 52, Steps: 13, Rows: 76, CellsUsed: -1}, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	facts, err := v.Describe(t.Context())

@@ -2,72 +2,92 @@ package workload
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"agentd/agent/memory"
 	"agentd/agent/tools"
+	"agentd/household"
 	"agentd/protocol"
 )
 
-// Streams separate the random numbers of different uses.
-const (
-	streamGroup = iota << 32
-	streamAgent
-	_
-	streamHouse
-)
+// streamHouse separates the random numbers of houses from others of the same seed.
+const streamHouse = 3 << 32
 
-// script produces one agent's inputs.
-type script interface {
-	// input is the input of the current turn without id and num_outputs.
-	input() protocol.AgentInput
-	// decide applies the scripted decision and moves to the next turn.
-	decide() error
-}
-
-// Generate makes a trace: the first turn of all agents, then the second, and so on.
-// Errors name the wrong options.
+// Generate makes a trace of conversations in the simulated household, as its planner
+// leads them: the first turn of all agents, then the second, and so on.
 func Generate(o Options) (*Trace, error) {
 	return generateWithin(o, protocol.MaxBodyBytes-inputSlack, maxInputs)
 }
 
 // generateWithin is Generate with bounds for the bytes of one input and of all.
 func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	scripts := make([]script, o.Agents)
-	newGroup := newSynthetic
-	if o.Kind == Household {
-		newGroup = newHousehold
-	}
-	for g := range o.Groups {
-		begin := newGroup(&o, g)
-		for a := g; a < o.Agents; a += o.Groups {
-			scripts[a] = begin(a)
+	agents, groups := make([]*housemate, o.Agents), min(o.Groups, o.Agents)
+	for g := range groups {
+		begin := newHousehold(&o, g)
+		for a := g; a < o.Agents; a += groups {
+			agents[a] = begin(a)
 		}
 	}
-	t := &Trace{Header: Header{Version: Version, Kind: o.Kind, Options: &o}}
+	t := new(Trace)
 	size := 0
 	for turn := range o.Turns {
-		for a, s := range scripts {
+		for a, agent := range agents {
 			if turn > 0 {
-				if err := s.decide(); err != nil {
+				if err := agent.decide(); err != nil {
 					return nil, fmt.Errorf("turn %d of agent %d: %w", turn, a, err)
 				}
 			}
-			in := s.input()
+			in := agent.input()
 			in.ID, in.NumOutputs = int64(a), o.Candidates
-			next := Turn{Agent: a, Turn: turn, Input: in.AppendJSON(nil), Candidates: o.Candidates}
-			if len(next.Input) > maxInput {
-				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: use fewer turns, tools or words", len(next.Input), turn)
+			bytes := len(in.AppendJSON(nil))
+			if bytes > maxInput {
+				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: use fewer turns", bytes, turn)
 			}
-			if size += len(next.Input); size > maxInputs {
-				return nil, fmt.Errorf("the trace has more than %d bytes at turn %d: use fewer agents, turns, tools or words", maxInputs, turn)
+			if size += bytes; size > maxInputs {
+				return nil, fmt.Errorf("the trace has more than %d bytes at turn %d: use fewer agents or turns", maxInputs, turn)
 			}
-			t.Turns = append(t.Turns, next)
+			t.Turns = append(t.Turns, Turn{Agent: a, Turn: turn, Input: in, Candidates: o.Candidates})
 		}
 	}
 	return t, nil
+}
+
+// newHousehold starts the agents of one house. Its words are the held-out ones that
+// household eval uses, which the model never saw in training.
+func newHousehold(o *Options, group int) func(agent int) *housemate {
+	seed := rand.New(rand.NewPCG(o.Seed, streamHouse+uint64(group))).Uint64()
+	house := household.NewGroup(seed, household.Options{Split: household.Eval})
+	return func(agent int) *housemate {
+		return &housemate{house: house, agents: o.Agents, next: agent + o.Agents, episode: house.Episode(agent)}
+	}
+}
+
+// housemate scripts an agent that decides as the planner does. After a conversation
+// it starts another one in the same house, with an empty memory.
+type housemate struct {
+	house   *household.Group
+	agents  int // in all houses
+	next    int // index of the next conversation, unique among agents
+	episode *household.Episode
+}
+
+func (h *housemate) input() protocol.AgentInput {
+	in := h.episode.Input()
+	in.ExtraKeys = nil // the load generator chooses inference_mode
+	return in
+}
+
+func (h *housemate) decide() error {
+	in, right := h.episode.Input(), h.episode.Expected()
+	memory, err := remember(&in, right)
+	if err != nil {
+		return err
+	}
+	if h.episode.Apply(right, memory) {
+		h.episode = h.house.Episode(h.next)
+		h.next += h.agents
+	}
+	return nil
 }
 
 // remember is the memory that the agent returns with a decision.

@@ -1,17 +1,10 @@
 package workload
 
-import "agentd/protocol"
-
 // Limits of traces.
 const (
-	maxAgents = 1 << 16
-	maxTurns  = 1 << 12 // of one agent
-	maxLines  = 1 << 20 // turns of all agents
-	maxWords  = 1 << 18 // of one text: beyond the context of any model
+	MaxAgents = 1 << 16
+	MaxTurns  = 1 << 12 // of one agent
 
-	// maxLine bounds a line in bytes: the largest input with its prompt, tokens and
-	// grammar.
-	maxLine = 4 * protocol.MaxBodyBytes
 	// maxInputs bounds all inputs together in bytes, since a trace is held in memory.
 	maxInputs = 1 << 30
 	// inputSlack is the size of a request around its only input, in bytes.

@@ -1,26 +1,18 @@
 package workload
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"agentd/agent/memory"
-	"agentd/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small are options of each kind that make a trace of a few turns.
-func small(kind string) Options {
-	o := Defaults(kind)
-	o.Agents, o.Turns, o.Groups, o.Candidates = 5, 4, 2, 3
-	if kind == Synthetic {
-		o.Tools, o.SystemWords, o.ObservationWords, o.OutputWords = 6, 50, 12, 9
-	}
-	return o
+// small are options that make a trace of a few turns.
+func small() Options {
+	return Options{Seed: 1, Agents: 5, Turns: 4, Groups: 2, Candidates: 3}
 }
 
 func generate(t testing.TB, o Options) *Trace {
@@ -28,26 +20,6 @@ func generate(t testing.TB, o Options) *Trace {
 	trace, err := Generate(o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	return trace
-}
-
-// file is the trace as it is written.
-func file(t testing.TB, trace *Trace) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := trace.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// reread returns what Read makes of a text.
-func reread(t testing.TB, text string) *Trace {
-	t.Helper()
-	trace, err := Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v in\n%.2000s", err, text)
 	}
 	return trace
 }
@@ -61,20 +33,10 @@ func hash(t testing.TB, trace *Trace) string {
 	return sum
 }
 
-// decoded is a turn's input.
-func decoded(t testing.TB, turn *Turn) protocol.AgentInput {
-	t.Helper()
-	in, err := turn.AgentInput()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
 // parsed is a turn's memory.
 func parsed(t testing.TB, turn *Turn) *memory.Memory {
 	t.Helper()
-	m, problems := memory.Parse(decoded(t, turn).Memory, "")
+	m, problems := memory.Parse(turn.Input.Memory, "")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

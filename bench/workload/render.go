@@ -39,7 +39,7 @@ func Model(path string) (file, sum string, err error) {
 }
 
 // Render fills in prompt, tokens and grammar of all turns for the model at a path, and
-// the header's model. They are what agentd with default options gives to the model,
+// the trace's model. They are what agentd with default options gives to the model,
 // made by the same code without weights. An error leaves the trace unchanged and names
 // the turn.
 func Render(ctx context.Context, trace *Trace, path string) (err error) {
@@ -62,7 +62,10 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	for i := range trace.Turns {
 		all.Go(func() (err error) {
 			t := &trace.Turns[i]
-			if rendered[i], err = promptOf(ctx, prompts, t); err != nil {
+			if err = ctx.Err(); err == nil {
+				rendered[i], err = prompts.Prompt(ctx, t.Input)
+			}
+			if err != nil {
 				return fmt.Errorf("turn %d of agent %d: %w", t.Turn, t.Agent, err)
 			}
 			return nil
@@ -75,17 +78,6 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 		t := &trace.Turns[i]
 		t.Prompt, t.Tokens, t.Grammar = rendered[i].Text, rendered[i].Tokens, rendered[i].Grammar
 	}
-	trace.Header.Model = sum
+	trace.Model = sum
 	return nil
-}
-
-func promptOf(ctx context.Context, prompts *load.Model, t *Turn) (*agent.Prompt, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	in, err := t.AgentInput()
-	if err != nil {
-		return nil, err
-	}
-	return prompts.Prompt(ctx, in)
 }

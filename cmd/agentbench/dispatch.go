@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
-	"syscall"
 
 	"agentd/internal/options"
 	"agentd/internal/version"
@@ -20,11 +18,11 @@ type program struct{ stdout, stderr io.Writer }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		writeHelp(stdout)
-		return errors.New("a command is missing; want run, trace, compare, suite, version or help")
+		return errors.New("a command is missing; want run, compare, suite, version or help")
 	}
 	p := &program{stdout, stderr}
 	commands := map[string]func(context.Context, []string) error{
-		"run": p.measure, "trace": p.trace, "compare": p.compare, "suite": p.suite,
+		"run": p.measure, "compare": p.compare, "suite": p.suite,
 	}
 	name, rest := args[0], args[1:]
 	switch name {
@@ -37,17 +35,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	command, ok := commands[name]
 	if !ok {
-		return fmt.Errorf("unknown command %q; want run, trace, compare, suite, version or help", name)
+		return fmt.Errorf("unknown command %q; want run, compare, suite, version or help", name)
 	}
 	if err := command(ctx, rest); err != nil && !errors.Is(err, options.ErrDone) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// untilSignal is a context that the first signal cancels. The next one kills the program.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }

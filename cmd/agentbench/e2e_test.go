@@ -28,19 +28,15 @@ func read(t *testing.T, path string) *result.Run {
 func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	out := mustBench(t, append([]string{"trace", "--out", file("t.jsonl")}, small...)...)
-	if !strings.Contains(out, "synthetic, 3 agents, 6 turns, 12 candidates") {
-		t.Errorf("trace printed\n%s", out)
-	}
 	for _, name := range []string{"a1", "a2", "b1"} {
-		out = mustBench(t, "run", "--url", new(fake).serve(t), "--trace", file("t.jsonl"), "--max-tokens", "7",
-			"--slo", "1h", "--name", name[:1], "--out", file(name+".json"), "--note", "no GPU")
-		for _, want := range []string{"Decisions", "Mean batch width", "Steps: decode", ", no GPU", "written to " + file(name+".json")} {
+		out := mustBench(t, append([]string{"run", "--url", new(fake).serve(t), "--max-tokens", "7",
+			"--slo", "1h", "--name", name[:1], "--out", file(name + ".json"), "--note", "no GPU"}, small...)...)
+		for _, want := range []string{": 3 agents, 6 turns, 12 candidates", "Decisions", "Mean batch width", "Steps: decode", ", no GPU", "written to " + file(name+".json")} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		// bench/contention.py reads this line.
+		// The unit precedes the figure.
 		if line := strings.Fields(out[strings.Index(out, "  Decisions "):]); line[1] != "1/s" || strings.Trim(line[2], "0123456789.") != "" {
 			t.Errorf("decisions/s are %q", line[:3])
 		}
@@ -60,7 +56,7 @@ func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 	if !s.Goodput.Known || s.PromptUnique.Known || f.Server["version"] != "fake-1" || f.Host.CPU == "" || f.Interrupted != "" || f.Options["max-tokens"] != "7" {
 		t.Errorf("%+v", f)
 	}
-	out = mustBench(t, "compare", file("a1.json"), file("a2.json"), file("b1.json"), "--plots", file("all.svg"))
+	out := mustBench(t, "compare", file("a1.json"), file("a2.json"), file("b1.json"), "--plots", file("all.svg"))
 	page, err := os.ReadFile(file("all.svg"))
 	if err != nil || !strings.Contains(string(page), "a, 3 agents") || !strings.Contains(out, "3 agents, 2×") || !strings.Contains(out, "ratio") {
 		t.Errorf("compare printed\n%s\n%v", out, err)
@@ -154,37 +150,23 @@ func TestNothingMeasuredWritesNoResult(t *testing.T) {
 	}
 }
 
-// rendered writes a trace whose prompts share two tokens.
-func rendered(t *testing.T, path string) {
-	t.Helper()
-	o := workload.Defaults(workload.Synthetic)
-	o.Agents, o.Groups, o.Turns, o.Candidates = 3, 1, 2, 2
-	trace, err := workload.Generate(o)
+func TestRenderedTraceCountsUniqueTokensAndChecksPrompts(t *testing.T) {
+	source := source{Generate: workload.Options{Seed: 1, Agents: 1, Turns: 1, Candidates: 2, Groups: 1}, Model: builtin}
+	trace, err := source.load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace.Header.Model = strings.Repeat("ab", 32)
-	for i := range trace.Turns {
-		trace.Turns[i].Prompt, trace.Turns[i].Tokens = "the prompt", []int32{1, 2, int32(100 + i)}
-	}
-	if err := result.WriteFile(path, trace.Write); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestRenderedTraceCountsUniqueTokensAndChecksPrompts(t *testing.T) {
-	dir := t.TempDir()
-	path, trace := filepath.Join(dir, "r.json"), filepath.Join(dir, "t.jsonl")
-	rendered(t, trace)
-	same := &fake{prompt: "the prompt"}
-	mustBench(t, "run", "--url", same.serve(t), "--trace", trace, "--out", path)
+	run := []string{"run", "--model", builtin, "--agents", "1", "--turns", "1", "--candidates", "2"}
+	path := filepath.Join(t.TempDir(), "r.json")
+	same := &fake{prompt: trace.Turns[0].Prompt}
+	mustBench(t, append(run, "--url", same.serve(t), "--out", path)...)
 	got := read(t, path)
-	if got.Summary.PromptUnique != result.Known(8) || got.Model != strings.Repeat("ab", 32) {
+	if got.Summary.PromptUnique != result.Known(float64(len(trace.Turns[0].Tokens))) || got.Model != trace.Model {
 		t.Errorf("unique %v, model %q", got.Summary.PromptUnique, got.Model)
 	}
-	other := &fake{prompt: "the other"}
-	path = filepath.Join(dir, "o.json")
-	_, err := bench(t.Context(), "run", "--url", other.serve(t), "--trace", trace, "--out", path)
+	other := &fake{prompt: trace.Turns[0].Prompt[:4] + "\x00"}
+	path = filepath.Join(t.TempDir(), "o.json")
+	_, err = bench(t.Context(), append(run, "--url", other.serve(t), "--out", path)...)
 	if err == nil || !strings.Contains(err.Error(), "the server's prompt differs from the trace's at byte 4") {
 		t.Fatalf("got %v", err)
 	}

@@ -14,15 +14,14 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there.json")
 	empty := filepath.Join(dir, "empty.txt")
-	bad := filepath.Join(dir, "bad.jsonl")
-	for path, text := range map[string]string{there: "{}", empty: " \n", bad: "{}\n"} {
+	for path, text := range map[string]string{there: "{}", empty: " \n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const url = "--url=http://127.0.0.1:1"
 	for _, c := range []struct{ args, want string }{
-		{"", "a command is missing; want run, trace"},
+		{"", "a command is missing; want run, compare"},
 		{"serve", `unknown command "serve"; want run`},
 		{"run --fastest 1", "option --fastest is unknown; agentbench run --help lists the options"},
 		{"run " + url + " more", `unexpected argument "more"`},
@@ -41,15 +40,10 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"run " + url + " --out " + there, "exists; remove it or name another file"},
 		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is not a directory; create it"},
 		{"run " + url + " --token-file " + empty, "has no token"},
-		{"run " + url + " --trace " + filepath.Join(dir, "missing"), "--trace: open"},
-		{"run " + url + " --trace " + bad, "--trace: " + bad + ": line 1"},
-		{"run " + url + " --trace x --agents 2", "--agents: is for a generated trace"},
-		{"run " + url + " --agents 0", "--agents: is 0; it must be from 1"},
+		{"run " + url + " --agents 0", `--agents: got "0", want a whole number from 1`},
 		{"run " + url + " --model " + filepath.Join(dir, "missing.gguf"), "--model: "},
 		{"run " + url + " --target llama-server", "--model: is missing; llama-server gets agentd's tokens"},
 		{"run " + url, "the server does not describe itself"},
-		{"trace", "--out: is missing"},
-		{"trace --out " + there, "exists; remove it or name another file"},
 		{"compare", "no result is named"},
 		{"compare " + there, there + " is not a result"},
 		{"compare " + filepath.Join(dir, "missing.json"), "missing.json"},
@@ -66,14 +60,14 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 {
+	if err != nil || len(entries) != 2 {
 		t.Errorf("%v left in the directory, %v", entries, err)
 	}
 }
 
 func TestHelpPagesFitATerminal(t *testing.T) {
 	c := newMeasureConfig()
-	pages := map[string][]options.Option{"": nil, "run": c.command().Options, "trace": c.Trace.options(), "compare": nil, "suite": nil}
+	pages := map[string][]options.Option{"": nil, "run": c.command().Options, "compare": nil, "suite": nil}
 	for name, opts := range pages {
 		args := []string{"--help"}
 		if name != "" {

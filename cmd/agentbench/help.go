@@ -12,7 +12,6 @@ with shared prefixes, several candidates of a prompt, short structured answers.
 
 Usage
   agentbench run [options]           send a trace to a server and measure
-  agentbench trace [options]         write a trace to a file
   agentbench compare FILE.json…      show results side by side, and plots
   agentbench suite [options]         the standard comparison of make bench
   agentbench version                 print the version
@@ -20,10 +19,9 @@ Usage
 Each command has a page: agentbench run --help.
 
 Examples
-  agentbench trace --agents 16 --turns 6 --candidates 4 --model m.gguf --out t.jsonl
-  agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --fixed-tokens 32 --out a.json
+  agentbench run --url http://127.0.0.1:8888 --model m.gguf --fixed-tokens 32 --out a.json
       the server needs agentd --debug fixed-tokens=32
-  agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
+  agentbench run --target llama-server --url http://127.0.0.1:8080 --model m.gguf \
       --fixed-tokens 32 --out b.json
   agentbench compare a.json b.json --plots plots.svg
 `)

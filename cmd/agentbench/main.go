@@ -2,7 +2,6 @@
 // workloads, and compares servers.
 //
 //	agentbench run [options]              send a trace to a server and measure
-//	agentbench trace [options]            write a trace to a file
 //	agentbench compare FILE.json…         show results side by side, and plots
 //	agentbench suite [options]            the standard comparison of make bench
 //	agentbench version                    print the version

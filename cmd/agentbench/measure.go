@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"agentd/bench/report"
 	"agentd/bench/result"
 	"agentd/bench/target"
+	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -97,8 +99,8 @@ Usage
 
 Examples
   agentbench run --url http://127.0.0.1:8888 --agents 16 --candidates 4 --turns 6
-  agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --rate 4 --slo 5s --out a.json
-  agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
+  agentbench run --url http://127.0.0.1:8888 --rate 4 --slo 5s --out a.json
+  agentbench run --target llama-server --url http://127.0.0.1:8080 --model m.gguf \
       --fixed-tokens 32 --out b.json
 `,
 		Outro: `How it counts
@@ -146,7 +148,7 @@ func (c *measureConfig) check(given options.Origins) error {
 			return err
 		}
 	}
-	return c.Trace.check(given)
+	return nil
 }
 
 // equal are the options that must be equal in a comparison, as text.
@@ -188,6 +190,18 @@ func (c *measureConfig) open() (target.Target, error) {
 	return t, nil
 }
 
+// absent refuses a file that exists or has no directory, before the work begins.
+func absent(flag, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s: %s exists; remove it or name another file", flag, path)
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: %s is not a directory; create it or name another file", flag, dir)
+	}
+	return nil
+}
+
 // measure is the subcommand that measures a server.
 func (p *program) measure(ctx context.Context, args []string) (err error) {
 	c := newMeasureConfig()
@@ -201,14 +215,14 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	for _, warning := range c.command().ExposedSecrets() {
 		fmt.Fprintln(p.stderr, "warning:", warning)
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	trace, err := c.Trace.load(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Target != agentd && !trace.Rendered() {
-		return fmt.Errorf("--model: is missing; %s gets agentd's tokens, and the trace has none; name the GGUF file that it serves", c.Target)
+		return fmt.Errorf("--model: is missing; %s gets agentd's tokens; name the GGUF file that it serves", c.Target)
 	}
 	t, err := c.open()
 	if err != nil {

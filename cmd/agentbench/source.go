@@ -2,21 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"os"
-	"strings"
 
 	"agentd/bench/workload"
 	"agentd/internal/options"
+	"agentd/protocol"
 )
 
-var inTrace = options.In("Trace (a file, or generated)")
+var inTrace = options.In("Trace")
 
-// source is where a trace comes from, and the model that renders it.
+// source says which trace is generated, and the model that renders it.
 type source struct {
-	File     string // "": generated
 	Generate workload.Options
 	Model    string // "": not rendered; builtin: the model inside agentd
 }
@@ -24,67 +20,24 @@ type source struct {
 // builtin is the word for the model inside agentd.
 const builtin = "default"
 
-func newSource() source { return source{Generate: workload.Defaults(workload.Synthetic)} }
+func newSource() source { return source{Generate: workload.Defaults()} }
 
-// generator are the options of a generated trace. The generator checks their bounds.
-func (s *source) generator() []options.Option {
-	g := &s.Generate
-	number := func(p *int) options.Value { return options.Int(p, 0, math.MaxInt32) }
-	return []options.Option{
-		inTrace("kind", "KIND", "synthetic: random words. household: conversations of the simulated household that the default model is trained for.", options.Choice(&g.Kind, []string{workload.Synthetic, workload.Household}, nil)),
-		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
-		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
-		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
-		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
-		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix. Unset, it is at most the number of agents.", number(&g.Groups)),
-	}
-}
-
+// options of the trace.
 func (s *source) options() []options.Option {
-	file := []options.Option{
-		inTrace("trace", "FILE", "Trace of agentbench trace, instead of a generated one.", options.Text(&s.File)),
-		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it, unless the trace is rendered.", options.Text(&s.Model)),
+	g := &s.Generate
+	return []options.Option{
+		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it.", options.Text(&s.Model)),
+		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
+		inTrace("agents", "N", "Agents that ask at the same time.", options.Int(&g.Agents, 1, workload.MaxAgents)),
+		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", options.Int(&g.Turns, 1, workload.MaxTurns)),
+		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", options.Int(&g.Candidates, 1, protocol.MaxNumOutputs)),
+		inTrace("groups", "N", "Groups of agents. Agents of a group share house and tools, and so a prompt prefix. More groups than agents are as many.", options.Int(&g.Groups, 1, workload.MaxAgents)),
 	}
-	return append(file, s.generator()...)
 }
 
-// check checks the options against each other and sets the lengths of the kind.
-func (s *source) check(given options.Origins) error {
-	if s.File != "" {
-		for _, o := range s.generator() {
-			if given[o.Name] != "" {
-				return fmt.Errorf("--%s: is for a generated trace, and --trace names a file; remove one of the two", o.Name)
-			}
-		}
-		return nil
-	}
-	if given["groups"] == "" {
-		s.Generate.Groups = max(1, min(s.Generate.Groups, s.Generate.Agents))
-	}
-	words := workload.Defaults(s.Generate.Kind)
-	words.Seed, words.Agents, words.Turns = s.Generate.Seed, s.Generate.Agents, s.Generate.Turns
-	words.Candidates, words.Groups = s.Generate.Candidates, s.Generate.Groups
-	s.Generate = words
-	return flagged(s.Generate.Validate())
-}
-
-// flagged replaces the field names in the generator's errors by flags.
-func flagged(err error) error {
-	var all interface{ Unwrap() []error }
-	if err == nil || !errors.As(err, &all) {
-		return err
-	}
-	var list []error
-	for _, e := range all.Unwrap() {
-		name, rest, _ := strings.Cut(e.Error(), " ")
-		list = append(list, fmt.Errorf("--%s: %s", strings.ReplaceAll(name, "_", "-"), rest))
-	}
-	return errors.Join(list...)
-}
-
-// load reads or generates the trace, and renders it if a model is named.
+// load generates the trace, and renders it if a model is named.
 func (s *source) load(ctx context.Context) (*workload.Trace, error) {
-	trace, err := s.open()
+	trace, err := workload.Generate(s.Generate)
 	if err != nil || s.Model == "" {
 		return trace, err
 	}
@@ -94,22 +47,6 @@ func (s *source) load(ctx context.Context) (*workload.Trace, error) {
 	}
 	if err := workload.Render(ctx, trace, path); err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
-	}
-	return trace, nil
-}
-
-func (s *source) open() (*workload.Trace, error) {
-	if s.File == "" {
-		return workload.Generate(s.Generate)
-	}
-	f, err := os.Open(s.File)
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %w", err)
-	}
-	defer f.Close()
-	trace, err := workload.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %s: %w", s.File, err)
 	}
 	return trace, nil
 }

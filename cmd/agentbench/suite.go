@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
 
 // suiteConfig has the options of agentbench suite.
 type suiteConfig struct {
-	Agentd, Bin string // a program, and the directory of llama.cpp's
+	Agentd, Bin string // a program, and the directory of llama-server
 	Peers       string // besides llama-server
 	Out         string
 	Quick       bool
@@ -43,10 +44,9 @@ func (s *suiteConfig) command() *options.Command {
 	return &options.Command{
 		Name: "agentbench suite",
 		Intro: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
-llama-server in the best of several settings, with vLLM if you ask for it, and with a
-reference estimate from the speeds of llama-batched-bench. It starts all servers itself,
-each repeat a fresh one, in turns, and writes tables with a goal for each figure. make bench
-builds everything and calls it.
+llama-server in the best of several settings, and with vLLM if you ask for it. It starts all
+servers itself, each repeat a fresh one, in turns, and writes tables with a goal for each
+ratio. make bench builds everything and calls it.
 
 Usage
   agentbench suite [options]
@@ -65,7 +65,6 @@ Examples
   suite.md and suite.json    the tables, and all figures
   LOAD.svg                   plots of all repeats of a load
   LOAD-SERVER-N.json         each repeat, for agentbench compare
-  LOAD.trace.jsonl           the trace
 
 Signals
   SIGINT or SIGTERM ends the suite and its servers. What was measured before is written.
@@ -78,7 +77,7 @@ Signals
 			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
 			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
 			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b and 0.6b; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{llamaServer, vllm}, nil)),
-			option("bin", "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", options.Text(&s.Bin)),
+			option("bin", "DIR", "Directory with llama-server, of make peers.", options.Text(&s.Bin)),
 			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},
 	}
@@ -94,7 +93,7 @@ func (p *program) suite(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	r, err := suite.Run(ctx, o)
 	if r == nil {
@@ -114,8 +113,8 @@ func (p *program) suite(ctx context.Context, args []string) error {
 // open checks the options.
 func (s *suiteConfig) open(p *program) (suite.Options, error) {
 	o := suite.Options{
-		LlamaServer: filepath.Join(s.Bin, "llama-server"), BatchedBench: filepath.Join(s.Bin, "llama-batched-bench"),
-		Dir: filepath.Join(s.Out, time.Now().UTC().Format("20060102-150405")), Quick: s.Quick, Repeats: s.Repeats, Threads: s.Threads,
+		LlamaServer: filepath.Join(s.Bin, "llama-server"),
+		Dir:         filepath.Join(s.Out, time.Now().UTC().Format("20060102-150405")), Quick: s.Quick, Repeats: s.Repeats, Threads: s.Threads,
 		AgentdArgs: strings.Fields(s.AgentdArgs), Commit: version.Commit(), Host: host(""),
 		Log: func(line string) { fmt.Fprintln(p.stdout, line) },
 	}

@@ -34,7 +34,7 @@ func TestDefaultModelAnswersFit(t *testing.T) {
 	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
 		o := evaluate.Options{ToolNames: names, Seed: 1}
 		for i := range eval.DefaultConfig().Episodes {
-			turns, err := dataset.Record(t.Context(), a, o.Episode(i), dataset.Recording{})
+			turns, err := dataset.Record(t.Context(), a, o.Episode(i), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,6 @@ func writeDataset(ctx context.Context, args []string, stdout io.Writer) error {
 	out := flags.String("out", "", "the file to write")
 	eval := flags.Bool("eval", false, "houses, words and wordings that no training has")
 	lesson := flags.Bool("lesson", false, "small houses and short tasks with all details: what a model learns from first")
-	unseen := flags.Bool("unseen-tools", false, "tool names that no training has")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -38,9 +37,6 @@ func writeDataset(ctx context.Context, args []string, stdout io.Writer) error {
 		o.Split = household.Eval
 	}
 	o.Lesson = *lesson
-	if *unseen {
-		o.ToolNames = household.Unseen
-	}
 	f, err := os.Create(*out)
 	if err != nil {
 		return err

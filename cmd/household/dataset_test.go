@@ -12,7 +12,7 @@ import (
 
 // TestTheHashPrintedIsThatOfTheFile for both splits.
 func TestTheHashPrintedIsThatOfTheFile(t *testing.T) {
-	for _, more := range [][]string{nil, {"--eval", "--unseen-tools"}} {
+	for _, more := range [][]string{nil, {"--eval"}} {
 		path := filepath.Join(t.TempDir(), "set.jsonl")
 		var out strings.Builder
 		if err := run(t.Context(), append([]string{"dataset", "--groups", "2", "--seed", "3", "--out", path}, more...), &out, io.Discard); err != nil {

@@ -283,34 +283,3 @@ func TestEvalHelpListsEveryOption(t *testing.T) {
 		}
 	}
 }
-
-// With the default model, over HTTP.
-func TestEvalComparesWaysOfAskingForCandidates(t *testing.T) {
-	var out strings.Builder
-	if err := run(t.Context(), []string{"eval", "--json", "--candidates", "3", "--episodes", "2", "--tool-names", "known", "--constrain", "on"}, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	var report evaluate.CandidatesReport
-	if err := json.Unmarshal([]byte(out.String()), &report); err != nil {
-		t.Fatal(err)
-	}
-	steps := report.Ways[0].First.Of
-	for _, w := range report.Ways {
-		if w.First.Of != steps || steps == 0 || w.Within.Count < w.First.Count || w.Time <= 0 {
-			t.Errorf("%+v", w)
-		}
-	}
-	for _, w := range report.Ways[2:] {
-		if w.Repeated > 0 || w.All.Count+w.Missing < steps || w.Calibration < 0 || w.Calibration > 1 {
-			t.Errorf("%+v", w)
-		}
-	}
-}
-
-func TestEvalCandidatesNeedsOneKindOfMeasurement(t *testing.T) {
-	for _, args := range [][]string{{}, {"--tool-names", "known"}, {"--tool-names", "known", "--constrain", "on", "--check"}} {
-		if err := run(t.Context(), append([]string{"eval", "--candidates", "3"}, args...), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--candidates") {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
-}

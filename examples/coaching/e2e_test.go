@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +23,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentd/examples/coaching/coach"
 	"agentd/protocol"
 	"agentd/protocol/client"
 )
@@ -34,25 +32,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a program may take; only failures take it.
 const patience = 4 * time.Minute
 
-// built are the programs of the example.
-type built struct{ agentd, demo, orchestrator string }
-
-func build(t *testing.T) built {
+// build is the path of agentd.
+func build(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	b := built{filepath.Join(dir, "agentd"), filepath.Join(dir, "demo"), filepath.Join(dir, "orchestrator")}
-	for path, pkg := range map[string]string{b.agentd: "agentd/cmd/agentd", b.demo: "agentd/examples/coaching/demo", b.orchestrator: "agentd/examples/coaching/orchestrator"} {
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
-		}
+	path := filepath.Join(t.TempDir(), "agentd")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "agentd/cmd/agentd").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return b
+	return path
 }
 
-// languages are the two orchestrators, as commands.
-func (b built) languages(t *testing.T, f func(t *testing.T, orchestrator []string)) {
-	t.Run("Go", func(t *testing.T) { f(t, []string{b.orchestrator}) })
-	t.Run("Python", func(t *testing.T) { f(t, []string{"python3", "-B", "orchestrator.py"}) })
+// orchestrator is the command of the orchestrator.
+var orchestrator = []string{"python3", "-B", "orchestrator.py"}
+
+// demo is the command of the demo with further arguments.
+func demo(agentd string, more ...string) []string {
+	return append([]string{"python3", "-B", "demo.py", "--agentd", agentd}, more...)
 }
 
 // outcome is the result of a program that has ended.
@@ -157,79 +152,76 @@ func refusesConnections(t *testing.T, address string) {
 }
 
 func TestExample(t *testing.T) {
-	b := build(t)
+	agentd := build(t)
 
 	t.Run("one command starts everything, finishes the task and leaves nothing running", func(t *testing.T) {
-		b.languages(t, func(t *testing.T, orchestrator []string) {
-			o := execute(t, nil, append([]string{b.demo, "--agentd", b.agentd}, orchestrator...)...)
-			o.finished(t)
-			found := started.FindStringSubmatch(o.stdout)
-			if found == nil {
-				t.Fatalf("agentd was not started:\n%s", o.stdout)
-			}
-			refusesConnections(t, found[1])
-			if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
-				t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
-			}
-		})
+		o := execute(t, nil, demo(agentd, orchestrator...)...)
+		o.finished(t)
+		found := started.FindStringSubmatch(o.stdout)
+		if found == nil {
+			t.Fatalf("agentd was not started:\n%s", o.stdout)
+		}
+		refusesConnections(t, found[1])
+		if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
+			t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
+		}
 	})
 
-	t.Run("Ctrl-C ends everything in good order", func(t *testing.T) { interrupted(t, b) })
+	t.Run("Ctrl-C ends everything in good order", func(t *testing.T) { interrupted(t, agentd) })
 
 	t.Run("an orchestrator that fails makes the command fail", func(t *testing.T) {
-		o := execute(t, nil, b.demo, "--agentd", b.agentd, "sh", "-c", "exit 3")
+		o := execute(t, nil, demo(agentd, "sh", "-c", "exit 3")...)
 		if o.code != 1 {
 			t.Errorf("exit code %d\n%s", o.code, o.stderr)
 		}
 	})
 
 	t.Run("a missing agentd is said", func(t *testing.T) {
-		o := execute(t, nil, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		o := execute(t, nil, demo(agentd+"-missing", orchestrator...)...)
 		if o.code != 1 || !strings.Contains(o.stderr, "make builds it") {
 			t.Errorf("exit code %d\n%s", o.code, o.stderr)
 		}
 	})
 
-	t.Run("with a server that runs already", func(t *testing.T) { withServer(t, b) })
+	t.Run("with a server that runs already", func(t *testing.T) { withServer(t, agentd) })
 }
 
 // interrupted ends the example while a person is being waited for.
-func interrupted(t *testing.T, b built) {
-	b.languages(t, func(t *testing.T, orchestrator []string) {
-		asked, withdrawn := make(chan struct{}, 1), make(chan struct{})
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost {
-				w.WriteHeader(http.StatusNotFound) // this console knows no withdrawal but a closed connection
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body) // the server sees a closed connection only after that
-			asked <- struct{}{}
-			<-r.Context().Done()
-			close(withdrawn)
-		}))
-		defer s.Close()
-		demo := exec.CommandContext(t.Context(), b.demo, append(append([]string{"--agentd", b.agentd}, orchestrator...), "--human", s.URL, "--logs", t.TempDir())...)
-		demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
-		var stdout, stderr bytes.Buffer
-		demo.Stdout, demo.Stderr = &stdout, &stderr
-		if err := demo.Start(); err != nil {
-			t.Fatal(err)
+func interrupted(t *testing.T, agentd string) {
+	asked, withdrawn := make(chan struct{}, 1), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusNotFound) // this console knows no withdrawal but a closed connection
+			return
 		}
-		wait(t, "the question to the person", asked)
-		if err := demo.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		_ = demo.Wait()
-		if demo.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "The task is not finished") {
-			t.Errorf("exit code %d\n%s\n%s", demo.ProcessState.ExitCode(), &stdout, &stderr)
-		}
-		wait(t, "the withdrawal of the question", withdrawn)
-		if found := started.FindStringSubmatch(stdout.String()); found == nil {
-			t.Errorf("agentd was not started:\n%s", &stdout)
-		} else {
-			refusesConnections(t, found[1])
-		}
-	})
+		_, _ = io.Copy(io.Discard, r.Body) // the server sees a closed connection only after that
+		asked <- struct{}{}
+		<-r.Context().Done()
+		close(withdrawn)
+	}))
+	defer s.Close()
+	command := append(demo(agentd, orchestrator...), "--human", s.URL, "--logs", t.TempDir())
+	demo := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
+	var stdout, stderr bytes.Buffer
+	demo.Stdout, demo.Stderr = &stdout, &stderr
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "the question to the person", asked)
+	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = demo.Wait()
+	if demo.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "The task is not finished") {
+		t.Errorf("exit code %d\n%s\n%s", demo.ProcessState.ExitCode(), &stdout, &stderr)
+	}
+	wait(t, "the withdrawal of the question", withdrawn)
+	if found := started.FindStringSubmatch(stdout.String()); found == nil {
+		t.Errorf("agentd was not started:\n%s", &stdout)
+	} else {
+		refusesConnections(t, found[1])
+	}
 }
 
 func wait(t *testing.T, what string, ch <-chan struct{}) {
@@ -243,15 +235,16 @@ func wait(t *testing.T, what string, ch <-chan struct{}) {
 
 // withServer has one server for all runs, the one that demo starts for those
 // who want to run an orchestrator themselves.
-func withServer(t *testing.T, b built) {
-	demo := exec.CommandContext(t.Context(), b.demo, "--agentd", b.agentd)
-	demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
-	demo.Stderr = os.Stderr
-	stdout, err := demo.StdoutPipe()
+func withServer(t *testing.T, agentd string) {
+	command := demo(agentd)
+	running := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	running.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
+	running.Stderr = os.Stderr
+	stdout, err := running.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := demo.Start(); err != nil {
+	if err := running.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var env []string
@@ -268,14 +261,15 @@ func withServer(t *testing.T, b built) {
 	defer declining.Close()
 
 	t.Run("demo starts nothing that the environment names", func(t *testing.T) {
-		o := execute(t, env, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		o := execute(t, env, demo(agentd+"-missing", orchestrator...)...)
 		o.finished(t)
 		if started.MatchString(o.stdout) {
 			t.Error("it started agentd")
 		}
 	})
+	plan := coach(t)
 	wrong := func(string, int) *protocol.HumanCoachingResponse { return completed(openLocked) }
-	plan := func(question string, _ int) *protocol.HumanCoachingResponse { return planned(t, question) }
+	right := func(question string, _ int) *protocol.HumanCoachingResponse { return planned(t, plan(question)) }
 	for name, test := range map[string]struct {
 		env    []string
 		person func(question string, tasks int) *protocol.HumanCoachingResponse // nil: a model coaches
@@ -285,13 +279,13 @@ func withServer(t *testing.T, b built) {
 		"the scripted coach":                             {},
 		"the scripted coach, at the base path for MAGMA": {env: []string{env[0] + "/magma"}},
 		"a coach that declines":                          {env: []string{"COACH_URL=" + declining.URL}, reason: "It can't be helped."},
-		"a person":                                       {person: plan},
+		"a person":                                       {person: right},
 		"a repair that fails is repaired itself": {
 			person: func(question string, tasks int) *protocol.HumanCoachingResponse {
 				if tasks == 1 {
 					return completed(openLocked)
 				}
-				return planned(t, question)
+				return planned(t, plan(question))
 			},
 			parts: []string{"arm.open: The cupboard is locked.", "repair  failure, corrected at again-at-step-1"},
 		},
@@ -301,32 +295,31 @@ func withServer(t *testing.T, b built) {
 		}, reason: "Lunch first."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.languages(t, func(t *testing.T, orchestrator []string) {
-				if test.person != nil {
-					s := httptest.NewServer(person(t, test.person))
-					defer s.Close()
-					orchestrator = append(orchestrator, "--human", s.URL)
+			command := orchestrator
+			if test.person != nil {
+				s := httptest.NewServer(person(t, test.person))
+				defer s.Close()
+				command = append(slices.Clone(command), "--human", s.URL)
+			}
+			o := execute(t, slices.Concat(env, test.env), command...)
+			if test.reason == "" {
+				o.finished(t)
+			} else {
+				o.unfinished(t, test.reason)
+			}
+			for _, part := range test.parts {
+				if !strings.Contains(o.stdout, part) {
+					t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 				}
-				o := execute(t, slices.Concat(env, test.env), orchestrator...)
-				if test.reason == "" {
-					o.finished(t)
-				} else {
-					o.unfinished(t, test.reason)
-				}
-				for _, part := range test.parts {
-					if !strings.Contains(o.stdout, part) {
-						t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
-					}
-				}
-				o.sessionIsGone(t, agentURL)
-			})
+			}
+			o.sessionIsGone(t, agentURL)
 		})
 	}
 
-	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
+	if err := running.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := demo.Wait(); err != nil {
+	if err := running.Wait(); err != nil {
 		t.Errorf("demo ends with %v", err)
 	}
 	refusesConnections(t, strings.TrimPrefix(agentURL, "http://"))
@@ -348,12 +341,12 @@ func completed(output string) *protocol.HumanCoachingResponse {
 }
 
 // planned answers as the scripted coach does.
-func planned(t *testing.T, question string) *protocol.HumanCoachingResponse {
-	decision, err := json.Marshal(coach.Plan(question).Decision)
-	if err != nil {
-		t.Error(err)
+func planned(t *testing.T, p proposal) *protocol.HumanCoachingResponse {
+	d := protocol.AgentDecision{Say: p.Decision.Say}
+	for _, c := range p.Decision.Calls {
+		d.ToolCalls = append(d.ToolCalls, protocol.ToolCall{Name: c.Name, Arguments: c.Arguments, TargetRobotName: c.Robot})
 	}
-	return completed(string(decision))
+	return completed(string(d.AppendJSON(nil)))
 }
 
 // person is a console at which somebody answers at once. Tasks come one after the other, and are counted from 1.

@@ -1,13 +1,13 @@
 """A small simulated task for two robots: a cup has to be brought from a locked cupboard to a table.
 
 Each tool has preconditions; a call that breaks one changes nothing and fails with a sentence that says why.
-Nothing is random. The Go package household is the same house; both read household/house.json.
+Nothing is random. house.json has the task and the tools.
 """
 
 import json
 import pathlib
 
-DESCRIPTION = json.loads((pathlib.Path(__file__).parent / "household" / "house.json").read_text(encoding="utf-8"))
+DESCRIPTION = json.loads((pathlib.Path(__file__).parent / "house.json").read_text(encoding="utf-8"))
 WHERE = {"cupboard": "in the cupboard", "table": "on the table", "rover": "with the rover"}
 
 

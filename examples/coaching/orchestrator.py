@@ -4,12 +4,10 @@
 When a step fails this asks for coaching, puts the correction into the same input once more, and goes on with
 the memory that comes back. It needs nothing but Python 3.
 
-It needs an agent server with coaching and a coach. `make example-python` starts both and then this program; it
+It needs an agent server with coaching and a coach. `make example` starts both and then this program; it
 can as well be pointed at others:
 
     python3 examples/coaching/orchestrator.py --agent http://127.0.0.1:8888 --human http://127.0.0.1:8890
-
-The Go program in the folder orchestrator is the same.
 """
 
 import argparse

@@ -16,9 +16,8 @@ from agentd_client import Candidate
 from datasets import Dataset
 from serving import Server
 from simulator import Simulator
-from trl import GRPOConfig, GRPOTrainer
-
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
 
 HELD_OUT = 1_000_000  # first seed of the held-out tasks
 

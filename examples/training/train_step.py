@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from datasets import Dataset, load_dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
-
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 TEMPLATE = """
 {%- if tools %}{{ '<|im_start|>tools\\n' + tools | tojson + '<|im_end|>\\n' }}{% endif %}

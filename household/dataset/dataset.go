@@ -3,12 +3,10 @@ package dataset
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -39,9 +37,6 @@ func (o Options) of(n int) household.Options {
 	made.Busy = made.Busy || made.Split == household.Train && !made.Lesson && n%busy == 0
 	return made
 }
-
-// errPrefix cannot happen: a group has one plan, one toolbox and one set of rules.
-var errPrefix = errors.New("the episodes of a group begin differently")
 
 // Write writes a data set, one group per line.
 func Write(ctx context.Context, w io.Writer, o Options) error {
@@ -93,11 +88,11 @@ func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Opti
 	group := household.NewGroup(seed, o)
 	g := new(Group)
 	for i := range EpisodesPerGroup {
-		var o Recording
+		var errs *rand.Rand
 		if r.IntN(clumsy) == 0 {
-			o.Blunders = r
+			errs = r
 		}
-		turns, err := Record(ctx, a, group.Episode(i), o)
+		turns, err := Record(ctx, a, group.Episode(i), errs)
 		if err != nil {
 			return nil, fmt.Errorf("episode %d: %w", i, err)
 		}
@@ -106,12 +101,7 @@ func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Opti
 		}
 		pieces := transcript(turns[len(turns)-1])
 		end := prefixEnd(pieces)
-		switch {
-		case g.Prefix == nil:
-			g.Prefix = pieces[:end]
-		case !slices.Equal(g.Prefix, pieces[:end]):
-			return nil, errPrefix
-		}
+		g.Prefix = pieces[:end] // of all episodes: they have one plan and one toolbox
 		g.Episodes = append(g.Episodes, segments(pieces[end:], turns))
 	}
 	return g, nil

@@ -46,10 +46,11 @@ func TestTranscriptMatchesAgentPrompts(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(60) {
-				turns, err := Record(t.Context(), a, household.New(seed, o), Recording{Limit: 1 + int(seed%12)})
+				turns, err := Record(t.Context(), a, household.New(seed, o), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
+				turns = turns[:min(len(turns), 1+int(seed%12))]
 				last := turns[len(turns)-1]
 				var want strings.Builder
 				for _, p := range last.Prompt {
@@ -91,7 +92,7 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(20) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +102,31 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 			end := at + strings.IndexByte(before[at:], '}') + 1
 			if want := before[:at] + before[end:]; !strings.HasPrefix(text(transcript(turn)), want) {
 				t.Fatalf("seed %d: turn %d does not begin with\n%s", seed, i+1, want)
+			}
+		}
+	}
+}
+
+func TestEpisodesOfAGroupBeginAlike(t *testing.T) {
+	a, err := NewAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range kinds {
+		group := household.NewGroup(5, o)
+		var first []Piece
+		for i := range EpisodesPerGroup {
+			turns, err := Record(t.Context(), a, group.Episode(i), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces := transcript(turns[len(turns)-1])
+			begin := pieces[:prefixEnd(pieces)]
+			if first == nil {
+				first = begin
+			}
+			if diff := cmp.Diff(first, begin); diff != "" || len(begin) == 0 {
+				t.Fatalf("%s, episode %d: %s", name, i, diff)
 			}
 		}
 	}
@@ -148,7 +174,7 @@ func TestGoldenTranscripts(t *testing.T) {
 	}
 	var b strings.Builder
 	for seed := range uint64(4) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

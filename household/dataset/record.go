@@ -137,23 +137,17 @@ type Turn struct {
 	Wrong  bool // a blunder, read but not learned
 }
 
-// Recording holds the options of Record.
-type Recording struct {
-	Limit    int        // most turns; 0: all
-	Blunders *rand.Rand // source of wrong decisions; nil: none
-}
-
-// blunders is the percentage of wrong calls with Blunders.
+// blunders is the percentage of wrong calls in a clumsy recording.
 const blunders = 25
 
-// Record runs an episode to its end with the planner's decisions and blunders, and returns
-// its turns.
-func Record(ctx context.Context, a *agent.Agent, e *household.Episode, o Recording) ([]Turn, error) {
+// Record runs an episode to its end with the planner's decisions, and returns its turns.
+// errs is the source of wrong decisions; nil: there are none.
+func Record(ctx context.Context, a *agent.Agent, e *household.Episode, errs *rand.Rand) ([]Turn, error) {
 	var turns []Turn
-	for !e.Done() && (o.Limit <= 0 || len(turns) < o.Limit) {
+	for !e.Done() {
 		d, wrong := e.Expected(), false
-		if r := o.Blunders; r != nil && r.IntN(100) < blunders {
-			if other, ok := e.Blunder(r); ok {
+		if errs != nil && errs.IntN(100) < blunders {
+			if other, ok := e.Blunder(errs); ok {
 				d, wrong = other, true
 			}
 		}

@@ -22,29 +22,14 @@ const (
 	Unseen = "unseen" // names that no training has
 )
 
-// Houses of a measurement.
-const (
-	Plain    = "plain"    // as most training data has them
-	Statuses = "statuses" // inputs have robot_statuses and a tool that cancels actions
-	Busy     = "busy"     // several robots, and more tasks for all of them at once
-	Mixed    = "mixed"    // one house of each of these kinds after the other
-)
-
 // Options of a measurement.
 type Options struct {
-	First     int                // index of the first conversation
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
-	Houses    string             // Plain, also when it is empty, Statuses, Busy or Mixed
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // gets how many have ended, one call at a time; may be nil
-
-	// Decided gets each decision on the planner's path, one call at a time, in order
-	// within a conversation, whose index it gets. These decisions are the same for all servers.
-	// It may be nil.
-	Decided func(episode int, kind household.Kind, right bool)
 }
 
 // Share is a part of a number.
@@ -125,7 +110,7 @@ func Measure(ctx context.Context, s household.Server, o Options) (Result, error)
 			if all.Err() != nil { // of another conversation, or the end
 				return all.Err()
 			}
-			return m.conversation(all, o.First+i)
+			return m.conversation(all, i)
 		})
 	}
 	err := group.Wait()
@@ -138,12 +123,7 @@ const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
-	houses := o.Houses
-	if houses == Mixed {
-		kinds := [...]string{Plain, Statuses, Busy}
-		houses = kinds[i/perHouse%len(kinds)]
-	}
-	h := household.Options{Split: household.Eval, Statuses: houses == Statuses, Busy: houses == Busy}
+	h := household.Options{Split: household.Eval}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}
@@ -163,7 +143,7 @@ func (o *Options) house(i int) uint64 {
 func (m *measurement) conversation(ctx context.Context, i int) error {
 	e := m.Episode(i)
 	for !e.Done() {
-		if err := m.task(ctx, i, e); err != nil {
+		if err := m.task(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -184,7 +164,7 @@ func (m *measurement) count(f func(*Result)) {
 
 // task follows the planner's path to the end of a task. The agent is on that path by
 // itself up to its first wrong decision.
-func (m *measurement) task(ctx context.Context, i int, e *household.Episode) error {
+func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 	steps, last := e.Planned()
 	goal := aim{budget: household.Patience * steps, refusal: last == household.Refusal}
 	finished, strayed := true, false
@@ -198,9 +178,6 @@ func (m *measurement) task(ctx context.Context, i int, e *household.Episode) err
 			r.Valid.add(out.Output != nil)
 			r.Right.add(right)
 			r.Kinds[e.Kind()].add(right)
-			if m.Decided != nil {
-				m.Decided(i, e.Kind(), right)
-			}
 			if out.Error != nil {
 				r.Errors[out.Error.Code]++
 			}

@@ -98,17 +98,6 @@ func TestMeasuredHousesAreNotInTheDataSet(t *testing.T) {
 	}
 }
 
-func TestMixedHousesAreOfEachKindInTurn(t *testing.T) {
-	mixed := Options{Seed: 1, ToolNames: Known, Houses: Mixed}
-	for n, kind := range []string{Plain, Statuses, Busy, Plain} {
-		want := Options{Seed: 1, ToolNames: Known, Houses: kind}
-		i := n*perHouse + 1
-		if diff := cmp.Diff(want.Episode(i).Input(), mixed.Episode(i).Input()); diff != "" {
-			t.Errorf("house %d is not %s: %s", n, kind, diff)
-		}
-	}
-}
-
 func TestPlannerIsAlwaysRight(t *testing.T) {
 	for _, o := range options() {
 		var seen []int
@@ -306,32 +295,5 @@ func TestResultsBeforeAnErrorAreKept(t *testing.T) {
 		if !errors.Is(err, want) || got.Right != (Share{20, 20}) || got.Episodes == 0 || f.left.Load() != -1 {
 			t.Errorf("got %+v, %v with %d requests left", got, err, f.left.Load())
 		}
-	}
-}
-
-// TestDecisionsAreToldByConversation: also when a measurement is done in parts.
-func TestDecisionsAreToldByConversation(t *testing.T) {
-	o := options()[0]
-	o.Tasks = false
-	m := taught(t, o)
-	told := func(first, count int) map[int]int {
-		list := map[int]int{}
-		part := o
-		part.First, part.Episodes = first, count
-		part.Decided = func(episode int, _ household.Kind, right bool) {
-			if !right {
-				t.Errorf("a decision of conversation %d is wrong", episode)
-			}
-			list[episode]++
-		}
-		measured(t, m, part)
-		return list
-	}
-	whole, parts := told(0, episodes), told(0, 7)
-	for episode, count := range told(7, episodes-7) {
-		parts[episode] += count
-	}
-	if diff := cmp.Diff(whole, parts); diff != "" || len(whole) != episodes {
-		t.Error(diff)
 	}
 }

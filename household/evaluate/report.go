@@ -38,7 +38,6 @@ type Run struct {
 type Report struct {
 	Model       string   `json:"model"` // for people; "" when it never was there
 	Episodes    int      `json:"episodes"`
-	Houses      string   `json:"houses"` // Plain, …
 	Seed        uint64   `json:"seed"`
 	Interrupted bool     `json:"interrupted"` // the runs are not all, or not whole
 	Runs        []Run    `json:"runs"`
@@ -109,11 +108,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		return err
 	}
 	var b strings.Builder
-	houses := "houses"
-	if r.Houses != Plain {
-		houses = strings.TrimSpace(r.Houses + " houses")
-	}
-	fmt.Fprintf(&b, "%s, in %s and wordings that no training has; seed %d\n", r.Model, houses, r.Seed)
+	fmt.Fprintf(&b, "%s, in houses and wordings that no training has; seed %d\n", r.Model, r.Seed)
 	fmt.Fprintf(&b, "valid: the output is a decision; right: it is exactly the planner's; finished: the task ended\n"+
 		"with the right reply, within %d times the planner's steps\n", household.Patience)
 	if r.Interrupted {

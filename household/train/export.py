@@ -13,13 +13,8 @@ from model import Qwen3, Shape
 from packing import Node, encode_segments, pack
 
 LICENSE = "mit"  # the project's, ../../LICENSE
+NAME = "agentd household"
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
-# Types of the matrices. q8_0 is for the feed-forward matrices only, which are two thirds of the weights.
-FILE_TYPES = {
-    "f32": gguf.LlamaFileType.ALL_F32,
-    "f16": gguf.LlamaFileType.MOSTLY_F16,
-    "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
-}
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat_template.jinja")
 
 
@@ -76,13 +71,13 @@ def add_vocabulary(w: gguf.GGUFWriter, tokenizer: tok.Tokenizer) -> None:
     w.add_add_bos_token(False)
 
 
-def write(model: Qwen3, tokenizer: tok.Tokenizer, path: str, kind: str, name: str) -> None:
+def write(model: Qwen3, tokenizer: tok.Tokenizer, path: str) -> None:
     s = model.shape
     w = gguf.GGUFWriter(path, "qwen3")
     w.add_type("model")
-    w.add_name(name)
+    w.add_name(NAME)
     w.add_license(LICENSE)
-    w.add_file_type(FILE_TYPES[kind])
+    w.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     w.add_context_length(s.context)
     w.add_embedding_length(s.width)
     w.add_block_count(s.layers)
@@ -96,27 +91,20 @@ def write(model: Qwen3, tokenizer: tok.Tokenizer, path: str, kind: str, name: st
     add_vocabulary(w, tokenizer)
     with open(TEMPLATE, encoding="utf-8") as f:
         w.add_chat_template(f.read())
-    for tensor, value in tensors(model).items():
-        own = stored(tensor, value, kind)
-        w.add_tensor(tensor, gguf.quantize(value.numpy(), own), raw_dtype=own)
+    for name, value in tensors(model).items():
+        w.add_tensor(name, (value.half() if value.dim() > 1 else value).numpy())
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
 
 
-def stored(tensor: str, value: torch.Tensor, kind: str) -> gguf.GGMLQuantizationType:
-    """The type of a tensor in a file of the given type."""
-    if value.dim() < 2 or kind == "f32":
-        return gguf.GGMLQuantizationType.F32
-    return gguf.GGMLQuantizationType.Q8_0 if kind == "q8_0" and ".ffn_" in tensor else gguf.GGMLQuantizationType.F16
-
-
-def rounded(model: Qwen3, kind: str) -> Qwen3:
-    """The model with its weights rounded as in a file of the given type."""
-    for name, t in tensors(model).items():
-        own = stored(name, t, kind)
-        t.copy_(torch.tensor(gguf.dequantize(gguf.quantize(t.numpy(), own), own)).view(t.shape))
+@torch.no_grad()
+def rounded(model: Qwen3) -> Qwen3:
+    """The model with its weights rounded as in a file: matrices have the type F16."""
+    for p in model.parameters():
+        if p.dim() > 1:
+            p.copy_(p.half())
     return model
 
 
@@ -160,13 +148,6 @@ def main() -> None:
         "--keep", type=float, default=0.0, help="share of its weights, from 0 to 1, in those that are written"
     )
     p.add_argument("--out", required=True, help="GGUF file")
-    p.add_argument(
-        "--type",
-        choices=FILE_TYPES,
-        default="f16",
-        help="type of the matrices; of q8_0 only the feed-forward parts, the others f16",
-    )
-    p.add_argument("--name", default="agentd household", help="general.name")
     p.add_argument("--data", help="JSONL from which to make what the check expects")
     p.add_argument("--expect", help="where to write it, for `go run ./household/train/check`")
     args = p.parse_args()
@@ -175,8 +156,8 @@ def main() -> None:
     model, tokenizer = load(args.checkpoint), tok.Tokenizer.from_file(args.tokenizer)
     if args.keep:
         model = mix(model, load(args.before), args.keep)
-    model = rounded(model, args.type)
-    write(model, tokenizer, args.out, args.type, args.name)
+    model = rounded(model)
+    write(model, tokenizer, args.out)
     print(f"{args.out}: {os.path.getsize(args.out):,} bytes")
     if args.expect:
         with open(args.expect, "w", encoding="utf-8") as f:

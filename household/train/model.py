@@ -188,9 +188,8 @@ class Qwen3(nn.Module):
         self.norm = Norm(shape.width, shape.epsilon)
         nn.init.constant_(self.norm.weight, OUT_NORM)
         self.ahead: Tensor | None = None
-        if shape.layers > 1 and shape.kv_heads > 1:
-            copying.begin(self)
-            lookup.begin(self)
+        copying.begin(self)
+        lookup.begin(self)
 
     def queries(self, batch: Batch, dtype: torch.dtype) -> Queries:
         """The selection of all tokens of a batch."""

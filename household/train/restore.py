@@ -4,8 +4,6 @@ import argparse
 import csv
 import json
 import os
-import re
-from dataclasses import replace
 
 import gguf
 import numpy as np
@@ -15,7 +13,7 @@ import tokenizer as tok
 from export import tensors
 from model import Qwen3, Shape
 
-READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.Q8_0}
+READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16}
 
 
 def value(reader: gguf.GGUFReader, name: str):
@@ -76,24 +74,6 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
     return model, tokenizer(reader)
 
 
-@torch.no_grad()
-def grow(model: Qwen3, layers: int) -> Qwen3:
-    """The model with more layers: copies of its last ones, with zero output at first (compare Kim et al., arXiv:2312.15166)."""
-    more = layers - model.shape.layers
-    if not 0 <= more <= model.shape.layers:
-        raise SystemExit(f"--layers {layers}: the model has {model.shape.layers}, and can have up to twice as many")
-    grown = Qwen3(replace(model.shape, layers=layers))
-    state = model.state_dict()
-    for name, t in model.state_dict().items():
-        if m := re.match(r"blocks\.(\d+)\.(.*)", name):
-            if int(m[1]) + more >= model.shape.layers:
-                state[f"blocks.{int(m[1]) + more}.{m[2]}"] = (
-                    torch.zeros_like(t) if m[2] in ("attn.out.weight", "down.weight") else t
-                )
-    grown.load_state_dict(state)
-    return grown
-
-
 def rows(path: str) -> list[dict]:
     """The rows of a curve.csv of train.py."""
     with open(path, newline="", encoding="utf-8") as f:
@@ -107,13 +87,10 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--model", required=True, help="GGUF file")
     p.add_argument("--curve", help="curve.csv of its training, to be continued")
-    p.add_argument("--layers", type=int, help="of the checkpoint, if it is to have more than the model")
     p.add_argument("--checkpoint", required=True, help="where to write the checkpoint")
     p.add_argument("--tokenizer", required=True, help="where to write tokenizer.json")
     args = p.parse_args()
     model, tokenizer = read(args.model)
-    if args.layers:
-        model = grow(model, args.layers)
     before = rows(args.curve) if args.curve else []
     tokenizer.save(args.tokenizer)  # before the checkpoint, which marks the end of the conversion
     torch.save(

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 
@@ -27,6 +28,7 @@ class Case(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        cls.enterClassContext(unittest.mock.patch.multiple(train, BATCH=500, CUT=2))
         cls.directory = tempfile.TemporaryDirectory()
         at = lambda name: os.path.join(cls.directory.name, name)
         cls.jsonl, cls.vocabulary = at("data.jsonl"), at("tokenizer.json")
@@ -54,10 +56,6 @@ class Case(unittest.TestCase):
                 "1",
                 "--cool",
                 "0",
-                "--batch",
-                "500",
-                "--cut",
-                "2",
                 "--out",
                 os.path.join(self.directory.name, out),
                 *more,

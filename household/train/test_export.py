@@ -17,7 +17,7 @@ from test_case import SMALL, Case
 class Export(Case):
     def test_exported_file_has_all_weights_vocabulary_and_template(self):
         path = os.path.join(self.directory.name, "m.gguf")
-        export.write(self.model, self.tokenizer, path, "f16", "test")
+        export.write(self.model, self.tokenizer, path)
         reader = gguf.GGUFReader(path)
         names = {t.name: t for t in reader.tensors}
         self.assertEqual(
@@ -44,7 +44,7 @@ class Export(Case):
 
     def test_exported_file_restores_weights_tokenizer_and_curve(self):
         at = lambda name: os.path.join(self.directory.name, name)
-        export.write(self.model, self.tokenizer, at("back.gguf"), "f16", "small")
+        export.write(self.model, self.tokenizer, at("back.gguf"))
         model, tokenizer = restore.read(at("back.gguf"))
         self.assertEqual(model.shape, self.model.shape)
         for (name, want), got in zip(self.model.named_parameters(), model.parameters(), strict=True):
@@ -57,24 +57,6 @@ class Export(Case):
         self.assertEqual(restore.rows(at("before.csv")), [{"step": 50, "loss": 2.5, "held_out": 1.75, "exact": 0.25}])
         self.assertEqual(restore.rows(os.devnull), [])
 
-    def test_q8_0_file_has_eight_bit_feed_forward_matrices_only(self):
-        path = os.path.join(self.directory.name, "eight.gguf")
-        model = export.rounded(copy.deepcopy(self.model), "q8_0")
-        export.write(self.model, self.tokenizer, path, "q8_0", "small")
-        types = {t.name: t.tensor_type.name for t in gguf.GGUFReader(path).tensors}
-        self.assertEqual({types[f"blk.1.ffn_{part}.weight"] for part in ("gate", "up", "down")}, {"Q8_0"})
-        self.assertEqual(
-            {types[f"blk.1.{name}.weight"] for name in ("attn_q", "attn_output")} | {types["token_embd.weight"]},
-            {"F16"},
-        )
-        self.assertEqual(types["blk.1.ffn_norm.weight"], "F32")
-        back, _ = restore.read(path)
-        for (name, want), got, old in zip(
-            model.named_parameters(), back.parameters(), self.model.parameters(), strict=True
-        ):
-            self.assertTrue(torch.equal(want, got), name)
-            torch.testing.assert_close(got, old, rtol=0, atol=old.abs().max().item() / 127)
-
     def test_file_of_another_program_is_refused(self):
         path = os.path.join(self.directory.name, "other.gguf")
         w = gguf.GGUFWriter(path, "llama")
@@ -85,19 +67,9 @@ class Export(Case):
         with self.assertRaises(SystemExit):
             restore.read(path)
 
-    def test_grown_model_computes_the_same_with_repeated_layers(self):
-        model = Qwen3(Shape(**SMALL | {"layers": 3}, vocabulary=self.tokenizer.get_vocab_size()))
-        for p in model.parameters():
-            torch.nn.init.normal_(p, std=0.2)
-        grown = restore.grow(model, 5)
-        batch = self.data.batch([0])
-        with torch.no_grad():
-            torch.testing.assert_close(grown(batch, torch.float32, batch.rows), model(batch, torch.float32, batch.rows))
-        for own, of in ((3, 1), (4, 2)):
-            for (name, p), q in zip(grown.blocks[own].named_parameters(), model.blocks[of].parameters(), strict=True):
-                self.assertTrue(
-                    torch.equal(p, torch.zeros_like(q) if name in ("attn.out.weight", "down.weight") else q), name
-                )
-        for layers in (2, 7):
-            with self.assertRaisesRegex(SystemExit, "the model has 3"):
-                restore.grow(model, layers)
+    def test_rounded_model_is_the_one_in_the_file(self):
+        at = os.path.join(self.directory.name, "rounded.gguf")
+        export.write(self.model, self.tokenizer, at)
+        back, _ = restore.read(at)
+        for want, got in zip(export.rounded(copy.deepcopy(self.model)).parameters(), back.parameters(), strict=True):
+            self.assertTrue(torch.equal(want, got))

@@ -78,23 +78,12 @@ class Lookup(Case):
             self.assertEqual(looked, len(looks) * len(lookup.LOOKS[kind][0]))
             self.assertAlmostEqual(mass / looked, 1, places=4)
 
-    def test_repeated_layers_look_where_their_originals_look(self):
-        self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 6), ((2, 3), (4, 1), (5, 0)))
-        self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 8), ((2, 3), (4, 1), (5, 0), (6, 1), (7, 0)))
-        batch = self.data.batch([0])
-        blind = {
-            layer: (torch.zeros(2, len(batch.tokens), 2, 8), torch.zeros(2, len(batch.tokens), 8)) for layer in range(8)
-        }
-        _, seen = lookup.loss(batch, blind, 1)
-        for kind in {reading.KINDS[kind] for kind in batch.looks[0].unique()}:
-            tokens = len({token for k, token, _ in batch.looks.T.tolist() if reading.KINDS[k] == kind})
-            self.assertEqual(seen[kind][1], tokens * len(lookup.of(lookup.LOOKS[kind][0], 8)), kind)
-
-    def test_lookup_weight_changes_the_training(self):
+    def test_lookup_loss_changes_the_training(self):
+        none = lambda batch, seen, step: (torch.zeros(()), {})
         weights = []
-        for weight in ("0", "1"):
-            trainer = train.Trainer(self.arguments("look-up" + weight, "--steps", "1", "--lookup", weight))
-            with contextlib.redirect_stdout(io.StringIO()):
+        for name, loss in (("without", none), ("with", lookup.loss)):
+            trainer = train.Trainer(self.arguments(name + "-look-up", "--steps", "1"))
+            with contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch("lookup.loss", loss):
                 trainer.run()
             weights.append(trainer.model.blocks[lookup.CARRY[0]].attn.k.weight)
         self.assertFalse(torch.equal(*weights))

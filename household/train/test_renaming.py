@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import unittest.mock
 
 import numpy as np
 import torch
@@ -77,14 +78,14 @@ class Renaming(Case):
 
     def test_share_of_renamed_groups_changes_the_training(self):
         weights = []
-        for share in ("0", "1", "1"):
-            trainer = train.Trainer(
-                self.arguments("rename" + share, "--steps", "1", "--batch", "5000", "--rename", share)
-            )
-            if trainer.renamer:
+        for i, share in enumerate((0, 1, 1)):
+            with (
+                unittest.mock.patch.multiple(train, RENAME=share, BATCH=5000),
+                contextlib.redirect_stdout(io.StringIO()),
+            ):
+                trainer = train.Trainer(self.arguments(f"rename{i}", "--steps", "1"))
                 groups = self.data.whole()
                 trainer.renamer = Renamer(self.tokenizer, [groups[0]] + 50 * groups[1:])
-            with contextlib.redirect_stdout(io.StringIO()):
                 trainer.run()
             weights.append(trainer.model.embedding)
         self.assertFalse(torch.equal(weights[0], weights[1]))

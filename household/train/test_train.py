@@ -4,6 +4,7 @@ import contextlib
 import io
 import math
 import os
+import unittest.mock
 from collections import Counter
 
 import torch
@@ -14,27 +15,14 @@ from test_case import Case
 
 
 class Train(Case):
+    @unittest.mock.patch("train.SAVE", 0)
     def test_nan_loss_ends_the_run_and_keeps_the_checkpoint(self):
-        trainer = train.Trainer(self.arguments("nan", "--steps", "3", "--save", "0"))
+        trainer = train.Trainer(self.arguments("nan", "--steps", "3"))
         learn = trainer.learn
         trainer.learn = lambda *of: Counter(learn(*of) | ({"loss": math.nan} if trainer.step == 1 else {}))
         with contextlib.redirect_stdout(io.StringIO()), self.assertRaisesRegex(SystemExit, "step 2: the loss is nan"):
             trainer.run()
-        self.assertEqual(train.Trainer(self.arguments("nan", "--steps", "3", "--resume")).step, 1)
-
-    def test_the_matrices_of_new_layers_learn_faster(self):
-        trainer = train.Trainer(
-            self.arguments("grown", "--steps", "1", "--layers", "7", "--grown", "2", "--rate-grown", "5")
-        )
-        with contextlib.redirect_stdout(io.StringIO()):
-            trainer.run()
-        old, new = trainer.optimizers[0].param_groups
-        self.assertAlmostEqual(new["lr"] / old["lr"], 5)
-        self.assertEqual(
-            [p.shape for p in new["params"]],
-            [p.shape for block in trainer.model.blocks[5:] for p in block.parameters() if p.dim() > 1],
-        )
-        self.assertEqual(len(old["params"]) * 7, (len(old["params"]) + len(new["params"])) * 5)
+        self.assertEqual(train.Trainer(self.arguments("nan", "--steps", "3")).step, 1)
 
     def test_first_lessons_become_rarer_and_end(self):
         chosen = [train.lessons(step, 100, 1) for step in range(200)]
@@ -43,15 +31,15 @@ class Train(Case):
         self.assertFalse(any(chosen[100:]))
         self.assertFalse(train.lessons(0, 0, 1))
 
+    @unittest.mock.patch.multiple(train, AVERAGE=2, EVALUATE=12)
     def test_weights_before_the_cooling_are_averaged(self):
         with contextlib.redirect_stdout(io.StringIO()):
-            t = train.Trainer(self.arguments("average", "--steps", "12", "--average", "2"))
+            t = train.Trainer(self.arguments("average", "--steps", "12"))
             seen = []
             learn, measure = t.learn, t.measure
             t.learn = lambda *a: (learn(*a), seen.append([p.detach().clone() for p in t.model.parameters()]))[0]
             t.measure = lambda: (measured.append([p.detach().clone() for p in t.model.parameters()]), measure())[1]
             measured = []
-            t.args.evaluate = 12
             t.run()
         want = [p.clone() for p in seen[0]]
         for i, weights in enumerate(seen):
@@ -64,24 +52,11 @@ class Train(Case):
         for a, b in zip(seen[-1], t.model.parameters()):
             self.assertTrue(torch.equal(a, b))  # training continues from the weights that are not averaged
 
+    @unittest.mock.patch.multiple(train, EVALUATE=2, SAVE=0)
     def test_interrupted_run_ends_with_the_same_weights(self):
         def trainer(out, *more):
-            return train.Trainer(
-                self.arguments(
-                    out,
-                    "--steps",
-                    "4",
-                    "--first",
-                    self.jsonl,
-                    "--first-steps",
-                    "3",
-                    "--evaluate",
-                    "2",
-                    "--save",
-                    "0",
-                    *more,
-                )
-            )
+            first = ("--first", self.jsonl, "--first-steps", "3")
+            return train.Trainer(self.arguments(out, "--steps", "4", *first, *more))
 
         with contextlib.redirect_stdout(io.StringIO()):
             whole = trainer("whole")
@@ -97,7 +72,7 @@ class Train(Case):
             cut.learn = fail_at_the_third
             with self.assertRaises(InterruptedError):
                 cut.run()
-            resumed = trainer("cut", "--resume")
+            resumed = trainer("cut")
             self.assertEqual(resumed.step, 2)
             resumed.run()
         self.assertEqual(whole.rows, resumed.rows)
@@ -110,5 +85,4 @@ class Train(Case):
         with contextlib.redirect_stdout(io.StringIO()):
             further.run()
         self.assertEqual([row["step"] for row in further.rows], [2, 4, 6, 8])  # one curve of both
-        for name in ("curve.csv", "curve.svg"):
-            self.assertTrue(os.path.getsize(os.path.join(self.directory.name, "cut", name)))
+        self.assertTrue(os.path.getsize(os.path.join(self.directory.name, "cut", "curve.csv")))

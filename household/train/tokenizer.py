@@ -175,9 +175,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Learn the vocabulary from a data set.")
     parser.add_argument("--data", required=True, help="JSONL that the data set program wrote")
     parser.add_argument("--out", required=True, help="tokenizer.json")
-    parser.add_argument("--groups", type=int, default=2000, help="groups to read (default %(default)s)")
     args = parser.parse_args()
-    tokenizer = train(texts(args.data, args.groups))
+    tokenizer = train(texts(args.data, 2000))
     tokenizer.save(args.out)
     print(f"{args.out}: {tokenizer.get_vocab_size()} ids")
 

@@ -16,13 +16,23 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 import lookup
-import plot
 from model import Qwen3, Shape
 from packing import Batch, Data
 from renaming import Renamer
 
 CHECKPOINT, COOLED = "checkpoint.pt", "cooled.pt"  # files in --out
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+CUT = 4  # parts that the groups are cut into: more houses in a step, and more tokens that no conversations share
+BATCH = 5000  # at least how many tokens a step sees
+PACK = 12288  # at most how many tokens are computed at once, if that holds a group
+WARMUP = 20  # steps until the full rate
+AVERAGE = 150  # steps over which the weights are averaged that are measured, and exported where nothing cools
+DECAY = 0.1  # weight decay of the layers' matrices
+CLIP = 1.0  # bound of the gradient's norm
+PROMPT, PROMPT_STEPS = 0.5, 300  # weight of the loss of what new weights read, and steps in which it falls to nothing
+RENAME = 0.5  # share of the parts of groups that get other names
+EVALUATE, EVAL_GROUPS = 100, 8  # steps between measurements, and groups to measure on
+SAVE = 180  # seconds between checkpoints
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -34,12 +44,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     )
     p.add_argument("--eval", required=True, help="JSONL to measure on")
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
-    p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
-    p.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, if there is one")
+    p.add_argument("--out", required=True, help="directory for the checkpoint and the curve; continues one there")
     p.add_argument("--weights", help="checkpoint whose weights to begin with; the rates begin anew")
-    p.add_argument("--layers", type=int, default=6)
-    p.add_argument("--grown", type=int, default=0, help="how many of the last layers are new in --weights")
-    p.add_argument("--rate-grown", type=float, default=3, help="how many times as fast the matrices of these learn")
     p.add_argument("--steps", type=int, required=True, help="steps of the whole run, without those of --weights")
     p.add_argument(
         "--cool",
@@ -47,51 +53,11 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         required=True,
         help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from",
     )
-    p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument(
-        "--cut",
-        type=int,
-        default=4,
-        help="parts that the groups are cut into: more houses in a step, and more tokens that no conversations share",
-    )
-    p.add_argument("--batch", type=int, default=5000, help="at least how many tokens a step sees")
-    p.add_argument(
-        "--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group"
-    )
-    p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
-    p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
-    p.add_argument("--warmup", type=int, default=20, help="steps until it is reached")
-    p.add_argument(
-        "--average",
-        type=int,
-        default=150,
-        help="steps over which the weights are averaged that are measured, and exported where nothing cools",
-    )
-    p.add_argument("--decay", type=float, default=0.1, help="weight decay of the layers' matrices")
-    p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
-    p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
-    p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
-    p.add_argument(
-        "--lookup",
-        type=float,
-        default=1.0,
-        help="weight of the losses that teach to look at what a decision follows from",
-    )
-    p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups that get other names")
+    p.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--evaluate", type=int, default=100, help="steps between measurements")
-    p.add_argument("--eval-groups", type=int, default=8, help="groups to measure on")
-    p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
-    a = p.parse_args(given)
-    if not 0 <= a.rename <= 1:
-        p.error("--rename is a share, from 0 to 1")
-    if not 0 <= a.grown < a.layers:
-        p.error("--grown: not all layers can be new")
-    if a.cut < 1 or a.batch < 1 or a.average < 1:
-        p.error("--cut, --batch and --average must be at least 1")
-    return a
+    return p.parse_args(given)
 
 
 def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
@@ -134,25 +100,18 @@ class Trainer:
         self.dtype = TYPES[args.type]
         torch.set_num_threads(args.threads)
         torch.manual_seed(args.seed)
-        self.data = Data(args.data, args.tokenizer, args.cut)
-        self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
+        self.data = Data(args.data, args.tokenizer, CUT)
+        self.first = Data(args.first, args.tokenizer, CUT) if args.first else None
         # All data decide what a name is, also for the first lessons, which have fewer houses.
-        self.renamer = (
-            Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
-        )
+        self.renamer = Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed)
         self.held_out = Data(args.eval, args.tokenizer)
-        self.model = Qwen3(Shape(vocabulary=self.data.vocabulary, layers=args.layers)).to(self.device)
-        old = args.layers - args.grown
-        matrices = [
-            {"params": [p for block in blocks for p in block.parameters() if p.dim() > 1], "times": times}
-            for blocks, times in ((self.model.blocks[:old], 1), (self.model.blocks[old:], args.rate_grown))
-            if len(blocks)
-        ]
-        rest = [p for block in self.model.blocks for p in block.parameters() if p.dim() == 1]
+        self.model = Qwen3(Shape(vocabulary=self.data.vocabulary)).to(self.device)
+        matrices = [p for p in self.model.blocks.parameters() if p.dim() > 1]
+        rest = [p for p in self.model.blocks.parameters() if p.dim() == 1]
         rest += [self.model.embedding, self.model.norm.weight]
-        self.optimizers = [
-            torch.optim.Muon(matrices, lr=args.rate, weight_decay=args.decay, adjust_lr_fn="match_rms_adamw"),
-            torch.optim.AdamW(rest, lr=args.rate_rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+        self.optimizers = [  # the layers' matrices, and the embedding with the vectors
+            torch.optim.Muon(matrices, lr=args.rate, weight_decay=DECAY, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(rest, lr=args.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
         ]
         self.average = [p.detach().clone() for p in self.model.parameters()]
         self.averaged = 0  # number of averaged steps
@@ -161,7 +120,7 @@ class Trainer:
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
         checkpoint = os.path.join(args.out, CHECKPOINT)
-        if args.resume and os.path.exists(checkpoint):
+        if os.path.exists(checkpoint):
             self.load(checkpoint)
         elif args.weights:
             state = torch.load(args.weights, map_location=self.device, weights_only=True)
@@ -177,11 +136,8 @@ class Trainer:
         self.step, self.before, self.rows = state["step"], state.get("before", 0), state["rows"]
         self.know(state.get("average"))
         self.averaged = state.get("averaged", 0)
-        for name, value in state.get("order", {}).items():
-            if getattr(self.args, name) != value:
-                raise SystemExit(
-                    f"{checkpoint} was made with --{name} {value}, which decides what was seen: give the same"
-                )
+        if state["seed"] != self.args.seed:
+            raise SystemExit(f"{checkpoint} was made with --seed {state['seed']}, which decides what was seen")
         if self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
@@ -193,7 +149,7 @@ class Trainer:
     @torch.no_grad()
     def remember(self) -> None:
         """Adds the weights of a step to the moving average, which at first spans a fifth of all steps."""
-        share = 1 / min(self.args.average, 1 + self.averaged // 5)
+        share = 1 / min(AVERAGE, 1 + self.averaged // 5)
         torch._foreach_lerp_(self.average, list(self.model.parameters()), share)
         self.averaged += 1
 
@@ -229,7 +185,7 @@ class Trainer:
                 "step": self.step,
                 "before": self.before,
                 "rows": self.rows,
-                "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed", "grown")},
+                "seed": self.args.seed,
             },
             path + ".new",
         )
@@ -239,13 +195,12 @@ class Trainer:
                 writer = csv.DictWriter(f, self.rows[0])
                 writer.writeheader()
                 writer.writerows(self.rows)
-            plot.curve(self.rows, os.path.join(self.args.out, "curve.svg"))
 
     def rate(self) -> float:
         """The share of the learning rates: linear warm-up, a plateau, a linear cooling."""
         a = self.args
         if self.step < a.steps:
-            return min(1, (self.step + 1) / a.warmup)
+            return min(1, (self.step + 1) / WARMUP)
         return (a.steps + a.cool - self.step) / a.cool
 
     def others(self, batch: Batch, random: torch.Generator) -> Tensor | None:
@@ -259,36 +214,32 @@ class Trainer:
         return rows.nonzero()[:, 0]
 
     def prompt(self) -> float:
-        steps = self.args.prompt_steps
-        return self.args.prompt * max(0.0, 1 - self.step / steps) if steps else 0.0
+        """The weight of the loss of what the model reads."""
+        return 0.0 if self.args.weights else PROMPT * max(0.0, 1 - self.step / PROMPT_STEPS)
 
     def learn(self, data: Data, groups: list[int]) -> Counter:
         """Does one step and returns its counts and the sum of the targets' losses."""
         done = Counter()
-        weight = self.args.lookup if lookup.fits(self.model) else 0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
         names = np.random.default_rng([self.args.seed, self.step])
-        rename = lambda tokens: self.renamer(tokens, names) if names.random() < self.args.rename else tokens
-        for pack in packs(data, groups, self.args.pack):
-            batch = data.batch(pack, rename if self.renamer else None)
+        rename = lambda tokens: self.renamer(tokens, names) if names.random() < RENAME else tokens
+        for pack in packs(data, groups, PACK):
+            batch = data.batch(pack, rename)
             others = self.others(batch, random)
             batch = batch.to(self.device)
-            seen = {} if weight else None
+            seen = {}
             loss, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device), seen)
             done.update(loss=loss.item(), targets=len(batch.targets), decisions=batch.count, tokens=len(batch.tokens))
-            loss = loss + self.prompt() * read
-            if weight:
-                looked, right = lookup.loss(batch, seen, self.step)
-                loss = loss + weight * looked
-                for kind, (mass, count) in right.items():
-                    done.update({"mass " + kind: mass, "looks " + kind: count})
-            loss.backward()
+            looked, right = lookup.loss(batch, seen, self.step)
+            for kind, (mass, count) in right.items():
+                done.update({"mass " + kind: mass, "looks " + kind: count})
+            (loss + self.prompt() * read + looked).backward()
         for p in self.model.parameters():
             p.grad /= done["targets"]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        for optimizer, highest in zip(self.optimizers, (self.args.rate, self.args.rate_rest), strict=True):
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = highest * self.rate() * group.get("times", 1)
+                group["lr"] = self.args.rate * self.rate()
             optimizer.step()
             optimizer.zero_grad()
         return done
@@ -297,8 +248,8 @@ class Trainer:
     def measure(self) -> tuple[float, float]:
         """Loss per target on held-out groups, and the share of decisions whose tokens are all the most likely ones."""
         loss, targets, exact, decisions = 0.0, 0, 0, 0
-        groups = list(range(min(self.args.eval_groups, len(self.held_out))))
-        for pack in packs(self.held_out, groups, self.args.pack):
+        groups = list(range(min(EVAL_GROUPS, len(self.held_out))))
+        for pack in packs(self.held_out, groups, PACK):
             batch = self.held_out.batch(pack).to(self.device)
             total, right, _ = self.model.loss(batch, self.dtype)
             loss += total.item()
@@ -312,8 +263,8 @@ class Trainer:
     def steps(self) -> Iterator[tuple[Data, list[int]]]:
         """Yields the data of each step."""
         a = self.args
-        rest = steps_of(self.data, a.batch, a.seed)
-        first = steps_of(self.first, a.batch, a.seed) if self.first else None
+        rest = steps_of(self.data, BATCH, a.seed)
+        first = steps_of(self.first, BATCH, a.seed) if self.first else None
         for step in itertools.count():
             if first and lessons(step, a.first_steps, a.seed):
                 yield self.first, next(first)
@@ -329,11 +280,11 @@ class Trainer:
             + (f", after {self.before} of {a.weights}" if self.before else ""),
             flush=True,
         )
-        begin = saved = mark = time.monotonic()
+        saved = mark = time.monotonic()
         done = Counter()
         # skip what was used before the checkpoint
         for data, groups in itertools.islice(self.steps(), self.step, None):
-            if self.step >= total or time.monotonic() - begin > a.minutes * 60:
+            if self.step >= total:
                 break
             learned = self.learn(data, groups)
             if not math.isfinite(learned["loss"]):
@@ -343,7 +294,7 @@ class Trainer:
             done += learned
             self.step += 1
             self.remember()
-            if self.step % a.evaluate == 0 or self.step == total:
+            if self.step % EVALUATE == 0 or self.step == total:
                 spent = time.monotonic() - mark
                 with self.best():
                     held_out, exact = self.measure()
@@ -367,7 +318,7 @@ class Trainer:
                     flush=True,
                 )
                 done, mark = Counter(), time.monotonic()
-            if self.step == a.steps or time.monotonic() - saved > a.save * 60:
+            if self.step == a.steps or time.monotonic() - saved > SAVE:
                 self.save()
                 saved = time.monotonic()
         self.save()

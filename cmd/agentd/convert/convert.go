@@ -52,7 +52,7 @@ func (c *Config) Command() *options.Command {
 }
 
 // Run is the command.
-func Run(args []string, stdout io.Writer) error {
+func Run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	c := DefaultConfig()
 	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
@@ -68,7 +68,7 @@ func Run(args []string, stdout io.Writer) error {
 	if !checkpoint.IsDirectory(dir) {
 		return fmt.Errorf("%s is not a directory with a config.json; name a checkpoint of transformers", dir)
 	}
-	if err := c.write(dir, out); err != nil {
+	if err := c.write(ctx, dir, out); err != nil {
 		return err
 	}
 	info, err := os.Stat(out)
@@ -79,14 +79,14 @@ func Run(args []string, stdout io.Writer) error {
 	return nil
 }
 
-func (c *Config) write(dir, out string) error {
+func (c *Config) write(ctx context.Context, dir, out string) error {
 	if c.Type == typeStored {
 		return synth.WriteFile(out, func(f *os.File) error { return checkpoint.Write(f, dir) })
 	}
 	if err := llama.Init(zerolog.Nop()); err != nil { // it prints each tensor
 		return err
 	}
-	whole, err := checkpoint.Open(context.Background(), dir)
+	whole, err := checkpoint.Open(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +25,7 @@ func TestWrongArgumentsSayWhatToWrite(t *testing.T) {
 		"an unknown type": {[]string{"--type", "q3", dir, there}, "q8_0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := Run(test.args, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if err := Run(t.Context(), test.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})

@@ -2,10 +2,7 @@
 package demo
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,9 +83,12 @@ func (c *Config) play(ctx context.Context, named bool, stdout, stderr io.Writer)
 	server, err := c.Remote.Open(ctx, transport)
 	if !named && errors.Is(err, syscall.ECONNREFUSED) {
 		fmt.Fprintf(stderr, "no server answers at %s; starting one for this demo\n", c.Remote.URL)
-		var end func() error
-		if c.Remote.URL, end, err = startServer(ctx); err == nil {
-			defer func() { failed = errors.Join(failed, end()) }()
+		config := serve.DefaultConfig()
+		config.NoCoaching = true
+		var local *serve.Local
+		if local, err = serve.StartLocal(ctx, *config, io.Discard); err == nil {
+			defer func() { failed = errors.Join(failed, local.Stop()) }()
+			c.Remote.URL = local.URL
 			server, err = c.Remote.Open(ctx, transport)
 		}
 	}
@@ -100,40 +100,4 @@ func (c *Config) play(ctx context.Context, named bool, stdout, stderr io.Writer)
 		return nil // a signal ended it
 	}
 	return err
-}
-
-// startServer serves the default model at a free port of this machine. It returns when the server is ready; stop
-// ends it.
-func startServer(ctx context.Context) (url string, stop func() error, err error) {
-	noEnv := func(string) (string, bool) { return "", false }
-	config, from, err := serve.Parse([]string{"--port", "0", "--log-format", "json"}, noEnv, io.Discard)
-	if err != nil {
-		return "", nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	log, sink := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := serve.New(config, from, sink).Run(ctx)
-		_ = sink.Close() // ends the scanner
-		ended <- err
-	}()
-	stop = func() error {
-		cancel()
-		return <-ended
-	}
-	ready := false
-	for lines := bufio.NewScanner(log); !ready && lines.Scan(); {
-		var line struct{ Message, URL string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // lines of llama.cpp may not belong to the log
-		if line.Message == "listening" {
-			url = line.URL
-		}
-		ready = line.Message == "ready"
-	}
-	go io.Copy(io.Discard, log) //nolint:errcheck // the rest; ends with the server
-	if !ready {
-		return "", nil, cmp.Or(stop(), errors.New("the server that the demo started ended before it was ready"))
-	}
-	return url, stop, nil
 }

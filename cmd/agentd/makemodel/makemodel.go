@@ -2,6 +2,7 @@
 package makemodel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ func (c *Config) Command() *options.Command {
 }
 
 // Run is the command.
-func Run(args []string, stdout io.Writer) error {
+func Run(_ context.Context, args []string, stdout, _ io.Writer) error {
 	c := DefaultConfig()
 	if _, _, err := c.Command().Parse(args, os.LookupEnv, stdout); err != nil {
 		return err

@@ -31,10 +31,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // run measures and prints.
 func (c *Config) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if c.Candidates > 0 {
-		return c.compareCandidates(ctx, stdout, stderr)
-	}
-	report := evaluate.Report{Episodes: c.Episodes, Houses: c.Houses, Seed: c.Seed}
+	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
 	var failed error
 	for i, constraints := range c.constraints() {
 		// The model's accuracy is measured once. Without constraints only the validity of
@@ -69,13 +66,9 @@ func (c *Config) print(report *evaluate.Report, stdout io.Writer) error {
 	if !c.JSON {
 		return report.WriteTable(stdout)
 	}
-	return writeJSON(stdout, report)
-}
-
-func writeJSON(stdout io.Writer, v any) error {
 	e := json.NewEncoder(stdout)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return e.Encode(report)
 }
 
 // measure asks one server, its own or a running one, with all tool names.
@@ -132,31 +125,9 @@ func (c *Config) open(ctx context.Context, constraints string, stderr io.Writer)
 	return agent, model, stop, nil
 }
 
-// compareCandidates compares ways of asking for several candidates.
-func (c *Config) compareCandidates(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	agent, model, stop, err := c.open(ctx, c.constraints()[0], stderr)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: c.ToolNames, Houses: c.Houses, Clients: c.Clients}
-	report, err := evaluate.MeasureCandidates(ctx, agent, o, c.Candidates, time.Now)
-	switch {
-	case ctx.Err() != nil:
-		report.Interrupted = true // by a signal
-	case err != nil:
-		return err
-	}
-	report.Model = model
-	if c.JSON {
-		return writeJSON(stdout, report)
-	}
-	return report.WriteTable(stdout)
-}
-
 // ask measures with one kind of tool names, with a bar on a terminal.
 func (c *Config) ask(ctx context.Context, server household.Server, names string, tasks bool, stderr io.Writer) (evaluate.Result, error) {
-	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Houses: c.Houses, Tasks: tasks, Clients: c.Clients}
+	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Tasks: tasks, Clients: c.Clients}
 	if cli.IsTerminal(stderr) {
 		bar := progressbar.NewOptions(c.Episodes,
 			progressbar.OptionSetWriter(stderr),

@@ -14,7 +14,6 @@ import (
 	"agentd/household/evaluate"
 	"agentd/internal/options"
 	"agentd/internal/version"
-	"agentd/protocol"
 	"agentd/protocol/client"
 )
 
@@ -26,13 +25,10 @@ type Config struct {
 	Episodes  int
 	Seed      uint64
 	ToolNames string // evaluate.Known, evaluate.Unseen or both
-	Houses    string // evaluate.Plain, …
 	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
 	Clients   int
-	// Candidates compares ways of asking for so many; 0: the usual measurement.
-	Candidates int
-	JSON       bool
-	Check      bool
+	JSON      bool
+	Check     bool
 }
 
 // both measures one after the other.
@@ -56,7 +52,7 @@ const (
 
 // DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
-	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Houses: evaluate.Plain, Constrain: both, Clients: defaultClients}
+	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Constrain: both, Clients: defaultClients}
 	c.Server.Log.Level = "warn" // stderr is for failures, stdout for the report
 	c.Server.Inference.Agent.MaxNewTokens = defaultNewTokens
 	return c
@@ -104,9 +100,7 @@ func (c *Config) ownOptions() []options.Option {
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
-		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are set for plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
-		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
 		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
 		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
@@ -119,18 +113,6 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	given, _, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
 		return nil, err
-	}
-	if c.Check && c.Houses != evaluate.Plain {
-		return nil, errors.New("--check: has goals for plain houses only; remove it or --houses")
-	}
-	switch {
-	case c.Candidates == 0:
-	case c.Check:
-		return nil, errors.New("--check: has no goals with --candidates; remove one of the two")
-	case c.ToolNames == both:
-		return nil, errors.New("--tool-names: must be known or unseen with --candidates")
-	case c.Constrain == both && c.Remote.URL == "":
-		return nil, errors.New("--constrain: must be on or off with --candidates")
 	}
 	if c.Remote.URL == "" {
 		if c.Remote.TokenFile != "" {

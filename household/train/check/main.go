@@ -21,11 +21,13 @@ func main() {
 	}
 }
 
+// tolerance is the largest difference of a logit. F16 takes part of it; bfloat16 was not used.
+const tolerance = 0.05
+
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	model := flags.String("model", "", "GGUF file")
 	expect := flags.String("expect", "", "JSON file that export.py wrote beside it")
-	tolerance := flags.Float64("tolerance", 0.05, "largest difference of a logit; F16 takes part of it, bfloat16 was not used")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,8 +54,8 @@ func run(args []string, out io.Writer) error {
 		rows += len(samples[i].Rows)
 	}
 	fmt.Fprintf(out, "%d samples, %d rows of logits: tokens are equal, logits differ by at most %.5f\n", len(samples), rows, worst)
-	if rows == 0 || !(worst <= *tolerance) { // NaN is not a success
-		return fmt.Errorf("the logits of %d rows differ by %g, more than %g", rows, worst, *tolerance)
+	if rows == 0 || !(worst <= tolerance) { // NaN is not a success
+		return fmt.Errorf("the logits of %d rows differ by %g, more than %g", rows, worst, tolerance)
 	}
 	return nil
 }

@@ -95,8 +95,8 @@ func (s secrets) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// clean takes secrets out of every text of a row.
-func clean(v reflect.Value, r *strings.Replacer) {
+// clean takes secrets out of every text of a row, and returns about how many bytes the row has.
+func clean(v reflect.Value, r *strings.Replacer) (size int) {
 	switch v.Kind() {
 	case reflect.String:
 		text := v.String()
@@ -109,16 +109,21 @@ func clean(v reflect.Value, r *strings.Replacer) {
 		if text = r.Replace(text); text != v.String() {
 			v.SetString(text)
 		}
+		return v.Len()
 	case reflect.Struct:
 		for i := range v.NumField() {
-			clean(v.Field(i), r)
+			size += clean(v.Field(i), r)
 		}
+		return size
 	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Struct {
-			for i := range v.Len() {
-				clean(v.Index(i), r)
-			}
+		if v.Type().Elem().Kind() != reflect.Struct {
+			return v.Len() * int(v.Type().Elem().Size())
 		}
+		for i := range v.Len() {
+			size += clean(v.Index(i), r)
+		}
+		return size
 	default: // numbers
+		return int(v.Type().Size())
 	}
 }

@@ -23,21 +23,15 @@ import (
 
 // Runners run the commands of cli.Commands.
 var Runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"serve":   serve.Run,
-	"pull":    pull.Run,
-	"console": console.Run,
-	"demo":    demo.Run,
-	"check":   check.Run,
-	"export":  export.Run,
-	"convert": func(_ context.Context, args []string, stdout, _ io.Writer) error {
-		return convert.Run(args, stdout)
-	},
-	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
-		return makemodel.Run(args, stdout)
-	},
-	"completion": func(_ context.Context, args []string, stdout, _ io.Writer) error {
-		return complete(args, stdout)
-	},
+	"serve":      serve.Run,
+	"pull":       pull.Run,
+	"console":    console.Run,
+	"demo":       demo.Run,
+	"check":      check.Run,
+	"export":     export.Run,
+	"convert":    convert.Run,
+	"make-model": makemodel.Run,
+	"completion": complete,
 	"man": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
 		Program().WriteMan(stdout, version.Release)
 		return nil
@@ -82,7 +76,7 @@ Examples
 `}
 }
 
-func complete(args []string, stdout io.Writer) error {
+func complete(_ context.Context, args []string, stdout, _ io.Writer) error {
 	_, rest, err := completion().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
 		return err
