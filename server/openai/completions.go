@@ -23,7 +23,7 @@ type completionRequest struct {
 	} `json:"structured_outputs"`
 	ReturnIDs   bool  `json:"return_token_ids"`
 	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
-	SkipSpecial *bool `json:"skip_special_tokens"` // leaves special tokens out of text. Token ids always have them.
+	SkipSpecial *bool `json:"skip_special_tokens"` // text never has special tokens; token ids always do
 
 	Echo     bool `json:"echo"`
 	Logprobs *int `json:"logprobs"`
@@ -110,6 +110,8 @@ func (c *completionRequest) request(m Model, s *generation.Served) (*generation.
 		return nil, refuse("logprobs", "is %d; only 0, the logprobs of the chosen tokens, is supported", *c.Logprobs)
 	case c.BestOf != nil && *c.BestOf != p.N:
 		return nil, refuse("best_of", "is not supported; remove it")
+	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
+		return nil, refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case c.IgnoreEOS && c.Structured != nil:
 		return nil, refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":

@@ -101,6 +101,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 	for want, body := range map[string]string{
 		"body: the body ends within":          `{`,
 		"echo: is not supported":              `{"prompt": "a", "echo": true}`,
+		"skip_special_tokens: is false":       `{"prompt": "a", "skip_special_tokens": false}`,
 		"logprobs: is 1; only 0":              `{"prompt": "a", "logprobs": 1}`,
 		"suffix: is not supported; remove it": `{"prompt": "a", "suffix": "b"}`,
 		"stream: is not supported here":       `{"prompt": "a", "stream": true}`,
