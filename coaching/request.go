@@ -48,6 +48,14 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 
 // find finds the answer. People go on with a task when its caller has left, and so do models beside them.
 func (r *request) find(ctx context.Context) (answer, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if ctx.Err() != nil {
+				r.service.opts.Log.Error().Str("run_id", shorten(r.req.RunID, maxLogID)).Any("panic", p).Msg("coaching failed after its caller had left")
+			}
+			panic(p)
+		}
+	}()
 	if r.session.people != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
