@@ -60,6 +60,26 @@ func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 	}
 }
 
+func TestChunksDoNotCutSpecialTokens(t *testing.T) {
+	v := shared(t, synth.Qwen3).Vocab()
+	for n := range 12 {
+		text := strings.Repeat("机", chunkBytes/3-n) + strings.Repeat("<|im_end|>机器人", 2000)
+		got, err := v.Tokenize(text, false, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, id := range got {
+			if v.IsControl(id) {
+				found++
+			}
+		}
+		if found != 2000 {
+			t.Errorf("%d special tokens instead of 2,000", found)
+		}
+	}
+}
+
 func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 	long := func(s string) string { return strings.Repeat(s, 2*chunkBytes/len(s)+1) }
 	for name, c := range map[string]struct{ text, before, after string }{

@@ -41,7 +41,7 @@ def program(command: list[str], **more) -> Iterator[subprocess.Popen]:
 def agentd(path: str) -> Iterator[str]:
     """The URL of an agentd with the default model on a free port, which listens."""
     options = ["--host", "127.0.0.1", "--port", "0", "--log-format", "json", "--context-length", "16384"]
-    with program([path, *options], stderr=subprocess.PIPE, text=True) as server, open(os.devnull, "w") as nothing:
+    with open(os.devnull, "w") as nothing, program([path, *options], stderr=subprocess.PIPE, text=True) as server:
         log = ""
         for line in server.stderr:
             with contextlib.suppress(ValueError):

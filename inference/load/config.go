@@ -97,6 +97,7 @@ func DefaultConfig() Config {
 		SplitMode:       llama.SplitLayer,
 		CPUAttention:    Shared,
 		DeviceAttention: "auto",
+		Remote:          remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
 		Scheduler:       scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},
 		Agent:           agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
 	}

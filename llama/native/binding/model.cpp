@@ -147,6 +147,10 @@ extern "C" bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces,
             all += token.text;
             t++;
         }
+        if (all.size() > std::numeric_limits<uint32_t>::max()) {
+            agd::set(err, "the vocabulary's pieces exceed 4 GiB");
+            return false;
+        }
         offsets[t] = static_cast<uint32_t>(all.size());
         *pieces    = agd::dup(all);
         return *pieces != nullptr;
