@@ -46,9 +46,15 @@ const (
 // calls are any object.
 const maxExact = 128 << 10
 
-// Bounds of the request in a person's task: its bytes, beside the text for the person, and its levels.
-// Readers allow 64 levels, of which the task and its payload are two.
+// Bounds of a person's task, whose members repeat parts of the request. Longer members
+// are clipped or left out, and the list of steps begins later. The request is left out if
+// the task would become too long for its reader.
 const (
+	maxPayloadMember  = 1 << 20
+	maxPayloadSteps   = 500
 	maxPayloadRequest = protocol.MaxBodyBytes - 16<<20
-	maxPayloadDepth   = 62
 )
+
+// maxPayloadDepth bounds the nesting of a member of a person's task. Readers allow 64
+// levels, of which the task and its payload are two.
+const maxPayloadDepth = 62

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,15 +26,23 @@ func TestHumanRequestMatchesGoldenFiles(t *testing.T) {
 			if got, want := string(coaching), string(task.Request.AppendJSON(nil)); got != want {
 				t.Errorf("the request became %s", got)
 			}
-			casetest.Golden(t, name+".human", "==== "+req.PayloadType+"\n"+req.RenderedPrompt)
+			var pretty strings.Builder
+			e := json.NewEncoder(&pretty)
+			e.SetEscapeHTML(false)
+			e.SetIndent("", "  ")
+			if err := e.Encode(json.RawMessage(protocol.DeleteMember(again.Payload, "coaching_request"))); err != nil {
+				t.Fatal(err)
+			}
+			casetest.Golden(t, name+".human", "==== "+req.PayloadType+"\n"+req.RenderedPrompt+"==== payload without coaching_request\n"+pretty.String())
 		})
 	}
 }
 
 func TestLongRequestsReachPeopleToo(t *testing.T) {
 	req := HumanRequest(newCase(t, longRun(3, 300_000, 1)), "h")
-	if _, whole := protocol.Get(req.Payload, "coaching_request"); !whole {
-		t.Error("the request does not travel along")
+	steps, _ := protocol.Get(req.Payload, "trajectory_steps")
+	if _, whole := protocol.Get(req.Payload, "coaching_request"); !whole || len(steps) > maxPayloadMember {
+		t.Errorf("the request travels along: %v; beside it are %d bytes of steps", whole, len(steps))
 	}
 	task := load(t, "failure")
 	task.Request.Stage.Goal = strings.Repeat("g", maxPayloadRequest)

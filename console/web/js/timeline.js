@@ -96,10 +96,22 @@ function extra(info) {
 // it sent.
 function foreign(detail) {
   const { request } = detail;
+  const rejected = rawOutput(request.payload);
+  const raw = rejected !== null && request.rendered_prompt.includes(rejected) ? null : rejected; // shown once
   return h("div", { class: "timeline" },
     h("section", { "aria-label": "The task" },
       h("div", { class: "section-head" }, h("h2", null, "The task"), h("span", { class: "muted" }, request.payload_type)),
       request.rendered_prompt ? textBox(request.rendered_prompt, "task") : h("p", { class: "muted" }, "It came without a text for people.")),
+    raw === null ? null : h("section", { "aria-label": "Rejected answer" }, h("h2", null, "The rejected answer"), textBox(raw, "rejected answer")),
     detail.points[0] ? toolbox(detail.points[0]) : null,
     details("All that was sent", () => tree(request.payload), { class: "fold whole" }));
+}
+
+function rawOutput(payload) {
+  for (const name of ["rejected_answer_display", "rejected_answer", "bad_answer"]) {
+    const value = payload?.[name];
+    if (typeof value === "string") return value;
+    if (isObject(value) || Array.isArray(value)) return JSON.stringify(value, null, 2);
+  }
+  return null;
 }
