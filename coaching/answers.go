@@ -2,8 +2,6 @@ package coaching
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"agentd/protocol"
@@ -21,17 +19,15 @@ type answerCache struct {
 	bytes   int64
 }
 
-// cacheEntry is an answer that is there, or that is being found.
+// cacheEntry is an answer that is there, or that a caller is waiting for.
 type cacheEntry struct {
-	id       string
-	done     chan struct{}
-	answer   answer // once done, as err and panicked
-	err      error
-	panicked any
-	bytes    int64
+	id     string
+	done   chan struct{}
+	answer answer // once done
+	bytes  int64
 }
 
-// answer is a response and how it was made. res is nil if none was found.
+// answer is a response and how it was made. res is nil if its caller left.
 type answer struct {
 	res      *protocol.SpecializedCoachingResponse
 	provider string // of the coach who gave it
@@ -40,64 +36,53 @@ type answer struct {
 }
 
 // do returns the answer to the request with this id. If an earlier caller has asked, it waits
-// for that answer and repeated is true. Otherwise find runs between begin and end, in a goroutine:
-// it may outlive a caller who leaves.
-func (a *answerCache) do(ctx context.Context, id string, begin func() error, find func() (answer, error), end func()) (found answer, repeated bool, err error) {
+// for that answer and repeated is true. Otherwise it calls find.
+func (a *answerCache) do(ctx context.Context, id string, find func() (answer, error)) (found answer, repeated bool, err error) {
 	for {
-		e, first, err := a.claim(id, begin)
-		if err != nil {
-			return answer{}, false, err
-		}
+		e, first := a.claim(id)
 		if first {
-			go a.find(e, find, end)
+			found, err = a.find(e, find)
+			return found, false, err
 		}
 		select {
 		case <-e.done:
 		case <-ctx.Done():
-			return answer{}, !first, ctx.Err()
+			return answer{}, true, ctx.Err()
 		}
-		switch {
-		case first && e.panicked != nil:
-			panic(e.panicked)
-		case first || e.answer.res != nil:
-			return e.answer, !first, e.err
+		if e.answer.res != nil {
+			return e.answer, true, nil
 		}
 	}
 }
 
-// claim returns the entry of id. If first is true, begin succeeded and the caller finds its answer.
-func (a *answerCache) claim(id string, begin func() error) (e *cacheEntry, first bool, err error) {
+// claim returns the entry of id. If first is true, the caller finds its answer.
+func (a *answerCache) claim(id string) (e *cacheEntry, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e := a.entries[id]; e != nil {
-		return e, false, nil
-	}
-	if err := begin(); err != nil {
-		return nil, false, err
+		return e, false
 	}
 	e = &cacheEntry{id: id, done: make(chan struct{})}
 	if a.entries == nil {
 		a.entries = make(map[string]*cacheEntry)
 	}
 	a.entries[id] = e
-	return e, true, nil
+	return e, true
 }
 
-// find finds the answer of an entry and wakes those who wait for it.
-func (a *answerCache) find(e *cacheEntry, find func() (answer, error), end func()) {
+// find finds the answer of an entry and wakes those who wait for it, also in a panic.
+func (a *answerCache) find(e *cacheEntry, find func() (answer, error)) (found answer, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			e.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
-		}
 		a.mu.Lock()
-		if !e.answer.keep || !a.keep(e) {
+		defer a.mu.Unlock()
+		e.answer = found
+		if !found.keep || !a.keep(e) {
 			delete(a.entries, e.id)
 		}
-		a.mu.Unlock()
-		end()
 		close(e.done)
 	}()
-	e.answer, e.err = find()
+	found, err = find()
+	return found, err
 }
 
 // keep keeps an answer if it fits, and evicts older ones for it. The lock is held.

@@ -64,12 +64,12 @@ func TestAbandonedTaskKeepsItsBytesUntilDone(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{MaxBytes: most})
 	configure(t, s, "r", humanConfig(p.URL))
 	ctx, leave := context.WithCancel(t.Context())
-	ask(ctx, s, long("r", "1", most/25))
+	ask(ctx, s, long("r", "1", most/32))
 	p.wait(t, func() bool { return p.connections() == 1 })
 	leave()
 	waitFor(t, func() bool { return callers(s) == 0 })
 	var full *FullError
-	if _, err := s.Coach(t.Context(), long("r", "2", most/25)); !errors.As(err, &full) {
+	if _, err := s.Coach(t.Context(), long("r", "2", most/32)); !errors.As(err, &full) {
 		t.Errorf("a second task gives %v, want a *FullError", err)
 	}
 	p.answerAll(personSays)

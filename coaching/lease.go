@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// lease keeps a session from being removed from the store. The caller who entered holds
-// it, and so does the search for the answer, which may outlive the call.
+// lease keeps a session from being removed from the store. The request that entered holds
+// it, and so do its tasks for people, which may outlive the request.
 type lease struct {
 	service *Service
 	id      uuid.UUID

@@ -46,6 +46,10 @@ const (
 	probeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
 
+	// maxUndelivered bounds the answers of people that a session keeps for callers
+	// whose connection broke.
+	maxUndelivered = 64
+
 	// MaxAnswers bounds the responses that a session keeps for repeated requests.
 	MaxAnswers = 256
 	// MaxAnswerBytes bounds their size, and allAnswerBytes that of all sessions.

@@ -86,9 +86,13 @@ func (l *logbook) answer(a backend.Answer, err error) {
 }
 
 // task begins the section of people.
-func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time) {
+func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
-	l.line("Task %s (%s), posted %s:\n", l.code(ask.RequestID), l.code(ask.PayloadType), posted.UTC().Format(time.RFC3339))
+	how := "posted"
+	if joined {
+		how = "joined; it was posted"
+	}
+	l.line("Task %s (%s), %s %s:\n", l.code(ask.RequestID), l.code(ask.PayloadType), how, posted.UTC().Format(time.RFC3339))
 	l.block("markdown", ask.RenderedPrompt)
 }
 

@@ -261,10 +261,10 @@ func TestAnswerCacheIsBounded(t *testing.T) {
 	shared := &byteBudget{limit: 2 * MaxAnswerBytes}
 	all := []*answerCache{{shared: shared}, {shared: shared}, {shared: shared}}
 	give := func(r *answerCache, id string, bytes int) (again bool) {
-		_, again, err := r.do(t.Context(), id, func() error { return nil }, func() (answer, error) {
+		_, again, err := r.do(t.Context(), id, func() (answer, error) {
 			res := &protocol.SpecializedCoachingResponse{Status: protocol.CoachingAbandoned, Reason: strings.Repeat("x", bytes)}
 			return answer{res: res, provider: "llm", keep: true}, nil
-		}, func() {})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

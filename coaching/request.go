@@ -30,36 +30,21 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
+	r := &request{service: s, session: sess, lease: held, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
 	defer func() {
 		held.drop()
 		sess.leave(bytes)
 	}()
-	r := &request{service: s, session: sess, lease: held, req: req, id: taskID(sess, content), entered: s.opts.Now(), provider: sess.record.Config.Provider}
-	a, repeated, err := sess.answers.do(ctx, r.id, func() error { return sess.begin(held) },
-		func() (answer, error) { return r.find(ctx) }, func() { sess.end(held) })
+	r.id = taskID(sess, content)
+	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answerOnce(ctx) })
 	switch {
 	case err == nil:
-		r.report(a.res, a.provider, r.attempts, repeated || a.repeated)
-	case ctx.Err() != nil: // the answer may still be found
-		r.report(&protocol.SpecializedCoachingResponse{Status: statusLeft}, sess.record.Config.Provider, 0, repeated)
+		r.provider = a.provider
+		r.report(a.res, repeated || a.repeated)
+	case ctx.Err() != nil:
+		r.report(&protocol.SpecializedCoachingResponse{Status: statusLeft}, repeated)
 	}
 	return a.res, err
-}
-
-// find finds the answer. People go on with a task when its caller has left, and so do models beside them.
-func (r *request) find(ctx context.Context) (answer, error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if ctx.Err() != nil {
-				r.service.opts.Log.Error().Str("run_id", shorten(r.req.RunID, maxLogID)).Any("panic", p).Msg("coaching failed after its caller had left")
-			}
-			panic(p)
-		}
-	}()
-	if r.session.people != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
-	return r.answerOnce(ctx)
 }
 
 // answer asks the coaches and makes the response. One that no coach gave is not kept,
@@ -176,13 +161,13 @@ func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
 
 // report writes to metrics and the server's log how the request ended. The server logs those
 // that ended with an error.
-func (r *request) report(res *protocol.SpecializedCoachingResponse, provider string, attempts int, repeated bool) {
+func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated bool) {
 	took := r.service.opts.Now().Sub(r.entered)
-	r.service.metrics.request(r.req.Kind, provider, res.Status, took)
+	r.service.metrics.request(r.req.Kind, r.provider, res.Status, took)
 	r.service.opts.Log.Info().
 		Str("run_id", shorten(r.req.RunID, maxLogID)).Str("request_id", shorten(r.req.RequestID, maxLogID)).
-		Str("kind", r.req.Kind).Str("provider", provider).Str("status", res.Status).Str("reason", res.Reason).
-		Bool("posted_again", repeated).Int("attempts", attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
+		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", res.Reason).
+		Bool("posted_again", repeated).Int("attempts", r.attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
 }
 
 // coach is asked by a session for corrections: a model, a panel of models, or the

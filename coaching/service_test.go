@@ -129,26 +129,6 @@ func TestPanicLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestPanicIsLoggedWhenTheCallerHasLeft(t *testing.T) {
-	var log bytes.Buffer
-	ctx, leave := context.WithCancel(t.Context())
-	s := newService(t, Options{Log: zerolog.New(&log), Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
-		leave()
-		panic("a bug")
-	})})
-	configure(t, s, "r", llmConfig(local()))
-	func() {
-		defer func() { _ = recover() }()
-		_, _ = s.Coach(ctx, newRequest("r", "c"))
-	}()
-	if err := s.CloseSession(t.Context(), "r"); err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(log.String(), "a bug") {
-		t.Errorf("the log has no panic:\n%s", &log)
-	}
-}
-
 func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
 	var log bytes.Buffer
 	script := scriptedtest.New(t, fails(500), says(goodAnswer))

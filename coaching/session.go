@@ -27,7 +27,7 @@ type session struct {
 	coaches  []coach        // models and people, in the order in which they are asked
 	own      *egress.Client // of people, if the operator named them; else nil
 
-	bound   int // callers, and answers that are being found where people are asked
+	bound   int // callers, and tasks for people
 	slots   *semaphore.Weighted
 	budget  byteBudget // for its own requests
 	answers answerCache
@@ -42,7 +42,7 @@ type session struct {
 	mu      sync.Mutex
 	sealed  bool
 	callers int
-	running int // answers that are being found, also for callers who left
+	running int // tasks that are being asked
 }
 
 // enter counts a caller in, whose request has this many bytes. leave must follow.
@@ -60,25 +60,6 @@ func (s *session) enter(bytes int64) error {
 	}
 	s.callers++
 	return nil
-}
-
-// begin counts an answer in that is to be found, perhaps for longer than its caller stays. end must follow.
-func (s *session) begin(held *lease) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.people != nil && s.running >= s.bound {
-		return s.service.metrics.full("requests", s.full())
-	}
-	s.running++
-	held.holders.Add(1) // beside the caller
-	return nil
-}
-
-func (s *session) end(held *lease) {
-	held.drop()
-	s.mu.Lock()
-	s.running--
-	s.releaseIfDone()
 }
 
 // full is the error of a caller that the session has no slot for. The lock is held.

@@ -68,9 +68,9 @@ func failSpan(span trace.Span, err error) {
 
 // ask posts the request to the people and waits, in its own span.
 func (p *people) ask(ctx context.Context, r *request) (reply, error) {
-	_, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
+	ctx, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	given, err := p.wait(r)
+	given, err := p.wait(ctx, r)
 	if !span.IsRecording() {
 		return given, err
 	}

@@ -3,6 +3,7 @@ package coaching
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -215,6 +216,11 @@ func TestSameRequestJoinsTheSameTask(t *testing.T) {
 	if p.count() != 2 {
 		t.Errorf("people saw %d tasks, want one for each different request", p.count())
 	}
+	for _, sess := range s.sessions {
+		if len(sess.people.tasks) != 0 || len(sess.people.undelivered) != 0 {
+			t.Errorf("%d tasks and %d ids are kept though all answers were taken", len(sess.people.tasks), len(sess.people.undelivered))
+		}
+	}
 }
 
 func TestHumanTasks(t *testing.T) {
@@ -386,4 +392,26 @@ func callers(s *Service) (n int) {
 		sess.mu.Unlock()
 	}
 	return n
+}
+
+// TestUndeliveredAnswersAreBounded lets callers leave, so that their answers are
+// kept, and looks whether the oldest ones go.
+func TestUndeliveredAnswersAreBounded(t *testing.T) {
+	p, s := newPeople(t), newService(t, Options{Queue: 2 * maxUndelivered})
+	configure(t, s, "r", humanConfig(p.URL))
+	const extra = 3
+	for i := range maxUndelivered + extra {
+		ctx, leave := context.WithCancel(t.Context())
+		done := ask(ctx, s, newRequest("r", fmt.Sprint(i)))
+		p.wait(t, func() bool { return p.connections() == 1 && p.count() == i+1 })
+		leave()
+		receive(t, done, "the end")
+		p.answerAll(personSays)
+		waitFor(t, func() bool { return inWork(s) == 0 })
+	}
+	for _, sess := range s.sessions {
+		if len(sess.people.tasks) != maxUndelivered || len(sess.people.undelivered) != maxUndelivered {
+			t.Errorf("%d tasks and %d ids are kept, want %d", len(sess.people.tasks), len(sess.people.undelivered), maxUndelivered)
+		}
+	}
 }

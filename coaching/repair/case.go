@@ -197,8 +197,8 @@ func (c *Case) WithoutModel() (*Verdict, error) {
 	if c.Request.Kind != protocol.CoachingFormat {
 		return nil, errors.New("only an output that could not be read is repaired without a coach")
 	}
-	text, ok := check.RawOutput(c.Step())
-	if !ok {
+	text, isOutput := c.RawOutput()
+	if text == "" {
 		return nil, errors.New("the target step has no raw output")
 	}
 	if e := c.Step().Error; e != nil && e.Code == codeTruncated {
@@ -212,7 +212,7 @@ func (c *Case) WithoutModel() (*Verdict, error) {
 	if len(there) == 0 {
 		return nil, errors.New("no reinjection point is at the target step")
 	}
-	proposals, err := propose(there, func(p *Point) (*protocol.AgentDecision, error) { return p.Rewrite(out) })
+	proposals, err := propose(there, func(p *Point) (*protocol.AgentDecision, error) { return p.Rewrite(out, isOutput) })
 	if len(proposals) == 0 {
 		return nil, err
 	}

@@ -109,8 +109,19 @@ func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	truncated := formatTask(t, `{"say": "Here you are."}`)
 	truncated.Step().Error.Code = codeTruncated
 
+	quoted := load(t, "format")
+	quoted.Step().InternalSteps = nil
+	quoted.Step().Error.Message = `no tool call: {"rover": {"name": "go", "arguments": {"place": "kitchen"}}}`
+	if v, err := quoted.WithoutModel(); err != nil || proposed(v) != replaced("p", "rover", "go", `{"place":"kitchen"}`) {
+		t.Errorf("an error that quotes the output: %v, %v", v, err)
+	}
+
+	unquoted := load(t, "format")
+	unquoted.Step().InternalSteps = nil
+	unquoted.Step().Error.Message = "the model failed"
+
 	silent := load(t, "format")
-	silent.Step().InternalSteps = nil
+	silent.Step().InternalSteps, silent.Step().Error = nil, nil
 
 	elsewhere := formatTask(t, `{"say": "Here you are."}`)
 	input := elsewhere.Request.Trajectory[0].Input
@@ -124,6 +135,7 @@ func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	}{
 		{"another kind", load(t, "failure"), "only an output that could not be read"},
 		{"cut off at the token limit", truncated, "cut off at the token limit"},
+		{"an error that quotes nothing", unquoted, "quotes no decision"},
 		{"no output at all", silent, "has no raw output"},
 		{"no point at the target step", elsewhere, "no reinjection point is at the target step"},
 	} {

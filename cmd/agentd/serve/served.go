@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -45,7 +46,7 @@ var codes = map[live.Reason]server.Code{
 func coded(err error) error {
 	var refused *live.Error
 	if errors.As(err, &refused) {
-		return &server.Error{Code: codes[refused.Reason], Detail: refused.Detail}
+		return &server.Error{Code: cmp.Or(codes[refused.Reason], server.CodeInternal), Detail: refused.Detail}
 	}
 	return err
 }

@@ -188,8 +188,19 @@ func canonical(d *protocol.AgentDecision) protocol.Raw {
 	return v
 }
 
-// RawOutput is the raw output of the last internal step of a model that has one.
-func RawOutput(step *protocol.TrajectoryStep) (text string, ok bool) {
+// RawOutput is the target step's raw output, else the text of its error, which may
+// quote one.
+func (c *Case) RawOutput() (text string, isOutput bool) {
+	step := c.Step()
+	text, isOutput = RawOutputOf(step)
+	if !isOutput && step.Error != nil {
+		text = step.Error.Message
+	}
+	return text, isOutput
+}
+
+// RawOutputOf is the raw output of the last internal step of a model that has one.
+func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
 	for i := len(step.InternalSteps) - 1; i >= 0; i-- {
 		origin, _ := protocol.Get(step.InternalSteps[i], "origin")
 		if name, ok := protocol.Text(origin); ok && name != protocol.OriginModel {

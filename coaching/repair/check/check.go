@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
@@ -49,7 +50,7 @@ func Correction(d *protocol.AgentDecision) protocol.Correction {
 	return &protocol.ReplaceDecision{Decision: *d}
 }
 
-// Check is [Case.Check] for this point. The decision's texts are UTF-8, and its arguments JSON.
+// Check is [Case.Check] for this point.
 func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	var found problems
 	switch {
@@ -59,9 +60,11 @@ func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	case len(d.ToolCalls) > parse.MaxCalls:
 		found.add(protocol.TypeTooLong, fmt.Sprintf("there are %d calls; one decision may have at most %d", len(d.ToolCalls), parse.MaxCalls), "tool_calls")
 		return found.list
+	case !utf8.ValidString(d.Say):
+		found.add(protocol.TypeString, "the text is not valid UTF-8", "say")
 	}
 	list := wellFormed(d)
-	found.list = list[:min(len(list), maxProblems)]
+	found.list = append(found.list, list[:min(len(list), maxProblems-len(found.list))]...)
 	if len(found.list) > 0 || len(d.ToolCalls) == 0 {
 		return found.list
 	}
@@ -82,6 +85,17 @@ func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 // wellFormed returns the problems that the agent would find when it decodes the
 // correction.
 func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
+	for i, call := range d.ToolCalls {
+		if !call.Arguments.IsValid() {
+			list = append(list, protocol.Problem{Type: protocol.TypeJSONInvalid, Loc: []any{"tool_calls", i, "arguments"}, Msg: "the arguments are not valid JSON, or have a name twice"})
+		}
+		if !utf8.ValidString(call.Name) || !utf8.ValidString(call.TargetRobotName) {
+			list = append(list, protocol.Problem{Type: protocol.TypeString, Loc: []any{"tool_calls", i}, Msg: "name and target_robot_name must be valid UTF-8"})
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
 	_, err := protocol.DecodeCorrection(Correction(d).AppendJSON(nil))
 	var found protocol.Problems
 	if !errors.As(err, &found) {

@@ -44,6 +44,7 @@ func TestCheckLocatesProblems(t *testing.T) {
 		{"no decision", failure, "here", nil, []string{"value_error "}},
 		{"an empty decision", failure, "here", &protocol.AgentDecision{}, []string{"value_error "}},
 		{"a blank text", failure, "here", &protocol.AgentDecision{Say: " \n"}, []string{"value_error "}},
+		{"a text that is no UTF-8", failure, "here", &protocol.AgentDecision{Say: "a\xff"}, []string{"string_type say"}},
 		{"a text beside calls", failure, "here", &protocol.AgentDecision{Say: "a", ToolCalls: call("rover", "look", `{}`).ToolCalls}, []string{"value_error "}},
 		{"an unknown tool", failure, "here", call("rover", "Grasp", `{"object":"cup"}`), []string{"value_error tool_calls[0].name"}},
 		{"an empty name", failure, "here", call("rover", "", `{}`), []string{"string_too_short tool_calls[0].name"}},
@@ -55,7 +56,9 @@ func TestCheckLocatesProblems(t *testing.T) {
 			[]string{"value_error tool_calls[0].arguments.force", "missing tool_calls[0].arguments.object", "extra_forbidden tool_calls[0].arguments.x"}},
 		{"an argument out of bounds", failure, "here", call("rover", "grasp", `{"object":"cup","force":9}`), []string{"value_error tool_calls[0].arguments.force"}},
 		{"a number beyond all numbers", failure, "here", call("rover", "grasp", `{"object":"cup","force":1e999999999}`), []string{"value_error tool_calls[0].arguments"}},
+		{"arguments with a name twice", failure, "here", call("rover", "go", `{"place":"a","place":"b"}`), []string{"json_invalid tool_calls[0].arguments"}},
 		{"arguments that are no object", failure, "here", call("rover", "go", `[]`), []string{"dict_type tool_calls[0].arguments"}},
+		{"arguments that are no JSON", failure, "here", call("rover", "go", `{"place":}`), []string{"json_invalid tool_calls[0].arguments"}},
 		{"arguments nested too deeply", failure, "here", call("rover", "go", `{"place":"a","x":`+strings.Repeat("[", 57)+strings.Repeat("]", 57)+`}`), []string{"value_error tool_calls[0].arguments"}},
 		{"a call where tools are unusable", own, "own", call("rover", "look", `{}`), []string{"value_error tool_calls"}},
 		{"more calls than one decision may have", failure, "here", &protocol.AgentDecision{ToolCalls: make([]protocol.ToolCall, parse.MaxCalls+1)}, []string{"too_long tool_calls"}},
@@ -183,7 +186,7 @@ func TestRawOutputIsTheLastModelStep(t *testing.T) {
 	for _, s := range []string{`{"origin":"model","output_raw":"last"}`, `{"origin":"coaching","output_raw":"a coach's"}`, `{"origin":"model","output_raw":" "}`, `{"other":1}`} {
 		step.InternalSteps = append(step.InternalSteps, protocol.Raw(s))
 	}
-	if got, isOutput := RawOutput(task.Step()); got != "last" || !isOutput {
+	if got, isOutput := task.RawOutput(); got != "last" || !isOutput {
 		t.Errorf("got %q, %v", got, isOutput)
 	}
 }
@@ -307,23 +310,25 @@ func TestRewriteRejectsAmbiguousOutputs(t *testing.T) {
 	point := c.Points()[0]
 	look := parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}
 	for _, tt := range []struct {
-		name string
-		out  parse.Output
-		want string // of the error; "": none
+		name     string
+		out      parse.Output
+		isOutput bool
+		want     string // of the error; "": none
 	}{
-		{"a call", parse.Output{Calls: []parse.Call{look}}, ""},
-		{"a call and a remark", parse.Output{Calls: []parse.Call{look}, Beside: "I look."}, ""},
-		{"a call and a question", parse.Output{Calls: []parse.Call{look}, Beside: "Shall I?"}, "question"},
-		{"a call and a full-width question mark", parse.Output{Calls: []parse.Call{look}, Say: "好吗？"}, "question"},
-		{"a call and half of another", parse.Output{Calls: []parse.Call{look}, Beside: `{"name":`}, "another one"},
-		{"a reply", parse.Output{Say: "Here."}, ""},
-		{"plain text", parse.Output{Beside: "Here you are, sir."}, ""},
-		{"plain text with a bracket", parse.Output{Beside: "Here [1]"}, "neither a clean reply"},
-		{"plain text with a tool's name", parse.Output{Beside: "I grasp it."}, "mentions the tool"},
-		{"nothing", parse.Output{Beside: " \n"}, "neither a reply nor a tool call"},
+		{"a call", parse.Output{Calls: []parse.Call{look}}, true, ""},
+		{"a call and a remark", parse.Output{Calls: []parse.Call{look}, Beside: "I look."}, true, ""},
+		{"a call and a question", parse.Output{Calls: []parse.Call{look}, Beside: "Shall I?"}, true, "question"},
+		{"a call and a full-width question mark", parse.Output{Calls: []parse.Call{look}, Say: "好吗？"}, true, "question"},
+		{"a call and half of another", parse.Output{Calls: []parse.Call{look}, Beside: `{"name":`}, true, "another one"},
+		{"a reply", parse.Output{Say: "Here."}, true, ""},
+		{"plain text", parse.Output{Beside: "Here you are, sir."}, true, ""},
+		{"plain text of an error", parse.Output{Beside: "Here you are, sir."}, false, "quotes no decision"},
+		{"plain text with a bracket", parse.Output{Beside: "Here [1]"}, true, "neither a clean reply"},
+		{"plain text with a tool's name", parse.Output{Beside: "I grasp it."}, true, "mentions the tool"},
+		{"nothing", parse.Output{Beside: " \n"}, true, "neither a reply nor a tool call"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d, err := point.Rewrite(tt.out)
+			d, err := point.Rewrite(tt.out, tt.isOutput)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %+v, %v; want %q", d, err, tt.want)
 			}

@@ -123,12 +123,13 @@ func takesArgument(tool *tools.Tool, name string) bool {
 	return said && string(others) != "false" || len(patterns) > 0 && string(patterns) != "{}" && string(patterns) != "null"
 }
 
-// Rewrite turns a raw output into a decision for this point, not checked.
-func (p *Point) Rewrite(out parse.Output) (*protocol.AgentDecision, error) {
+// Rewrite turns a raw output into a decision for this point, not checked. isOutput is
+// false if the text is an error's, which may only quote an output.
+func (p *Point) Rewrite(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
 	if len(out.Calls) > 0 {
 		return p.repairCalls(out)
 	}
-	return p.repairText(out)
+	return p.repairText(out, isOutput)
 }
 
 func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
@@ -147,7 +148,7 @@ func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
 
 // repairText takes the text of say. Plain text is a reply only if nothing in it looks
 // like an attempt to act.
-func (p *Point) repairText(out parse.Output) (*protocol.AgentDecision, error) {
+func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
 	if say := strings.TrimSpace(out.Say); say != "" {
 		return &protocol.AgentDecision{Say: say}, nil
 	}
@@ -155,6 +156,8 @@ func (p *Point) repairText(out parse.Output) (*protocol.AgentDecision, error) {
 	switch {
 	case reply == "":
 		return nil, errors.New("the raw output has neither a reply nor a tool call")
+	case !isOutput:
+		return nil, errors.New("the step has no raw output, and its error quotes no decision")
 	case strings.ContainsAny(reply, "<>{}[]|`"):
 		return nil, errors.New("the raw output is neither a clean reply nor a complete call")
 	case p.Tools == nil:

@@ -202,17 +202,44 @@ func checkThoughts(answer string) error {
 // afterThoughts is a model's answer without leading thoughts. A mark inside a JSON
 // string of the answer is ignored: the text after it would be half an answer.
 func afterThoughts(text string) string {
-	trimmed := strings.TrimSpace(text)
-	if startsJSON(trimmed) || strings.HasPrefix(trimmed, "```") {
+	if _, err := JSON(text); err == nil {
 		return text
 	}
-	for tried := 0; ; tried++ {
-		_, after, found := strings.Cut(text, thoughtsEnd)
-		if !found || tried > 0 && tried < maxJSONStarts && isWhole(text) {
-			return text
+	start, depth, tried := 0, 0, 0
+	var quoted byte // the open quotation mark; strings count only within brackets
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case strings.HasPrefix(text[i:], thoughtsEnd):
+			if quoted != 0 {
+				if tried++; tried > maxJSONStarts || !isWhole(text[i+len(thoughtsEnd):]) {
+					continue
+				}
+				// The quotation mark belonged to the thoughts.
+			}
+			start, depth, quoted = i+len(thoughtsEnd), 0, 0
+			i = start - 1
+		case quoted != 0 && c == '\\':
+			i++
+		case quoted != 0:
+			if c == quoted {
+				quoted = 0
+			}
+		case depth > 0 && (c == '"' || c == '\'' && opensValue(text[:i])):
+			quoted = c
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth = max(depth-1, 0)
 		}
-		text = after
 	}
+	trimmed := strings.TrimSpace(text)
+	if start == 0 && !startsJSON(trimmed) && !strings.HasPrefix(trimmed, "```") {
+		// A quotation mark in the thoughts that was never closed hides their end.
+		if i := strings.LastIndex(text, thoughtsEnd); i >= 0 {
+			return text[i+len(thoughtsEnd):]
+		}
+	}
+	return text[start:]
 }
 
 // isWhole reports whether a text is JSON and nothing else, except for a fence. The

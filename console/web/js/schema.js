@@ -65,7 +65,8 @@ function shape(schema, root, depth) {
   if (!Array.isArray(parts)) return typed(schema, root, depth);
   const { anyOf, oneOf, ...beside } = schema;
   const [only, ...others] = parts.filter((part) => part?.type !== "null");
-  return isObject(only) && others.length === 0 ? read({ ...beside, ...only }, root, depth + 1) : { kind: "any" };
+  if (!isObject(only) || others.length > 0) return { kind: "any" };
+  return { ...read({ ...beside, ...only }, root, depth + 1), nullable: parts.length > 1 };
 }
 
 function typed(schema, root, depth) {
@@ -97,9 +98,11 @@ function object(schema, root, depth) {
     return schema.additionalProperties === false ? { kind: "object", fields: [] } : { kind: "any", expects: "object" };
   }
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
-  const fields = Object.entries(schema.properties).map(([name, part]) => ({
-    name, required: required.has(name), ...read(part, root, depth + 1),
-  }));
+  const fields = Object.entries(schema.properties).map(([name, part]) => {
+    const form = read(part, root, depth + 1);
+    if (required.has(name) && form.nullable) form.kind = "any"; // an empty control can't say null
+    return { name, required: required.has(name), ...form };
+  });
   return { kind: "object", fields };
 }
 

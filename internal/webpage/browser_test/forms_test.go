@@ -27,6 +27,7 @@ func TestSchemasBecomeForms(t *testing.T) {
 		{"an object that must be empty", `{"type":"object","additionalProperties":false}`, `object()`},
 		{"a type or null", `{"type":["string","null"]}`, `string`},
 		{"a schema or null", `{"anyOf":[{"type":"null"},{"type":"object","properties":{"x":{"type":"number"}}}]}`, `object(x:number)`},
+		{"a required schema or null", `{"type":"object","required":["x"],"properties":{"x":{"type":["string","null"]}}}`, `object(x!:any)`},
 		{"null is fixed", `{"type":"null"}`, `const`},
 		{"one variant", `{"oneOf":[{"type":"integer"}]}`, `integer`},
 		{"several variants are edited as JSON", `{"anyOf":[{"type":"integer"},{"type":"string"}]}`, `any`},
