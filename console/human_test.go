@@ -28,7 +28,7 @@ func (f *fixture) coach() *human.Coach {
 		Rand: rand.Float64, Now: time.Now, Log: func(human.Failure) {},
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
-			case <-time.After(d / 100):
+			case <-time.After(d / 10):
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
