@@ -19,6 +19,7 @@ else:
 
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     sys.argv = ["", directory, "--outfile", out, "--outtype", directory.rsplit("-", 1)[1]]
-    if "qwen35" in directory:
-        sys.argv.append("--no-mtp")
+    with open(directory + "/config.json") as f:
+        if "qwen3_5" in f.read():
+            sys.argv.append("--no-mtp")
     runpy.run_path(source + "/convert_hf_to_gguf.py", run_name="__main__")
