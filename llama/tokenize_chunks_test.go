@@ -80,6 +80,14 @@ func TestChunksDoNotCutSpecialTokens(t *testing.T) {
 	}
 }
 
+// Some pre-tokenizers, GPT-2's among them, join the last break of a blank line with what follows.
+func TestChunksDoNotEndAfterBlankLines(t *testing.T) {
+	text := strings.Repeat("ab ", chunkBytes/3-2) + "cd\n\n" + strings.Repeat("e", chunkBytes)
+	if cut := firstChunk(text); strings.HasSuffix(text[:cut], "\n") {
+		t.Errorf("cut at %d, after a blank line", cut)
+	}
+}
+
 func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 	long := func(s string) string { return strings.Repeat(s, 2*chunkBytes/len(s)+1) }
 	for name, c := range map[string]struct{ text, before, after string }{
