@@ -201,6 +201,7 @@ struct float_weights {
     static constexpr int  pack = 1; // elements of a lane
     static constexpr int  sub  = 0, zero = 0;
     static constexpr bool mins = false;
+    static constexpr bool plain = false; // whether a word of a row is what a lane holds
 };
 
 struct byte_weights {
@@ -210,6 +211,7 @@ struct byte_weights {
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
     static constexpr bool full = false; // whether q has 8 bits
+    static constexpr bool plain = false;
 };
 
 template <ggml_type> struct weights;
@@ -217,6 +219,7 @@ template <ggml_type> struct weights;
 template <> struct weights<GGML_TYPE_F32> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(float);
+    static constexpr bool   plain = true;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
@@ -238,6 +241,7 @@ template <> struct weights<GGML_TYPE_BF16> : float_weights {
 #if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
     static constexpr kind dot  = kind::bfloats;
     static constexpr int  pack = 2;
+    static constexpr bool plain = true;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
