@@ -24,8 +24,8 @@ namespace agentd {
 
 // row_lists stands for a mask, whose ggml_tensor::extra points to it: the cells that each row sees, by their positions.
 struct row_lists {
-    static constexpr cell     none  = position_set::none; // no cell has this position
-    static constexpr position chunk = 32;                 // lists begin and end at multiples of it
+    static constexpr cell     none  = std::numeric_limits<cell>::max(); // no cell has this position
+    static constexpr position chunk = 32;                               // lists begin and end at multiples of it
 
     struct row {
         int64_t  list;     // cells[list + p] has the position p
@@ -63,6 +63,9 @@ inline std::atomic<const graph_hooks *> & installed() {
 
 // max_sequences is LLAMA_MAX_SEQ.
 constexpr int max_sequences = 256;
+
+// max_position bounds the length of lists.
+constexpr position max_position = 1 << 24;
 
 // mask_name is what llama.cpp calls all masks. name_masks appends a point and a digit.
 constexpr char mask_name[] = "attn_inp_kq_mask";
@@ -146,12 +149,13 @@ void list(row_lists & to, const batch & rows, size_t cells, position window, fin
         const auto seq = rows.seq_id[r][0];
         range &    s   = of[seq];
         if (!s.written) {
-            const auto &   from  = positions(seq);
+            const auto &   of_seq = positions(seq);
             const position first = s.from / chunk * chunk, end = (s.to + chunk - 1) / chunk * chunk;
             s.list    = static_cast<int64_t>(to.cells.size()) - first;
             s.written = true;
+            auto at   = of_seq.from(first);
             for (position p = first; p < end; p++) {
-                const cell c = from.at(p);
+                const cell c = at != of_seq.end() && at->first == p ? (at++)->second : row_lists::none;
                 to.cells.push_back(c < cells ? c : row_lists::none);
             }
         }
@@ -204,7 +208,8 @@ template <typename batch, typename find>
 bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && positions) {
     for (uint32_t r = 0; r < rows.n_tokens; r++) {
         const auto seq = rows.seq_id[r][0];
-        if (seq < 0 || seq >= max_sequences || rows.pos[r] < 0 || !positions(seq).regular()) {
+        if (seq < 0 || seq >= max_sequences || rows.pos[r] < 0 || rows.pos[r] >= max_position ||
+            !positions(seq).regular()) {
             return false;
         }
     }

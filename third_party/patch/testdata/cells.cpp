@@ -44,7 +44,7 @@ void cell_sets() {
     }
 }
 
-// With double, positions have several cells, and some can't be listed.
+// Unusual positions have several cells, are negative or far away.
 void position_sets(bool unusual) {
     agentd::position_set                   ours;
     std::set<std::pair<int32_t, uint32_t>> theirs;
