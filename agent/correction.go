@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"agentd/agent/format"
-	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
@@ -21,11 +20,7 @@ func (a *Agent) correct(in *inputRun) {
 		return
 	}
 	corrected := correction.Corrected()
-	d := format.Decision{Say: corrected.Say}
-	for _, c := range corrected.ToolCalls {
-		d.Calls = append(d.Calls, tools.Call{Name: c.Name, Arguments: c.Arguments, Robot: c.TargetRobotName})
-	}
-
+	d := format.Decision{Say: corrected.Say, Calls: corrected.ToolCalls}
 	var prompt *format.Prompt
 	if in.catalog != nil {
 		// A correction works without a prompt too.
@@ -36,7 +31,7 @@ func (a *Agent) correct(in *inputRun) {
 	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
-	in.complete(&in.out[0], turn, d, in.change(d, a.format.ResetsState()))
+	in.complete(&in.out[0], turn, d, a.format.ResetsState())
 	in.forget(&in.out[0]) // a correction is text
 	in.repeatFirst(1)
 }

@@ -432,7 +432,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if err != nil {
 		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
-		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+		in.complete(out, turn, decision, a.format.ResetsState())
 		a.remember(in, out, &decision, c)
 		differs = a.differs(ctx, in, out, step, c)
 	}
@@ -444,30 +444,15 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// change is the effect of a decision on the reasoning in the memory.
-func (in *inputRun) change(d format.Decision, resets bool) memory.Change {
-	c := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
+// complete makes a candidate of a decision. resets: a new task drops the reasoning in the memory.
+func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, resets bool) {
+	change := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
 	if len(d.Calls) > 0 {
-		c.Reasoning = d.Reasoning
+		change.Reasoning = d.Reasoning
 	}
-	return c
-}
-
-func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
-	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}
+	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: d.Calls}
 	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
-}
-
-func toolCalls(calls []tools.Call) []protocol.ToolCall {
-	if len(calls) == 0 {
-		return nil
-	}
-	list := make([]protocol.ToolCall, len(calls))
-	for i, c := range calls {
-		list[i] = protocol.ToolCall{Name: c.Name, Arguments: c.Arguments, TargetRobotName: c.Robot}
-	}
-	return list
 }
 
 // failOne makes a candidate with an error. Its memory is the input's.

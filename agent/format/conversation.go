@@ -134,7 +134,7 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 
 // withRobot puts the robot of a call back among its arguments.
 func withRobot(set *tools.Set, call tools.Call) pastCall {
-	if call.Robot == "" {
+	if call.TargetRobotName == "" {
 		return pastCall{Call: call}
 	}
 	var name string
@@ -146,7 +146,7 @@ func withRobot(set *tools.Set, call tools.Call) pastCall {
 			return taken
 		})
 	}
-	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.Robot))
+	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
 	return pastCall{call, name}
 }
 

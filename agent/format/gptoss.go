@@ -172,7 +172,7 @@ func parallelArguments(calls []pastCall) protocol.Raw {
 		}
 		dst = rawjson.AppendString(append(dst, `{"name":`...), call.Name)
 		dst = append(append(append(dst, `,"arguments":`...), arguments...), `,"target_robot":`...)
-		return append(rawjson.AppendString(dst, call.Robot), '}')
+		return append(rawjson.AppendString(dst, call.TargetRobotName), '}')
 	})
 	return append(dst, '}')
 }

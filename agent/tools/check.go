@@ -69,7 +69,7 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 	if _, err := tool.Validate(arguments); err != nil {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
-	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
+	return Call{Name: name, Arguments: arguments, TargetRobotName: robot}, nil
 }
 
 // Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.

@@ -84,9 +84,7 @@ func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 			var d protocol.AgentDecision
 			last := m.History[len(m.History)-1]
 			d.Say = last.Say
-			for _, c := range last.Calls {
-				d.ToolCalls = append(d.ToolCalls, protocol.ToolCall{Name: c.Name, Arguments: c.Arguments, TargetRobotName: c.Robot})
-			}
+			d.ToolCalls = last.Calls
 			answer, err := dataset.Notation(d)
 			if err != nil {
 				t.Fatal(err)
