@@ -135,7 +135,7 @@ func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Pro
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, "the task's tools cannot be read; answer with the text of an output", "tool_calls", i))
 			continue
 		}
-		if _, err := point.Tools.Accept(call.Name, call.Arguments, call.TargetRobotName); err != nil {
+		if _, err := point.Tools.Accept(call.Name, call.Arguments, protocol.String(call.TargetRobotName)); err != nil {
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, err.Error(), "tool_calls", i))
 		}
 	}

@@ -341,7 +341,7 @@ func TestChecksThatCostTooMuch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = set.Accept("t", protocol.Raw(test.arguments), "robot")
+			_, err = set.Accept("t", protocol.Raw(test.arguments), nil)
 			if err == nil || !strings.Contains(err.Error(), "the schema ") {
 				t.Errorf("error %v, want one about the schema", err)
 			}
@@ -358,7 +358,7 @@ func TestLargeArgumentsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	arguments := `{"path":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"pose","x":1,"y":2},`, 5000), ",") + `]}`
-	if _, err := set.Accept("t", protocol.Raw(arguments), "robot"); err != nil {
+	if _, err := set.Accept("t", protocol.Raw(arguments), nil); err != nil {
 		t.Error(err)
 	}
 }
