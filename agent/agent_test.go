@@ -98,7 +98,7 @@ func TestToolsAreReadAfterAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := plan.Completions(); n != 2 { // 0 would mean that the tools are known to be unusable
+	if n := plan.Completions; n != 2 { // 0 would mean that the tools are known to be unusable
 		t.Errorf("%d sequences to be admitted, want 2", n)
 	}
 	if out := run(t, a, &script{}, req)[0]; out.Error == nil || out.Error.Code != agent.CodeInvalidTools {

@@ -28,7 +28,7 @@ func (a *Agent) correct(in *inputRun) {
 			prompt = nil
 		}
 	}
-	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
+	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
 	in.complete(&in.out[0], turn, d, a.format.ResetsState())

@@ -21,7 +21,7 @@ func TestCorrections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := plan.Completions(); n != 0 {
+		if n := plan.Completions; n != 0 {
 			t.Errorf("%d sequences, want none", n)
 		}
 		return run(t, a, g, req)

@@ -14,6 +14,10 @@ type Plan struct {
 	inputs    []*inputRun
 	outputs   int // candidates of all inputs
 
+	// Completions is the most that Run asks a Generator for. Deterministic candidates of an input need one
+	// together unless they are distinct, corrections need none. A summary may need one more.
+	Completions int
+
 	begun func()                                     // of Watch, nil: nobody watches
 	each  func(input int, out *protocol.AgentOutput) // of Watch
 
@@ -33,7 +37,6 @@ type inputRun struct {
 	memory     *memory.Memory
 	greedy     bool
 	correction protocol.Raw // extra_keys.coaching, nil if absent
-	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
 	adapter    Adapter            // the zero value: none
 	distinct   bool               // extra_keys.candidates
@@ -89,8 +92,9 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
+		p.Completions += in.completions()
 		if in.correction == nil && a.summarizer != nil {
-			in.extra = min(1, len(in.memory.History)) // the prompt's size is not known yet
+			p.Completions += min(1, len(in.memory.History)) // the prompt's size is not known yet
 		}
 	}
 	if len(problems) > 0 {
@@ -142,16 +146,6 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
 	}
 	return append(problems, in.checkContinue()...)
-}
-
-// Completions returns the most completions that Run asks a Generator for. Deterministic
-// candidates of an input need one together unless they are distinct, corrections need none. A summary may need one more.
-func (p *Plan) Completions() int {
-	n := 0
-	for _, in := range p.inputs {
-		n += in.completions() + in.extra
-	}
-	return n
 }
 
 func (in *inputRun) completions() int {

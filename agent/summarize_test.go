@@ -175,7 +175,7 @@ func TestSummariesAreGeneratedTogetherBeforeCandidates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := plan.Completions(); n != 4+1+2+1+1+1+1+1+1 {
+	if n := plan.Completions; n != 4+1+2+1+1+1+1+1+1 {
 		t.Errorf("%d sequences are admitted", n)
 	}
 	g := newStages("S", "Done.")

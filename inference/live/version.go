@@ -78,7 +78,7 @@ func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, p
 		return nil, err
 	}
 	prepared(plan)
-	n := plan.Completions()
+	n := plan.Completions
 	if n == 0 {
 		return v.Agent.Run(ctx, plan, nil)
 	}
