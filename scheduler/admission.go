@@ -59,42 +59,28 @@ func (e *Engine) capacity() int {
 	return n
 }
 
-// Generate submits one request and waits for it.
-func (a *Admission) Generate(ctx context.Context, r generation.Request) (*generation.Result, error) {
-	return a.Submit(ctx, []generation.Request{r})[0].Wait(ctx)
-}
-
-// Submit hands requests to the engine all at once and in order. So an idle engine always
-// computes the same requests in the same steps. Their candidates must be admitted and not
-// yet submitted. Wait must be called for each handle.
-func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Handle {
-	handles := make([]*Handle, len(rs))
+// submit hands requests to the engine all at once and in order. wait must be called for each. One that was refused
+// is nil and has an error.
+func (a *Admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
+	requests, errs = make([]*request, len(list)), make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
-	for i := range rs {
-		h := &Handle{engine: a.engine, admission: a}
-		handles[i] = h
+	for i := range list {
 		group.Go(func() error {
-			h.request, h.err = a.prepare(ctx, rs[i])
+			requests[i], errs[i] = a.prepare(ctx, list[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
-	var requests []*request
-	for _, h := range handles {
-		if h.request != nil {
-			requests = append(requests, h.request)
-		}
-	}
 	if err := a.engine.submit(requests); err != nil {
-		for _, h := range handles {
-			if h.request != nil {
-				a.engine.release(h.request)
-				h.request, h.err = nil, err
+		for i, r := range requests {
+			if r != nil {
+				a.engine.release(r)
+				requests[i], errs[i] = nil, err
 			}
 		}
 	}
-	return handles
+	return requests, errs
 }
 
 // prepare validates a request, takes its queue places and makes its samplers.
@@ -124,22 +110,27 @@ func (e *Engine) release(r *request) {
 }
 
 // GenerateAll submits requests together and in order, so that an idle engine always computes
-// the same requests in the same steps. It calls done once for each request as it ends, from any
-// goroutine, and returns after the last call. An error is that of the whole request: one of
-// package generation, that of ctx, or any other if the computation failed.
+// the same requests in the same steps. Their candidates must be admitted and not yet submitted. It calls
+// done once for each request as it ends, from any goroutine, and returns after the last call. An error is
+// that of the whole request: ErrReleased, one of package generation, that of ctx, or any other if the
+// computation failed.
 func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	var all sync.WaitGroup
-	for i, handle := range a.Submit(ctx, requests) {
+	submitted, errs := a.submit(ctx, requests)
+	for i := range submitted {
 		all.Go(func() {
-			r, err := handle.Wait(ctx)
+			var r *generation.Result
+			err := errs[i]
+			if err == nil {
+				r, err = a.wait(ctx, submitted[i])
+			}
 			if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
 				r, err = nil, gone
 			}
 			if err != nil {
-				done(i, nil, public(err))
-				return
+				r, err = nil, public(err)
 			}
-			done(i, r, nil)
+			done(i, r, err)
 		})
 	}
 	all.Wait()
@@ -166,11 +157,11 @@ func (a *Admission) Keep(n int) {
 	a.engine.freeCandidates(given)
 }
 
-// Release returns the unused queue places. It must be called when no Submit will follow; a
+// Release returns the unused queue places. It must be called when no GenerateAll will follow; a
 // second call does nothing.
 func (a *Admission) Release() { a.Keep(0) }
 
-// use takes queue places for a handle.
+// use takes queue places for a request.
 func (a *Admission) use(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

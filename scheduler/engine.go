@@ -213,26 +213,26 @@ func (e *Engine) Close() error {
 }
 
 // submit assigns requests to workers, all at once and in order, unless the engine is closed
-// or no context is left.
+// or no context is left. nil stands for one that was refused.
 func (e *Engine) submit(requests []*request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return ErrClosed
 	}
-	if e.pausing != notPaused {
-		for _, r := range requests {
+	for _, r := range requests {
+		switch {
+		case r == nil:
+		case e.pausing != notPaused:
 			r.pause()
 			close(r.done)
+		default:
+			w := e.place(r)
+			if w == nil { // the same for all requests
+				return fmt.Errorf("%w: %w", ErrModel, errNoContext)
+			}
+			e.assign(r, w)
 		}
-		return nil
-	}
-	for _, r := range requests {
-		w := e.place(r)
-		if w == nil { // the same for all requests
-			return fmt.Errorf("%w: %w", ErrModel, errNoContext)
-		}
-		e.assign(r, w)
 	}
 	return nil
 }

@@ -272,7 +272,13 @@ func generate(ctx context.Context, e *Engine, g generation.Request) (*generation
 		return nil, err
 	}
 	defer admission.Release()
-	return admission.Generate(ctx, g)
+	return admission.generate(ctx, g)
+}
+
+// generate runs one generation.
+func (a *Admission) generate(ctx context.Context, g generation.Request) (result *generation.Result, err error) {
+	a.GenerateAll(ctx, []generation.Request{g}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
+	return result, err
 }
 
 func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Result {

@@ -109,7 +109,7 @@ func (r *request) resume(v *llama.Vocab) error {
 
 func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
-	c.Completion = was
+	*c = was
 	c.StopToken = -1
 	if was.Finish != generation.FinishPaused {
 		if was.Stop != "" {
@@ -165,7 +165,7 @@ func (r *request) begun() (list [][]core.Token) {
 
 // ends reports whether all candidates of a resumed request have ended.
 func (r *request) ends() bool {
-	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c candidate) bool { return c.Finish == "" })
+	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c generation.Completion) bool { return c.Finish == "" })
 }
 
 // cachedTokens is how many tokens of the prompt were not computed when it was first computed, or n

@@ -167,7 +167,13 @@ func (w *worker) round() (open bool, rows int) {
 		case c.cancel:
 			w.cancel(c.request)
 		default:
-			w.enqueue(c.request)
+			r := c.request
+			r.id = w.newID()
+			if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
+				w.queue = append(w.queue, r)
+			} else {
+				w.submit(r)
+			}
 		}
 	}
 	w.interrupt(pausing)
@@ -185,15 +191,6 @@ func (w *worker) cancel(r *request) {
 		return
 	}
 	w.finish(r, context.Canceled)
-}
-
-func (w *worker) enqueue(r *request) {
-	r.id = w.newID()
-	if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
-		w.queue = append(w.queue, r)
-		return
-	}
-	w.submit(r)
 }
 
 func (w *worker) newID() core.RequestID {
@@ -379,7 +376,7 @@ func (w *worker) failRequest(r *request, cause error) {
 	w.nonFinite = true
 	for i := range r.candidates {
 		if c := &r.candidates[i]; c.Finish == "" {
-			c.Completion = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
+			*c = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
 		}
 	}
 	w.finish(r, nil)
