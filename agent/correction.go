@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"agentd/agent/format"
+	"agentd/agent/memory"
 	"agentd/protocol"
 )
 
@@ -29,7 +30,7 @@ func (a *Agent) correct(in *inputRun) {
 		}
 	}
 	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
-	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
+	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
 	in.complete(&in.out[0], turn, d, a.format.ResetsState())
 	in.forget(&in.out[0]) // a correction is text

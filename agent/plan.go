@@ -158,13 +158,6 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-func (in *inputRun) author() memory.Author {
-	if in.input.Instruction.Type == protocol.InstructionEnv {
-		return memory.System
-	}
-	return memory.User
-}
-
 // formatInput makes the format's view of the input, with the newest limit entries of the history; 0: all.
 func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 	history := in.memory.History
@@ -175,12 +168,7 @@ func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 			first++
 		}
 	}
-	return &format.Input{
-		History: history[first:], First: first, Turns: in.memory.State.Turns,
-		Author: in.author(), Instruction: in.input.Instruction.Content,
-		Rules: in.memory.Rules, Summary: in.memory.Summary,
-		Attributes: in.input.Attributes, RawTools: in.input.Tools, Catalog: in.catalog, FindTurn: in.returns.tokenIDs,
-	}
+	return &format.Input{Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, FindTurn: in.returns.tokenIDs}
 }
 
 // mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
@@ -194,5 +182,5 @@ func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 // startsTask reports whether the instruction starts a task: the user's, and no answer to a question.
 func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]
-	return in.author() == memory.User && turn.Kind != memory.KindClarification
+	return memory.AuthorOf(in.input.Instruction.Type) == memory.User && turn.Kind != memory.KindClarification
 }

@@ -354,7 +354,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 		return
 	}
 	if in.turn == nil {
-		in.turn = in.memory.Prepare(in.author(), in.input.Instruction.Content)
+		in.turn = in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 		in.step = newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel, in.request.Prompt)
 		if in.shortening != nil {
 			in.step.cut = in.shortening.cut

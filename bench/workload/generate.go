@@ -95,14 +95,6 @@ func remember(in *protocol.AgentInput, d protocol.AgentDecision) (protocol.Raw, 
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	turn := m.Prepare(author(in.Instruction.Type), in.Instruction.Content)
+	turn := m.Prepare(memory.AuthorOf(in.Instruction.Type), in.Instruction.Content)
 	return turn.Decision(memory.AppendDecision(nil, d.Say, d.ToolCalls), memory.Change{}), nil
-}
-
-// author of an instruction, as the history names it.
-func author(instruction string) memory.Author {
-	if instruction == protocol.InstructionEnv {
-		return memory.System
-	}
-	return memory.User
 }
