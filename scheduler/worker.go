@@ -390,10 +390,19 @@ func (w *worker) finish(r *request, err error) {
 	w.ended = append(w.ended, r)
 }
 
-// deliver answers the callers of ended requests. The counters come first, so that a caller
-// with an answer sees it counted.
+// deliver publishes the worker's statistics and answers the callers of ended requests. The statistics come
+// first, so that a caller with an answer sees it counted.
 func (w *worker) deliver() {
-	w.publish()
+	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.counters.times}
+	for _, r := range w.queue {
+		s.Waiting += r.gen.N
+	}
+	s.Cancelled += w.counters.cancelled
+	s.Finished += w.trees.found
+	s.Failed = w.counters.failures // the core also counts those retried elsewhere
+	w.engine.mu.Lock()
+	w.stats = s
+	w.engine.mu.Unlock()
 	if len(w.ended) == 0 {
 		return
 	}
