@@ -203,14 +203,7 @@ type completionRate struct {
 	interval time.Duration // mean time between two ends
 }
 
-// candidatesEnded records that n candidates ended now. busySince is when their worker last
-// became busy.
-func (e *Engine) candidatesEnded(n int, busySince time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rate.record(n, e.now(), busySince)
-}
-
+// record records that n candidates ended now. busySince is when their worker last became busy.
 func (p *completionRate) record(n int, now, busySince time.Time) {
 	if p.last.Before(busySince) {
 		p.last = busySince

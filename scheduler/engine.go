@@ -247,14 +247,6 @@ func (e *Engine) cancel(r *request) {
 	}
 }
 
-// receive takes a worker's commands. closed: the engine was closed.
-func (e *Engine) receive(w *worker) (inbox []command, p pausing, closed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	inbox, w.inbox = w.inbox, nil
-	return inbox, e.pausing, e.closed
-}
-
 func (e *Engine) isClosed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

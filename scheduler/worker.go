@@ -154,7 +154,10 @@ func (w *worker) run() {
 // earlier commands are still answered. rows is that of a prompt that was tried.
 func (w *worker) round() (open bool, rows int) {
 	w.rounds.begin(w.engine.now())
-	inbox, pausing, closed := w.engine.receive(w)
+	w.engine.mu.Lock()
+	inbox, pausing, closed := w.inbox, w.engine.pausing, w.engine.closed
+	w.inbox = nil
+	w.engine.mu.Unlock()
 	for _, c := range inbox {
 		switch {
 		case c.drop != 0:
@@ -309,9 +312,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		status = core.StepNoSlot
 	case cause != nil:
 		// The health is updated before requests move: another context may answer them at once.
-		status, lost, w.nonFinite = core.StepFailed, errors.Is(cause, llama.ErrLost) && !w.isLost(), true
+		status, w.nonFinite = core.StepFailed, true
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
-		down = w.recordFailure(cause)
+		down, lost = w.recordFailure(cause)
 	}
 	ended := 0
 	for _, e := range w.core.Commit(status, choices) {
@@ -336,12 +339,15 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		}
 	}
 	ended += w.trees.commit()
+	w.engine.mu.Lock()
 	if ended > 0 {
-		w.engine.candidatesEnded(ended, w.busySince)
+		w.engine.rate.record(ended, w.engine.now(), w.busySince)
 	}
+	if status == core.StepDecoded {
+		w.health.worked()
+	}
+	w.engine.mu.Unlock()
 	switch {
-	case status == core.StepDecoded:
-		w.recordSuccess()
 	case down:
 		w.reset(cause)
 	case status == core.StepFailed:
