@@ -32,8 +32,18 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	if e.closed {
 		return nil, ErrClosed
 	}
+	together := 0 // candidates that are computed at once
+	for _, w := range e.workers {
+		switch {
+		case w.health.lost:
+		case e.cfg.Isolate:
+			together++ // at least: the candidates of one request
+		default:
+			together += e.cfg.MaxRunning
+		}
+	}
 	over := e.admitted + candidates - e.cfg.QueueLimit
-	late := e.rate.excess(e.admitted-e.capacity(), e.cfg.QueueTime)
+	late := e.rate.excess(e.admitted-together, e.cfg.QueueTime)
 	if over > 0 || late > 0 {
 		e.refused++
 		return nil, &QueueFullError{
@@ -42,21 +52,6 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	}
 	e.admitted += candidates
 	return &Admission{engine: e, unused: candidates}, nil
-}
-
-// capacity is the number of candidates that are computed at once. Engine.mu is held.
-func (e *Engine) capacity() int {
-	n := 0
-	for _, w := range e.workers {
-		switch {
-		case w.health.lost:
-		case e.cfg.Isolate:
-			n++ // at least: the candidates of one request
-		default:
-			n += e.cfg.MaxRunning
-		}
-	}
-	return n
 }
 
 // submit hands requests to the engine all at once and in order. wait must be called for each. One that was refused
