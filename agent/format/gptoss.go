@@ -134,9 +134,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 		}
 	}
 	b.markup("<|start|>assistant")
-	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), c.json
-	return p
+	return b.prompt(messagesJSON(messages), c.json)
 }
 
 // renderAssistant renders a decision and returns the function that it calls.

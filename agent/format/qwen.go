@@ -140,9 +140,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	case q.openThink:
 		b.markup("<think>\n")
 	}
-	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), c.json
-	return p
+	return b.prompt(messagesJSON(messages), c.json)
 }
 
 // lastQueryIndex is the last user message that is not a tool result: reasoning before it is not shown.

@@ -221,9 +221,7 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 			b.plain(m.removal.Replace(p.Text))
 		}
 	}
-	p := b.prompt()
-	p.Messages, p.Tools = messages, rawTools
-	return p, nil
+	return b.prompt(messages, rawTools), nil
 }
 
 // messages are the chat messages of an input. mark ends the last one of the model.
