@@ -84,18 +84,17 @@ func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*reque
 	if err := a.engine.validate(&gen); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := a.use(gen.N); err != nil {
 		return nil, err
 	}
-	err := ctx.Err()
-	if err == nil {
-		var r *request
-		if r, err = a.engine.newRequest(gen); err == nil {
-			return r, nil
-		}
+	r, err := a.engine.newRequest(gen)
+	if err != nil {
+		a.engine.endCall(gen.N)
 	}
-	a.engine.endCall(gen.N)
-	return nil, err
+	return r, err
 }
 
 // release ends a request that no worker has any more.

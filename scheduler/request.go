@@ -95,7 +95,7 @@ type request struct {
 	err        error // of the whole request
 	cached     int
 	candidates []generation.Completion // so far, see completed
-	tree       *tree // of generation.Params.Distinct, while a worker has the request
+	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 
 	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
