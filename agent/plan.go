@@ -158,13 +158,13 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-// formatInput makes the format's view of the input, with the newest limit entries of the history; 0: all.
-func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
-	history := in.memory.History
+// formatInput is what a prompt of the input shows, with the newest entries of the history where they are limited.
+func (a *Agent) formatInput(in *inputRun) *format.Input {
+	history, limit := in.memory.History, a.cfg.HistoryMaxMessages
 	first := 0
 	if limit > 0 && len(history) > limit {
 		first = len(history) - limit
-		for first < len(history) && !mayBegin(history, first, showsResults) {
+		for first < len(history) && !a.mayBegin(history, first) {
 			first++
 		}
 	}
@@ -172,8 +172,8 @@ func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 }
 
 // mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
-func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
-	if showsResults {
+func (a *Agent) mayBegin(history []memory.Entry, i int) bool {
+	if a.format.ShowsResults() {
 		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
 	}
 	return history[i].Author != memory.Model

@@ -275,7 +275,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 
 // rendered is the prompt of an input. With token ids it goes on with the memory's tokens, if all is shown.
 func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
-	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
+	input := a.formatInput(in)
 	p, err := a.format.Render(input)
 	in.continues = false
 	if err == nil && input.FindTurn && input.First == 0 {
