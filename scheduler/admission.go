@@ -18,9 +18,7 @@ import (
 // safe for concurrent use.
 type Admission struct {
 	engine *Engine
-
-	mu     sync.Mutex
-	unused int // candidates not yet submitted
+	unused int // candidates not yet submitted; guarded by Engine.mu
 }
 
 // Admit reserves queue places for candidates, the number of completions that a whole API
@@ -144,11 +142,12 @@ func public(err error) error {
 
 // Keep returns all but n of the unused queue places.
 func (a *Admission) Keep(n int) {
-	a.mu.Lock()
+	e := a.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	given := max(0, a.unused-max(0, n))
 	a.unused -= given
-	a.mu.Unlock()
-	a.engine.freeCandidates(given)
+	e.admitted -= given
 }
 
 // Release returns the unused queue places. It must be called when no GenerateAll will follow; a
@@ -157,15 +156,17 @@ func (a *Admission) Release() { a.Keep(0) }
 
 // use takes queue places for a request.
 func (a *Admission) use(n int) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if n > a.unused {
+	e := a.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case n > a.unused:
 		return fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, a.unused)
-	}
-	if err := a.engine.beginCall(); err != nil {
-		return err
+	case e.closed:
+		return ErrClosed
 	}
 	a.unused -= n
+	e.calls.Add(1)
 	return nil
 }
 
@@ -180,15 +181,12 @@ func (e *Engine) beginCall() error {
 	return nil
 }
 
+// endCall ends the call of a request with so many candidates.
 func (e *Engine) endCall(candidates int) {
-	e.freeCandidates(candidates)
-	e.calls.Done()
-}
-
-func (e *Engine) freeCandidates(candidates int) {
 	e.mu.Lock()
 	e.admitted -= candidates
 	e.mu.Unlock()
+	e.calls.Done()
 }
 
 // completionRate estimates the time until candidates have ended.

@@ -29,7 +29,7 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 
-	// mu guards the fields below, and the shared fields of workers. No other lock is taken
+	// mu guards the fields below, and the shared fields of workers and admissions. No other lock is taken
 	// while it is held.
 	mu       sync.Mutex
 	closed   bool

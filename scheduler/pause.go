@@ -180,18 +180,18 @@ func (r *request) cachedTokens(n int) int {
 // keepPlaces ends a paused request, whose candidates can be submitted again.
 func (a *Admission) keepPlaces(r *request) {
 	r.close()
-	a.mu.Lock()
+	a.engine.mu.Lock()
 	a.unused += r.gen.N
-	a.mu.Unlock()
+	a.engine.mu.Unlock()
 	a.engine.calls.Done()
 }
 
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
 // them.
 func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
-	a.mu.Lock()
+	a.engine.mu.Lock()
 	n := a.unused
-	a.mu.Unlock()
+	a.engine.mu.Unlock()
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {

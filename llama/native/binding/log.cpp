@@ -16,7 +16,7 @@ constexpr size_t max_error_bytes = 1000; // enough for the chain of causes of on
 thread_local std::string pending;       // a line still without its newline
 thread_local int         pending_level = GGML_LOG_LEVEL_INFO;
 thread_local std::string errors;
-thread_local bool        returned = false; // the errors, to a caller that reports them: they are no lines of their own
+thread_local bool        returned = false; // errors go to a caller that reports them, and are not logged as errors
 
 void flush_line() {
     while (!pending.empty() && (pending.back() == '\n' || pending.back() == ' ')) {
