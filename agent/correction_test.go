@@ -17,7 +17,7 @@ func TestCorrections(t *testing.T) {
 	correct := func(t *testing.T, input string) []protocol.AgentOutput {
 		t.Helper()
 		req := request(t, input)
-		plan, err := a.Prepare(req)
+		plan, err := a.Prepare(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

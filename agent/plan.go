@@ -69,12 +69,10 @@ func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Cut += o.Cut
 }
 
-// Prepare validates memory and extra keys of a request. The error is protocol.Problems. Run
-// looks at tools and corrections: they can cost much, and their errors are candidates'.
-func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) { return a.PrepareWith(req, nil) }
-
-// PrepareWith is Prepare for an engine with adapters, which extra_keys.adapter names.
-func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
+// Prepare validates memory and extra keys of a request for an engine with these adapters; nil: it has none. The
+// error is protocol.Problems. Run looks at tools and corrections: they can cost much, and their errors are
+// candidates'.
+func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, inputs: make([]*inputRun, len(req.Inputs))}
 	var problems protocol.Problems
 	for i := range req.Inputs {

@@ -89,7 +89,7 @@ func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turns[i].Input}})
+			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turns[i].Input}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func (v *modelVersion) decide(
 	}
 	using, end := v.useAdapters()
 	defer end()
-	plan, err := v.Agent.PrepareWith(req, using)
+	plan, err := v.Agent.Prepare(req, using)
 	if err != nil {
 		return nil, err
 	}
