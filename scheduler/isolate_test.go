@@ -154,7 +154,7 @@ func TestIsolatedQueueMovesWhenDeviceIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := greedy(tokenize(t, e.model, story), 1, 6)
-	pending, _ := admission.submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
+	pending := submitAll(t, admission, g, g, g, g, g, g) // placed at once, so both have some
 	<-first.enter
 	close(first.open)
 	for _, p := range pending {

@@ -112,7 +112,7 @@ func TestPauseWithoutRunningOnesLetsThemEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admission.Release()
-	submitted, _ := admission.submit(t.Context(), []generation.Request{first, second})
+	submitted := submitAll(t, admission, first, second)
 	ended, err := admission.wait(t.Context(), submitted[0])
 	if err != nil || ended.Paused() || len(ended.Completions[0].Tokens) == 0 {
 		t.Errorf("the one that ran: %+v, %v", ended, err)
@@ -208,7 +208,7 @@ func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
 				return nil // the engine tries the weights
 			}
 			if steps++; steps == 4 {
-				handed, _ = admission.submit(t.Context(), []generation.Request{urgent})
+				handed = submitAll(t, admission, urgent)
 			}
 			if steps == 4+2+urgent.MaxTokens { // after two steps of the prompt, and one of each further token
 				early = handed[0].candidates[0].Finish != ""

@@ -348,7 +348,15 @@ func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, a *A
 	}})
 	e.workers[0].rounds.longest, e.workers[0].rounds.rows = time.Millisecond, 64
 	list = alike(t, 6)
-	a, submitted = submitAll(t.Context(), t, e, list)
+	n := 0
+	for _, g := range list {
+		n += g.N
+	}
+	a, err := e.Admit(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted = submitAll(t, a, list...)
 	<-hang.begun
 	return e, hang, list, a, submitted
 }
@@ -399,24 +407,6 @@ func alike(t *testing.T, n int) []generation.Request {
 		list[i] = greedy(tokenize(t, m, strings.Repeat(story, 5)+fmt.Sprint(" Robot ", i, story[:10+i])), 2, 6)
 	}
 	return list
-}
-
-// submitAll submits generations all at once.
-func submitAll(ctx context.Context, t *testing.T, e *Engine, list []generation.Request) (*Admission, []*request) {
-	t.Helper()
-	n := 0
-	for _, g := range list {
-		n += g.N
-	}
-	a, err := e.Admit(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	submitted, errs := a.submit(ctx, list)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	return a, submitted
 }
 
 func checkNaive(t *testing.T, m *llama.Model, list []generation.Request, a *Admission, submitted []*request) {
