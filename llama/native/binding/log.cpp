@@ -26,7 +26,8 @@ void flush_line() {
         if (pending_level == GGML_LOG_LEVEL_ERROR && errors.size() < max_error_bytes) {
             errors += (errors.empty() ? "" : "; ") + pending;
         }
-        sink(returned && pending_level == GGML_LOG_LEVEL_ERROR ? GGML_LOG_LEVEL_DEBUG : pending_level, pending.data(), pending.size());
+        const int level = returned && pending_level == GGML_LOG_LEVEL_ERROR ? GGML_LOG_LEVEL_DEBUG : pending_level;
+        sink(level, pending.data(), pending.size());
     }
     pending.clear();
 }
