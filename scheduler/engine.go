@@ -47,7 +47,7 @@ type Engine struct {
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
 
-	calls sync.WaitGroup // handles whose samplers are open
+	calls sync.WaitGroup // requests whose samplers are open, and changes of adapters
 
 	stopWatch context.CancelFunc
 	watchdog  sync.WaitGroup
