@@ -26,7 +26,7 @@ func TestAdapterOfInputReachesEngineAndStep(t *testing.T) {
 	cfg := agent.Config{AlwaysVersion: true, ModelVersion: func(context.Context) (string, error) { return "m1", nil }}
 	a := newAgent(t, cfg, nil)
 	req := request(t, `{"extra_keys":{"adapter":"quick"}}`, `{"extra_keys":{"adapter":null}}`, `{}`)
-	plan, err := a.PrepareWith(req, loaded{"quick": 7})
+	plan, err := a.Prepare(req, loaded{"quick": 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAdapterOfInputReachesEngineAndStep(t *testing.T) {
 
 func TestSummaryIsOfTheAdapterOfItsInput(t *testing.T) {
 	a := summarizing(t, agent.Config{}, nil)
-	plan, err := a.PrepareWith(request(t, `{"memory":`+remembered(200)+`,"extra_keys":{"adapter":"quick"}}`), loaded{"quick": 7})
+	plan, err := a.Prepare(request(t, `{"memory":`+remembered(200)+`,"extra_keys":{"adapter":"quick"}}`), loaded{"quick": 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSessionOfARunDependsOnItsAdapter(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	sessions := map[string]bool{}
 	for _, extra := range []string{`{}`, `{"adapter":null}`, `{"adapter":"quick"}`, `{"adapter":"careful"}`} {
-		plan, err := a.PrepareWith(request(t, `{"extra_keys":`+extra+`}`), loaded{"quick": 7, "careful": 8})
+		plan, err := a.Prepare(request(t, `{"extra_keys":`+extra+`}`), loaded{"quick": 7, "careful": 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestUnknownAdapterNamesFieldAndKnownOnes(t *testing.T) {
 		{"a number", `{"extra_keys":{"adapter":1}}`, "it must be the name of an adapter, or null", loaded{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := a.PrepareWith(request(t, `{}`, test.input), test.adapters)
+			_, err := a.Prepare(request(t, `{}`, test.input), test.adapters)
 			var ps protocol.Problems
 			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), "body.inputs[1].extra_keys.adapter: ") || !strings.Contains(ps.All(), test.want) {
 				t.Errorf("problems %v, want %q", err, test.want)

@@ -94,11 +94,11 @@ func TestInternalStep(t *testing.T) {
 func TestToolsAreReadAfterAdmission(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	req := request(t, `{"tools":[{}],"num_outputs":2}`)
-	plan, err := a.Prepare(req)
+	plan, err := a.Prepare(req, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := plan.Completions(); n != 2 { // 0 would mean that the tools are known to be unusable
+	if n := plan.Completions; n != 2 { // 0 would mean that the tools are known to be unusable
 		t.Errorf("%d sequences to be admitted, want 2", n)
 	}
 	if out := run(t, a, &script{}, req)[0]; out.Error == nil || out.Error.Code != agent.CodeInvalidTools {
@@ -232,7 +232,7 @@ func TestCandidateErrors(t *testing.T) {
 func TestRunEnds(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	plan := func() *agent.Plan {
-		p, err := a.Prepare(request(t, `{}`, `{}`))
+		p, err := a.Prepare(request(t, `{}`, `{}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestRunEnds(t *testing.T) {
 // preparation of prompts.
 func TestTimeUpBeforeGeneration(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
-	plan, err := a.Prepare(request(t, `{}`, `{"extra_keys":{"coaching":{"kind":"replace_say","text":"ok"}}}`))
+	plan, err := a.Prepare(request(t, `{}`, `{"extra_keys":{"coaching":{"kind":"replace_say","text":"ok"}}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,14 +292,14 @@ func TestPrepareProblems(t *testing.T) {
 		{"a null inference_mode", `{"extra_keys":{"inference_mode":null}}`, "body.inputs[1].extra_keys.inference_mode: it must be true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := a.Prepare(request(t, `{}`, test.input))
+			_, err := a.Prepare(request(t, `{}`, test.input), nil)
 			var ps protocol.Problems
 			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), test.want) {
 				t.Errorf("problems %v, want one at %q", err, test.want)
 			}
 		})
 	}
-	_, err := a.Prepare(request(t, `{"memory":{"history":1,"summary":1}}`, `{"extra_keys":{"inference_mode":1}}`))
+	_, err := a.Prepare(request(t, `{"memory":{"history":1,"summary":1}}`, `{"extra_keys":{"inference_mode":1}}`), nil)
 	var ps protocol.Problems
 	if !errors.As(err, &ps) || len(ps) != 3 {
 		t.Errorf("every problem of every input must be found: %v", err)
@@ -322,7 +322,7 @@ func TestTooLargeAnswerIsRefusedBeforeGeneration(t *testing.T) {
 		"corrections": `,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}`,
 		"generations": ``,
 	} {
-		plan, err := a.Prepare(request(t, inputs(4, extra)...))
+		plan, err := a.Prepare(request(t, inputs(4, extra)...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestTooLargeAnswerIsRefusedBeforeGeneration(t *testing.T) {
 			t.Errorf("%s: %d candidates, %d generations, %v", rule, len(outs), len(g.asked), err)
 		}
 	}
-	plan, err := a.Prepare(request(t, inputs(1, `,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}`)...))
+	plan, err := a.Prepare(request(t, inputs(1, `,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}`)...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestProblemsOfInputsAreCapped(t *testing.T) {
 		for i := 0; strings.Contains(input, "%"); i++ {
 			input = strings.Replace(input, "%", strconv.Itoa(i), 1)
 		}
-		_, err := a.Prepare(request(t, `{}`, input, input))
+		_, err := a.Prepare(request(t, `{}`, input, input), nil)
 		var ps protocol.Problems
 		if !errors.As(err, &ps) || len(ps) > protocol.MaxProblems || len(ps.AppendBody(nil)) > 50_000 {
 			t.Errorf("%s: %d problems, an answer of %d bytes", rule, len(ps), len(ps.AppendBody(nil)))
@@ -436,7 +436,7 @@ func (s *again) GenerateAll(ctx context.Context, gs []generation.Request, done f
 
 func TestFirstCompletionOfACandidateCounts(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
-	plan, err := a.Prepare(request(t, `{"num_outputs":3}`))
+	plan, err := a.Prepare(request(t, `{"num_outputs":3}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func BenchmarkCandidate(b *testing.B) {
 			var outs []protocol.AgentOutput
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := a.Prepare(req)
+				plan, err := a.Prepare(req, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"agentd/agent/format"
-	"agentd/agent/tools"
+	"agentd/agent/memory"
 	"agentd/protocol"
 )
 
@@ -21,22 +21,18 @@ func (a *Agent) correct(in *inputRun) {
 		return
 	}
 	corrected := correction.Corrected()
-	d := format.Decision{Say: corrected.Say}
-	for _, c := range corrected.ToolCalls {
-		d.Calls = append(d.Calls, tools.Call{Name: c.Name, Arguments: c.Arguments, Robot: c.TargetRobotName})
-	}
-
+	d := format.Decision{Say: corrected.Say, Calls: corrected.ToolCalls}
 	var prompt *format.Prompt
 	if in.catalog != nil {
 		// A correction works without a prompt too.
-		if prompt, err = a.format.Render(in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())); err != nil {
+		if prompt, err = a.format.Render(a.formatInput(in)); err != nil {
 			prompt = nil
 		}
 	}
-	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
-	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
+	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
+	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
-	in.complete(&in.out[0], turn, d, in.change(d, a.format.ResetsState()))
+	in.complete(&in.out[0], turn, d, a.format.ResetsState())
 	in.forget(&in.out[0]) // a correction is text
 	in.repeatFirst(1)
 }

@@ -17,11 +17,11 @@ func TestCorrections(t *testing.T) {
 	correct := func(t *testing.T, input string) []protocol.AgentOutput {
 		t.Helper()
 		req := request(t, input)
-		plan, err := a.Prepare(req)
+		plan, err := a.Prepare(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := plan.Completions(); n != 0 {
+		if n := plan.Completions; n != 0 {
 			t.Errorf("%d sequences, want none", n)
 		}
 		return run(t, a, g, req)

@@ -79,10 +79,10 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 // decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
 func decisionKey(d *format.Decision) string {
 	calls := slices.Clone(d.Calls)
-	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.Robot, b.Robot) })
+	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.TargetRobotName, b.TargetRobotName) })
 	b := strconv.AppendQuote(nil, d.Say)
 	for _, c := range calls {
-		b = strconv.AppendQuote(append(b, '\n'), c.Robot)
+		b = strconv.AppendQuote(append(b, '\n'), c.TargetRobotName)
 		b = strconv.AppendQuote(append(b, ' '), c.Name)
 		b = append(append(b, ' '), canonicalJSON(c.Arguments)...)
 	}

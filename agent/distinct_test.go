@@ -61,7 +61,7 @@ func TestDrawsOfDistinctCandidatesAreRefused(t *testing.T) {
 
 func TestKeysAreEqualForEqualDecisions(t *testing.T) {
 	call := func(robot, arguments string) tools.Call {
-		return tools.Call{Name: "go", Robot: robot, Arguments: protocol.Raw(arguments)}
+		return tools.Call{Name: "go", TargetRobotName: robot, Arguments: protocol.Raw(arguments)}
 	}
 	calls := func(list ...tools.Call) format.Decision { return format.Decision{Calls: list} }
 	for name, c := range map[string]struct {

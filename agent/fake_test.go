@@ -135,7 +135,7 @@ func request(t testing.TB, inputs ...string) *protocol.AgentRequest {
 // run prepares and runs a request and checks its response against it.
 func run(t testing.TB, a *agent.Agent, g agent.Generator, req *protocol.AgentRequest) []protocol.AgentOutput {
 	t.Helper()
-	plan, err := a.Prepare(req)
+	plan, err := a.Prepare(req, nil)
 	if err != nil {
 		var ps protocol.Problems
 		if errors.As(err, &ps) {

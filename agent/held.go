@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"agentd/agent/format"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -41,15 +42,44 @@ func WorkBytes(req *protocol.AgentRequest) (n int64) {
 
 var openBrace, comma = []byte("{"), []byte(",")
 
-// candidateBytes estimates the memory of all candidates of one request. Equal ones share theirs.
-func candidateBytes(requestID string, runs []*inputRun) (n int64) {
+// estimate is how many bytes the candidates of a request return and how many they hold, where equal ones share
+// theirs, and the number of its generated completions.
+func estimate(requestID string, runs []*inputRun) (returned int, held int64, completions int) {
 	for _, in := range runs {
 		made := min(len(in.out), 1)
 		if in.prompt != nil {
 			made = in.request.N
+			completions += made
 		}
-		each := int64(in.returned(requestID))
-		n += int64(made) * (each + each/growthPart + outputBytes + answerBytes*int64(in.request.MaxTokens))
+		if in.shortening != nil {
+			completions += in.shortening.request.N
+		}
+		each := in.returned(requestID)
+		returned += len(in.out) * each
+		held += int64(made) * (int64(each+each/growthPart) + outputBytes + answerBytes*int64(in.request.MaxTokens))
 	}
-	return n
+	return returned, held, completions
+}
+
+// returned estimates the bytes of a candidate.
+func (in *inputRun) returned(requestID string) int {
+	input := in.input
+	again := len(input.Attributes) + len(in.memory.Summary)
+	for _, rule := range in.memory.Rules {
+		again += len(rule)
+	}
+	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
+	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
+	switch {
+	case in.prompt != nil:
+		each += size(in.prompt) + in.returns.bytes(len(in.prompt.Text), in.request.MaxTokens)
+	case len(in.out) > 0:
+		for _, step := range in.out[0].InternalSteps {
+			each += len(step)
+		}
+	}
+	if s := in.shortening; s != nil {
+		each += size(s.prompt) + in.returns.bytes(len(s.prompt.Text), s.request.MaxTokens)
+	}
+	return each
 }

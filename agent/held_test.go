@@ -73,7 +73,7 @@ func TestWorkHoldsNoMoreThanCounted(t *testing.T) {
 			req := request(t, input)
 			share := limits.New(1 << 40).Share()
 			before := liveBytes()
-			plan, err := a.Prepare(req)
+			plan, err := a.Prepare(req, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestWorkHoldsNoMoreThanCounted(t *testing.T) {
 
 func TestCandidatesBeyondTheBudgetAreNotGenerated(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
-	plan, err := a.Prepare(request(t, heldRequests["an opaque memory, sampled"]))
+	plan, err := a.Prepare(request(t, heldRequests["an opaque memory, sampled"]), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,10 @@ type Plan struct {
 	inputs    []*inputRun
 	outputs   int // candidates of all inputs
 
+	// Completions is the most that Run asks a Generator for. Deterministic candidates of an input need one
+	// together unless they are distinct, corrections need none. A summary may need one more.
+	Completions int
+
 	begun func()                                     // of Watch, nil: nobody watches
 	each  func(input int, out *protocol.AgentOutput) // of Watch
 
@@ -33,7 +37,6 @@ type inputRun struct {
 	memory     *memory.Memory
 	greedy     bool
 	correction protocol.Raw // extra_keys.coaching, nil if absent
-	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
 	adapter    Adapter            // the zero value: none
 	distinct   bool               // extra_keys.candidates
@@ -66,12 +69,10 @@ func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Cut += o.Cut
 }
 
-// Prepare validates memory and extra keys of a request. The error is protocol.Problems. Run
-// looks at tools and corrections: they can cost much, and their errors are candidates'.
-func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) { return a.PrepareWith(req, nil) }
-
-// PrepareWith is Prepare for an engine with adapters, which extra_keys.adapter names.
-func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
+// Prepare validates memory and extra keys of a request for an engine with these adapters; nil: it has none. The
+// error is protocol.Problems. Run looks at tools and corrections: they can cost much, and their errors are
+// candidates'.
+func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, inputs: make([]*inputRun, len(req.Inputs))}
 	var problems protocol.Problems
 	for i := range req.Inputs {
@@ -89,8 +90,9 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
+		p.Completions += in.completions()
 		if in.correction == nil && a.summarizer != nil {
-			in.extra = min(1, len(in.memory.History)) // the prompt's size is not known yet
+			p.Completions += min(1, len(in.memory.History)) // the prompt's size is not known yet
 		}
 	}
 	if len(problems) > 0 {
@@ -144,16 +146,6 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 	return append(problems, in.checkContinue()...)
 }
 
-// Completions returns the most completions that Run asks a Generator for. Deterministic
-// candidates of an input need one together unless they are distinct, corrections need none. A summary may need one more.
-func (p *Plan) Completions() int {
-	n := 0
-	for _, in := range p.inputs {
-		n += in.completions() + in.extra
-	}
-	return n
-}
-
 func (in *inputRun) completions() int {
 	switch {
 	case in.correction != nil:
@@ -164,34 +156,22 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-func (in *inputRun) author() memory.Author {
-	if in.input.Instruction.Type == protocol.InstructionEnv {
-		return memory.System
-	}
-	return memory.User
-}
-
-// formatInput makes the format's view of the input, with the newest limit entries of the history; 0: all.
-func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
-	history := in.memory.History
+// formatInput is what a prompt of the input shows, with the newest entries of the history where they are limited.
+func (a *Agent) formatInput(in *inputRun) *format.Input {
+	history, limit := in.memory.History, a.cfg.HistoryMaxMessages
 	first := 0
 	if limit > 0 && len(history) > limit {
 		first = len(history) - limit
-		for first < len(history) && !mayBegin(history, first, showsResults) {
+		for first < len(history) && !a.mayBegin(history, first) {
 			first++
 		}
 	}
-	return &format.Input{
-		History: history[first:], First: first, Turns: in.memory.State.Turns,
-		Author: in.author(), Instruction: in.input.Instruction.Content,
-		Rules: in.memory.Rules, Summary: in.memory.Summary,
-		Attributes: in.input.Attributes, RawTools: in.input.Tools, Catalog: in.catalog, FindTurn: in.returns.tokenIDs,
-	}
+	return &format.Input{Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, FindTurn: in.returns.tokenIDs}
 }
 
 // mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
-func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
-	if showsResults {
+func (a *Agent) mayBegin(history []memory.Entry, i int) bool {
+	if a.format.ShowsResults() {
 		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
 	}
 	return history[i].Author != memory.Model
@@ -200,5 +180,5 @@ func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 // startsTask reports whether the instruction starts a task: the user's, and no answer to a question.
 func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]
-	return in.author() == memory.User && turn.Kind != memory.KindClarification
+	return memory.AuthorOf(in.input.Instruction.Type) == memory.User && turn.Kind != memory.KindClarification
 }

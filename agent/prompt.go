@@ -41,7 +41,7 @@ type Prompt struct {
 
 // Prompt renders the prompt of an input, or returns the reason why that needs no model.
 func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, error) {
-	plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "prompt", Inputs: []protocol.AgentInput{*in}})
+	plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "prompt", Inputs: []protocol.AgentInput{*in}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,16 +35,17 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	if err := ctx.Err(); ends(err) {
 		return nil, err
 	}
-	if n := returned(p.requestID, runs); n > maxReturned {
+	returned, held, completions := estimate(p.requestID, runs)
+	if returned > maxReturned {
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
 			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt, and the request_id; at most %d are possible: send fewer candidates, inputs, tools or robots",
-			n, maxReturned), "inputs")}
+			returned, maxReturned), "inputs")}
 	}
-	if err := budget.Add(ctx, candidateBytes(p.requestID, runs)); err != nil {
+	if err := budget.Add(ctx, held); err != nil {
 		return nil, err
 	}
 	if g != nil {
-		g.Keep(completions(runs))
+		g.Keep(completions)
 	}
 	p.watch()
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
@@ -138,48 +139,6 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		waiting[i].span.add(r)
 		done(waiting[i], r, err)
 	})
-}
-
-func completions(runs []*inputRun) (n int) {
-	for _, in := range runs {
-		if in.prompt != nil {
-			n += in.request.N
-		}
-		if in.shortening != nil {
-			n += in.shortening.request.N
-		}
-	}
-	return n
-}
-
-// returned estimates the bytes of all candidates, and the method the bytes of one.
-func returned(requestID string, runs []*inputRun) (bytes int) {
-	for _, in := range runs {
-		bytes += len(in.out) * in.returned(requestID)
-	}
-	return bytes
-}
-
-func (in *inputRun) returned(requestID string) int {
-	input := in.input
-	again := len(input.Attributes) + len(in.memory.Summary)
-	for _, rule := range in.memory.Rules {
-		again += len(rule)
-	}
-	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
-	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
-	switch {
-	case in.prompt != nil:
-		each += size(in.prompt) + in.returns.bytes(len(in.prompt.Text), in.request.MaxTokens)
-	case len(in.out) > 0:
-		for _, step := range in.out[0].InternalSteps {
-			each += len(step)
-		}
-	}
-	if s := in.shortening; s != nil {
-		each += size(s.prompt) + in.returns.bytes(len(s.prompt.Text), s.request.MaxTokens)
-	}
-	return each
 }
 
 // guard turns a panic into an error of this input.
@@ -316,7 +275,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 
 // rendered is the prompt of an input. With token ids it goes on with the memory's tokens, if all is shown.
 func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
-	input := in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())
+	input := a.formatInput(in)
 	p, err := a.format.Render(input)
 	in.continues = false
 	if err == nil && input.FindTurn && input.First == 0 {
@@ -395,8 +354,8 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 		return
 	}
 	if in.turn == nil {
-		in.turn = in.memory.Prepare(in.author(), in.input.Instruction.Content)
-		in.step = newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel).traced(in, in.request.Prompt)
+		in.turn = in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
+		in.step = newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel, in.request.Prompt)
 		if in.shortening != nil {
 			in.step.cut = in.shortening.cut
 		}
@@ -432,7 +391,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if err != nil {
 		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
-		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+		in.complete(out, turn, decision, a.format.ResetsState())
 		a.remember(in, out, &decision, c)
 		differs = a.differs(ctx, in, out, step, c)
 	}
@@ -444,30 +403,15 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// change is the effect of a decision on the reasoning in the memory.
-func (in *inputRun) change(d format.Decision, resets bool) memory.Change {
-	c := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
+// complete makes a candidate of a decision. resets: a new task drops the reasoning in the memory.
+func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, resets bool) {
+	change := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
 	if len(d.Calls) > 0 {
-		c.Reasoning = d.Reasoning
+		change.Reasoning = d.Reasoning
 	}
-	return c
-}
-
-func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
-	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}
+	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: d.Calls}
 	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
-}
-
-func toolCalls(calls []tools.Call) []protocol.ToolCall {
-	if len(calls) == 0 {
-		return nil
-	}
-	list := make([]protocol.ToolCall, len(calls))
-	for i, c := range calls {
-		list[i] = protocol.ToolCall{Name: c.Name, Arguments: c.Arguments, TargetRobotName: c.Robot}
-	}
-	return list
 }
 
 // failOne makes a candidate with an error. Its memory is the input's.

@@ -26,9 +26,9 @@ type stepMaker struct {
 	next   map[string]int // nextPromptDiffers by the tokens of an answer
 }
 
-// newStep prepares the step of a component; number counts from 0.
+// newStep prepares the step of a component; number counts from 0. tokens are the prompt's, nil for a correction.
 // Without a prompt (a correction with unusable tools) the tools are raw.
-func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string) *stepMaker {
+func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string, tokens []generation.Token) *stepMaker {
 	if prompt == nil {
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
 	}
@@ -43,16 +43,11 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	b = append(b, `,"summary":`...)
 	b = rawjson.AppendString(b, in.memory.Summary)
 	b = append(append(b, `,"task_attributes":`...), in.input.Attributes...)
-	return &stepMaker{prompt: prompt.Text, head: b}
-}
-
-// traced adds to the steps what the input asks for of the tokens of a generation.
-func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
-	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt, from: "text"}
+	trace := tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: tokens, from: "text"}
 	if in.continues {
-		s.trace.from = "tokens"
+		trace.from = "tokens"
 	}
-	return s
+	return &stepMaker{prompt: prompt.Text, head: b, trace: trace}
 }
 
 // model makes the step of a model call, with the text of the end token. differs is as in [tokenTrace.append].

@@ -114,7 +114,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	case len(in.memory.History) == 0:
 		return nil, h.overBudget("the prompt has %s without any history that could be summarized", size)
 	}
-	input := in.formatInput(0, h.format.ShowsResults())
+	input := h.formatInput(in)
 	input.Summarize = true
 	prompt, err := h.format.Render(input)
 	if err != nil {
@@ -182,7 +182,7 @@ func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.
 
 // replace puts a summary before at most the last keep entries, renders, and reports whether that fits.
 func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
-	for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
+	for first := len(long.History) - keep; keep > 0 && first > 0 && !h.mayBegin(long.History, first); first++ {
 		keep--
 	}
 	short, problems := memory.Parse(long.Summarized(summary, keep), h.format.StateKey())
@@ -190,7 +190,7 @@ func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *mem
 		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
 	}
 	in.memory = short
-	prompt, err := h.format.Render(in.formatInput(0, h.format.ShowsResults()))
+	prompt, err := h.format.Render(h.formatInput(in))
 	if err != nil {
 		return false, &failure{CodeModelError, ComponentCommander, err}
 	}
@@ -222,7 +222,7 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 		summary, invalid = format.ReadSummary(h.format, c.Text)
 	}
 	if c.Err == nil || len(c.Tokens) > 0 { // else there is no output
-		step := newStep(in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel).traced(in, s.request.Prompt)
+		step := newStep(in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel, s.request.Prompt)
 		in.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
 		h.log.write(ComponentSummarizer, s.prompt.Text, c.Text+c.Stop, invalid)
 	}

@@ -171,11 +171,11 @@ func TestSummariesAreGeneratedTogetherBeforeCandidates(t *testing.T) {
 	a := summarizing(t, agent.Config{}, nil)
 	req := request(t, `{"memory":`+remembered(200)+`,"num_outputs":4}`, `{"memory":`+remembered(1)+`,"num_outputs":2}`, `{}`,
 		`{"memory":`+remembered(300)+`,"num_outputs":8,"extra_keys":{"inference_mode":true}}`, `{"memory":`+remembered(200)+`,"tools":[{}]}`, `{"memory":`+remembered(200)+`,"extra_keys":{"coaching":{}}}`)
-	plan, err := a.Prepare(req)
+	plan, err := a.Prepare(req, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := plan.Completions(); n != 4+1+2+1+1+1+1+1+1 {
+	if n := plan.Completions; n != 4+1+2+1+1+1+1+1+1 {
 		t.Errorf("%d sequences are admitted", n)
 	}
 	g := newStages("S", "Done.")
@@ -284,7 +284,7 @@ func TestHistoryIsCutWhereNoSummaryHelps(t *testing.T) {
 			g.summary.adjust, g.summary.err = test.adjust, test.err
 			before := `{"x":1.0,"summary":"` + test.before + `","history":[` + old + `,` + old + `,` + newest + `],"\u0079":[]}`
 			a := summarizing(t, agent.Config{}, nil)
-			plan, err := a.Prepare(request(t, `{"num_outputs":2,"memory":`+before+`}`))
+			plan, err := a.Prepare(request(t, `{"num_outputs":2,"memory":`+before+`}`), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -377,7 +377,7 @@ func TestErrorInSummaryEndsRequest(t *testing.T) {
 			g := newStages("S", "Done.")
 			g.summary.err = test.summary
 			a := summarizing(t, agent.Config{}, test.words)
-			plan, err := a.Prepare(request(t, `{"memory":`+remembered(200)+`}`))
+			plan, err := a.Prepare(request(t, `{"memory":`+remembered(200)+`}`), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

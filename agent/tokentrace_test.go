@@ -168,7 +168,7 @@ func TestReturnProblemsNameTheField(t *testing.T) {
 		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := newAgent(t, agent.Config{NoLogprobs: test.none}, nil).Prepare(request(t, test.input))
+			_, err := newAgent(t, agent.Config{NoLogprobs: test.none}, nil).Prepare(request(t, test.input), nil)
 			var ps protocol.Problems
 			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), test.want) {
 				t.Errorf("problems %v, want one at %q", err, test.want)

@@ -135,7 +135,7 @@ func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Pro
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, "the task's tools cannot be read; answer with the text of an output", "tool_calls", i))
 			continue
 		}
-		if _, err := point.Tools.Accept(call.Name, call.Arguments, call.TargetRobotName); err != nil {
+		if _, err := point.Tools.Accept(call.Name, call.Arguments, protocol.String(call.TargetRobotName)); err != nil {
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, err.Error(), "tool_calls", i))
 		}
 	}
@@ -153,20 +153,16 @@ func (s *taskView) output(pointID string, d *protocol.AgentDecision) string {
 		}
 		return string(out)
 	}
-	calls := make([]tools.Call, len(d.ToolCalls))
-	for i, call := range d.ToolCalls {
-		calls[i] = tools.Call{Name: call.Name, Arguments: call.Arguments, Robot: call.TargetRobotName}
-	}
-	if payloadKinds[s.request.PayloadType] == protocol.CoachingFailure && len(calls) > 0 {
+	if payloadKinds[s.request.PayloadType] == protocol.CoachingFailure && len(d.ToolCalls) > 0 {
 		var list protocol.Raw = []byte("[]")
-		for _, call := range calls {
+		for _, call := range d.ToolCalls {
 			one := protocol.AppendMember(nil, "name", protocol.String(call.Name))
 			one = protocol.AppendMember(one, "arguments", call.Arguments)
-			list = protocol.AppendElements(list, protocol.AppendMember(one, "robot", protocol.String(call.Robot)))
+			list = protocol.AppendElements(list, protocol.AppendMember(one, "robot", protocol.String(call.TargetRobotName)))
 		}
 		return string(list)
 	}
-	return string(memory.AppendDecision(nil, d.Say, calls))
+	return string(memory.AppendDecision(nil, d.Say, d.ToolCalls))
 }
 
 // checkOutput validates an output that a person wrote as text. Problems are located from the

@@ -50,7 +50,7 @@ func TestPlannerFinishesEveryTask(t *testing.T) {
 				}
 				robots := map[string]bool{}
 				for _, c := range d.ToolCalls {
-					if _, err := set.Accept(c.Name, c.Arguments, c.TargetRobotName); err != nil {
+					if _, err := set.Accept(c.Name, c.Arguments, protocol.String(c.TargetRobotName)); err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
 					if robots[c.TargetRobotName] {

@@ -77,7 +77,7 @@ func TestLogitsReadPastTheBackendAreNoticedWhileDecoding(t *testing.T) {
 func TestUnknownGrammarElementIsRefused(t *testing.T) {
 	defer breakAssumption(0)
 	breakAssumption(grammarElement)
-	if err := validateGrammar(nil, `root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
+	if err := checkGrammar(shared(t, synth.Qwen3), `root ::= [a-z]`); !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), "grammar element") {
 		t.Errorf("got %v", err)
 	}
 }

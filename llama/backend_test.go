@@ -42,6 +42,11 @@ func TestLoadBackends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var out lockedBuffer
+	if err := Init(zerolog.New(&out)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Init(zerolog.Nop()) })
 	names, err := LoadBackends(broken)
 	if len(names) != 0 || err == nil {
 		t.Fatalf("broken plugins: %v, %v", names, err)
@@ -50,6 +55,9 @@ func TestLoadBackends(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
+	}
+	if got := out.String(); strings.Contains(got, `"level":"error"`) || !strings.Contains(got, "file too short") {
+		t.Errorf("the caller reports the errors, and the log has them too: %s", got)
 	}
 	if strings.Contains(err.Error(), "libggml-base.so") {
 		t.Errorf("error %q names a library that is no plugin", err)

@@ -1,9 +1,5 @@
 package llama
 
-// #include <stdlib.h>
-// #include "native/api.h"
-import "C"
-
 import (
 	"fmt"
 	"strconv"
@@ -13,38 +9,11 @@ import (
 	"agentd/internal/clip"
 )
 
-// ValidateGrammar checks a GBNF text: its size, its syntax, that every rule is defined,
-// that there is a rule "root" and no left recursion. All errors are ErrGrammar.
-func (m *Model) ValidateGrammar(gbnf string) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.ptr == nil {
-		return ErrClosed
-	}
-	return validateGrammar(m.vocab.ptr, gbnf)
-}
-
-// validateGrammar refuses tokens written by text, as <|channel|>, without a vocabulary.
-func validateGrammar(vocab *C.struct_llama_vocab, gbnf string) error {
-	if err := scanGrammar(gbnf); err != nil {
-		return err
-	}
-	var ok bool
-	var cerr *C.char
-	cstring(gbnf, func(p *C.char) { ok = bool(C.agd_grammar_check(vocab, p, &cerr)) })
-	if !ok {
-		return native(ErrGrammar, takeString(cerr))
-	}
-	return nil
-}
-
 // scanGrammar refuses texts on which llama.cpp's parser would crash, hang or run out of
 // memory. It recurses on nesting, loops on repetition bounds in the wrong order, and writes
 // out repetitions of long literals. The syntax itself is left to the parser.
 func scanGrammar(gbnf string) error {
 	switch {
-	case gbnf == "":
-		return fmt.Errorf("%w: it is empty", ErrGrammar)
 	case len(gbnf) > MaxGrammarBytes:
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrGrammar, len(gbnf), MaxGrammarBytes)
 	case !utf8.ValidString(gbnf):

@@ -293,20 +293,19 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 	second := func(_ any, err error) error { return err }
 	mem := c.Memory()
 	for name, err := range map[string]error{
-		"Decode":          c.Decode(b),
-		"Logits":          second(c.Logits(0)),
-		"Copy":            mem.Copy(0, 1, 0, -1),
-		"Remove":          mem.Remove(0, 0, -1),
-		"Clear":           mem.Clear(true),
-		"Sample":          second(s.Sample(row)),
-		"Accept":          s.Accept(1),
-		"Clone":           second(s.Clone()),
-		"Render":          second(tmpl.Render([]byte(`{}`), time.Now())),
-		"NewContext":      second(m.NewContext()),
-		"NewSampler":      second(m.NewSampler(SamplerConfig{})),
-		"NewTemplate":     second(m.NewTemplate("")),
-		"Tokenize":        second(m.Vocab().Tokenize("hi", false, false)),
-		"ValidateGrammar": m.ValidateGrammar(`root ::= "a"`),
+		"Decode":      c.Decode(b),
+		"Logits":      second(c.Logits(0)),
+		"Copy":        mem.Copy(0, 1, 0, -1),
+		"Remove":      mem.Remove(0, 0, -1),
+		"Clear":       mem.Clear(true),
+		"Sample":      second(s.Sample(row)),
+		"Accept":      s.Accept(1),
+		"Clone":       second(s.Clone()),
+		"Render":      second(tmpl.Render([]byte(`{}`), time.Now())),
+		"NewContext":  second(m.NewContext()),
+		"NewSampler":  second(m.NewSampler(SamplerConfig{})),
+		"NewTemplate": second(m.NewTemplate("")),
+		"Tokenize":    second(m.Vocab().Tokenize("hi", false, false)),
 	} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("%s after close: %v", name, err)

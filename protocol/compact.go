@@ -49,11 +49,7 @@ func compact(body []byte, maxDepth int) (text []byte, err error) {
 					"objects with more than %d members at byte %d; split them", MaxObjectMembers, i), i)}
 			}
 		case ' ', '\t', '\r', '\n':
-			end := i + 1
-			for end < len(body) && isSpace(body[end]) {
-				end++
-			}
-			start := i
+			start, end := i, space(body, i+1)
 			if i > 0 && end < len(body) && !separates(body[i-1]) && !separates(body[end]) {
 				start++ // two scalars: one whitespace byte stays between them
 			}

@@ -193,12 +193,20 @@ func (d *decoder) string() (s string, ok bool) {
 
 // stringBy reads a string by the rules of its field.
 func (d *decoder) stringBy(r *rule) string {
-	if r.oneof != nil {
-		return d.literal(r.oneof)
-	}
 	s, ok := d.string()
 	switch {
 	case !ok:
+	case r.oneof != nil && !slices.Contains(r.oneof, s):
+		last := len(r.oneof) - 1
+		allowed := r.oneof
+		if prefix, is := strings.CutSuffix(allowed[last], "*"); is {
+			if strings.HasPrefix(s, prefix) {
+				return s
+			}
+			allowed = allowed[:last]
+		}
+		d.problemf(TypeLiteral, "must be %s, not %s", oneOf(allowed), quote(s))
+		return ""
 	case s == "" && r.nonempty:
 		d.problem(TypeStringTooShort, "must not be empty")
 	case len(s) > MaxID && r.id:
@@ -207,22 +215,6 @@ func (d *decoder) stringBy(r *rule) string {
 		checkEndpoint(s, d.problem)
 	}
 	return s
-}
-
-// literal reads a string that must be one of several. A last one that ends with * is a prefix.
-func (d *decoder) literal(allowed []string) string {
-	s, ok := d.string()
-	if !ok || slices.Contains(allowed, s) {
-		return s
-	}
-	if prefix, is := strings.CutSuffix(allowed[len(allowed)-1], "*"); is {
-		if strings.HasPrefix(s, prefix) {
-			return s
-		}
-		allowed = allowed[:len(allowed)-1]
-	}
-	d.problemf(TypeLiteral, "must be %s, not %s", oneOf(allowed), quote(s))
-	return ""
 }
 
 // integer reads a strict integer, without fraction and exponent, within int64 and its field's bounds.

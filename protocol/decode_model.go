@@ -43,9 +43,16 @@ func (d *decoder) model(v any) (p presence) {
 		case m.fields[i].nullable && d.kind() == 'n':
 			d.skip()
 		default:
-			problems := len(d.problems)
-			d.push(step{name: m.fields[i].name, index: -1})
-			d.field(v, to, m, i)
+			problems, r := len(d.problems), &m.fields[i]
+			d.push(step{name: r.name, index: -1})
+			switch {
+			case !r.blank:
+				d.value(to.Field(r.index).Addr().Interface(), r)
+			case r.oneof != nil:
+				d.stringBy(r)
+			default:
+				v.(extended).readOther(d, r.name)
+			}
 			d.pop()
 			p.seen |= 1 << i
 			if len(d.problems) == problems {
@@ -65,17 +72,6 @@ func (d *decoder) model(v any) (p presence) {
 		c.check(d.problem, p)
 	}
 	return p
-}
-
-func (d *decoder) field(v any, to reflect.Value, m *model, i int) {
-	switch r := &m.fields[i]; {
-	case !r.blank:
-		d.value(to.Field(r.index).Addr().Interface(), r)
-	case r.oneof != nil:
-		d.literal(r.oneof)
-	default:
-		v.(extended).readOther(d, m.fields[i].name)
-	}
 }
 
 // value reads a value into a pointer to a field. A value with a problem may leave the field as it is.

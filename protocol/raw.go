@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -85,10 +86,7 @@ func SetMember(obj Raw, key string, v Raw) Raw {
 	if !ok {
 		return AppendMember(obj, key, v)
 	}
-	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
-	out = append(out, obj[:m.valueStart]...)
-	out = append(out, v...)
-	return append(out, obj[m.valueEnd:]...)
+	return slices.Concat(obj[:m.valueStart], v, obj[m.valueEnd:])
 }
 
 // DeleteMember removes a member. An object without the name is returned unchanged.
@@ -103,9 +101,7 @@ func DeleteMember(obj Raw, key string) Raw {
 	} else if comma := bytes.LastIndexByte(obj[:start], ','); comma > 0 && len(bytes.TrimSpace(obj[comma+1:start])) == 0 {
 		start = comma
 	}
-	out := make(Raw, 0, len(obj)-(end-start))
-	out = append(out, obj[:start]...)
-	return append(out, obj[end:]...)
+	return slices.Concat(obj[:start], obj[end:])
 }
 
 // AppendElements adds elements at the end of an array; nil counts as [].

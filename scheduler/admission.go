@@ -18,9 +18,7 @@ import (
 // safe for concurrent use.
 type Admission struct {
 	engine *Engine
-
-	mu     sync.Mutex
-	unused int // candidates not yet submitted
+	unused int // candidates not yet submitted; guarded by Engine.mu
 }
 
 // Admit reserves queue places for candidates, the number of completions that a whole API
@@ -32,8 +30,18 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	if e.closed {
 		return nil, ErrClosed
 	}
+	together := 0 // candidates that are computed at once
+	for _, w := range e.workers {
+		switch {
+		case w.health.lost:
+		case e.cfg.Isolate:
+			together++ // at least: the candidates of one request
+		default:
+			together += e.cfg.MaxRunning
+		}
+	}
 	over := e.admitted + candidates - e.cfg.QueueLimit
-	late := e.rate.excess(e.admitted-e.capacity(), e.cfg.QueueTime)
+	late := e.rate.excess(e.admitted-together, e.cfg.QueueTime)
 	if over > 0 || late > 0 {
 		e.refused++
 		return nil, &QueueFullError{
@@ -44,57 +52,28 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	return &Admission{engine: e, unused: candidates}, nil
 }
 
-// capacity is the number of candidates that are computed at once. Engine.mu is held.
-func (e *Engine) capacity() int {
-	n := 0
-	for _, w := range e.workers {
-		switch {
-		case w.health.lost:
-		case e.cfg.Isolate:
-			n++ // at least: the candidates of one request
-		default:
-			n += e.cfg.MaxRunning
-		}
-	}
-	return n
-}
-
-// Generate submits one request and waits for it.
-func (a *Admission) Generate(ctx context.Context, r generation.Request) (*generation.Result, error) {
-	return a.Submit(ctx, []generation.Request{r})[0].Wait(ctx)
-}
-
-// Submit hands requests to the engine all at once and in order. So an idle engine always
-// computes the same requests in the same steps. Their candidates must be admitted and not
-// yet submitted. Wait must be called for each handle.
-func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Handle {
-	handles := make([]*Handle, len(rs))
+// submit hands requests to the engine all at once and in order. wait must be called for each. One that was refused
+// is nil and has an error.
+func (a *Admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
+	requests, errs = make([]*request, len(list)), make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
-	for i := range rs {
-		h := &Handle{engine: a.engine, admission: a}
-		handles[i] = h
+	for i := range list {
 		group.Go(func() error {
-			h.request, h.err = a.prepare(ctx, rs[i])
+			requests[i], errs[i] = a.prepare(ctx, list[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
-	var requests []*request
-	for _, h := range handles {
-		if h.request != nil {
-			requests = append(requests, h.request)
-		}
-	}
 	if err := a.engine.submit(requests); err != nil {
-		for _, h := range handles {
-			if h.request != nil {
-				a.engine.release(h.request)
-				h.request, h.err = nil, err
+		for i, r := range requests {
+			if r != nil {
+				a.engine.release(r)
+				requests[i], errs[i] = nil, err
 			}
 		}
 	}
-	return handles
+	return requests, errs
 }
 
 // prepare validates a request, takes its queue places and makes its samplers.
@@ -103,18 +82,17 @@ func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*reque
 	if err := a.engine.validate(&gen); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := a.use(gen.N); err != nil {
 		return nil, err
 	}
-	err := ctx.Err()
-	if err == nil {
-		var r *request
-		if r, err = a.engine.newRequest(gen); err == nil {
-			return r, nil
-		}
+	r, err := a.engine.newRequest(gen)
+	if err != nil {
+		a.engine.endCall(gen.N)
 	}
-	a.engine.endCall(gen.N)
-	return nil, err
+	return r, err
 }
 
 // release ends a request that no worker has any more.
@@ -124,22 +102,27 @@ func (e *Engine) release(r *request) {
 }
 
 // GenerateAll submits requests together and in order, so that an idle engine always computes
-// the same requests in the same steps. It calls done once for each request as it ends, from any
-// goroutine, and returns after the last call. An error is that of the whole request: one of
-// package generation, that of ctx, or any other if the computation failed.
+// the same requests in the same steps. Their candidates must be admitted and not yet submitted. It calls
+// done once for each request as it ends, from any goroutine, and returns after the last call. An error is
+// that of the whole request: ErrReleased, one of package generation, that of ctx, or any other if the
+// computation failed.
 func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	var all sync.WaitGroup
-	for i, handle := range a.Submit(ctx, requests) {
+	submitted, errs := a.submit(ctx, requests)
+	for i := range submitted {
 		all.Go(func() {
-			r, err := handle.Wait(ctx)
+			var r *generation.Result
+			err := errs[i]
+			if err == nil {
+				r, err = a.wait(ctx, submitted[i])
+			}
 			if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
 				r, err = nil, gone
 			}
 			if err != nil {
-				done(i, nil, public(err))
-				return
+				r, err = nil, public(err)
 			}
-			done(i, r, nil)
+			done(i, r, err)
 		})
 	}
 	all.Wait()
@@ -159,28 +142,31 @@ func public(err error) error {
 
 // Keep returns all but n of the unused queue places.
 func (a *Admission) Keep(n int) {
-	a.mu.Lock()
+	e := a.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	given := max(0, a.unused-max(0, n))
 	a.unused -= given
-	a.mu.Unlock()
-	a.engine.freeCandidates(given)
+	e.admitted -= given
 }
 
-// Release returns the unused queue places. It must be called when no Submit will follow; a
+// Release returns the unused queue places. It must be called when no GenerateAll will follow; a
 // second call does nothing.
 func (a *Admission) Release() { a.Keep(0) }
 
-// use takes queue places for a handle.
+// use takes queue places for a request.
 func (a *Admission) use(n int) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if n > a.unused {
+	e := a.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case n > a.unused:
 		return fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, a.unused)
-	}
-	if err := a.engine.beginCall(); err != nil {
-		return err
+	case e.closed:
+		return ErrClosed
 	}
 	a.unused -= n
+	e.calls.Add(1)
 	return nil
 }
 
@@ -195,15 +181,12 @@ func (e *Engine) beginCall() error {
 	return nil
 }
 
+// endCall ends the call of a request with so many candidates.
 func (e *Engine) endCall(candidates int) {
-	e.freeCandidates(candidates)
-	e.calls.Done()
-}
-
-func (e *Engine) freeCandidates(candidates int) {
 	e.mu.Lock()
 	e.admitted -= candidates
 	e.mu.Unlock()
+	e.calls.Done()
 }
 
 // completionRate estimates the time until candidates have ended.
@@ -212,14 +195,7 @@ type completionRate struct {
 	interval time.Duration // mean time between two ends
 }
 
-// candidatesEnded records that n candidates ended now. busySince is when their worker last
-// became busy.
-func (e *Engine) candidatesEnded(n int, busySince time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rate.record(n, e.now(), busySince)
-}
-
+// record records that n candidates ended now. busySince is when their worker last became busy.
 func (p *completionRate) record(n int, now, busySince time.Time) {
 	if p.last.Before(busySince) {
 		p.last = busySince

@@ -324,11 +324,11 @@ func (s *trees) commit() (ended int) {
 }
 
 // outcomes returns the completions of a tree, most probable first.
-func (t *tree) outcomes(exact bool) (list []candidate) {
+func (t *tree) outcomes(exact bool) (list []generation.Completion) {
 	for _, o := range t.search.Outcomes() {
 		c := o.Node.Data.(generation.Completion)
 		c.Branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
-		list = append(list, candidate{c})
+		list = append(list, c)
 	}
 	return list
 }
@@ -340,7 +340,7 @@ func (s *trees) collect(t *tree) (ended int) {
 	i := copy(r.candidates, outcomes)
 	others := t.search.Failed()
 	for _, n := range others[:min(len(others), r.gen.N-i)] {
-		r.candidates[i].Completion = n.Data.(generation.Completion)
+		r.candidates[i] = n.Data.(generation.Completion)
 		i++
 	}
 	reason := fmt.Sprintf("the model can give no more than %d", len(outcomes))
@@ -351,7 +351,7 @@ func (s *trees) collect(t *tree) (ended int) {
 		reason = fmt.Sprintf("%d were found, and any other has a probability of at most %.1g", len(outcomes), p)
 	}
 	for ; i < r.gen.N; i++ {
-		r.candidates[i].Completion = failed(nil, fmt.Errorf("%w: %s", generation.ErrFewer, reason))
+		r.candidates[i] = failed(nil, fmt.Errorf("%w: %s", generation.ErrFewer, reason))
 	}
 	s.found += uint64(len(outcomes))
 	s.worker.finish(r, nil)

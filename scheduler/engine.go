@@ -29,7 +29,7 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 
-	// mu guards the fields below, and the shared fields of workers. No other lock is taken
+	// mu guards the fields below, and the shared fields of workers and admissions. No other lock is taken
 	// while it is held.
 	mu       sync.Mutex
 	closed   bool
@@ -47,7 +47,7 @@ type Engine struct {
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
 
-	calls sync.WaitGroup // handles whose samplers are open
+	calls sync.WaitGroup // requests whose samplers are open, and changes of adapters
 
 	stopWatch context.CancelFunc
 	watchdog  sync.WaitGroup
@@ -213,26 +213,26 @@ func (e *Engine) Close() error {
 }
 
 // submit assigns requests to workers, all at once and in order, unless the engine is closed
-// or no context is left.
+// or no context is left. nil stands for one that was refused.
 func (e *Engine) submit(requests []*request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return ErrClosed
 	}
-	if e.pausing != notPaused {
-		for _, r := range requests {
+	for _, r := range requests {
+		switch {
+		case r == nil:
+		case e.pausing != notPaused:
 			r.pause()
 			close(r.done)
+		default:
+			w := e.place(r)
+			if w == nil { // the same for all requests
+				return fmt.Errorf("%w: %w", ErrModel, errNoContext)
+			}
+			e.assign(r, w)
 		}
-		return nil
-	}
-	for _, r := range requests {
-		w := e.place(r)
-		if w == nil { // the same for all requests
-			return fmt.Errorf("%w: %w", ErrModel, errNoContext)
-		}
-		e.assign(r, w)
 	}
 	return nil
 }
@@ -245,14 +245,6 @@ func (e *Engine) cancel(r *request) {
 	if !e.closed && r.worker != nil { // otherwise every request is being answered
 		r.worker.send(command{request: r, cancel: true})
 	}
-}
-
-// receive takes a worker's commands. closed: the engine was closed.
-func (e *Engine) receive(w *worker) (inbox []command, p pausing, closed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	inbox, w.inbox = w.inbox, nil
-	return inbox, e.pausing, e.closed
 }
 
 func (e *Engine) isClosed() bool {

@@ -362,16 +362,16 @@ func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := tokenize(t, e.model, "abc")
-	if _, err := second.Generate(t.Context(), greedy(prompt, 3, 2)); !errors.Is(err, ErrReleased) {
+	if _, err := second.generate(t.Context(), greedy(prompt, 3, 2)); !errors.Is(err, ErrReleased) {
 		t.Errorf("more than was admitted: %v", err)
 	}
-	if _, err := second.Generate(t.Context(), greedy(prompt, 2, 2)); err != nil {
+	if _, err := second.generate(t.Context(), greedy(prompt, 2, 2)); err != nil {
 		t.Error(err)
 	}
 	first.Release()
 	first.Release()
 	second.Release()
-	if _, err := first.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
+	if _, err := first.generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
 		t.Errorf("after Release: %v", err)
 	}
 	if s := e.Stats(); s.Admitted != 0 || s.Refused != 1 || s.QueueLimit != 5 {
@@ -393,11 +393,11 @@ func TestKeepReturnsUnusedQueuePlaces(t *testing.T) {
 	}
 	// One admission serves generations one after the other.
 	for range 2 {
-		if _, err := admission.Generate(t.Context(), greedy(prompt, 1, 2)); err != nil {
+		if _, err := admission.generate(t.Context(), greedy(prompt, 1, 2)); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := admission.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
+	if _, err := admission.generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
 		t.Errorf("more than was kept: %v", err)
 	}
 	admission.Keep(-1)

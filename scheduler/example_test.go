@@ -46,20 +46,22 @@ func Example() {
 		log.Fatal(err) // a *scheduler.QueueFullError says when to retry
 	}
 	defer admission.Release()
-	result, err := admission.Generate(context.Background(), generation.Request{
+	requests := []generation.Request{{
 		Prompt: prompt,
 		Params: generation.Params{
 			N: 4, MaxTokens: 8, Seeds: []uint32{1, 2, 3, 4},
 			Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20},
 			Grammar:  `root ::= "yes" | "no"`,
 		},
+	}}
+	admission.GenerateAll(context.Background(), requests, func(_ int, result *generation.Result, err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, c := range result.Completions {
+			fmt.Println(c.Finish, c.Text == "yes" || c.Text == "no")
+		}
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, c := range result.Completions {
-		fmt.Println(c.Finish, c.Text == "yes" || c.Text == "no")
-	}
 	// Output:
 	// stop true
 	// stop true

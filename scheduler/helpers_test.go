@@ -272,7 +272,23 @@ func generate(ctx context.Context, e *Engine, g generation.Request) (*generation
 		return nil, err
 	}
 	defer admission.Release()
-	return admission.Generate(ctx, g)
+	return admission.generate(ctx, g)
+}
+
+// submitAll submits generations all at once.
+func submitAll(t *testing.T, a *Admission, list ...generation.Request) []*request {
+	t.Helper()
+	submitted, errs := a.submit(t.Context(), list)
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	return submitted
+}
+
+// generate runs one generation.
+func (a *Admission) generate(ctx context.Context, g generation.Request) (result *generation.Result, err error) {
+	a.GenerateAll(ctx, []generation.Request{g}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
+	return result, err
 }
 
 func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Result {

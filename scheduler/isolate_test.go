@@ -154,11 +154,11 @@ func TestIsolatedQueueMovesWhenDeviceIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := greedy(tokenize(t, e.model, story), 1, 6)
-	pending := admission.Submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
+	pending := submitAll(t, admission, g, g, g, g, g, g) // placed at once, so both have some
 	<-first.enter
 	close(first.open)
 	for _, p := range pending {
-		r, err := p.Wait(t.Context())
+		r, err := admission.wait(t.Context(), p)
 		if err != nil || r.Completions[0].Err != nil {
 			t.Errorf("%+v, %v", r, err)
 		}

@@ -109,7 +109,7 @@ func (r *request) resume(v *llama.Vocab) error {
 
 func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
-	c.Completion = was
+	*c = was
 	c.StopToken = -1
 	if was.Finish != generation.FinishPaused {
 		if was.Stop != "" {
@@ -165,7 +165,7 @@ func (r *request) begun() (list [][]core.Token) {
 
 // ends reports whether all candidates of a resumed request have ended.
 func (r *request) ends() bool {
-	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c candidate) bool { return c.Finish == "" })
+	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c generation.Completion) bool { return c.Finish == "" })
 }
 
 // cachedTokens is how many tokens of the prompt were not computed when it was first computed, or n
@@ -180,18 +180,18 @@ func (r *request) cachedTokens(n int) int {
 // keepPlaces ends a paused request, whose candidates can be submitted again.
 func (a *Admission) keepPlaces(r *request) {
 	r.close()
-	a.mu.Lock()
+	a.engine.mu.Lock()
 	a.unused += r.gen.N
-	a.mu.Unlock()
+	a.engine.mu.Unlock()
 	a.engine.calls.Done()
 }
 
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
 // them.
 func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
-	a.mu.Lock()
+	a.engine.mu.Lock()
 	n := a.unused
-	a.mu.Unlock()
+	a.engine.mu.Unlock()
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {

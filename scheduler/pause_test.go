@@ -112,17 +112,17 @@ func TestPauseWithoutRunningOnesLetsThemEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admission.Release()
-	handles := admission.Submit(t.Context(), []generation.Request{first, second})
-	ended, err := handles[0].Wait(t.Context())
+	submitted := submitAll(t, admission, first, second)
+	ended, err := admission.wait(t.Context(), submitted[0])
 	if err != nil || ended.Paused() || len(ended.Completions[0].Tokens) == 0 {
 		t.Errorf("the one that ran: %+v, %v", ended, err)
 	}
-	held, err := handles[1].Wait(t.Context())
+	held, err := admission.wait(t.Context(), submitted[1])
 	if err != nil || !held.Paused() || len(held.Completions[0].Tokens) > 0 || !errors.Is(held.Completions[2].Err, generation.ErrPaused) {
 		t.Errorf("the one that waited: %+v, %v", held, err)
 	}
 	<-*quiet.Load()
-	late, err := admission.Generate(t.Context(), first)
+	late, err := admission.generate(t.Context(), first)
 	if err != nil || !late.Paused() {
 		t.Errorf("one that comes later: %+v, %v", late, err)
 	}
@@ -131,7 +131,7 @@ func TestPauseWithoutRunningOnesLetsThemEnd(t *testing.T) {
 	}
 	e.Resume()
 	second.Resume = held
-	if r, err := admission.Generate(t.Context(), second); err != nil || r.Paused() {
+	if r, err := admission.generate(t.Context(), second); err != nil || r.Paused() {
 		t.Errorf("resumed: %+v, %v", r, err)
 	}
 	moved, err := admission.MoveTo(newTestEngine(t, setup{cfg: Config{QueueLimit: 1}}))
@@ -200,7 +200,7 @@ func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
 	plain := setup{cfg: Config{Policy: Policy{MaxRunning: 2}}}
 	want := mustGenerate(t, newTestEngine(t, plain), patient)
 	var admission *Admission
-	var handle *Handle
+	var handed []*request
 	steps, early := 0, false
 	plain.wrap = func(b backend) backend {
 		return &faulty{backend: b, decode: func([]core.Row) error {
@@ -208,10 +208,10 @@ func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
 				return nil // the engine tries the weights
 			}
 			if steps++; steps == 4 {
-				handle = admission.Submit(t.Context(), []generation.Request{urgent})[0]
+				handed = submitAll(t, admission, urgent)
 			}
 			if steps == 4+2+urgent.MaxTokens { // after two steps of the prompt, and one of each further token
-				early = handle.request.candidates[0].Finish != ""
+				early = handed[0].candidates[0].Finish != ""
 			}
 			return nil
 		}}
@@ -223,11 +223,11 @@ func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
 	}
 	defer places.Release()
 	admission = places
-	got, err := places.Generate(t.Context(), patient)
+	got, err := places.generate(t.Context(), patient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := handle.Wait(t.Context()); err != nil || len(r.Completions[0].Tokens) != 3 || !early {
+	if r, err := places.wait(t.Context(), handed[0]); err != nil || len(r.Completions[0].Tokens) != 3 || !early {
 		t.Errorf("the urgent one: %+v, %v, ended early: %t", r, err, early)
 	}
 	for i, c := range got.Completions {

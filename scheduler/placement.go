@@ -159,35 +159,23 @@ func (h *health) worked() {
 	}
 }
 
-// recordSuccess records a decoded step.
-func (w *worker) recordSuccess() {
-	w.engine.mu.Lock()
-	w.health.worked()
-	w.engine.mu.Unlock()
-}
-
-// recordFailure records a failed step. It reports whether the context is down and all of its
-// requests should move, which needs another context that is up.
-func (w *worker) recordFailure(cause error) bool {
-	lost, othersUp, e := errors.Is(cause, llama.ErrLost), false, w.engine
+// recordFailure records a failed step. down: the context is down and all of its requests should move, which needs
+// another context that is up. lost: this step lost the device.
+func (w *worker) recordFailure(cause error) (down, lost bool) {
+	gone, othersUp, e := errors.Is(cause, llama.ErrLost), false, w.engine
 	e.mu.Lock()
-	down := w.health.failed(e.now(), lost)
+	lost = gone && !w.health.lost
+	down = w.health.failed(e.now(), gone)
 	for _, o := range e.workers {
 		othersUp = othersUp || o != w && o.health.up(e.now())
 	}
 	pause := w.health.pause
 	e.mu.Unlock()
 	switch {
-	case lost:
+	case gone:
 		w.log.Error().Err(cause).Msg("device lost; context disabled")
 	case down && othersUp:
 		w.log.Error().Err(cause).Stringer("pause", pause).Msg("steps keep failing; context paused")
 	}
-	return lost || down && othersUp
-}
-
-func (w *worker) isLost() bool {
-	w.engine.mu.Lock()
-	defer w.engine.mu.Unlock()
-	return w.health.lost
+	return gone || down && othersUp, lost
 }

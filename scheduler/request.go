@@ -13,25 +13,13 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Handle is a submitted request.
-type Handle struct {
-	engine    *Engine
-	admission *Admission
-	request   *request // nil if it was refused
-	err       error    // the reason
-}
-
-// Wait returns the result of the request, or the error of all of it: ErrModel (wrapped) where no context is
-// left, ErrClosed, ErrReleased, one of packages generation and llama about the request, or ctx.Err(), which
-// also frees its sequences. It must be called once. Later errors are in the completions. A paused request keeps
-// its queue places, to be submitted again. If a deadline passes after some candidates have ended, Wait returns
-// these, and the others with its error.
-func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
-	if h.err != nil {
-		return nil, h.err
-	}
-	e := h.engine
-	r := e.follow(ctx, h.request)
+// wait returns the result of a submitted request, or the error of all of it: ErrModel (wrapped) where no context
+// is left, ErrClosed, one of packages generation and llama about the request, or ctx.Err(), which also frees its
+// sequences. Later errors are in the completions. A paused request keeps its queue places, to be submitted again.
+// If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
+func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
+	e := a.engine
+	r = e.follow(ctx, r)
 	select {
 	case <-r.done:
 		if r.err != nil {
@@ -40,7 +28,7 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 		}
 		result := r.result(e.vocab)
 		if result.Paused() {
-			h.admission.keepPlaces(r)
+			a.keepPlaces(r)
 		} else {
 			e.release(r)
 		}
@@ -106,8 +94,8 @@ type request struct {
 
 	err        error // of the whole request
 	cached     int
-	candidates []candidate
-	tree       *tree // of generation.Params.Distinct, while a worker has the request
+	candidates []generation.Completion // so far, see completed
+	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 
 	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
@@ -115,7 +103,7 @@ type request struct {
 	mu          sync.Mutex
 	ended       []int
 	given       int // of ended, to gen.Each
-	found       []candidate
+	found       []generation.Completion
 	endedCached int
 	endedTimes  generation.Times
 
@@ -128,10 +116,6 @@ type request struct {
 	template    *llama.Sampler // an unused sampler for restarts, if there are several workers, and for the branches of a tree
 }
 
-// candidate is a completion so far, without the texts. Its StopToken is -1 if no token ended it. Scores
-// has the scores of dropped tokens too.
-type candidate struct{ generation.Completion }
-
 // failed is the completion of a candidate that failed.
 func failed(tokens []core.Token, err error) generation.Completion {
 	return generation.Completion{Tokens: tokens, StopToken: -1, Finish: generation.FinishError, Err: err}
@@ -141,7 +125,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
 		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1), more: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
-		candidates: make([]candidate, gen.N),
+		candidates: make([]generation.Completion, gen.N),
 		times:      generation.Times{Submitted: e.now()},
 	}
 	first, err := e.model.NewSampler(samplerConfig(&gen, e.endings))
@@ -186,7 +170,7 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 func (r *request) seedSamplers(from *llama.Sampler, v *llama.Vocab) error {
 	r.mu.Lock()
 	for i := range r.candidates {
-		r.candidates[i] = candidate{generation.Completion{StopToken: -1}}
+		r.candidates[i] = generation.Completion{StopToken: -1}
 	}
 	r.ended, r.given, r.found = nil, 0, nil
 	r.mu.Unlock()
@@ -264,13 +248,13 @@ func (r *request) endedResult(v *llama.Vocab, ended []int) *generation.Result {
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	for _, i := range ended {
-		result.Completions[i] = r.candidates[i].completion(v)
+		result.Completions[i] = completed(&r.candidates[i], v)
 	}
 	return result
 }
 
 // recordFound records what a search has found so far.
-func (r *request) recordFound(list []candidate, now time.Time) {
+func (r *request) recordFound(list []generation.Completion, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.found, r.endedCached, r.endedTimes = list, r.cached, r.times
@@ -283,7 +267,7 @@ func (r *request) result(v *llama.Vocab) *generation.Result {
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	for i := range r.candidates {
-		result.Completions[i] = r.candidates[i].completion(v)
+		result.Completions[i] = completed(&r.candidates[i], v)
 	}
 	return result
 }
@@ -298,7 +282,7 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	}
 	result := r.endedResult(v, r.ended)
 	for i := range r.found {
-		result.Completions[i] = r.found[i].completion(v)
+		result.Completions[i] = completed(&r.found[i], v)
 	}
 	for i := range result.Completions {
 		if c := &result.Completions[i]; c.Finish == "" {
@@ -308,9 +292,10 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	return result
 }
 
-// completion returns the completion with its texts.
-func (c *candidate) completion(v *llama.Vocab) generation.Completion {
-	done := c.Completion
+// completed is the completion of a candidate, which has no texts yet. The candidate's StopToken is -1 if no token
+// ended it, and it has the scores of dropped tokens too.
+func completed(c *generation.Completion, v *llama.Vocab) generation.Completion {
+	done := *c
 	done.Text, done.StopToken, done.Err = v.Detokenize(c.Tokens, true), 0, public(c.Err)
 	scored := len(c.Tokens)
 	if c.StopToken >= 0 {

@@ -92,20 +92,6 @@ func (e *Engine) Failure() error {
 	return nil
 }
 
-// publish makes the worker's statistics visible.
-func (w *worker) publish() {
-	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.counters.times}
-	for _, r := range w.queue {
-		s.Waiting += r.gen.N
-	}
-	s.Cancelled += w.counters.cancelled
-	s.Finished += w.trees.found
-	s.Failed = w.counters.failures // the core also counts those retried elsewhere
-	w.engine.mu.Lock()
-	w.stats = s
-	w.engine.mu.Unlock()
-}
-
 func (s *Stats) setUsage() {
 	if s.Cells > 0 {
 		s.KVCacheUsage = float64(s.ActiveCells) / float64(s.Cells)

@@ -14,7 +14,6 @@ type threads struct {
 	log      zerolog.Logger
 	policy   *core.Threads // nil: a single thread computes, or a device, or the delays are not known
 	observer observer
-	observed bool // the step in progress
 }
 
 // startThreads prepares the compute threads. The worker's own thread calls it.
@@ -48,7 +47,7 @@ func (t *threads) use(n int) {
 
 // begin begins to measure a step.
 func (t *threads) begin() {
-	if t.observed = t.policy != nil; !t.observed {
+	if t.policy == nil {
 		return
 	}
 	var alarm func()
@@ -61,7 +60,7 @@ func (t *threads) begin() {
 // end chooses the threads of the next step, and how they wait for each other, by the cost of this
 // one. rows is 0 for a step that failed.
 func (t *threads) end(rows int, took time.Duration) {
-	if !t.observed {
+	if t.policy == nil {
 		return
 	}
 	waited, fired, err := t.observer.end()

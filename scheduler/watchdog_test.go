@@ -336,7 +336,7 @@ func TestFirstStepThatHangsIsReported(t *testing.T) {
 }
 
 // slow is an engine with two contexts, the first of which hangs in a step with some of the requests.
-func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, handles []*Handle) {
+func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, a *Admission, submitted []*request) {
 	t.Helper()
 	hang = frozen{at: "Decode", gate: make(chan struct{}), begun: make(chan struct{}), once: new(sync.Once)}
 	e = newTestEngine(t, setup{contexts: 2, wrapEach: func(i int, b backend) backend {
@@ -348,14 +348,22 @@ func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, hand
 	}})
 	e.workers[0].rounds.longest, e.workers[0].rounds.rows = time.Millisecond, 64
 	list = alike(t, 6)
-	handles = submitAll(t.Context(), t, e, list)
+	n := 0
+	for _, g := range list {
+		n += g.N
+	}
+	a, err := e.Admit(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted = submitAll(t, a, list...)
 	<-hang.begun
-	return e, hang, list, handles
+	return e, hang, list, a, submitted
 }
 
 // Its requests stay, and new ones go to the other context.
 func TestLateContextKeepsItsRequestsAndGetsNoOthers(t *testing.T) {
-	e, hang, list, handles := slow(t)
+	e, hang, list, a, submitted := slow(t)
 	for range int(lateFloor/watchInterval) + 1 {
 		e.look(e.workers[0], watchInterval)
 	}
@@ -372,7 +380,7 @@ func TestLateContextKeepsItsRequestsAndGetsNoOthers(t *testing.T) {
 	}
 	mustGenerate(t, e, list[0])
 	close(hang.gate)
-	checkNaive(t, e.model, list, handles)
+	checkNaive(t, e.model, list, a, submitted)
 	if n := e.Stats().Retried; n > 0 {
 		t.Errorf("%d requests moved", n)
 	}
@@ -380,11 +388,11 @@ func TestLateContextKeepsItsRequestsAndGetsNoOthers(t *testing.T) {
 
 // Its requests are computed by the other context.
 func TestStuckContextIsRelieved(t *testing.T) {
-	e, hang, list, handles := slow(t)
+	e, hang, list, a, submitted := slow(t)
 	for range stuckTicks {
 		e.look(e.workers[0], watchInterval)
 	}
-	checkNaive(t, e.model, list, handles)
+	checkNaive(t, e.model, list, a, submitted)
 	if e.Stats().Retried == 0 {
 		t.Error("no request was on the context that hangs")
 	}
@@ -401,24 +409,10 @@ func alike(t *testing.T, n int) []generation.Request {
 	return list
 }
 
-// submitAll submits generations all at once.
-func submitAll(ctx context.Context, t *testing.T, e *Engine, list []generation.Request) []*Handle {
+func checkNaive(t *testing.T, m *llama.Model, list []generation.Request, a *Admission, submitted []*request) {
 	t.Helper()
-	n := 0
-	for _, g := range list {
-		n += g.N
-	}
-	a, err := e.Admit(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.Submit(ctx, list)
-}
-
-func checkNaive(t *testing.T, m *llama.Model, list []generation.Request, handles []*Handle) {
-	t.Helper()
-	for i, h := range handles {
-		r, err := h.Wait(t.Context())
+	for i, request := range submitted {
+		r, err := a.wait(t.Context(), request)
 		if err != nil {
 			t.Error(err)
 			continue

@@ -154,7 +154,10 @@ func (w *worker) run() {
 // earlier commands are still answered. rows is that of a prompt that was tried.
 func (w *worker) round() (open bool, rows int) {
 	w.rounds.begin(w.engine.now())
-	inbox, pausing, closed := w.engine.receive(w)
+	w.engine.mu.Lock()
+	inbox, pausing, closed := w.inbox, w.engine.pausing, w.engine.closed
+	w.inbox = nil
+	w.engine.mu.Unlock()
 	for _, c := range inbox {
 		switch {
 		case c.drop != 0:
@@ -167,7 +170,13 @@ func (w *worker) round() (open bool, rows int) {
 		case c.cancel:
 			w.cancel(c.request)
 		default:
-			w.enqueue(c.request)
+			r := c.request
+			r.id = w.newID()
+			if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
+				w.queue = append(w.queue, r)
+			} else {
+				w.submit(r)
+			}
 		}
 	}
 	w.interrupt(pausing)
@@ -185,15 +194,6 @@ func (w *worker) cancel(r *request) {
 		return
 	}
 	w.finish(r, context.Canceled)
-}
-
-func (w *worker) enqueue(r *request) {
-	r.id = w.newID()
-	if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
-		w.queue = append(w.queue, r)
-		return
-	}
-	w.submit(r)
 }
 
 func (w *worker) newID() core.RequestID {
@@ -312,9 +312,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		status = core.StepNoSlot
 	case cause != nil:
 		// The health is updated before requests move: another context may answer them at once.
-		status, lost, w.nonFinite = core.StepFailed, errors.Is(cause, llama.ErrLost) && !w.isLost(), true
+		status, w.nonFinite = core.StepFailed, true
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
-		down = w.recordFailure(cause)
+		down, lost = w.recordFailure(cause)
 	}
 	ended := 0
 	for _, e := range w.core.Commit(status, choices) {
@@ -339,12 +339,15 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		}
 	}
 	ended += w.trees.commit()
+	w.engine.mu.Lock()
 	if ended > 0 {
-		w.engine.candidatesEnded(ended, w.busySince)
+		w.engine.rate.record(ended, w.engine.now(), w.busySince)
 	}
+	if status == core.StepDecoded {
+		w.health.worked()
+	}
+	w.engine.mu.Unlock()
 	switch {
-	case status == core.StepDecoded:
-		w.recordSuccess()
 	case down:
 		w.reset(cause)
 	case status == core.StepFailed:
@@ -379,7 +382,7 @@ func (w *worker) failRequest(r *request, cause error) {
 	w.nonFinite = true
 	for i := range r.candidates {
 		if c := &r.candidates[i]; c.Finish == "" {
-			c.Completion = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
+			*c = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
 		}
 	}
 	w.finish(r, nil)
@@ -393,10 +396,19 @@ func (w *worker) finish(r *request, err error) {
 	w.ended = append(w.ended, r)
 }
 
-// deliver answers the callers of ended requests. The counters come first, so that a caller
-// with an answer sees it counted.
+// deliver publishes the worker's statistics and answers the callers of ended requests. The statistics come
+// first, so that a caller with an answer sees it counted.
 func (w *worker) deliver() {
-	w.publish()
+	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.counters.times}
+	for _, r := range w.queue {
+		s.Waiting += r.gen.N
+	}
+	s.Cancelled += w.counters.cancelled
+	s.Finished += w.trees.found
+	s.Failed = w.counters.failures // the core also counts those retried elsewhere
+	w.engine.mu.Lock()
+	w.stats = s
+	w.engine.mu.Unlock()
 	if len(w.ended) == 0 {
 		return
 	}

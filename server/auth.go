@@ -44,30 +44,25 @@ func (a authenticator) accepts(header string) *accepted {
 	return &a[at]
 }
 
-// programsOnly refuses requests that a browser sends for a page other than ours, unless tokens are configured.
-// Otherwise any web page could use this server and the private addresses that it reaches.
-func (s *Server) programsOnly(c *gin.Context) {
-	if len(s.auth) > 0 || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
-		return
+// authorize checks tokens if there are any. /health stays open, and the page, which asks for a token. Without
+// tokens it refuses requests that a browser sends for a page other than ours: otherwise any web page could use
+// this server and the private addresses that it reaches.
+func (s *Server) authorize(c *gin.Context) {
+	path, method := c.Request.URL.Path, c.Request.Method
+	switch {
+	case len(s.auth) == 0:
+		fromBrowser := c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != ""
+		if fromBrowser && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {
+			s.fail(c, &Error{Code: CodeForbidden})
+		}
+	case isPage(path), path == pathHealth, path == pathMagma+pathHealth:
+	default:
+		token := s.auth.accepts(c.GetHeader("Authorization"))
+		if token == nil {
+			s.fail(c, &Error{Code: CodeUnauthorized})
+			return
+		}
+		c.Set(keyClient, token.client)
+		c.Set(keyWeights, token.weights)
 	}
-	if fromPage(c.Request) {
-		return
-	}
-	if c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != "" {
-		s.fail(c, &Error{Code: CodeForbidden})
-	}
-}
-
-// authenticate checks tokens if there are any. /health stays open, and the page, which asks for a token.
-func (s *Server) authenticate(c *gin.Context) {
-	if path := c.Request.URL.Path; len(s.auth) == 0 || isPage(path) || path == pathHealth || path == pathMagma+pathHealth {
-		return
-	}
-	token := s.auth.accepts(c.GetHeader("Authorization"))
-	if token == nil {
-		s.fail(c, &Error{Code: CodeUnauthorized})
-		return
-	}
-	c.Set(keyClient, token.client)
-	c.Set(keyWeights, token.weights)
 }

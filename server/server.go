@@ -127,7 +127,7 @@ func (s *Server) routes() (*gin.Engine, error) {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse
 	}
-	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly, s.trace)
+	r.Use(s.identify, s.observe, s.recover, s.authorize, s.trace)
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 

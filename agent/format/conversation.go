@@ -59,19 +59,19 @@ type pastCall struct {
 func systemText(in *Input) string {
 	var b strings.Builder
 	b.WriteString(roleText)
-	if len(in.Rules) > 0 {
-		b.WriteString(rulesHeading + "- " + strings.Join(in.Rules, "\n- "))
+	if len(in.Memory.Rules) > 0 {
+		b.WriteString(rulesHeading + "- " + strings.Join(in.Memory.Rules, "\n- "))
 	}
-	if in.Summary != "" {
+	if in.Memory.Summary != "" {
 		b.WriteString(summaryHeading)
-		b.WriteString(in.Summary)
+		b.WriteString(in.Memory.Summary)
 	}
 	return b.String()
 }
 
 // conversation are the messages of an input: system, history, current input.
 func conversation(in *Input) []message {
-	messages := make([]message, 0, len(in.History)+3)
+	messages := make([]message, 0, len(in.Memory.History)-in.First+3)
 	messages = append(messages, message{role: roleSystem, content: systemText(in)})
 	return appendTurns(messages, in, false, func(entry *memory.Entry, turn memory.Turn) message {
 		m := message{role: roleAssistant, content: entry.Say}
@@ -110,14 +110,14 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 		}
 		messages = append(messages, message{role: role, content: content})
 	}
-	for i := range in.History {
-		entry := &in.History[i]
+	for i := in.First; i < len(in.Memory.History); i++ {
+		entry := &in.Memory.History[i]
 		if entry.Author != memory.Model {
 			feed(entry.Author, entry.Content)
 			continue
 		}
 		result(completedResult)
-		m := said(entry, in.Turns[in.First+i])
+		m := said(entry, in.Memory.State.Turns[i])
 		pending = len(m.calls) > 0
 		messages = append(messages, m)
 	}
@@ -125,16 +125,16 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 		result(openResult)
 		return append(messages, summaryMessage())
 	}
-	feed(in.Author, in.Instruction)
-	if len(in.Attributes) > len("{}") && !made {
-		messages[len(messages)-1].attributes = in.Attributes
+	feed(memory.AuthorOf(in.Request.Instruction.Type), in.Request.Instruction.Content)
+	if len(in.Request.Attributes) > len("{}") && !made {
+		messages[len(messages)-1].attributes = in.Request.Attributes
 	}
 	return messages
 }
 
 // withRobot puts the robot of a call back among its arguments.
 func withRobot(set *tools.Set, call tools.Call) pastCall {
-	if call.Robot == "" {
+	if call.TargetRobotName == "" {
 		return pastCall{Call: call}
 	}
 	var name string
@@ -146,7 +146,7 @@ func withRobot(set *tools.Set, call tools.Call) pastCall {
 			return taken
 		})
 	}
-	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.Robot))
+	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
 	return pastCall{call, name}
 }
 

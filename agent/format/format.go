@@ -70,25 +70,16 @@ type Options struct {
 	ModelAPI        ModelAPI
 }
 
-// Input holds the parts of a prompt.
+// Input is what a prompt shows.
 type Input struct {
-	// History is the part of the history that is shown, First the index of
-	// its first entry in the memory, by which Turns counts.
-	History []memory.Entry
-	First   int
-	Turns   map[int]memory.Turn
-
-	Author      memory.Author // of the instruction
-	Instruction string
-	Rules       []string
-	Summary     string
+	Request *protocol.AgentInput // its instruction, attributes and tools
+	Memory  *memory.Memory       // that of the request, or one with a summary
+	First   int                  // index of the first entry of the history that is shown
+	Catalog *Catalog             // of the tools
 	// Summarize asks for a summary of the history instead of the next step.
 	// The prompt begins as that of the next step, which the prefix cache has.
-	Summarize  bool
-	FindTurn   bool // asks for Prompt.LastTurn
-	Attributes protocol.Raw
-	RawTools   []protocol.Raw
-	Catalog    *Catalog
+	Summarize bool
+	FindTurn  bool // asks for Prompt.LastTurn
 }
 
 // Prompt is a rendered input.

@@ -88,7 +88,7 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 						t.Errorf("Parse(%q): %v", text, err)
 					}
 					for _, call := range d.Calls {
-						if call.Robot != "" {
+						if call.TargetRobotName != "" {
 							t.Errorf("Parse(%q) = %+v", text, d)
 						}
 					}

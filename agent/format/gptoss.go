@@ -134,9 +134,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 		}
 	}
 	b.markup("<|start|>assistant")
-	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), c.json
-	return p
+	return b.prompt(messagesJSON(messages), c.json)
 }
 
 // renderAssistant renders a decision and returns the function that it calls.
@@ -172,7 +170,7 @@ func parallelArguments(calls []pastCall) protocol.Raw {
 		}
 		dst = rawjson.AppendString(append(dst, `{"name":`...), call.Name)
 		dst = append(append(append(dst, `,"arguments":`...), arguments...), `,"target_robot":`...)
-		return append(rawjson.AppendString(dst, call.Robot), '}')
+		return append(rawjson.AppendString(dst, call.TargetRobotName), '}')
 	})
 	return append(dst, '}')
 }

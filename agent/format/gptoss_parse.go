@@ -239,7 +239,7 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		call, err := c.Set.AcceptWritten(function, args, robot)
+		call, err := c.Set.Accept(function, args, robot)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -83,14 +83,14 @@ func (r rules) check(calls []tools.Call) error {
 	first := make(map[string]string, len(calls)) // tools by robot
 	for i := range calls {
 		call := &calls[i]
-		if call.Robot == "" { // in a chat
+		if call.TargetRobotName == "" { // in a chat
 			continue
 		}
-		if other, ok := first[call.Robot]; ok {
+		if other, ok := first[call.TargetRobotName]; ok {
 			return fmt.Errorf("the robot %q has two calls, of %s and %s; a decision may have one for each robot (calls_per_robot any allows more)",
-				call.Robot, other, call.Name)
+				call.TargetRobotName, other, call.Name)
 		}
-		first[call.Robot] = call.Name
+		first[call.TargetRobotName] = call.Name
 	}
 	return nil
 }

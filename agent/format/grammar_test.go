@@ -55,6 +55,18 @@ func catalogOf(t testing.TB, f format.Format, raw []protocol.Raw, robots ...stri
 	return f.Catalog(set)
 }
 
+// checkGrammar makes a sampler with a grammar.
+func checkGrammar(m *llama.Model, grammar string) error {
+	if grammar == "" {
+		return errors.New("the grammar is empty")
+	}
+	s, err := m.NewSampler(llama.SamplerConfig{Grammar: grammar})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // admits reports how far a grammar admits a text, and whether it may end there.
 func admits(t testing.TB, k *kit, grammar, text string) (prefix string, whole bool) {
 	t.Helper()

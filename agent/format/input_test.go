@@ -44,8 +44,10 @@ func newInput(t testing.TB, f format.Format, mem string, author memory.Author, i
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &format.Input{
-		History: m.History, Turns: m.State.Turns, Author: author, Instruction: instruction,
-		Rules: m.Rules, Summary: m.Summary, Attributes: protocol.Raw(attrs), RawTools: raw, Catalog: f.Catalog(set),
+	in := &protocol.AgentInput{Attributes: protocol.Raw(attrs), Tools: raw}
+	in.Instruction = protocol.AgentInstruction{Type: protocol.InstructionUser, Content: instruction}
+	if author == memory.System {
+		in.Instruction.Type = protocol.InstructionEnv
 	}
+	return &format.Input{Request: in, Memory: m, Catalog: f.Catalog(set)}
 }

@@ -137,9 +137,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 		b.markup(llamaTurnEnd)
 	}
 	b.markup(llamaModel)
-	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), c.json
-	return p
+	return b.prompt(messagesJSON(messages), c.json)
 }
 
 // renderAssistant renders a decision. What the templates don't show is written as the models do.

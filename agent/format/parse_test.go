@@ -16,8 +16,8 @@ import (
 
 // TestParse states what each parser makes of answers that no grammar held back.
 func TestParse(t *testing.T) {
-	look := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "arm"}
-	base := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "base"}
+	look := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "arm"}
+	base := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "base"}
 	const (
 		llamaLook = `{"name": "look", "parameters": {"target_robot": "arm"}}`
 		llamaBase = `{"name": "look", "parameters": {"target_robot": "base"}}`
@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		{name: "so is another one", setup: "json", answer: `{"say": "Was <|im_end|>", "action": {}}`, want: format.Decision{Say: "Was <|im_end|>"}},
 		{name: "numbers and escapes keep their bytes", setup: "hermes",
 			answer: `<tool_call>{"name":"report","arguments":{"data": 1.50e+02, "tags":["\u00e9"],"either":"a\/b","target_robot":"base"}}</tool_call>`,
-			want: format.Decision{Calls: []tools.Call{{Name: "report", Robot: "base",
+			want: format.Decision{Calls: []tools.Call{{Name: "report", TargetRobotName: "base",
 				Arguments: protocol.Raw(`{"data":1.50e+02,"tags":["\u00e9"],"either":"a\/b"}`)}}}},
 		{name: "thoughts are kept apart", setup: "hermes", answer: "<think>a\n</think>\n\nHi",
 			want: format.Decision{Say: "Hi", Reasoning: []string{"a"}}},
@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 		{name: "an unknown robot", setup: "hermes", answer: strings.Replace(hermesLook, `"arm"`, `"leg"`, 1), err: `unknown robot "leg"; known are arm, base`},
 		{name: "a robot that is no string", setup: "hermes", answer: strings.Replace(hermesLook, `"arm"`, `5`, 1), err: "must name a robot"},
 		{name: "no robot among several", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}}</tool_call>`,
-			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "robot"}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}},
 		{name: "a missing argument", setup: "hermes", answer: `<tool_call>{"name":"grasp","arguments":{"target_robot":"arm"}}</tool_call>`,
 			err: "required arguments are missing: object"},
 		{name: "an argument of a wrong type", setup: "hermes", answer: `<tool_call>{"name":"grasp","arguments":{"object":"cup","pose":{"x":"a"},"target_robot":"arm"}}</tool_call>`,
@@ -59,12 +59,12 @@ func TestParse(t *testing.T) {
 		{name: "a call that is cut", setup: "hermes", answer: `<tool_call>{"name":"look","argu`, err: "the JSON ends too early"},
 		{name: "a call that is not closed", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}}`, err: "not closed by </tool_call>"},
 		{name: "a name twice counts where it stands last", setup: "hermes", answer: `<tool_call>{"name":"report","arguments":{"data":{"a":1,"a":2},"tags":[],"either":1,"target_robot":"arm"}}</tool_call>`,
-			want: format.Decision{Calls: []tools.Call{{Name: "report", Robot: "arm", Arguments: protocol.Raw(`{"data":{"a":2},"tags":[],"either":1}`)}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2},"tags":[],"either":1}`)}}}},
 
 		{name: "tagged values take the types of their parameters", setup: "tagged",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=tries> 3 </parameter><parameter=soft>False</parameter>" +
 				"<parameter=target_robot>\narm\n</parameter></function></tool_call>",
-			want: format.Decision{Calls: []tools.Call{{Name: "grasp", Robot: "arm", Arguments: protocol.Raw(`{"object":"cup","tries":3,"soft":false}`)}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "grasp", TargetRobotName: "arm", Arguments: protocol.Raw(`{"object":"cup","tries":3,"soft":false}`)}}}},
 		{name: "a parameter twice", setup: "tagged", err: "has the parameter object twice",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=object>cup</parameter></function></tool_call>"},
 		{name: "text among the parameters", setup: "tagged", err: "where a <parameter= or </function> tag belongs",
@@ -83,10 +83,10 @@ func TestParse(t *testing.T) {
 		{name: "a preamble alone", setup: "gpt-oss", answer: "<|channel|>commentary<|message|>I look", err: "commentary, but neither a final reply nor a function call"},
 		{name: "no robot among several in a function for several calls", setup: "gpt-oss",
 			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{}},{"name":"look","arguments":{},"target_robot":"arm"}]}`,
-			want:   format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "robot"}, look}}},
+			want:   format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}, look}}},
 		{name: "several calls at once", setup: "gpt-oss",
 			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{},"target_robot":"arm"},{"name":"look","arguments":{},"target_robot":"base"}]}`,
-			want:   format.Decision{Calls: []tools.Call{look, {Name: "look", Arguments: protocol.Raw(`{}`), Robot: "base"}}}},
+			want:   format.Decision{Calls: []tools.Call{look, {Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "base"}}}},
 
 		{name: "end tokens left behind are dropped", setup: "llama", answer: " Hello <|eot_id|>\n", want: format.Decision{Say: "Hello"}},
 		{name: "a call, and the end of its message", setup: "llama", answer: llamaLook + "<|eom_id|>", want: format.Decision{Calls: []tools.Call{look}}},
@@ -94,7 +94,7 @@ func TestParse(t *testing.T) {
 		{name: "arguments in place of parameters", setup: "llama", answer: `{"name":"look","arguments":{"target_robot":"arm"}}`,
 			want: format.Decision{Calls: []tools.Call{look}}},
 		{name: "no parameters", setup: "llama", answer: `{"name": "look"}`,
-			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "robot"}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}},
 		{name: "arguments and parameters", setup: "llama", answer: `{"name":"look","arguments":{},"parameters":{"target_robot":"arm"}}`, err: `unknown member "parameters"`},
 		{name: "the type of the tools in the prompt", setup: "llama", answer: `{"type": "function", "name": "look", "parameters": {"target_robot": "arm"}}`,
 			want: format.Decision{Calls: []tools.Call{look}}},
@@ -108,7 +108,7 @@ func TestParse(t *testing.T) {
 		{name: "a tag before each call", setup: "llama", answer: "<|python_tag|>" + llamaLook + ";<|python_tag|>" + llamaBase,
 			want: format.Decision{Calls: []tools.Call{look, base}}},
 		{name: "strings may hold what separates calls", setup: "llama", answer: `{"name":"report","parameters":{"data":"<|python_tag|>};{","tags":[],"either":1,"target_robot":"arm"}}`,
-			want: format.Decision{Calls: []tools.Call{{Name: "report", Robot: "arm", Arguments: protocol.Raw(`{"data":"<|python_tag|>};{","tags":[],"either":1}`)}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":"<|python_tag|>};{","tags":[],"either":1}`)}}}},
 		{name: "text before the tag", setup: "llama", answer: "I look. <|python_tag|>" + llamaLook, err: "text beside tool calls"},
 		{name: "text behind a call", setup: "llama", answer: llamaLook + " I look.", err: "text beside tool calls"},
 		{name: "text is dropped when calls win", setup: "llama", mixed: format.MixedTools, answer: "I look. <|python_tag|>" + llamaLook + "; Done.",
@@ -123,7 +123,7 @@ func TestParse(t *testing.T) {
 		{name: "a block may lack its end", setup: "blocks", answer: `<tool_call>{"arm": {"name": "look", "arguments": {}}}`,
 			want: format.Decision{Calls: []tools.Call{look}}},
 		{name: "no robot among several in a flat action", setup: "blocks", answer: `<tool_call>{"name":"look","arguments":{}}</tool_call>`,
-			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "robot"}}}},
+			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}},
 		{name: "a flat action", setup: "blocks", answer: `<tool_call>{"name":"look","arguments":{},"target_robot":"arm"}</tool_call>`,
 			want: format.Decision{Calls: []tools.Call{look}}},
 		{name: "other members of the object don't count", setup: "json", answer: `{"think":"x","say":"Hi","action":{}}`, want: format.Decision{Say: "Hi"}},
@@ -188,7 +188,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s: %q is read as %+v: neither a reply nor calls, or both", setups[i].name, answer, d)
 			}
 			for _, call := range d.Calls {
-				if call.Name == "" || call.Robot == "" || call.Arguments.Kind() != '{' || !call.Arguments.IsValid() {
+				if call.Name == "" || call.TargetRobotName == "" || call.Arguments.Kind() != '{' || !call.Arguments.IsValid() {
 					t.Errorf("%s: %q is read as the call %+v", setups[i].name, answer, call)
 				}
 			}
@@ -218,7 +218,7 @@ func FuzzHistoryReadsBack(f *testing.F) {
 		}
 		want := format.Decision{Say: say}
 		if callIt {
-			want = format.Decision{Calls: []tools.Call{{Name: "move_to", Robot: "arm",
+			want = format.Decision{Calls: []tools.Call{{Name: "move_to", TargetRobotName: "arm",
 				Arguments: protocol.Raw(fmt.Sprintf(`{"place":%s,"speed":%g}`, protocol.String(place), speed))}}}
 		}
 		if !callIt && (say == "" || strings.Contains(say, "<") || strings.HasPrefix(say, "{")) {

@@ -140,9 +140,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	case q.openThink:
 		b.markup("<think>\n")
 	}
-	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), c.json
-	return p
+	return b.prompt(messagesJSON(messages), c.json)
 }
 
 // lastQueryIndex is the last user message that is not a tool result: reasoning before it is not shown.
@@ -166,34 +164,29 @@ func (q *qwen) trim(s string) string {
 	return s
 }
 
+// renderSystem renders the system message with the tools, which stand before its text in Qwen 3.5, else after it.
 func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
-	if system == "" && len(c.Set.Tools) == 0 {
-		return
-	}
-	b.markup("<|im_start|>system\n")
-	if len(c.Set.Tools) == 0 {
-		b.plain(q.trim(system))
-	} else {
-		q.renderTools(b, system, c)
-	}
-	b.markup("<|im_end|>\n")
-}
-
-func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
-	intro, outro, last := hermesIntro, hermesOutro, false
+	intro, outro, after := hermesIntro, hermesOutro, ""
 	switch {
+	case len(c.Set.Tools) == 0 && system == "":
+		return
+	case len(c.Set.Tools) == 0:
+		b.block("<|im_start|>system\n", q.trim(system), "<|im_end|>\n")
+		return
 	case q.coder:
 		intro, outro = coderIntro, coderOutro
 	case q.xml:
-		intro, outro, last = qwen35Intro, qwen35Outro, true
+		intro, outro, system, after = qwen35Intro, qwen35Outro, "", system
 	}
-	if system != "" && !last {
+	b.markup("<|im_start|>system\n")
+	if system != "" {
 		b.plain(system + "\n\n")
 	}
 	b.block(intro, c.text, outro)
-	if system != "" && last {
-		b.plain("\n\n" + q.trim(system))
+	if after != "" {
+		b.plain("\n\n" + q.trim(after))
 	}
+	b.markup("<|im_end|>\n")
 }
 
 // renderResult renders a result, which shares a turn with those beside it.

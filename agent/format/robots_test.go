@@ -200,10 +200,10 @@ func TestNoiseNamesEachRobotOnce(t *testing.T) {
 				}
 				var seen []string
 				for _, call := range d.Calls {
-					if slices.Contains(seen, call.Robot) || !named.MatchString(call.Robot) {
-						t.Fatalf("%q names %s again", answer, call.Robot)
+					if slices.Contains(seen, call.TargetRobotName) || !named.MatchString(call.TargetRobotName) {
+						t.Fatalf("%q names %s again", answer, call.TargetRobotName)
 					}
-					seen = append(seen, call.Robot)
+					seen = append(seen, call.TargetRobotName)
 				}
 				counts[len(seen)]++
 			}

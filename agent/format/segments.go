@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"agentd/protocol"
 )
 
 // splitter finds the texts of special tokens.
@@ -109,7 +111,7 @@ func (b *builder) endTurn(end string) {
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 
 // prompt returns the result. Its segments share the text's memory.
-func (b *builder) prompt() *Prompt {
+func (b *builder) prompt(messages, tools protocol.Raw) *Prompt {
 	text := string(b.text)
 	segments := make([]Segment, 0, 2*len(b.special)+1)
 	at := 0
@@ -123,5 +125,5 @@ func (b *builder) prompt() *Prompt {
 	if at < len(text) {
 		segments = append(segments, Segment{Text: text[at:]})
 	}
-	return &Prompt{Text: text, Segments: segments, LastTurn: b.turn}
+	return &Prompt{Text: text, Segments: segments, Messages: messages, Tools: tools, LastTurn: b.turn}
 }

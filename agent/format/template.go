@@ -65,8 +65,8 @@ func newTemplate(o Options, c common) (*template, error) {
 // wantsTurns tries whether the template refuses two messages of one side in a row.
 func (t *template) wantsTurns() bool {
 	hello := message{role: roleUser, content: "Hello"}
-	_, one := t.render(noInput, messagesJSON([]message{hello}))
-	_, two := t.render(noInput, messagesJSON([]message{hello, hello}))
+	_, one := t.render(inputOf(nil), messagesJSON([]message{hello}))
+	_, two := t.render(inputOf(nil), messagesJSON([]message{hello, hello}))
 	return one == nil && two != nil
 }
 
@@ -97,11 +97,14 @@ func (t *template) inTurns(list []message) []message {
 // takesSystem tries whether the template shows a system message: some raise an error or leave it out.
 func (t *template) takesSystem() bool {
 	const sample = "Answer in one word."
-	prompt, err := t.render(noInput, messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
+	prompt, err := t.render(inputOf(nil), messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
 	return err == nil && strings.Contains(prompt.Text, sample)
 }
 
-var noInput = &Input{Attributes: protocol.Raw("{}")} // replaces the input where a template is tried without one
+// inputOf is an input with tools alone, for a template that is used without one.
+func inputOf(raw []protocol.Raw) *Input {
+	return &Input{Request: &protocol.AgentInput{Attributes: protocol.Raw("{}"), Tools: raw}, Memory: new(memory.Memory)}
+}
 
 // join puts the system text before the first user message, or makes it one where the model begins.
 func join(list []message) []message {
@@ -185,20 +188,20 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 	case t.joined:
 		list = join(list)
 	}
-	return t.render(&Input{Attributes: protocol.Raw("{}"), RawTools: c.Functions.Raw}, messagesJSON(t.inTurns(list)))
+	return t.render(inputOf(c.Functions.Raw), messagesJSON(t.inTurns(list)))
 }
 
 // render runs the template over messages and what else it may ask of an input.
 func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
-	rawTools := protocol.AppendElements(nil, in.RawTools...)
+	rawTools := protocol.AppendElements(nil, in.Request.Tools...)
 	vars := append([]byte(`{"messages":`), messages...)
 	if t.made {
 		vars = append(append(vars, `,"tools":`...), rawTools...)
 		vars = append(vars, `,"permanent_rules":`...)
-		vars = rawjson.AppendStrings(vars, in.Rules)
+		vars = rawjson.AppendStrings(vars, in.Memory.Rules)
 		vars = append(vars, `,"summary":`...)
-		vars = rawjson.AppendString(vars, in.Summary)
-		vars = append(append(vars, `,"task_attributes":`...), in.Attributes...)
+		vars = rawjson.AppendString(vars, in.Memory.Summary)
+		vars = append(append(vars, `,"task_attributes":`...), in.Request.Attributes...)
 	}
 	vars = fmt.Appendf(vars, `,"add_generation_prompt":true,"enable_thinking":%t}`, t.think)
 
@@ -218,14 +221,12 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 			b.plain(m.removal.Replace(p.Text))
 		}
 	}
-	p := b.prompt()
-	p.Messages, p.Tools = messages, rawTools
-	return p, nil
+	return b.prompt(messages, rawTools), nil
 }
 
 // messages are the chat messages of an input. mark ends the last one of the model.
 func (t *template) messages(in *Input, mark string) protocol.Raw {
-	list := make([]message, 0, len(in.History)+2)
+	list := make([]message, 0, len(in.Memory.History)-in.First+2)
 	if !t.made {
 		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
 	}

@@ -174,7 +174,7 @@ func appendCall(calls []tools.Call, function, robot protocol.Raw, set *tools.Set
 	if err != nil {
 		return nil, err
 	}
-	call, err := set.AcceptWritten(name, arguments, robot)
+	call, err := set.Accept(name, arguments, robot)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 				continue
 			}
 			if call, ok := readCall(value); ok {
-				call.Robot = name
+				call.TargetRobotName = name
 				calls = append(calls, call)
 			}
 		}
@@ -89,10 +89,10 @@ func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 				call.Arguments = value
 			}
 		case "target_robot":
-			call.Robot, _ = protocol.Text(value)
+			call.TargetRobotName, _ = protocol.Text(value)
 		case "target_robot_name":
-			if call.Robot == "" {
-				call.Robot, _ = protocol.Text(value)
+			if call.TargetRobotName == "" {
+				call.TargetRobotName, _ = protocol.Text(value)
 			}
 		}
 	}
@@ -124,14 +124,14 @@ func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 		if i > 0 {
 			dst = append(dst, separator...)
 		}
-		if call.Robot != "" {
-			dst = append(rawjson.AppendString(dst, call.Robot), ": {"...)
+		if call.TargetRobotName != "" {
+			dst = append(rawjson.AppendString(dst, call.TargetRobotName), ": {"...)
 		}
 		dst = append(dst, `"name": `...)
 		dst = rawjson.AppendString(dst, call.Name)
 		dst = append(dst, `, "arguments": `...)
 		dst = rawjson.AppendSpaced(dst, call.Arguments)
-		if call.Robot != "" {
+		if call.TargetRobotName != "" {
 			dst = append(dst, '}')
 		}
 	}
@@ -141,10 +141,10 @@ func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 func repeatsRobot(calls []tools.Call) bool {
 	seen := make(map[string]bool, len(calls))
 	for _, call := range calls {
-		if seen[call.Robot] {
+		if seen[call.TargetRobotName] {
 			return true
 		}
-		seen[call.Robot] = true
+		seen[call.TargetRobotName] = true
 	}
 	return false
 }

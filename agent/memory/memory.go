@@ -21,6 +21,14 @@ const (
 	Model  Author = "MODEL"  // a decision of the agent
 )
 
+// AuthorOf returns the author of the entry that an instruction of a type becomes.
+func AuthorOf(instruction string) Author {
+	if instruction == protocol.InstructionEnv {
+		return System
+	}
+	return User
+}
+
 // authors maps authors in upper case.
 var authors = map[string]Author{
 	"": User, "USER": User,

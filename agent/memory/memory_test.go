@@ -126,7 +126,7 @@ func TestAuthors(t *testing.T) {
 // TestReadDecision states what a MODEL entry may look like.
 func TestReadDecision(t *testing.T) {
 	call := func(name, arguments, robot string) tools.Call {
-		return tools.Call{Name: name, Arguments: protocol.Raw(arguments), Robot: robot}
+		return tools.Call{Name: name, Arguments: protocol.Raw(arguments), TargetRobotName: robot}
 	}
 	nested := func(depth int) string {
 		return `{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + "}"
@@ -181,11 +181,11 @@ func TestAppendDecision(t *testing.T) {
 		want      string
 	}{
 		{"a say", "né \"q\"\n\x01", nil, `{"say": "né \"q\"\n\u0001", "action": {}}`},
-		{"a call", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{"a":[1.50,{"b":"\u00e9"}]}`), Robot: "r"}},
+		{"a call", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{"a":[1.50,{"b":"\u00e9"}]}`), TargetRobotName: "r"}},
 			`{"say": "", "action": {"r": {"name": "x", "arguments": {"a": [1.50, {"b": "é"}]}}}}`},
-		{"calls for different robots", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{}`), Robot: "r"}, {Name: "y", Arguments: protocol.Raw(`{}`), Robot: "s"}},
+		{"calls for different robots", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{}`), TargetRobotName: "r"}, {Name: "y", Arguments: protocol.Raw(`{}`), TargetRobotName: "s"}},
 			`{"say": "", "action": {"r": {"name": "x", "arguments": {}}, "s": {"name": "y", "arguments": {}}}}`},
-		{"calls for one robot", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{}`), Robot: "r"}, {Name: "y", Arguments: protocol.Raw(`{}`), Robot: "s"}, {Name: "z", Arguments: protocol.Raw(`{}`), Robot: "r"}},
+		{"calls for one robot", "", []tools.Call{{Name: "x", Arguments: protocol.Raw(`{}`), TargetRobotName: "r"}, {Name: "y", Arguments: protocol.Raw(`{}`), TargetRobotName: "s"}, {Name: "z", Arguments: protocol.Raw(`{}`), TargetRobotName: "r"}},
 			`{"say": "", "action": [{"r": {"name": "x", "arguments": {}}}, {"s": {"name": "y", "arguments": {}}}, {"r": {"name": "z", "arguments": {}}}]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

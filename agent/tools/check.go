@@ -11,11 +11,6 @@ import (
 	"agentd/protocol"
 )
 
-// Validate checks arguments and returns them decoded. An invalid one is a *jsonschema.ValidationError.
-func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
-	return t.Document.Validate(arguments)
-}
-
 // Lift takes the robot out of the model's arguments and checks
 // the rest. The error says what is wrong with the call.
 func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
@@ -24,36 +19,13 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 		robot, _ = protocol.Get(written, tool.RobotParam)
 		written = protocol.DeleteMember(written, tool.RobotParam)
 	}
-	return s.AcceptWritten(name, written, robot)
+	return s.Accept(name, written, robot)
 }
 
-// AcceptWritten is Accept with the robot as the model wrote it, a JSON string; nil: none.
-func (s *Set) AcceptWritten(name string, arguments, robot protocol.Raw) (Call, error) {
-	if robot == nil {
-		return s.accept(name, arguments, s.DefaultRobot, nil)
-	}
-	text, err := rawjson.String(robot)
-	if err != nil {
-		return s.accept(name, arguments, "", fmt.Errorf("the call of %s must name a robot: %w", name, err))
-	}
-	return s.Accept(name, arguments, text)
-}
-
-// Accept checks a call whose robot is given apart from its arguments.
-func (s *Set) Accept(name string, arguments protocol.Raw, robot string) (Call, error) {
-	var err error
-	switch {
-	case robot == "":
-		err = fmt.Errorf("the call of %s names an empty robot", name)
-	case len(s.Robots) > 0 && !slices.Contains(s.Robots, robot):
-		err = fmt.Errorf("the call of %s names the unknown robot %q; known are %s", name, robot, strings.Join(s.Robots, ", "))
-	}
-	return s.accept(name, arguments, robot, err)
-}
-
-// accept checks a call. wrong is what is wrong with its robot.
-func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong error) (Call, error) {
+// Accept checks a call whose robot is given apart from its arguments, as JSON; nil: the default robot.
+func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	tool, ok := s.Find(name)
+	meant, wrong := s.robot(name, robot)
 	switch {
 	case !ok && len(s.Tools) == 0:
 		return Call{}, fmt.Errorf("the tool %q is called, but the input has no tools", name)
@@ -66,10 +38,27 @@ func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong er
 	case Depth(arguments) > MaxDepth:
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
-	if _, err := tool.Validate(arguments); err != nil {
+	if _, err := tool.Document.Validate(arguments); err != nil {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
-	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
+	return Call{Name: name, Arguments: arguments, TargetRobotName: meant}, nil
+}
+
+// robot reads the robot of a call.
+func (s *Set) robot(call string, written protocol.Raw) (string, error) {
+	if written == nil {
+		return s.DefaultRobot, nil
+	}
+	name, err := rawjson.String(written)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("the call of %s must name a robot: %w", call, err)
+	case name == "":
+		err = fmt.Errorf("the call of %s names an empty robot", call)
+	case len(s.Robots) > 0 && !slices.Contains(s.Robots, name):
+		err = fmt.Errorf("the call of %s names the unknown robot %q; known are %s", call, name, strings.Join(s.Robots, ", "))
+	}
+	return name, err
 }
 
 // Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.

@@ -16,12 +16,8 @@ import (
 // RobotParameter is the name of the parameter added to every tool, unless the tool has one of that name.
 const RobotParameter = "target_robot"
 
-// Call is one tool call. Arguments is a JSON object without the robot.
-type Call struct {
-	Name      string
-	Arguments protocol.Raw
-	Robot     string
-}
+// Call is one tool call. Its arguments have no robot.
+type Call = protocol.ToolCall
 
 // Property is one parameter of a tool, in the order of the declaration.
 type Property struct {
@@ -49,7 +45,7 @@ type Set struct {
 	Robots       []string // the known robots, empty when the attributes name none
 	DefaultRobot string   // the target of a call whose robot the model left out
 
-	Chat              bool // marks the functions of a chat, without robots: RobotParam and Call.Robot are ""
+	Chat              bool // marks the functions of a chat, without robots: RobotParam and Call.TargetRobotName are ""
 	MustCall, OneCall bool // taken from Functions
 
 	Answer *schema.Document // the schema of answers where there are no tools, nil for any text

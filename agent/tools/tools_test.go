@@ -223,17 +223,17 @@ func TestLift(t *testing.T) {
 		err                         string
 	}{
 		{"the robot leaves the arguments, which keep their bytes", `{"name":"t","parameters":{"x":{"type":"any"}}}`, `["a","b"]`,
-			`{"x":[1.0,"\u0041"],"target_robot":"b"}`, Call{"t", protocol.Raw(`{"x":[1.0,"\u0041"]}`), "b"}, ""},
-		{"the only known robot, when left out", `{"name":"t"}`, `["a"]`, `{}`, Call{"t", protocol.Raw(`{}`), "a"}, ""},
-		{"the default robot among several", `{"name":"t"}`, `["a","b"]`, `{}`, Call{"t", protocol.Raw(`{}`), "robot"}, ""},
-		{"the default robot among none", `{"name":"t"}`, `[]`, `{}`, Call{"t", protocol.Raw(`{}`), "robot"}, ""},
-		{"any robot when none is known", `{"name":"t"}`, `[]`, `{"target_robot":"z"}`, Call{"t", protocol.Raw(`{}`), "z"}, ""},
+			`{"x":[1.0,"\u0041"],"target_robot":"b"}`, Call{Name: "t", Arguments: protocol.Raw(`{"x":[1.0,"\u0041"]}`), TargetRobotName: "b"}, ""},
+		{"the only known robot, when left out", `{"name":"t"}`, `["a"]`, `{}`, Call{Name: "t", Arguments: protocol.Raw(`{}`), TargetRobotName: "a"}, ""},
+		{"the default robot among several", `{"name":"t"}`, `["a","b"]`, `{}`, Call{Name: "t", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}, ""},
+		{"the default robot among none", `{"name":"t"}`, `[]`, `{}`, Call{Name: "t", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}, ""},
+		{"any robot when none is known", `{"name":"t"}`, `[]`, `{"target_robot":"z"}`, Call{Name: "t", Arguments: protocol.Raw(`{}`), TargetRobotName: "z"}, ""},
 		{"no empty robot", `{"name":"t"}`, `[]`, `{"target_robot":""}`, Call{}, "names an empty robot"},
 		{"no unknown robot", `{"name":"t"}`, `["a"]`, `{"target_robot":"z"}`, Call{}, `unknown robot "z"; known are a`},
 		{"a tool's own target_robot stays an argument", own, `["a","b"]`, `{"target_robot":5,"executing_robot":"b"}`,
-			Call{"own", protocol.Raw(`{"target_robot":5}`), "b"}, ""},
+			Call{Name: "own", Arguments: protocol.Raw(`{"target_robot":5}`), TargetRobotName: "b"}, ""},
 		{"integers beyond int64 are integers", `{"name":"t","parameters":{"x":{"type":"int"}}}`, `["a"]`,
-			`{"x":123456789012345678901234567890}`, Call{"t", protocol.Raw(`{"x":123456789012345678901234567890}`), "a"}, ""},
+			`{"x":123456789012345678901234567890}`, Call{Name: "t", Arguments: protocol.Raw(`{"x":123456789012345678901234567890}`), TargetRobotName: "a"}, ""},
 		{"huge exponents do no harm", `{"name":"t","parameters":{"x":{"type":"float","minimum":0},"y":{"type":"int"}},"optional":["x","y"]}`, `["a"]`,
 			`{"x":1e99999999999,"y":1e999999999}`, Call{}, "has an exponent beyond 400"},
 		{"a number is no integer", `{"name":"t","parameters":{"x":{"type":"int"}}}`, `["a"]`, `{"x":1.5}`, Call{}, "argument x: got number, want integer"},
@@ -241,7 +241,7 @@ func TestLift(t *testing.T) {
 		{"arguments that no reader takes", `{"name":"t","parameters":{"x":{"type":"any"}}}`, `["a"]`,
 			`{"x":` + strings.Repeat("[", 56) + strings.Repeat("]", 56) + `}`, Call{}, "nested more than 56 levels deep"},
 		{"brackets in strings do not nest", `{"name":"t","parameters":{"x":{"type":"str"}}}`, `["a"]`,
-			`{"x":"\"` + strings.Repeat("[", 99) + `"}`, Call{"t", protocol.Raw(`{"x":"\"` + strings.Repeat("[", 99) + `"}`), "a"}, ""},
+			`{"x":"\"` + strings.Repeat("[", 99) + `"}`, Call{Name: "t", Arguments: protocol.Raw(`{"x":"\"` + strings.Repeat("[", 99) + `"}`), TargetRobotName: "a"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set, err := Normalise(raws(test.tool), KnownRobots(protocol.Raw(`{"known_robots":`+test.robots+`}`)), "robot")
@@ -341,7 +341,7 @@ func TestChecksThatCostTooMuch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = set.Accept("t", protocol.Raw(test.arguments), "robot")
+			_, err = set.Accept("t", protocol.Raw(test.arguments), nil)
 			if err == nil || !strings.Contains(err.Error(), "the schema ") {
 				t.Errorf("error %v, want one about the schema", err)
 			}
@@ -358,7 +358,7 @@ func TestLargeArgumentsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	arguments := `{"path":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"pose","x":1,"y":2},`, 5000), ",") + `]}`
-	if _, err := set.Accept("t", protocol.Raw(arguments), "robot"); err != nil {
+	if _, err := set.Accept("t", protocol.Raw(arguments), nil); err != nil {
 		t.Error(err)
 	}
 }

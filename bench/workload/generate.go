@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"agentd/agent/memory"
-	"agentd/agent/tools"
 	"agentd/household"
 	"agentd/protocol"
 )
@@ -96,18 +95,6 @@ func remember(in *protocol.AgentInput, d protocol.AgentDecision) (protocol.Raw, 
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	var calls []tools.Call
-	for _, c := range d.ToolCalls {
-		calls = append(calls, tools.Call{Name: c.Name, Arguments: c.Arguments, Robot: c.TargetRobotName})
-	}
-	turn := m.Prepare(author(in.Instruction.Type), in.Instruction.Content)
-	return turn.Decision(memory.AppendDecision(nil, d.Say, calls), memory.Change{}), nil
-}
-
-// author of an instruction, as the history names it.
-func author(instruction string) memory.Author {
-	if instruction == protocol.InstructionEnv {
-		return memory.System
-	}
-	return memory.User
+	turn := m.Prepare(memory.AuthorOf(in.Instruction.Type), in.Instruction.Content)
+	return turn.Decision(memory.AppendDecision(nil, d.Say, d.ToolCalls), memory.Change{}), nil
 }

@@ -84,14 +84,12 @@ func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 			var d protocol.AgentDecision
 			last := m.History[len(m.History)-1]
 			d.Say = last.Say
-			for _, c := range last.Calls {
-				d.ToolCalls = append(d.ToolCalls, protocol.ToolCall{Name: c.Name, Arguments: c.Arguments, TargetRobotName: c.Robot})
-			}
+			d.ToolCalls = last.Calls
 			answer, err := dataset.Notation(d)
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turns[i].Input}})
+			plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{turns[i].Input}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -224,7 +224,7 @@ func TestAgentsCanUseTheTools(t *testing.T) {
 	}
 	for _, c := range []string{unlocks, opens, kitchen, takeCup, toTable} {
 		c := call(c)
-		if _, err := set.Accept(c.Name, c.Arguments, c.TargetRobotName); err != nil {
+		if _, err := set.Accept(c.Name, c.Arguments, protocol.String(c.TargetRobotName)); err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	}

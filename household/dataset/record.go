@@ -156,7 +156,7 @@ func Record(ctx context.Context, a *agent.Agent, e *household.Episode, errs *ran
 			return nil, err
 		}
 		w := &writer{answer: answer}
-		plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "dataset", Inputs: []protocol.AgentInput{e.Input()}})
+		plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "dataset", Inputs: []protocol.AgentInput{e.Input()}}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,10 @@ func (v *modelVersion) admit(completions int, using agent.Adapters) (admission, 
 		return nil, err
 	}
 	use, _ := using.(*adapterUse)
-	return v.service.admitHeld(v, a, use), nil
+	s := v.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &held{Admission: a, service: s, asked: use, on: v, using: use, aborts: s.pause.aborts, leave: func() {}}, nil
 }
 
 // failure is Service.Failure of this version.

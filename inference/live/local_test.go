@@ -57,6 +57,11 @@ func openTiny(t *testing.T, arch string, opts load.Config) *modelVersion {
 	return s
 }
 
+// Decide is Service.Decide with this version.
+func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	return v.decide(ctx, req, nil, nil)
+}
+
 // coachSchema is like a coach's answer; digits have no grammar here.
 const coachSchema = `{"type":"object","properties":{"outcome":{"enum":["corrected","abandoned"]},"why":{"type":"string","maxLength":12},
 "decision":{"anyOf":[{"type":"object","properties":{"name":{"const":"move"},"arguments":{"type":"object",

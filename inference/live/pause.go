@@ -142,13 +142,6 @@ type held struct {
 	leave   func()        // ends the use of on and using, unless the request itself has them
 }
 
-// admitHeld makes an admission of v's engine one that survives pauses.
-func (l *Service) admitHeld(v *modelVersion, a *scheduler.Admission, using *adapterUse) *held {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &held{Admission: a, service: l, asked: using, on: v, using: using, aborts: l.pause.aborts, leave: func() {}}
-}
-
 func (h *held) Release() {
 	h.Admission.Release()
 	h.leave()

@@ -387,7 +387,7 @@ func (l *Service) Close() error {
 func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	v, release := l.use()
 	defer release()
-	return v.Decide(ctx, req)
+	return v.decide(ctx, req, nil, nil)
 }
 
 // DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and then
@@ -396,7 +396,8 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 func (l *Service) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
 	v, release := l.use()
 	defer release()
-	return v.DecideEach(ctx, req, begun, each)
+	_, err := v.decide(ctx, req, begun, each)
+	return err
 }
 
 // Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The

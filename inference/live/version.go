@@ -55,30 +55,21 @@ func (v *modelVersion) Close() error {
 	return errors.Join(err, v.Free())
 }
 
-// Decide is Service.Decide with this version.
-func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	return v.decide(ctx, req, func(*agent.Plan) {})
-}
-
-// DecideEach is Service.DecideEach with this version.
-func (v *modelVersion) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
-	_, err := v.decide(ctx, req, func(p *agent.Plan) { p.Watch(begun, each) })
-	return err
-}
-
-// decide is Decide. prepared gets the plan before it runs.
-func (v *modelVersion) decide(ctx context.Context, req *protocol.AgentRequest, prepared func(*agent.Plan)) ([]protocol.AgentOutput, error) {
+// decide is Service.DecideEach, or Service.Decide without begun and each, with this version.
+func (v *modelVersion) decide(
+	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
+) ([]protocol.AgentOutput, error) {
 	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
 		return nil, err
 	}
 	using, end := v.useAdapters()
 	defer end()
-	plan, err := v.Agent.PrepareWith(req, using)
+	plan, err := v.Agent.Prepare(req, using)
 	if err != nil {
 		return nil, err
 	}
-	prepared(plan)
-	n := plan.Completions()
+	plan.Watch(begun, each)
+	n := plan.Completions
 	if n == 0 {
 		return v.Agent.Run(ctx, plan, nil)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"agentd/scheduler/generation"
 )
 
 // Weights is the identity of the weights in the files of a model: a hash of all their bytes.
@@ -57,7 +59,10 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 // overwritten.
 func (w *Weights) begin(interval time.Duration) {
 	w.looks.Go(func() {
-		if w.version, w.err = hash(w.base, w.files); w.err != nil {
+		switch w.version, w.err = hash(w.base, w.files); {
+		case errors.Is(w.err, context.Canceled):
+			w.err = generation.ErrClosed // not the end of a caller
+		case w.err != nil:
 			w.err = fmt.Errorf("the model's version: %w", w.err)
 		}
 		close(w.done)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"agentd/scheduler/generation"
 )
 
 // version is the version of the model at path.
@@ -107,6 +109,7 @@ func TestVersionIsHashedBeforeAnybodyAsks(t *testing.T) {
 	}
 }
 
+// TestCloseStopsAHash whose waiters get the error of a server that ends, not of a client that left.
 func TestCloseStopsAHash(t *testing.T) {
 	w, err := openWeights(write(t, filepath.Join(t.TempDir(), "m.gguf"), "weights"), zerolog.Nop())
 	if err != nil {
@@ -117,7 +120,7 @@ func TestCloseStopsAHash(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if !errors.Is(w.err, context.Canceled) {
+	if !errors.Is(w.err, generation.ErrClosed) {
 		t.Errorf("version %q, %v", w.version, w.err)
 	}
 }

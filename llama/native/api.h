@@ -218,11 +218,6 @@ bool agd_brief_waits(bool on);
 // Writes the kernel's ids of this thread's OpenMP threads, itself first.
 void agd_thread_ids(int threads, int * out);
 
-// --- grammars ----------------------------------------------------------------
-
-// Parses and analyses a grammar that the Go side has scanned already.
-bool agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
-
 // --- templates -----------------------------------------------------------------
 
 struct agd_template;

@@ -49,8 +49,12 @@ func (c *Core) commitDecoded(choices []Choice) {
 		}
 	}
 	for _, f := range c.scheduled {
-		if f.seq.state == seqRunning && f.samples > 0 {
+		if g := f.seq.group; f.seq.state == seqRunning && f.samples > 0 {
 			c.commitSamples(f, choices[:f.samples])
+			if g.unfinished == 0 {
+				c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
+				c.removeGroup(g)
+			}
 		}
 		choices = choices[f.samples:]
 	}
@@ -69,7 +73,6 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 		}
 		s.invalid = choices[0].NonFinite
 		c.finishSeq(s)
-		c.finishGroup(g)
 		return
 	}
 	g.sampled, g.promptSeq = true, s
@@ -96,7 +99,6 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 		s.invalid = choices[0].NonFinite
 		c.finishSeq(s)
 	}
-	c.finishGroup(g)
 }
 
 // acceptChoice adds a choice to a candidate and reports whether the candidate continues.
@@ -145,7 +147,11 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		cand.tokens = append(cand.tokens, t)
 		last := i+1+len(forced) == len(choice.Tokens) // no token after it is sampled
 		if g.StopRepeats && (!complete || !last) {
-			if repeat = cand.repeated(c.tune.minRepeat); repeat > 0 {
+			repeat = repeated(cand.tokens, c.tune.minRepeat)
+			if cand.sampled[0] <= len(cand.tokens)-repeatTimes*repeat {
+				repeat = 0 // the grammar may force a constant that repeats
+			}
+			if repeat > 0 {
 				break
 			}
 		}
@@ -187,15 +193,6 @@ func (c *Core) fork(s *sequence, i int) bool {
 	c.copyPrefix(f, s, s.length)
 	c.continueWith(f, i)
 	return true
-}
-
-// finishGroup ends g when all its candidates have ended.
-func (c *Core) finishGroup(g *group) {
-	if g.unfinished > 0 {
-		return
-	}
-	c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
-	c.removeGroup(g)
 }
 
 // failGroup ends g in any state.

@@ -52,11 +52,10 @@ type Core struct {
 	stats        Stats
 
 	// Scratch space.
-	scratch     []Token        // a completion with its prompt
-	decodes     []*sequence    // of schedule
-	prefills    []*sequence    // of schedule
-	shares      []prefillShare // of schedulePrefills
-	byRemaining []*sequence    // of schedulePrefills
+	scratch     []Token     // a completion with its prompt
+	decodes     []*sequence // of schedule
+	prefills    []*sequence // of schedule
+	byRemaining []*sequence // of schedulePrefills
 }
 
 // group is a request with its candidates (vLLM: sequence group).

@@ -95,26 +95,20 @@ func (c *Core) scheduleRows(s *sequence, budget int) int {
 	if s.cand != promptOnly {
 		f.prefill = max(0, min(n, s.numRemaining()-s.group.candidates[s.cand].pending))
 	}
-	if n == s.numRemaining() {
-		f.firstSample = len(c.plan.Samples)
-		f.samples = c.addSamples(s)
+	if n == s.numRemaining() { // the last row gives the next token
+		row := len(c.plan.Rows) - 1
+		c.plan.Rows[row].Output = true
+		first := s.cand
+		f.firstSample, f.samples = len(c.plan.Samples), 1
+		if first == promptOnly {
+			first, f.samples = 0, s.group.N
+		}
+		for i := range f.samples {
+			c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Request: s.group.ID, Candidate: first + i})
+		}
 	}
 	c.scheduled = append(c.scheduled, f)
 	return n
-}
-
-// addSamples requests samples from the last planned row.
-func (c *Core) addSamples(s *sequence) int {
-	row := len(c.plan.Rows) - 1
-	c.plan.Rows[row].Output = true
-	if s.cand != promptOnly {
-		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Request: s.group.ID, Candidate: s.cand})
-		return 1
-	}
-	for i := range s.group.candidates {
-		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Request: s.group.ID, Candidate: i})
-	}
-	return s.group.N
 }
 
 // chunkSize returns how many tokens of s one step can decode. The last prompt token may need a

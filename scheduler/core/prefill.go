@@ -11,12 +11,6 @@ type prefillBudget struct {
 	cost float64 // in rows without visible cells
 }
 
-// prefillShare is the number of rows of a step that one prompt gets.
-type prefillShare struct {
-	seq  *sequence
-	rows int
-}
-
 // schedulePrefills plans rows of prompts, of one priority the shortest remaining prompt first: this gives
 // the lowest mean time to first token. A share is reserved for the oldest prompt, so that a long
 // one progresses.
@@ -24,23 +18,21 @@ func (c *Core) schedulePrefills(left prefillBudget) {
 	if len(c.prefills) == 0 || left.rows <= 0 {
 		return
 	}
-	c.shares = c.shares[:0]
 	for _, s := range c.prefills {
-		c.shares = append(c.shares, prefillShare{seq: s})
+		s.granted = 0
 	}
 	oldest := prefillBudget{rows: max(1, left.rows/oldestShare), cost: left.cost / oldestShare}
-	left.grant(c, &c.shares[0], oldest, 1)
+	left.grant(c, c.prefills[0], oldest, 1)
 	c.byRemaining = append(c.byRemaining[:0], c.prefills...)
 	slices.SortStableFunc(c.byRemaining, func(a, b *sequence) int {
 		return cmp.Or(b.group.Priority-a.group.Priority, a.numRemaining()-b.numRemaining())
 	})
 	for _, s := range c.byRemaining {
-		i := slices.IndexFunc(c.shares, func(sh prefillShare) bool { return sh.seq == s })
-		left.grant(c, &c.shares[i], left, 0)
+		left.grant(c, s, left, 0)
 	}
-	for _, sh := range c.shares {
-		if sh.rows > 0 {
-			c.scheduleRows(sh.seq, sh.rows)
+	for _, s := range c.prefills {
+		if s.granted > 0 {
+			c.scheduleRows(s, s.granted)
 		}
 	}
 }
@@ -84,12 +76,12 @@ func (c *Core) rowCost(s *sequence) float64 {
 	return 1 + cells/float64(c.cfg.RowCells)
 }
 
-// grant adds rows to a share, as many as part allows but at least least, and takes them off
+// grant gives more rows to a prompt, as many as part allows but at least least, and takes them off
 // the budget.
-func (b *prefillBudget) grant(c *Core, sh *prefillShare, part prefillBudget, least int) {
-	each := c.rowCost(sh.seq)
-	n := min(part.rows, max(int(part.cost/each), least), c.chunkSize(sh.seq)-sh.rows)
-	sh.rows += n
+func (b *prefillBudget) grant(c *Core, s *sequence, part prefillBudget, least int) {
+	each := c.rowCost(s)
+	n := min(part.rows, max(int(part.cost/each), least), c.chunkSize(s)-s.granted)
+	s.granted += n
 	b.rows -= n
 	b.cost = max(0, b.cost-float64(n)*each)
 }

@@ -15,13 +15,3 @@ func repeated(tokens []Token, least int) int {
 	}
 	return 0
 }
-
-// repeated returns the repetition at the end of the candidate's tokens, if repeatTimes tokens of
-// it were sampled; else 0. A constant that the grammar forces may repeat.
-func (c *candidate) repeated(least int) int {
-	size := repeated(c.tokens, least)
-	if c.sampled[0] <= len(c.tokens)-repeatTimes*size {
-		return 0
-	}
-	return size
-}

@@ -48,6 +48,8 @@ type sequence struct {
 	sharedLen int
 	// needsRematch: it lost its leader and needs another prefix.
 	needsRematch bool
+	// granted is the number of rows that its prompt gets in this step, see schedulePrefills.
+	granted int
 }
 
 const promptOnly = -1

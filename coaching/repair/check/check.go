@@ -122,7 +122,7 @@ func (p *Point) checkCall(found *problems, i int, call *protocol.ToolCall) {
 		found.add(protocol.TypeValue, unknownName(p.Quoter, "robot", robot, p.Robots), "tool_calls", i, "target_robot_name")
 		robot = p.Robots[0] // check the arguments all the same
 	}
-	if _, err := p.Tools.Accept(call.Name, call.Arguments, robot); err != nil {
+	if _, err := p.Tools.Accept(call.Name, call.Arguments, protocol.String(robot)); err != nil {
 		found.addArguments(p.Quoter, tool, call.Arguments, err, "tool_calls", i, "arguments")
 	}
 }
@@ -192,7 +192,7 @@ func (p *problems) addArguments(q quote.Quoter, tool *tools.Tool, arguments prot
 // argumentProblems returns all reasons why arguments break the tool's schema, each with
 // its location. The tool set alone decides whether arguments are accepted.
 func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
-	doc, err := tool.Validate(arguments)
+	doc, err := tool.Document.Validate(arguments)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return nil, err

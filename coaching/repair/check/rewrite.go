@@ -79,7 +79,7 @@ func (p *Point) dropNulls(call *parse.Call) {
 	for _, problem := range found {
 		arguments = withoutNull(arguments, problem.Loc)
 	}
-	if _, err := tool.Validate(arguments); err == nil {
+	if _, err := tool.Document.Validate(arguments); err == nil {
 		call.Arguments = arguments
 	}
 }

@@ -136,7 +136,7 @@ func (r *trajectory) step(i int, d detail, limit int) string {
 		r.changes(&b, i, limit)
 	}
 	if step.Output != nil {
-		labelled(&b, "Decision", decisionText(step.Output.Say, calls(step.Output), limit), limit+inlineText)
+		labelled(&b, "Decision", decisionText(step.Output.Say, step.Output.ToolCalls, limit), limit+inlineText)
 	}
 	if step.Error != nil {
 		labelled(&b, "Error of the agent", agentErrorText(step.Error), limit)
@@ -312,22 +312,13 @@ func decisionText(say string, calls []tools.Call, limit int) string {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "%s calls %s %s", quote.Clip(call.Robot, limit), quote.Clip(call.Name, limit), readable(call.Arguments, limit))
+			fmt.Fprintf(&b, "%s calls %s %s", quote.Clip(call.TargetRobotName, limit), quote.Clip(call.Name, limit), readable(call.Arguments, limit))
 		}
 		return b.String()
 	case strings.TrimSpace(say) == "":
 		return "(nothing)"
 	}
 	return "says " + string(protocol.String(quote.Clip(say, limit)))
-}
-
-// calls are a decision's calls as the agent's memory stores them.
-func calls(d *protocol.AgentDecision) []tools.Call {
-	list := make([]tools.Call, len(d.ToolCalls))
-	for i, call := range d.ToolCalls {
-		list[i] = tools.Call{Name: call.Name, Arguments: call.Arguments, Robot: call.TargetRobotName}
-	}
-	return list
 }
 
 // empty reports whether raw JSON has no content.

@@ -98,7 +98,7 @@ func (o *order) answer(task *household.Episode) (a answer, err error) {
 type memory struct{ *agent.Agent }
 
 func (m memory) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	plan, err := m.Prepare(req)
+	plan, err := m.Prepare(req, nil)
 	if err != nil {
 		return nil, err
 	}

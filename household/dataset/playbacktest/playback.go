@@ -91,7 +91,7 @@ func (l lesson) Responses(ctx context.Context, req *protocol.AgentRequest) ([]pr
 }
 
 func (p *Playback) run(ctx context.Context, req *protocol.AgentRequest, speak speaker) ([]protocol.AgentOutput, error) {
-	plan, err := p.agent.Prepare(req)
+	plan, err := p.agent.Prepare(req, nil)
 	if err != nil {
 		return nil, err
 	}

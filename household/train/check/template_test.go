@@ -84,14 +84,13 @@ var declared = []protocol.Raw{
 func TestTheChatTemplateRendersWhatTheAgentRenders(t *testing.T) {
 	f, k := native(t)
 	for _, tc := range []struct {
-		rule, memory, instruction, attributes string
-		author                                memory.Author
-		tools                                 []protocol.Raw
+		rule, memory, instruction, attributes, author string
+		tools                                         []protocol.Raw
 	}{
-		{"a first instruction", `{}`, "Hello", `{}`, memory.User, nil},
-		{"an instruction with tools", `{}`, "Go", `{"known_robots":["rover","arm"]}`, memory.User, declared},
-		{"results of several robots amid a task", dialogue, "rover: You are in the kitchen.", `{}`, memory.System, declared},
-		{"a person who breaks into a task", dialogue, "Stop!", `{"known_robots":["rover"]}`, memory.User, declared},
+		{"a first instruction", `{}`, "Hello", `{}`, protocol.InstructionUser, nil},
+		{"an instruction with tools", `{}`, "Go", `{"known_robots":["rover","arm"]}`, protocol.InstructionUser, declared},
+		{"results of several robots amid a task", dialogue, "rover: You are in the kitchen.", `{}`, protocol.InstructionEnv, declared},
+		{"a person who breaks into a task", dialogue, "Stop!", `{"known_robots":["rover"]}`, protocol.InstructionUser, declared},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			m, problems := memory.Parse(protocol.Raw(tc.memory), f.StateKey())
@@ -103,10 +102,9 @@ func TestTheChatTemplateRendersWhatTheAgentRenders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prompt, err := f.Render(&format.Input{
-				History: m.History, Turns: m.State.Turns, Author: tc.author, Instruction: tc.instruction,
-				Rules: m.Rules, Summary: m.Summary, Attributes: attributes, RawTools: tc.tools, Catalog: f.Catalog(set),
-			})
+			in := &protocol.AgentInput{Attributes: attributes, Tools: tc.tools}
+			in.Instruction = protocol.AgentInstruction{Type: tc.author, Content: tc.instruction}
+			prompt, err := f.Render(&format.Input{Request: in, Memory: m, Catalog: f.Catalog(set)})
 			if err != nil {
 				t.Fatal(err)
 			}

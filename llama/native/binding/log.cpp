@@ -16,6 +16,7 @@ constexpr size_t max_error_bytes = 1000; // enough for the chain of causes of on
 thread_local std::string pending;       // a line still without its newline
 thread_local int         pending_level = GGML_LOG_LEVEL_INFO;
 thread_local std::string errors;
+thread_local bool        returned = false; // errors go to a caller that reports them, and are not logged as errors
 
 void flush_line() {
     while (!pending.empty() && (pending.back() == '\n' || pending.back() == ' ')) {
@@ -25,7 +26,8 @@ void flush_line() {
         if (pending_level == GGML_LOG_LEVEL_ERROR && errors.size() < max_error_bytes) {
             errors += (errors.empty() ? "" : "; ") + pending;
         }
-        sink(pending_level, pending.data(), pending.size());
+        const int level = returned && pending_level == GGML_LOG_LEVEL_ERROR ? GGML_LOG_LEVEL_DEBUG : pending_level;
+        sink(level, pending.data(), pending.size());
     }
     pending.clear();
 }
@@ -78,10 +80,12 @@ extern "C" const char * agd_lib_file(void) {
 extern "C" bool agd_backend_load(const char * path, char ** err) {
     return agd::guard(err, false, [&] {
         agd::log_errors_reset();
+        returned          = true;
         const bool loaded = ggml_backend_load(path) != nullptr;
         if (!loaded) {
             agd::set(err, agd::log_errors());
         }
+        returned = false;
         return loaded;
     });
 }

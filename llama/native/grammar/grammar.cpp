@@ -5,8 +5,6 @@
 #include <string>
 
 #include "llama-grammar.h"
-#include "api.h"
-#include "errors.h"
 #include "grammar/matcher.h"
 
 namespace {
@@ -205,11 +203,3 @@ std::shared_ptr<const grammar_rules> parse_grammar(const llama_vocab * vocab, co
 }
 
 } // namespace agd
-
-extern "C" bool agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err) {
-    return agd::guard(err, false, [&] {
-        std::vector<llama_token> named;
-        agd::parse_grammar(vocab, gbnf, &named);
-        return true;
-    });
-}
