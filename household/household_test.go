@@ -1,3 +1,5 @@
+//go:build !race
+
 package household
 
 import (
@@ -24,7 +26,6 @@ func everyKind(t *testing.T, test func(t *testing.T, o Options)) {
 		"evaluation, plain":         {Split: Eval, Plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			test(t, o)
 		})
 	}

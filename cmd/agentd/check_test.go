@@ -26,14 +26,13 @@ func TestAgentdPassesItsOwnCheck(t *testing.T) {
 		server func(t *testing.T) *running
 		args   []string
 	}{
-		"default model": {func(t *testing.T) *running { return serveModel(t) }, nil},
-		"engine":        {func(t *testing.T) *running { return serveEngines(t, []string{serveModel(t).url}) }, nil},
+		"engine": {func(t *testing.T) *running { return serveEngines(t, []string{serveModel(t).url}) }, nil},
 		"shared store": {func(t *testing.T) *running {
 			r := newCluster(t, 1, "--threads", "1", "--device", "cpu").replicas[0]
 			r.health("ready")
 			return r
 		}, nil},
-		"under load":       {func(t *testing.T) *running { return serveModel(t) }, []string{"--load", "4"}},
+		"default model":    {func(t *testing.T) *running { return serveModel(t) }, []string{"--load", "4"}},
 		"without coaching": {func(t *testing.T) *running { return serveModel(t, "--coaching", "off") }, nil},
 		"summaries":        {func(t *testing.T) *running { return serveModel(t, "--agent", "history-summarized") }, nil},
 		"tokens": {func(t *testing.T) *running { return serveModel(t, "--auth-token-file", tokens) },

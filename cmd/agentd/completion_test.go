@@ -9,7 +9,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentd/cmd/agentd/internal/commands"
+	"agentd/internal/options"
 )
+
+// lines are the command lines of agentd's commands, by name.
+func lines() map[string]*options.Command {
+	list := map[string]*options.Command{}
+	for _, c := range commands.Program().Commands {
+		if c.Line != nil {
+			list[c.Name] = c.Line
+		}
+	}
+	return list
+}
 
 // TestShellsComplete: what a user types before the tab, and the last word after it. Each shell that is here runs its own
 // completion.

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -11,26 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
 	"agentd/internal/options"
 	"agentd/internal/options/optionstest"
 )
-
-// repository is its root.
-var repository = filepath.Join("..", "..")
-
-// lines are the command lines of agentd's commands, by name.
-func lines() map[string]*options.Command {
-	list := map[string]*options.Command{}
-	for _, c := range commands.Program().Commands {
-		if c.Line != nil {
-			list[c.Name] = c.Line
-		}
-	}
-	return list
-}
 
 func TestDocumentedCommandsExist(t *testing.T) {
 	lines := lines()
@@ -156,5 +143,21 @@ func TestRecipesNameExistingFilesAndTests(t *testing.T) {
 	}
 	if found < 30 {
 		t.Errorf("%d files and tests were found", found)
+	}
+}
+
+func TestCommandsOfReadmesHaveTests(t *testing.T) {
+	var found []string
+	goFiles(t, func(_ string, _ *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				found = append(found, f.Name.Name)
+			}
+		}
+	})
+	for command, test := range elsewhere {
+		if test != "" && !slices.Contains(found, test) {
+			t.Errorf("%s: no test %s", command, test)
+		}
 	}
 }

@@ -64,6 +64,7 @@ type text struct {
 
 func (t text) String() string {
 	var b strings.Builder
+	b.Grow(len(t.head) + t.n*(len(t.unit)+len(strconv.Itoa(t.n))) + len(t.tail))
 	b.WriteString(t.head)
 	for i := range t.n {
 		b.WriteString(strings.ReplaceAll(t.unit, "#", strconv.Itoa(i+1)))

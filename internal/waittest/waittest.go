@@ -9,15 +9,17 @@ import (
 const (
 	// patience is longer than anything takes on a busy machine.
 	patience = 2 * time.Minute
-	pause    = 2 * time.Millisecond
+	// pause is the first pause; each later one is longer by a share of the time waited.
+	pause = 2 * time.Millisecond
+	share = 16
 )
 
 // Eventually waits until something is true, and ends the test if it does not become so. what says in a failure what
 // did not happen.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !is(); time.Sleep(pause + time.Since(began)/share) {
+		if time.Since(began) > patience {
 			t.Fatalf("it did not happen: %s", what)
 		}
 	}

@@ -22,10 +22,11 @@ func (c *Core) Verify() error {
 	counted := map[*node]int{}
 	busy := map[*node]int{}
 	states := map[state]int{}
+	compared := map[*node]*group{}
 	for i := range c.seqs {
 		s := &c.seqs[i]
 		states[s.state]++
-		if err := c.verifySequence(s); err != nil {
+		if err := c.verifySequence(s, compared); err != nil {
 			return fmt.Errorf("sequence %d: %w", i, err)
 		}
 		for n := s.leaf; n.parent != nil; n = n.parent {
@@ -62,7 +63,7 @@ func (c *Core) Verify() error {
 	return nil
 }
 
-func (c *Core) verifySequence(s *sequence) error {
+func (c *Core) verifySequence(s *sequence, compared map[*node]*group) error {
 	switch {
 	case s.length != s.leaf.end():
 		return fmt.Errorf("length %d, its path has %d", s.length, s.leaf.end())
@@ -81,18 +82,21 @@ func (c *Core) verifySequence(s *sequence) error {
 	case s.leader != nil && (s.leader.state != seqRunning || s.length > 0):
 		return fmt.Errorf("waits for a leader that does not run")
 	}
-	return c.verifyContent(s)
+	return c.verifyContent(s, compared)
 }
 
-// verifyContent compares the tokens of a running sequence with its candidate's.
-func (c *Core) verifyContent(s *sequence) error {
+// verifyContent compares the tokens of a running sequence with its candidate's, and a prompt once for its request.
+func (c *Core) verifyContent(s *sequence, compared map[*node]*group) error {
 	want := s.group.Prompt
 	if s.cand != promptOnly {
 		want = slices.Concat(want, s.group.candidates[s.cand].tokens)
 	}
-	for n := s.leaf; n.parent != nil; n = n.parent {
+	for n := s.leaf; n.parent != nil && compared[n] != s.group; n = n.parent {
 		if n.end() > len(want) || !slices.Equal(n.tokens, want[n.start:n.end()]) {
 			return fmt.Errorf("tokens differ from its candidate's at position %d", n.start)
+		}
+		if n.end() <= len(s.group.Prompt) {
+			compared[n] = s.group
 		}
 	}
 	if got := s.base + len(s.target); got != len(want) {
@@ -105,10 +109,9 @@ func (h *hostCache) verify() error {
 	if h == nil {
 		return nil
 	}
-	used, blocks := 0, 0
+	used, blocks := 0, h.order.Len()
 	for e := h.order.Front(); e != nil; e = e.Next() {
 		b := e.Value.(*hostBlock)
-		blocks++
 		used += b.cells()
 		if b.cells() < 1 || b.place != e || !slices.Contains(h.byHash[b.hash], b) || !slices.Contains(h.starts, b.start) {
 			return fmt.Errorf("host block %d of %d cells at %d is not indexed", b.id, b.cells(), b.start)
