@@ -65,27 +65,27 @@ class cell_set {
     size_t                size_ = 0;
 };
 
-// position_set is the cells of one sequence, sorted by their positions. There is one for each position but for unusual
-// caches.
+// position_set is the cells of one sequence, sorted by their positions. There is one cell for each position but for
+// unusual caches. Elements come and go at both ends in constant time, and elsewhere by moving the ones after them.
 class position_set {
   public:
     using element  = std::pair<position, cell>;
     using iterator = std::vector<element>::const_iterator;
 
-    bool     empty() const { return list_.empty(); }
-    size_t   size() const { return list_.size(); }
-    iterator begin() const { return list_.begin(); }
+    bool     empty() const { return size() == 0; }
+    size_t   size() const { return list_.size() - free_; }
+    iterator begin() const { return list_.begin() + free_; }
     iterator end() const { return list_.end(); }
     auto     rbegin() const { return list_.rbegin(); }
     iterator from(position p) const { return std::lower_bound(begin(), end(), element{ p, 0 }); }
     iterator upper_bound(const element & e) const { return std::upper_bound(begin(), end(), e); }
 
-    // regular says that no position has two cells; then each can be used.
+    // regular says that no position has two cells: masks need that.
     bool regular() const { return further_ == 0; }
 
     void clear() {
         list_.clear();
-        further_ = 0;
+        free_ = further_ = 0;
     }
 
     void insert(const element & e) {
@@ -93,7 +93,11 @@ class position_set {
             list_.push_back(e);
         } else if (const auto at = std::lower_bound(begin(), end(), e); at == end() || *at != e) {
             further_ += has(e.first);
-            list_.insert(at, e);
+            if (at == begin() && free_ > 0) {
+                list_[--free_] = e;
+            } else {
+                list_.insert(at, e);
+            }
         }
     }
 
@@ -103,7 +107,15 @@ class position_set {
         if (at == end() || *at != e) {
             return 0;
         }
-        list_.erase(at);
+        if (at == begin() && size() > 1) {
+            free_++;
+            if (free_ > size()) {
+                list_.erase(list_.begin(), begin());
+                free_ = 0;
+            }
+        } else {
+            list_.erase(at);
+        }
         further_ -= further_ > 0 && has(e.first);
         return 1;
     }
@@ -122,6 +134,7 @@ class position_set {
     }
 
     std::vector<element> list_;
+    size_t               free_    = 0; // places before the first element
     size_t               further_ = 0; // elements after the first one of their position
 };
 
@@ -142,9 +155,11 @@ template <typename cells> bool remove(cells & c, int seq, position p0, position 
     if (!of.regular()) {
         return false;
     }
-    // From the last one on, which shifts nothing.
-    for (auto n = of.from(p1) - of.begin(), first = of.from(p0) - of.begin(); n-- > first;) {
-        const cell i = of.begin()[n].second;
+    // From an end of the sequence on, where nothing has to move.
+    const auto first    = of.from(p0) - of.begin();
+    const bool in_front = first == 0;
+    for (auto n = of.from(p1) - of.begin() - first; n-- > 0;) {
+        const cell i = of.begin()[in_front ? 0 : first + n].second;
         if (c.seq_rm(i, seq)) {
             head = std::min(head, i);
         }

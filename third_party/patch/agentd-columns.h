@@ -34,7 +34,12 @@ template <class W> void pack_block(const char * x, size_t stride, int64_t rows, 
 #endif
         return words_of(p, left);
     });
-    std::memcpy(panel + e / W::pack * sizeof(ints), words, std::min<int64_t>(k - e, W::block) / W::pack * sizeof(ints));
+    char * to = panel + e / W::pack * sizeof(ints);
+    if (k - e >= W::block) {
+        std::memcpy(to, words, sizeof words);
+    } else {
+        std::memcpy(to, words, (k - e) / W::pack * sizeof(ints));
+    }
 }
 
 // Whether n rows of activations end with at most half a panel, which takes half the time.
@@ -102,7 +107,7 @@ template <class W, int V, class... Args> void columns_of(int64_t v, bool half, A
 
 // Computes what `group` does, for activations in panels.
 template <class W> void group_of_columns(const matrices & a, int64_t row, int64_t next) {
-    const int64_t all = (a.n + lanes - 1) / lanes, most = std::max<int64_t>(1, chunk / (a.k / W::pack * sizeof(ints)));
+    const int64_t all = (a.n + lanes - 1) / lanes, most = std::max<int64_t>(most_panels, chunk / (a.k / W::pack * sizeof(ints)));
     const int64_t chunks = (all + most - 1) / most, end = std::min(a.m, row + group_rows);
     for (int64_t c = 0; c < chunks; c++) {
         const int64_t first = all * c / chunks, count = all * (c + 1) / chunks - first;

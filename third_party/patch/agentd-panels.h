@@ -1,4 +1,5 @@
-// Panels of weights for agentd-products.h: rows of a matrix beside each other, unpacked.
+// Panels of weights for agentd-tiles.h: rows of a matrix beside each other, unpacked. agentd-columns.h makes panels of
+// activations in the same way.
 //
 // A vector of a panel has one 32-bit lane for each row of weights. A lane holds what a product takes at once: one
 // float, two bfloat16, or four bytes of quantized weights. So a product adds the terms of a row one after the other

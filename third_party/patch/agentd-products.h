@@ -15,28 +15,33 @@
 namespace {
 namespace agentd_products {
 
+// Whether a product with n rows of activations makes panels of these.
+template <class W> bool transposes(int64_t n) { return W::plain && n > few; }
+
 template <class W> void compute(const ggml_compute_params * params, ggml_tensor * dst) {
     const ggml_tensor *src0 = dst->src[0], *src1 = dst->src[1];
     GGML_TENSOR_BINARY_OP_LOCALS
-    const bool    panels   = W::plain && ne11 > few; // of activations
-    const bool    converts = panels || W::dot != kind::floats;
-    const int64_t rows     = panels ? lanes : 1; // of activations that are converted together
-    const int64_t sets     = (ne11 + rows - 1) / rows;
-    const size_t  stride   = converts ? rows * activations<W>::stride(ne10) : nb11; // of a set
-    char *        work     = static_cast<char *>(params->wdata) + -reinterpret_cast<uintptr_t>(params->wdata) % cache_line;
+    const bool    transposed = transposes<W>(ne11);
+    const bool    converts   = transposed || W::dot != kind::floats;
+    const int64_t rows       = transposed ? lanes : 1; // of activations that are converted together
+    const int64_t sets       = (ne11 + rows - 1) / rows;
+    const size_t  stride     = converts ? rows * activations<W>::stride(ne10) : nb11; // of a set
+    char *        work       = static_cast<char *>(params->wdata) + -reinterpret_cast<uintptr_t>(params->wdata) % cache_line;
 
     if (converts) {
-        const int64_t length = panels ? W::block : block;
+        const int64_t length = transposed ? W::block : block;
         const int64_t blocks = (ne10 + length - 1) / length, all = blocks * sets * ne12 * ne13;
         for (int64_t i = all * params->ith / params->nth; i < all * (params->ith + 1) / params->nth; i++) {
             const int64_t set = i / blocks, i11 = set % sets * rows, i12 = set / sets % ne12, i13 = set / sets / ne12;
             const char *  x  = static_cast<const char *>(src1->data) + i11 * nb11 + i12 * nb12 + i13 * nb13;
             char *        to = work + set * stride;
-            if (panels) {
-                pack_block<W>(x, nb11, ne11 - i11, ne10, i % blocks * length, to);
-            } else {
-                convert_block<W>(reinterpret_cast<const float *>(x), to, ne10, i % blocks * length);
+            if constexpr (W::plain) {
+                if (transposed) {
+                    pack_block<W>(x, nb11, ne11 - i11, ne10, i % blocks * length, to);
+                    continue;
+                }
             }
+            convert_block<W>(reinterpret_cast<const float *>(x), to, ne10, i % blocks * length);
         }
     }
     // Jobs are groups of rows, several at once where there are many.
@@ -62,7 +67,13 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
                           static_cast<int64_t>(nb1 / sizeof(float)) };
         for (int64_t g = begin; g < std::min(begin + size, groups); g++) {
             const int64_t next = (g + 1 < begin + size ? g + 1 : begin + params->nth * size) * group_rows;
-            panels ? group_of_columns<W>(a, g * group_rows, next) : group<W>(a, g * group_rows, next);
+            if constexpr (W::plain) {
+                if (transposed) {
+                    group_of_columns<W>(a, g * group_rows, next);
+                    continue;
+                }
+            }
+            group<W>(a, g * group_rows, next);
         }
     }
 }
@@ -105,9 +116,9 @@ inline bool compute_product(const ggml_compute_params * params, ggml_tensor * op
 inline bool product_work_size(const ggml_tensor * op, size_t * size) {
     return is_product(op) && with_weights(op->src[0], [&](auto w) {
         const ggml_type own = ggml_get_type_traits_cpu(op->src[0]->type)->vec_dot_type;
-        const int64_t *ne = op->src[1]->ne, rows = GGML_PAD(ne[1], lanes) * ne[2] * ne[3];
+        const int64_t *ne = op->src[1]->ne, rows = transposes<decltype(w)>(ne[1]) ? GGML_PAD(ne[1], lanes) : ne[1];
         *size = std::max(ggml_row_size(own, ggml_nelements(op->src[1])),
-                         rows * activations<decltype(w)>::stride(ne[0]) + cache_line);
+                         rows * ne[2] * ne[3] * activations<decltype(w)>::stride(ne[0]) + cache_line);
     });
 }
 

@@ -25,7 +25,7 @@ constexpr int    block       = 32;                  // activations with one scal
 constexpr int narrow = 2; // rows of a batch for which weights are unpacked into registers
 constexpr int few    = 5; // rows of a batch for which plain weights are unpacked: more are panels (agentd-columns.h)
 
-// How many rows of the batch a tile has: accumulators, and sums of bytes, must fit the registers.
+// How many rows of the batch a tile has. Accumulators, and sums of bytes, must fit the registers.
 #if defined(AGENTD_AVX512)
 template <class W> constexpr int widest = W::plain ? few : W::dot == kind::bytes ? 6 : 12;
 #else

@@ -179,7 +179,7 @@ struct cache {
 void step(cache & c) {
     const int s = below(cache::seqs), other = below(cache::seqs), n = c.length(s);
     switch (below(8)) {
-        case 0: c.remove(s, below(n + 1), std::numeric_limits<int>::max()); break;
+        case 0: c.remove(s, below(n + 1), below(2) == 0 ? below(n + 1) : std::numeric_limits<int>::max()); break;
         case 1:
             if (s != other) {
                 c.remove(other, 0, std::numeric_limits<int>::max());

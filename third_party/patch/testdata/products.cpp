@@ -182,7 +182,7 @@ bool check(const product & p, bool few) {
     }
     for (const int threads : { 1, 2, 3 }) {
         const auto several = with_threads(threads);
-        for (int rows = 1; rows <= widest; rows += few ? 23 : 1) {
+        for (int rows = 1; rows <= widest; rows += !few || rows == 5 ? 1 : rows == 1 ? 4 : 16) {
             const int    first = (widest - rows) / 2; // so that rows have different places in batches
             computation  some(several.get(), p, rows, weights);
             const auto & y = some.run(&input[static_cast<size_t>(first) * p.in]);
@@ -212,7 +212,8 @@ bool check_all(bool few) {
     for (const ggml_type type : types) {
         const int block = std::max<int>(ggml_blck_size(type), 8);
         for (const product p : { product{ type, block, 4 }, product{ type, 5 * block, 80 }, product{ type, 256, 48 },
-                                 product{ type, 3 * block, 24, 2 }, product{ type, block == 256 ? 768 : 1056, 33 } }) {
+                                 product{ type, 3 * block, 24, 2 }, product{ type, block == 256 ? 768 : 1056, 33 },
+                                 product{ type, block == 8 ? 8200 : block, 33 } }) {
             if (!check(p, few)) {
                 return false;
             }
