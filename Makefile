@@ -53,8 +53,9 @@ example: agentd ## a run with coaching, from the first decision to the last
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
 	@third_party/prereqs.sh pip
 	examples/rl/run.sh $(ARGS)
-# Go vet has seen the tests.
-TEST := -vet=off -timeout 30m
+# Go vet has seen the tests. They often wait, so one more package than there are processors is tested at once; with two
+# more, threads of native code that spin while they wait take each other's time.
+TEST := -vet=off -timeout 30m -p $(shell echo $$(($$(nproc) + 1)))
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 

@@ -16,7 +16,6 @@ constexpr size_t max_error_bytes = 1000; // enough for the chain of causes of on
 thread_local std::string pending;       // a line still without its newline
 thread_local int         pending_level = GGML_LOG_LEVEL_INFO;
 thread_local std::string errors;
-thread_local bool        returned = false; // errors go to a caller that reports them, and are not logged as errors
 
 void flush_line() {
     while (!pending.empty() && (pending.back() == '\n' || pending.back() == ' ')) {
@@ -26,8 +25,9 @@ void flush_line() {
         if (pending_level == GGML_LOG_LEVEL_ERROR && errors.size() < max_error_bytes) {
             errors += (errors.empty() ? "" : "; ") + pending;
         }
-        const int level = returned && pending_level == GGML_LOG_LEVEL_ERROR ? GGML_LOG_LEVEL_DEBUG : pending_level;
-        sink(level, pending.data(), pending.size());
+        // The caller of agd_backend_load reports these.
+        const bool reported = pending_level == GGML_LOG_LEVEL_ERROR && pending.rfind("load_backend:", 0) == 0;
+        sink(reported ? GGML_LOG_LEVEL_DEBUG : pending_level, pending.data(), pending.size());
     }
     pending.clear();
 }
@@ -80,12 +80,10 @@ extern "C" const char * agd_lib_file(void) {
 extern "C" bool agd_backend_load(const char * path, char ** err) {
     return agd::guard(err, false, [&] {
         agd::log_errors_reset();
-        returned          = true;
         const bool loaded = ggml_backend_load(path) != nullptr;
         if (!loaded) {
             agd::set(err, agd::log_errors());
         }
-        returned = false;
         return loaded;
     });
 }
