@@ -264,8 +264,8 @@ void ambiguity_stays_cheap() {
 }
 
 void wrong_grammars_are_refused() {
-    for (const char * gbnf : { "root ::= root \"a\"", "root ::= missing", "other ::= \"a\"", "", "root ::= \"a",
-                              "root ::= <|token|>" }) {
+    for (const char * gbnf :
+         { "root ::= root \"a\"", "root ::= missing", "other ::= \"a\"", "", "root ::= \"a", "root ::= <|token|>" }) {
         std::vector<llama_token> named;
         bool                     refused = false;
         try {
