@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // safe for concurrent use.
 type Admission struct {
 	engine *Engine
-	unused int // candidates not yet submitted; guarded by Engine.mu
+	unused int // candidates not yet submitted, and paused ones; guarded by Engine.mu
 }
 
 // Admit reserves queue places for candidates, the number of completions that a whole API
@@ -52,53 +53,70 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	return &Admission{engine: e, unused: candidates}, nil
 }
 
-// submit hands requests to the engine all at once and in order. wait must be called for each. One that was refused
-// is nil and has an error.
+// submit makes requests and gives them to workers, all at once and in order. One that is refused has an error; wait
+// must be called for each other.
 func (a *Admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
+	e := a.engine
 	requests, errs = make([]*request, len(list)), make([]error, len(list))
+	if err := e.beginCall(); err != nil { // Close waits for the samplers
+		return requests, slices.Repeat([]error{err}, len(list))
+	}
+	defer e.calls.Done()
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
-	for i := range list {
+	for i, gen := range list {
 		group.Go(func() error {
-			requests[i], errs[i] = a.prepare(ctx, list[i])
+			gen.Client = generation.ClientOf(ctx)
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				requests[i], errs[i] = e.newRequest(gen)
+			}
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
-	if err := a.engine.submit(requests); err != nil {
-		for i, r := range requests {
-			if r != nil {
-				a.engine.release(r)
-				requests[i], errs[i] = nil, err
-			}
+	e.mu.Lock()
+	for i, r := range requests {
+		if errs[i] != nil {
+			continue
+		}
+		w, cost := e.place(r)
+		switch {
+		case e.closed:
+			errs[i] = ErrClosed
+		case r.gen.N > a.unused:
+			errs[i] = fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, r.gen.N, a.unused)
+		case w == nil && e.pausing == notPaused:
+			errs[i] = fmt.Errorf("%w: %w", ErrModel, errNoContext)
+		default:
+			a.unused -= r.gen.N
+			e.calls.Add(1)
+			e.assign(r, w, cost)
+		}
+	}
+	e.mu.Unlock()
+	for i, r := range requests {
+		if r != nil && errs[i] != nil {
+			r.close()
 		}
 	}
 	return requests, errs
 }
 
-// prepare validates a request, takes its queue places and makes its samplers.
-func (a *Admission) prepare(ctx context.Context, gen generation.Request) (*request, error) {
-	gen.Client = generation.ClientOf(ctx)
-	if err := a.engine.validate(&gen); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := a.use(gen.N); err != nil {
-		return nil, err
-	}
-	r, err := a.engine.newRequest(gen)
-	if err != nil {
-		a.engine.endCall(gen.N)
-	}
-	return r, err
-}
-
-// release ends a request that no worker has any more.
-func (e *Engine) release(r *request) {
+// release ends a request that no worker has any more. keep: it is paused, and its candidates can be submitted again.
+func (a *Admission) release(r *request, keep bool) {
+	e := a.engine
 	r.close()
-	e.endCall(r.gen.N)
+	e.mu.Lock()
+	if keep {
+		a.unused += r.gen.N
+	} else {
+		e.admitted -= r.gen.N
+	}
+	if r.failed {
+		e.failed++
+	}
+	e.mu.Unlock()
+	e.calls.Done()
 }
 
 // GenerateAll submits requests together and in order, so that an idle engine always computes
@@ -154,22 +172,6 @@ func (a *Admission) Keep(n int) {
 // second call does nothing.
 func (a *Admission) Release() { a.Keep(0) }
 
-// use takes queue places for a request.
-func (a *Admission) use(n int) error {
-	e := a.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case n > a.unused:
-		return fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, a.unused)
-	case e.closed:
-		return ErrClosed
-	}
-	a.unused -= n
-	e.calls.Add(1)
-	return nil
-}
-
 // beginCall registers a call that Close must wait for.
 func (e *Engine) beginCall() error {
 	e.mu.Lock()
@@ -179,14 +181,6 @@ func (e *Engine) beginCall() error {
 	}
 	e.calls.Add(1)
 	return nil
-}
-
-// endCall ends the call of a request with so many candidates.
-func (e *Engine) endCall(candidates int) {
-	e.mu.Lock()
-	e.admitted -= candidates
-	e.mu.Unlock()
-	e.calls.Done()
 }
 
 // completionRate estimates the time until candidates have ended.

@@ -58,7 +58,7 @@ func (s *trees) start(r *request) error {
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id}
 	root.node.Data = root
 	var err error
-	if root.sampler, err = r.template.Clone(); err != nil {
+	if root.sampler, err = r.samplers[0].Clone(); err != nil {
 		return err
 	}
 	t.branches = append(t.branches, root)
@@ -92,7 +92,7 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 		t.leave(b)
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
-			t.fail(b.node, failed(b.tokens, task.err))
+			t.fail(b.node, failed(b.tokens, public(task.err)))
 			choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
 			s.worker.nonFinite = s.worker.nonFinite || choices[i].NonFinite
 			continue
@@ -185,7 +185,7 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	done, err := s.extend(b, parent, &end)
 	switch {
 	case err != nil:
-		end.Finish, end.Err = generation.FinishError, err
+		end.Finish, end.Err = generation.FinishError, public(err)
 	case len(b.tokens) > r.gen.MaxTokens || len(b.tokens) == r.gen.MaxTokens && !done:
 		b.tokens = b.tokens[:r.gen.MaxTokens]
 		end.Finish, end.StopToken = generation.FinishLength, -1
@@ -236,7 +236,7 @@ func (b *branch) copySampler() (*llama.Sampler, error) {
 	if b.sampler != nil {
 		return b.sampler.Clone()
 	}
-	s, err := b.tree.request.template.Clone()
+	s, err := b.tree.request.samplers[0].Clone()
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ type Engine struct {
 	admitted int // candidates
 	refused  uint64
 	retried  uint64 // generations that continued on another context
+	failed   uint64 // generations that ended with an error of the model
 	rate     completionRate
 	// stuckSteps counts what the watchdog found.
 	stuckSteps  uint64
@@ -212,37 +213,11 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// submit assigns requests to workers, all at once and in order, unless the engine is closed
-// or no context is left. nil stands for one that was refused.
-func (e *Engine) submit(requests []*request) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
-	}
-	for _, r := range requests {
-		switch {
-		case r == nil:
-		case e.pausing != notPaused:
-			r.pause()
-			close(r.done)
-		default:
-			w := e.place(r)
-			if w == nil { // the same for all requests
-				return fmt.Errorf("%w: %w", ErrModel, errNoContext)
-			}
-			e.assign(r, w)
-		}
-	}
-	return nil
-}
-
 // cancel informs the worker of a request that its caller has left.
 func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r.cancelled = true
-	if !e.closed && r.worker != nil { // otherwise every request is being answered
+	if !e.closed { // otherwise every request is being answered
 		r.worker.send(command{request: r, cancel: true})
 	}
 }

@@ -323,8 +323,10 @@ func naiveWith(t testing.TB, m *llama.Model, a *llama.Adapter, g generation.Requ
 	if err := c.SetAdapter(a); err != nil {
 		t.Fatal(err)
 	}
-	cfg := samplerConfig(&g, nil)
-	cfg.Seed = g.Seeds[cand]
+	cfg := llama.SamplerConfig{
+		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[cand],
+		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: slices.Clip(g.Suppress), Score: g.Scores,
+	}
 	for t := range llama.Token(m.Vocab().Size()) {
 		if g.IgnoreEnd && m.Vocab().IsEOG(t) {
 			cfg.Suppress = append(cfg.Suppress, t)

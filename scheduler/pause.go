@@ -168,24 +168,6 @@ func (r *request) ends() bool {
 	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c generation.Completion) bool { return c.Finish == "" })
 }
 
-// cachedTokens is how many tokens of the prompt were not computed when it was first computed, or n
-// since the request was resumed.
-func (r *request) cachedTokens(n int) int {
-	if r.gen.Resume != nil {
-		return max(n, r.gen.Resume.CachedTokens)
-	}
-	return n
-}
-
-// keepPlaces ends a paused request, whose candidates can be submitted again.
-func (a *Admission) keepPlaces(r *request) {
-	r.close()
-	a.engine.mu.Lock()
-	a.unused += r.gen.N
-	a.engine.mu.Unlock()
-	a.engine.calls.Done()
-}
-
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
 // them.
 func (a *Admission) MoveTo(e *Engine) (*Admission, error) {

@@ -32,37 +32,37 @@ func (w *worker) send(c command) {
 // to compute, including the request itself without its cached prefix. So requests that share
 // a prefix stay together until another context would be sooner even though it computes the
 // prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
-// context is left. Engine.mu is held.
-func (e *Engine) place(r *request) (best *worker) {
+// context is left. cost estimates the tokens that it computes for the request. Engine.mu is held.
+func (e *Engine) place(r *request) (best *worker, cost int) {
 	least, bestUp, now := 0, false, e.now()
 	for _, w := range e.workers {
 		if w.health.lost || r.tried&(1<<w.index) != 0 {
 			continue
 		}
-		left := w.load + w.cost(r)
+		own := len(r.gen.Prompt) + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
+		if w.prefixes != nil {
+			own -= w.prefixes.match(r.blocks) * prefixBlock
+		}
+		left := w.load + own
 		if w.latest != r.gen.Adapter {
 			left += w.load
 		}
 		up := w.health.up(now) // a failing context comes last
 		if best == nil || up && !bestUp || up == bestUp && left < least {
-			best, least, bestUp = w, left, up
+			best, least, bestUp, cost = w, left, up, own
 		}
 	}
-	return best
+	return best, cost
 }
 
-// cost estimates the tokens to compute for the request here. Engine.mu is held.
-func (w *worker) cost(r *request) int {
-	cached := 0
-	if w.prefixes != nil {
-		cached = w.prefixes.match(r.blocks) * prefixBlock
+// assign gives a request to a worker, unless the engine is paused. Engine.mu is held.
+func (e *Engine) assign(r *request, w *worker, cost int) {
+	if e.pausing != notPaused {
+		r.pause()
+		close(r.done)
+		return
 	}
-	return len(r.gen.Prompt) - cached + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
-}
-
-// assign gives a request to a worker. Engine.mu is held.
-func (e *Engine) assign(r *request, w *worker) {
-	r.worker, r.cost = w, w.cost(r)
+	r.worker, r.cost = w, cost
 	r.tried |= 1 << w.index
 	w.assigned[r] = struct{}{}
 	w.load += r.cost
@@ -73,54 +73,51 @@ func (e *Engine) assign(r *request, w *worker) {
 	w.send(command{request: r})
 }
 
-// unassign removes a request from the worker.
-func (w *worker) unassign(r *request) {
-	w.trees.cancel(r)
-	delete(w.requests, r.id)
-	w.engine.mu.Lock()
-	w.load -= r.cost
-	delete(w.assigned, r)
-	w.engine.undelivered++
-	w.engine.mu.Unlock()
-}
-
-// retryElsewhere moves a failed request to another context. It returns false if there is none
-// that has not tried it.
-func (w *worker) retryElsewhere(r *request) bool {
-	w.trees.cancel(r)
-	id := r.id
-	to := w.engine.reassign(r, w)
-	if to == nil {
-		return false
-	}
-	delete(w.requests, id)
-	w.log.Warn().Int("from", w.index).Int("to", to.index).Msg("retrying generation on another context")
-	return true
-}
-
-// reassign moves a request to another worker, where it starts again. It returns nil if there
-// is none, or if the request may be what makes devices fail.
-func (e *Engine) reassign(r *request, from *worker) *worker {
-	if r.lostDevices > maxLostDevices {
-		return nil
-	}
+// elsewhere submits a request again, to another context: it has ended because its own failed, or its own is stuck. It
+// returns the new request, or the same one if no other context can take it now.
+func (e *Engine) elsewhere(r *request, ended bool) *request {
 	e.mu.Lock()
-	to := e.place(r)
-	stays := to == nil || e.closed || r.cancelled
+	to, cost := e.place(r)
+	stays := to == nil || e.closed || !ended && !to.health.up(e.now())
 	e.mu.Unlock()
-	if stays || r.restart(e.vocab) != nil {
-		return nil
+	if stays {
+		return r
+	}
+	next, err := e.newRequest(r.gen)
+	if err != nil {
+		return r // for lack of memory; it was made before
+	}
+	next.times.Submitted = r.times.Submitted
+	if ended {
+		next.times, next.lostDevices = r.times, r.lostDevices
+	}
+	if r.gen.Progress != nil {
+		r.gen.Progress(-1, nil)
+		for i := range next.candidates {
+			if begun := next.candidates[i].Tokens; len(begun) > 0 {
+				r.gen.Progress(i, begun)
+			}
+		}
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || r.cancelled || to.health.lost { // since then
-		return nil
+	next.tried = r.tried
+	if e.closed || to.health.lost || !ended && r.worker.health.stage != stuck { // since then
+		e.mu.Unlock()
+		next.close()
+		return r
 	}
-	from.load -= r.cost
-	delete(from.assigned, r)
 	e.retried++
-	e.assign(r, to)
-	return to
+	e.calls.Add(1) // for what ends below
+	e.assign(next, to, cost)
+	e.mu.Unlock()
+	e.cancel(r)
+	go func() { // a stuck worker may use the samplers until then
+		<-r.done
+		r.close()
+		e.calls.Done()
+	}()
+	e.log.Warn().Int("from", r.worker.index).Int("to", to.index).Msg("retrying generation on another context")
+	return next
 }
 
 // health is the state of a context:

@@ -71,7 +71,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 			}
 			j := &request{blocks: prefixBlocks(0, mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
-			if w := e.place(j); w != nil {
+			if w, _ := e.place(j); w != nil {
 				got = w.index
 			}
 			if got != tc.want {

@@ -32,9 +32,7 @@ func (w *worker) resync() {
 func (w *worker) reset(cause error) {
 	w.log.Error().Err(cause).Msg("clearing context")
 	for _, r := range w.takeAll() {
-		if !w.retryElsewhere(r) {
-			w.failRequest(r, cause)
-		}
+		w.failRequest(r, cause, true)
 	}
 	if err := w.back.Clear(true); err != nil {
 		w.log.Error().Err(err).Msg("context not cleared")

@@ -19,25 +19,36 @@ import (
 // If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
 func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
-	r = e.follow(ctx, r)
+	for waits := true; waits; {
+		select {
+		case <-r.more:
+			r.giveEach(e.vocab)
+		case <-r.leave:
+			r = e.elsewhere(r, false)
+		case <-r.done:
+			next := r
+			if r.retry {
+				next = e.elsewhere(r, true)
+			}
+			waits, r = next != r, next
+		case <-ctx.Done():
+			waits = false
+		}
+	}
 	select {
 	case <-r.done:
 		if r.err != nil {
-			e.release(r)
+			a.release(r, false)
 			return nil, r.err
 		}
-		result := r.result(e.vocab)
-		if result.Paused() {
-			a.keepPlaces(r)
-		} else {
-			e.release(r)
-		}
+		result := r.result(e.vocab, r.cached, r.times, r.candidates, nil)
+		a.release(r, result.Paused())
 		return result, nil
 	default: // ctx has ended
 		e.cancel(r)
 		go func() { // the worker may use the samplers until then
 			<-r.done
-			e.release(r)
+			a.release(r, false)
 		}()
 		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 			if partial := r.partialResult(e.vocab, err); partial != nil {
@@ -93,10 +104,14 @@ type request struct {
 	more     chan struct{} // takes a value when candidates have ended, for gen.Each
 
 	err        error // of the whole request
+	failed     bool  // a computation failed
+	retry      bool  // another context may compute it
 	cached     int
-	candidates []generation.Completion // so far, see completed
+	candidates []generation.Completion // so far, see result
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
+	// lostDevices counts devices that were lost in a step with this request.
+	lostDevices int
 
 	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
 	// which do not change, and cached and times as of then. A search has found instead.
@@ -108,12 +123,9 @@ type request struct {
 	endedTimes  generation.Times
 
 	// Engine.mu guards these.
-	worker      *worker        // current owner
-	tried       uint64         // bit set of former and current owners
-	cancelled   bool           // the caller has left
-	lostDevices int            // devices lost in a step with this request
-	cost        int            // tokens to compute, as estimated at assignment
-	template    *llama.Sampler // an unused sampler for restarts, if there are several workers, and for the branches of a tree
+	worker *worker // nil: it was paused before it had one
+	tried  uint64  // bit set of the contexts that had it
+	cost   int     // tokens to compute, as estimated at assignment
 }
 
 // failed is the completion of a candidate that failed.
@@ -121,16 +133,16 @@ func failed(tokens []core.Token, err error) generation.Completion {
 	return generation.Completion{Tokens: tokens, StopToken: -1, Finish: generation.FinishError, Err: err}
 }
 
+// newRequest checks a request and makes its samplers. generation.Params.Distinct has one, which its branches copy.
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
+	if err := e.validate(&gen); err != nil {
+		return nil, err
+	}
 	r := &request{
 		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1), more: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
-		candidates: make([]generation.Completion, gen.N),
+		candidates: slices.Repeat([]generation.Completion{{StopToken: -1}}, gen.N),
 		times:      generation.Times{Submitted: e.now()},
-	}
-	first, err := e.model.NewSampler(samplerConfig(&gen, e.endings))
-	if err != nil {
-		return nil, err
 	}
 	if gen.Resume != nil && !gen.Resume.Times.Submitted.IsZero() {
 		r.times = gen.Resume.Times
@@ -138,73 +150,36 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	if len(e.workers) > 1 {
 		r.blocks = prefixBlocks(gen.Adapter, gen.Prompt) // not under the engine's lock
 	}
-	if len(e.workers) > 1 || gen.Distinct != nil {
-		r.template = first
-	} else {
-		r.samplers = append(r.samplers, first)
+	cfg := llama.SamplerConfig{
+		Temperature: gen.Temperature, TopP: gen.TopP, MinP: gen.MinP, TopK: gen.TopK, Seed: gen.Seeds[0],
+		Grammar: gen.Grammar, SuppressControl: gen.SuppressControl, Suppress: gen.Suppress, Score: gen.Scores,
 	}
-	if err := r.seedSamplers(first, e.vocab); err != nil {
+	if gen.IgnoreEnd {
+		cfg.Suppress = slices.Concat(gen.Suppress, e.endings)
+	}
+	seeds := gen.Seeds[1:]
+	if gen.Distinct != nil {
+		cfg.Score, cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = true, 1, 0, 0, 0
+		seeds = nil
+	}
+	first, err := e.model.NewSampler(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.samplers = append(r.samplers, first)
+	for _, seed := range seeds {
+		s, err := first.CloneSeed(seed) // the grammar is parsed once
+		if err != nil {
+			r.close()
+			return nil, err
+		}
+		r.samplers = append(r.samplers, s)
+	}
+	if err := r.resume(e.vocab); err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
-}
-
-// samplerConfig returns the configuration of the first candidate's sampler.
-func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerConfig {
-	cfg := llama.SamplerConfig{
-		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[0],
-		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress, Score: g.Scores,
-	}
-	if g.Distinct != nil {
-		cfg.Score, cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = true, 1, 0, 0, 0
-	}
-	if g.IgnoreEnd {
-		cfg.Suppress = slices.Concat(g.Suppress, endings)
-	}
-	return cfg
-}
-
-// seedSamplers clones the missing samplers from an unused one and resets the candidates, to where
-// Params.Resume has them.
-func (r *request) seedSamplers(from *llama.Sampler, v *llama.Vocab) error {
-	r.mu.Lock()
-	for i := range r.candidates {
-		r.candidates[i] = generation.Completion{StopToken: -1}
-	}
-	r.ended, r.given, r.found = nil, 0, nil
-	r.mu.Unlock()
-	if r.gen.Distinct != nil {
-		return nil // its branches have them
-	}
-	for _, seed := range r.gen.Seeds[len(r.samplers):] {
-		s, err := from.CloneSeed(seed) // the grammar is parsed once
-		if err != nil {
-			return err
-		}
-		r.samplers = append(r.samplers, s)
-	}
-	return r.resume(v)
-}
-
-// restart resets the request to its state at submission.
-func (r *request) restart(v *llama.Vocab) error {
-	if r.gen.Progress != nil {
-		r.gen.Progress(-1, nil)
-	}
-	for _, s := range r.samplers {
-		_ = s.Close() // fails only if closed already
-	}
-	r.samplers, r.cached = r.samplers[:0], 0
-	if err := r.seedSamplers(r.template, v); err != nil || r.gen.Progress == nil {
-		return err
-	}
-	for i := range r.candidates {
-		if begun := r.candidates[i].Tokens; len(begun) > 0 {
-			r.gen.Progress(i, begun)
-		}
-	}
-	return nil
 }
 
 // reach records when an event of times first happened.
@@ -234,23 +209,11 @@ func (r *request) giveEach(v *llama.Vocab) {
 	r.mu.Lock()
 	fresh := r.ended[r.given:]
 	r.given = len(r.ended)
-	result := r.endedResult(v, fresh)
+	result := r.result(v, r.endedCached, r.endedTimes, r.candidates, fresh)
 	r.mu.Unlock()
 	for _, i := range fresh {
 		r.gen.Each(result, i)
 	}
-}
-
-// endedResult is a result with these completions. mu is held.
-func (r *request) endedResult(v *llama.Vocab, ended []int) *generation.Result {
-	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.endedCached), Times: r.endedTimes,
-		Completions: make([]generation.Completion, len(r.candidates)),
-	}
-	for _, i := range ended {
-		result.Completions[i] = completed(&r.candidates[i], v)
-	}
-	return result
 }
 
 // recordFound records what a search has found so far.
@@ -261,29 +224,18 @@ func (r *request) recordFound(list []generation.Completion, now time.Time) {
 	r.endedTimes.End = now.Sub(r.times.Submitted)
 }
 
-func (r *request) result(v *llama.Vocab) *generation.Result {
-	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cachedTokens(r.cached), Times: r.times,
-		Completions: make([]generation.Completion, len(r.candidates)),
-	}
-	for i := range r.candidates {
-		result.Completions[i] = completed(&r.candidates[i], v)
-	}
-	return result
-}
-
 // partialResult returns the candidates that have ended or that a search has found, and err for
 // the others. It returns nil if there are none.
 func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.ended)+len(r.found) == 0 {
+	from, which := r.candidates, r.ended
+	if len(r.found) > 0 {
+		from, which = r.found, nil
+	} else if len(r.ended) == 0 {
 		return nil
 	}
-	result := r.endedResult(v, r.ended)
-	for i := range r.found {
-		result.Completions[i] = completed(&r.found[i], v)
-	}
+	result := r.result(v, r.endedCached, r.endedTimes, from, which)
 	for i := range result.Completions {
 		if c := &result.Completions[i]; c.Finish == "" {
 			c.Finish, c.Err = generation.FinishError, err
@@ -292,26 +244,36 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	return result
 }
 
-// completed is the completion of a candidate, which has no texts yet. The candidate's StopToken is -1 if no token
-// ended it, and it has the scores of dropped tokens too.
-func completed(c *generation.Completion, v *llama.Vocab) generation.Completion {
-	done := *c
-	done.Text, done.StopToken, done.Err = v.Detokenize(c.Tokens, true), 0, public(c.Err)
-	scored := len(c.Tokens)
-	if c.StopToken >= 0 {
-		done.Stop, done.StopToken = string(v.Piece(c.StopToken, true)), c.StopToken
-		scored++
+// result returns a result with those completions whose indexes are in which; nil: all. In from, they have no texts
+// yet, StopToken is -1 if no token ended them, and they have the scores of dropped tokens too.
+func (r *request) result(v *llama.Vocab, cached int, times generation.Times, from []generation.Completion, which []int) *generation.Result {
+	result := &generation.Result{
+		PromptTokens: len(r.gen.Prompt), CachedTokens: cached, Times: times,
+		Completions: make([]generation.Completion, len(r.candidates)),
 	}
-	done.Scores = c.Scores[:min(scored, len(c.Scores))]
-	return done
+	if r.gen.Resume != nil { // what was not computed when the prompt was first computed, or since then
+		result.CachedTokens = max(cached, r.gen.Resume.CachedTokens)
+	}
+	for i := range from {
+		if which != nil && !slices.Contains(which, i) {
+			continue
+		}
+		c, done := &from[i], &result.Completions[i]
+		*done = *c
+		done.Text, done.StopToken = v.Detokenize(c.Tokens, true), 0
+		scored := len(c.Tokens)
+		if c.StopToken >= 0 {
+			done.Stop, done.StopToken = string(v.Piece(c.StopToken, true)), c.StopToken
+			scored++
+		}
+		done.Scores = c.Scores[:min(scored, len(c.Scores))]
+	}
+	return result
 }
 
 // close frees the samplers, once the worker no longer uses them.
 func (r *request) close() {
 	for _, s := range r.samplers {
 		_ = s.Close() // fails only if closed already
-	}
-	if r.template != nil {
-		_ = r.template.Close()
 	}
 }

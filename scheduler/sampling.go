@@ -51,11 +51,15 @@ func (t *sampleTask) nextRow() []float32 {
 	return t.rows[n]
 }
 
-// collect makes a task of each sample of a plan, with the logits of its rows.
-func (s *sampling) collect(plan *core.Plan) error {
+// decode computes the rows of a plan, and makes a task of each of its samples, with the logits of its rows.
+func (s *sampling) decode(plan *core.Plan) error {
+	w := s.worker
+	if err := w.back.Decode(plan.Rows); err != nil {
+		return err
+	}
 	s.tasks = s.tasks[:0]
 	for _, sample := range plan.Samples {
-		w, t := s.worker, sampleTask{}
+		var t sampleTask
 		if n := len(s.tasks); n < cap(s.tasks) { // it reuses the capacity of an earlier task
 			t.tokens, t.children = s.tasks[:n+1][n].tokens[:0], s.tasks[:n+1][n].children[:0]
 		}
@@ -77,30 +81,38 @@ func (s *sampling) collect(plan *core.Plan) error {
 	return nil
 }
 
-// sample returns a choice for each task; that of a branch is empty. Samplers are independent of each
-// other, so several threads share the tasks: those that computed the rows, or goroutines if there
-// are fewer.
-func (s *sampling) sample() []core.Choice {
+// choose returns a choice for each task. Samplers are independent of each other, so several threads share the tasks:
+// those that computed the rows, or goroutines if there are fewer.
+func (s *sampling) choose() []core.Choice {
 	w := s.worker
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
 	workers := min(s.goroutines, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.trees.branches) == 0 {
 		s.sampleBatch()
-		return s.choices
+	} else {
+		var next atomic.Int64
+		work := func() {
+			for i := int(next.Add(1)) - 1; i < len(s.tasks); i = int(next.Add(1)) - 1 {
+				s.chooseTokens(i, nil)
+			}
+		}
+		var wg sync.WaitGroup
+		for range workers - 1 {
+			wg.Go(work)
+		}
+		work()
+		wg.Wait()
 	}
-	var next atomic.Int64
-	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(s.tasks); i = int(next.Add(1)) - 1 {
-			s.chooseTokens(i, nil)
+	w.trees.expand(s.tasks, s.choices)
+	now := w.engine.now()
+	for i, c := range s.choices {
+		t := &s.tasks[i]
+		t.request.reach(&t.request.times.FirstToken, now)
+		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
+			t.request.gen.Progress(t.candidate, slices.Clone(c.Tokens))
 		}
 	}
-	var wg sync.WaitGroup
-	for range workers - 1 {
-		wg.Go(work)
-	}
-	work()
-	wg.Wait()
 	return s.choices
 }
 
@@ -119,26 +131,25 @@ func (s *sampling) sampleBatch() {
 	}
 }
 
-// chooseTokens runs one task. first is its first token, if it is sampled already. A sampler
-// error ends only its candidate.
+// chooseTokens runs one task: it samples after the last token and after each speculative one that was right, and adds
+// the tokens that the grammar forces. first is its first token, if it is sampled already. The choice of a branch stays
+// empty. A sampler error ends only its candidate.
 func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	w, t, choice := s.worker, &s.tasks[i], &s.choices[i]
 	if b := t.branch; b != nil {
 		t.children, t.skipped, t.err = b.sampler.Children(t.rows[0], b.tree.search.Skippable(b.node), t.children)
 		return
 	}
-	cand := &t.request.candidates[t.candidate]
+	cand, sampler := &t.request.candidates[t.candidate], t.request.samplers[t.candidate]
+	var err error
 	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.nextRow() {
 		var token llama.Token
-		var err error
 		if first != nil {
 			token, err, first = first.Token, first.Err, nil
 		} else {
-			token, err = t.request.samplers[t.candidate].Sample(row)
+			token, err = sampler.Sample(row)
 		}
 		if err != nil {
-			cand.Err = err
-			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 			break
 		}
 		t.addScore(token, false)
@@ -147,36 +158,33 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 			break
 		}
 		t.tokens = append(t.tokens, token)
-		if w.canForce(t.request) {
-			w.appendForced(t, choice)
+		if !w.canForce(t.request) {
+			continue
 		}
+		var buffer [llama.MaxForced]llama.Token
+		forced, end, failed := sampler.Force(buffer[:0])
+		if err = failed; err != nil {
+			break
+		}
+		for _, token := range forced {
+			choice.Forced = append(choice.Forced, len(t.tokens))
+			t.addScore(token, true)
+			t.tokens = append(t.tokens, token)
+		}
+		if end >= 0 {
+			t.addScore(end, true)
+			cand.StopToken, choice.Verdict = end, core.Complete // commit drops it if tokens are cut
+		}
+	}
+	if err != nil {
+		cand.Err = public(err)
+		choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 	}
 	choice.Tokens = t.tokens
 }
 
 // canForce reports whether a grammar can force tokens of r.
 func (w *worker) canForce(r *request) bool { return !w.cfg.NoForcedTokens && r.gen.Grammar != "" }
-
-// appendForced appends the tokens for which the grammar allows one choice.
-func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
-	var buffer [llama.MaxForced]llama.Token
-	cand := &t.request.candidates[t.candidate]
-	tokens, end, err := t.request.samplers[t.candidate].Force(buffer[:0])
-	if err != nil {
-		cand.Err, choice.Verdict = err, core.Fail
-		return
-	}
-	for _, token := range tokens {
-		choice.Forced = append(choice.Forced, len(t.tokens))
-		t.addScore(token, true)
-		t.tokens = append(t.tokens, token)
-	}
-	if end >= 0 {
-		t.addScore(end, true)
-		cand.StopToken = end // finishCandidate drops it if tokens are cut
-		choice.Verdict = core.Complete
-	}
-}
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
 // token has its score from its sampler. A forced one has no logprob: it was chosen without logits.

@@ -53,7 +53,8 @@ func (e *Engine) Stats() Stats {
 		addNumbers(reflect.ValueOf(&s).Elem(), reflect.ValueOf(&w.stats).Elem())
 	}
 	s.setUsage()
-	s.Admitted, s.QueueLimit, s.Refused, s.Retried, s.StuckSteps = e.admitted, e.cfg.QueueLimit, e.refused, e.retried, e.stuckSteps
+	s.Admitted, s.QueueLimit, s.Refused, s.StuckSteps = e.admitted, e.cfg.QueueLimit, e.refused, e.stuckSteps
+	s.Retried, s.Failed = e.retried, e.failed // the cores count those that are retried as failed
 	return s
 }
 

@@ -115,52 +115,6 @@ func (w *worker) relieve() {
 	}
 }
 
-// follow waits until a request is done, or ctx is. It returns the request, or the one that took its place
-// because its context is stuck.
-func (e *Engine) follow(ctx context.Context, r *request) *request {
-	for {
-		select {
-		case <-r.done:
-			return r
-		case <-ctx.Done():
-			return r
-		case <-r.leave:
-			r = e.elsewhere(r)
-		case <-r.more:
-			r.giveEach(e.vocab)
-		}
-	}
-}
-
-// elsewhere submits a request of a stuck context again, to another one, and cancels it there. It returns
-// the new request, or the same one if no other context can take it now.
-func (e *Engine) elsewhere(r *request) *request {
-	next, err := e.newRequest(r.gen)
-	if err != nil {
-		return r // for lack of memory; it was made before
-	}
-	e.mu.Lock()
-	next.tried, next.times.Submitted = r.tried, r.times.Submitted
-	from, to := r.worker, e.place(next)
-	if e.closed || from.health.stage != stuck || to == nil || !to.health.up(e.now()) {
-		e.mu.Unlock()
-		next.close()
-		return r
-	}
-	e.retried++
-	e.calls.Add(1) // for what ends below
-	e.assign(next, to)
-	e.mu.Unlock()
-	e.cancel(r)
-	go func() { // the stuck worker may use the samplers until then
-		<-r.done
-		r.close()
-		e.calls.Done()
-	}()
-	e.log.Warn().Int("from", from.index).Int("to", to.index).Msg("trying generation on another context")
-	return next
-}
-
 // look counts the time since the last look at a worker, and acts on its stage. It calls no native code.
 func (e *Engine) look(w *worker, since time.Duration) {
 	e.mu.Lock()

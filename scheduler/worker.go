@@ -62,8 +62,8 @@ type worker struct {
 // counters are the worker's own part of its Stats.
 type counters struct {
 	times     Times
-	failures  uint64 // failed requests that were answered
-	cancelled uint64 // cancelled requests that no core has seen
+	lap       time.Time // until then, the parts of the step are counted
+	cancelled uint64    // cancelled requests that no core has seen
 }
 
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
@@ -218,10 +218,10 @@ func (w *worker) submit(r *request) {
 // step computes one step of the core. It returns the rows that were decoded: a step that failed at
 // once says nothing of how long one takes.
 func (w *worker) step() (rows int) {
-	lap := w.stopwatch()
+	w.counters.lap = w.engine.now()
 	w.plan = w.core.Plan()
 	err := w.apply()
-	lap(&w.counters.times.Plan)
+	w.lap(&w.counters.times.Plan)
 	switch {
 	case err != nil:
 		w.recordFailure(err)
@@ -234,33 +234,30 @@ func (w *worker) step() (rows int) {
 		return 0
 	}
 	w.threads.begin()
-	if err = w.decode(); err != nil && w.engine.isClosed() {
+	if err = w.sampling.decode(w.plan); err != nil && w.engine.isClosed() {
 		w.threads.end(0, 0)
 		return 0 // Close has aborted the step; run answers the requests
 	}
-	took := lap(&w.counters.times.Decode)
+	took := w.lap(&w.counters.times.Decode)
 	var choices []core.Choice
 	if err == nil {
-		rows, choices = len(w.plan.Rows), w.choose()
+		rows, choices = len(w.plan.Rows), w.sampling.choose()
 	}
-	w.threads.end(rows, took+lap(&w.counters.times.Sample))
+	w.threads.end(rows, took+w.lap(&w.counters.times.Sample))
 	w.commit(err, choices)
-	lap(&w.counters.times.Commit)
+	w.lap(&w.counters.times.Commit)
 	return rows
 }
 
 var errNoStep = errors.New("no step can be planned for the waiting requests")
 
-// stopwatch returns a function that adds the time since its last call to a total, and returns it.
-func (w *worker) stopwatch() func(total *time.Duration) time.Duration {
-	last := w.engine.now()
-	return func(total *time.Duration) time.Duration {
-		now := w.engine.now()
-		took := now.Sub(last)
-		last = now
-		*total += took
-		return took
-	}
+// lap adds the time since the last call to a part of the steps, and returns it.
+func (w *worker) lap(part *time.Duration) time.Duration {
+	now := w.engine.now()
+	took := now.Sub(w.counters.lap)
+	w.counters.lap = now
+	*part += took
+	return took
 }
 
 // apply applies the memory operations and the adapter of the plan.
@@ -279,29 +276,6 @@ func (w *worker) apply() error {
 		return nil
 	}
 	return w.adapter.apply(w.plan.Adapter)
-}
-
-// decode computes the plan's rows and collects their logits.
-func (w *worker) decode() error {
-	if err := w.back.Decode(w.plan.Rows); err != nil {
-		return err
-	}
-	return w.sampling.collect(w.plan)
-}
-
-// choose samples the next tokens of the step.
-func (w *worker) choose() []core.Choice {
-	choices := w.sampling.sample()
-	w.trees.expand(w.sampling.tasks, choices)
-	now := w.engine.now()
-	for i, c := range choices {
-		t := &w.sampling.tasks[i]
-		t.request.reach(&t.request.times.FirstToken, now)
-		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
-			t.request.gen.Progress(t.candidate, slices.Clone(c.Tokens))
-		}
-	}
-	return choices
 }
 
 // commit gives the result of the step to the core, and the core's events to the requests.
@@ -324,7 +298,13 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		case w.trees.event(&e):
 		case e.Kind == core.CandidateFinished:
 			ended++
-			w.finishCandidate(r, &e)
+			c := &r.candidates[e.Candidate]
+			c.Tokens, c.Finish, c.Repeated = e.Tokens, e.Finish, w.describeRepeat(&e)
+			w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
+			if c.Finish != generation.FinishStop {
+				c.StopToken = -1 // a forced end after the token limit
+			}
+			r.recordEnd(e.Candidate, e.Cached, w.engine.now())
 		case e.Kind == core.RequestFinished:
 			r.cached = e.Cached
 			w.finish(r, nil)
@@ -332,10 +312,8 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			if lost { // by this step
 				r.lostDevices++
 			}
-			if e.Status != core.StepFailed || !w.retryElsewhere(r) {
-				r.cached = e.Cached
-				w.failRequest(r, cause)
-			}
+			r.cached = e.Cached
+			w.failRequest(r, cause, e.Status == core.StepFailed)
 		}
 	}
 	ended += w.trees.commit()
@@ -355,17 +333,6 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	}
 }
 
-// finishCandidate stores the outcome of a candidate.
-func (w *worker) finishCandidate(r *request, e *core.Event) {
-	c := &r.candidates[e.Candidate]
-	c.Tokens, c.Finish, c.Repeated = e.Tokens, e.Finish, w.describeRepeat(e)
-	w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
-	if c.Finish != generation.FinishStop {
-		c.StopToken = -1 // a forced end after the token limit
-	}
-	r.recordEnd(e.Candidate, e.Cached, w.engine.now())
-}
-
 // describeRepeat describes the n-gram with which a candidate repeated itself, "" if it did not.
 func (w *worker) describeRepeat(e *core.Event) string {
 	if e.Repeated == 0 {
@@ -375,11 +342,10 @@ func (w *worker) describeRepeat(e *core.Event) string {
 	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
 
-// failRequest answers a request with the candidates that ended before the failure, and the
-// cause for the others.
-func (w *worker) failRequest(r *request, cause error) {
-	w.counters.failures++
-	w.nonFinite = true
+// failRequest ends a request with the candidates that ended before the failure, and the
+// cause for the others. retry: another context may compute it.
+func (w *worker) failRequest(r *request, cause error, retry bool) {
+	r.failed, r.retry, w.nonFinite = true, retry && r.lostDevices <= maxLostDevices, true
 	for i := range r.candidates {
 		if c := &r.candidates[i]; c.Finish == "" {
 			*c = failed(nil, fmt.Errorf("%w: %w", ErrModel, cause))
@@ -390,7 +356,13 @@ func (w *worker) failRequest(r *request, cause error) {
 
 // finish ends a request; err is the answer for all of it. deliver answers the caller.
 func (w *worker) finish(r *request, err error) {
-	w.unassign(r)
+	w.trees.cancel(r)
+	delete(w.requests, r.id)
+	w.engine.mu.Lock()
+	w.load -= r.cost
+	delete(w.assigned, r)
+	w.engine.undelivered++
+	w.engine.mu.Unlock()
 	r.err = err
 	r.times.End = w.engine.now().Sub(r.times.Submitted)
 	w.ended = append(w.ended, r)
@@ -405,7 +377,6 @@ func (w *worker) deliver() {
 	}
 	s.Cancelled += w.counters.cancelled
 	s.Finished += w.trees.found
-	s.Failed = w.counters.failures // the core also counts those retried elsewhere
 	w.engine.mu.Lock()
 	w.stats = s
 	w.engine.mu.Unlock()
