@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"agentd/scheduler/core"
 )
 
 func TestRunDelayIsReadFromSchedstat(t *testing.T) {
@@ -34,7 +36,7 @@ func TestRunDelayIsReadFromSchedstat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := observer{threads: []watchedThread{{file: f}}}
+			d := threads{watched: []watchedThread{{file: f}}}
 			defer d.close()
 			got, err := d.longest(true)
 			if got != tc.want || (err != nil) != tc.fails {
@@ -60,22 +62,24 @@ func TestLongWaitsOfStepCallAlarmOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := observer{threads: []watchedThread{{file: f}}}
+	back := &countedThreads{n: 2, brief: make(chan bool, 9)}
+	o := threads{back: back, log: zerolog.Nop(), policy: core.NewThreads(2, true), watched: []watchedThread{{file: f}}}
 	defer o.close()
-	alarms := make(chan int, 2)
-	o.begin(func() { alarms <- 1 })
+	o.begin()
 	write(2 * time.Hour)
-	<-alarms
-	if waited, fired, err := o.end(); waited != time.Hour || !fired || err != nil {
-		t.Errorf("%v, fired: %v, %v", waited, fired, err)
+	if on := <-back.brief; !on {
+		t.Error("the waits were made active")
 	}
-	o.begin(nil) // brief waits
+	if o.end(4, time.Hour); o.waited != time.Hour || !o.ended || o.policy == nil || !o.policy.Brief() {
+		t.Errorf("%v, waits ended: %v, policy %+v", o.waited, o.ended, o.policy)
+	}
+	o.begin() // brief waits
 	write(4 * time.Hour)
-	if waited, fired, err := o.end(); waited != 2*time.Hour || fired || err != nil {
-		t.Errorf("the next step: %v, fired: %v, %v", waited, fired, err)
+	if o.end(4, time.Hour); o.waited != 2*time.Hour || o.ended || o.policy == nil {
+		t.Errorf("the next step: %v, waits ended: %v, policy %+v", o.waited, o.ended, o.policy)
 	}
-	if n := len(alarms); n > 0 {
-		t.Errorf("%d more alarms", n)
+	if n := len(back.brief); n > 0 {
+		t.Errorf("%d more changes of the waits", n)
 	}
 }
 

@@ -13,11 +13,19 @@ import (
 // countedThreads is a backend of which only the number of threads matters.
 type countedThreads struct {
 	backend
-	n int
+	n     int
+	brief chan bool // takes each change of the waits; nil: none
 }
 
-func (b *countedThreads) SamplerThreads() int      { return b.n }
-func (b *countedThreads) SetBriefWaits(bool) error { return nil }
+func (b *countedThreads) SamplerThreads() int { return b.n }
+
+func (b *countedThreads) SetBriefWaits(on bool) error {
+	if b.brief != nil {
+		b.brief <- on
+	}
+	return nil
+}
+
 func (b *countedThreads) UseThreads(n int) ([]int, error) {
 	b.n = n
 	return []int{os.Getpid()}, nil // the first thread of the process
