@@ -1,7 +1,5 @@
 package core
 
-import "slices"
-
 // admit starts what fits, in order. A large request is not passed over: it gets
 // its room as running sequences end.
 func (c *Core) admit() {
@@ -15,33 +13,6 @@ func (c *Core) admit() {
 			return
 		}
 	}
-}
-
-// insert adds a request to those that wait: by priority first, then by turns of clients, then in
-// order of arrival. A client's turn is the number of candidates that it asked for before, as far as
-// they are alive. One that has none gets the turn of the next request. So clients with few requests do
-// not wait for all of one with many. A fork comes before what has not started.
-func (c *Core) insert(g *group) {
-	waits := false
-	for _, o := range c.groups {
-		switch {
-		case o.Fork || o.Priority != g.Priority:
-		case o.Client == g.Client:
-			g.turn = max(g.turn, o.turn+uint64(o.N))
-		case !o.started && !waits:
-			g.turn, waits = max(g.turn, o.turn), true
-		}
-	}
-	at := slices.IndexFunc(c.groups, func(o *group) bool {
-		if o.Priority != g.Priority {
-			return o.Priority < g.Priority
-		}
-		return !o.started && !o.Fork && (g.Fork || o.turn > g.turn)
-	})
-	if at < 0 {
-		at = len(c.groups)
-	}
-	c.groups = slices.Insert(c.groups, at, g)
 }
 
 // nextGroup returns the request that may start a sequence next, of the highest priority with one. In
@@ -122,11 +93,14 @@ func (c *Core) startSequence(g *group) bool {
 	if sequences >= c.maxRunning {
 		return false
 	}
-	if g.Begun != nil && !g.started {
-		g.resume()
-		c.version++
-		c.countPassed(g)
-		c.plan.Started = append(c.plan.Started, g.ID)
+	if g.Begun != nil && !g.started { // its candidates wait as if they had been preempted
+		g.sampled = true
+		for i := range g.candidates {
+			if !g.candidates[i].ended {
+				g.waiting = append(g.waiting, i)
+			}
+		}
+		c.start(g)
 	}
 	cand, target, base := promptOnly, g.Prompt, 0
 	var src prefixMatch
@@ -149,33 +123,19 @@ func (c *Core) startSequence(g *group) bool {
 	if room < each {
 		return false
 	}
-	s := c.allocate(src.seq, src.length)
+	s := c.allocate(src.seq, src.length, g)
 	if s == nil {
 		return false
 	}
-	c.setRunning(s, g)
 	s.cand, s.target, s.base = cand, target, base
 	if g.sampled {
 		g.waiting = g.waiting[1:]
 	} else {
-		g.started = true
-		c.version++
-		c.countPassed(g)
-		c.plan.Started = append(c.plan.Started, g.ID)
+		c.start(g)
 		s.reservedForks = c.firstWave(g, sequences, room, each) - 1
 	}
 	c.attachPrefix(s, src)
 	return true
-}
-
-// resume makes the candidates of Request.Begun wait as if they had been preempted.
-func (g *group) resume() {
-	g.started, g.sampled = true, true
-	for i := range g.candidates {
-		if !g.candidates[i].ended {
-			g.waiting = append(g.waiting, i)
-		}
-	}
 }
 
 // reserved returns the sequences and cells that the running ones may still need, including
@@ -216,8 +176,11 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	return target, 0, c.matchPrefix(g.Adapter, target, len(c.running))
 }
 
-// countPassed counts that g starts before requests that came earlier.
-func (c *Core) countPassed(g *group) {
+// start counts that the prompt of g has a sequence, before requests that came earlier.
+func (c *Core) start(g *group) {
+	g.started = true
+	c.version++
+	c.plan.Started = append(c.plan.Started, g.ID)
 	for _, earlier := range c.groups {
 		if earlier == g {
 			return

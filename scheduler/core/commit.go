@@ -26,38 +26,33 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 			}
 		}
 	default:
-		c.commitDecoded(choices)
+		c.rowLimit = min(2*c.rowLimit, c.cfg.BatchTokens)
+		c.stats.Steps++
+		c.stats.Rows += uint64(len(c.plan.Rows))
+		for _, f := range c.scheduled {
+			c.stats.PrefillTokens += uint64(f.prefill)
+			c.tree.extend(f.seq, f.tokens, initialTokens)
+			switch {
+			case f.seq.state == seqRunning:
+				c.advanceFollowers(f.seq)
+				c.snapshot(f.seq)
+			case len(f.drafts) > 0:
+				c.tree.extend(f.seq, f.drafts, 0) // cancelled: the context holds them until the next plan
+			}
+		}
+		for _, f := range c.scheduled {
+			if g := f.seq.group; f.seq.state == seqRunning && f.samples > 0 {
+				c.commitSamples(f, choices[:f.samples])
+				if g.unfinished == 0 {
+					c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
+					c.removeGroup(g)
+				}
+			}
+			choices = choices[f.samples:]
+		}
 	}
 	c.check()
 	return c.events
-}
-
-// commitDecoded extends the sequences by their rows and applies the choices.
-func (c *Core) commitDecoded(choices []Choice) {
-	c.rowLimit = min(2*c.rowLimit, c.cfg.BatchTokens)
-	c.stats.Steps++
-	c.stats.Rows += uint64(len(c.plan.Rows))
-	for _, f := range c.scheduled {
-		c.stats.PrefillTokens += uint64(f.prefill)
-		c.tree.extend(f.seq, f.tokens, initialTokens)
-		if f.seq.state != seqRunning && len(f.drafts) > 0 {
-			c.tree.extend(f.seq, f.drafts, 0) // cancelled: the context holds them until the next plan
-		}
-		if f.seq.state == seqRunning {
-			c.advanceFollowers(f.seq)
-			c.snapshot(f.seq)
-		}
-	}
-	for _, f := range c.scheduled {
-		if g := f.seq.group; f.seq.state == seqRunning && f.samples > 0 {
-			c.commitSamples(f, choices[:f.samples])
-			if g.unfinished == 0 {
-				c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
-				c.removeGroup(g)
-			}
-		}
-		choices = choices[f.samples:]
-	}
 }
 
 // commitSamples gives the next tokens to the candidates of a sequence.
@@ -184,12 +179,11 @@ func (c *Core) continueWith(s *sequence, i int) {
 
 // fork gives candidate i a copy of s, which ends with the prompt.
 func (c *Core) fork(s *sequence, i int) bool {
-	f := c.allocate(s, s.length)
+	f := c.allocate(s, s.length, s.group)
 	if f == nil {
 		return false
 	}
 	c.stats.Forked++
-	c.setRunning(f, s.group)
 	c.copyPrefix(f, s, s.length)
 	c.continueWith(f, i)
 	return true

@@ -16,7 +16,7 @@ type Core struct {
 	seqs         []sequence
 	freeSeqs     []*sequence // a stack
 
-	// groups holds the live requests in the order in which they start, see insert.
+	// groups holds the live requests in the order in which they start, see Submit.
 	groups []*group
 	byID   map[RequestID]*group
 	turn   turn
@@ -63,7 +63,7 @@ type group struct {
 	Request
 	lengths    *lengthEstimate
 	arrival    uint64 // in order of Submit, from 1
-	turn       uint64 // candidates of its client before it, see insert
+	turn       uint64 // candidates of its client before it, see Submit
 	candidates []candidate
 	unfinished int // candidates that have not ended
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
@@ -123,6 +123,10 @@ func New(cfg Config) *Core {
 
 // Submit queues a request. Its id is new, it has a prompt, and it can run: with MaxTokens tokens the prompt fits the
 // cells.
+//
+// Requests wait by priority first, then by turns of clients, then in order of arrival. A client's turn is the number of
+// candidates that it asked for before, as far as they are alive. One that has none gets the turn of the next request. So
+// clients with few requests do not wait for all of one with many. A fork comes before what has not started.
 func (c *Core) Submit(r Request) {
 	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
 		panic("core: Submit of a request that cannot run")
@@ -134,7 +138,26 @@ func (c *Core) Submit(r Request) {
 	if !r.Fork {
 		c.stats.PromptTokens += uint64(len(r.Prompt))
 	}
-	c.insert(g)
+	waits := false
+	for _, o := range c.groups {
+		switch {
+		case o.Fork || o.Priority != g.Priority:
+		case o.Client == g.Client:
+			g.turn = max(g.turn, o.turn+uint64(o.N))
+		case !o.started && !waits:
+			g.turn, waits = max(g.turn, o.turn), true
+		}
+	}
+	at := slices.IndexFunc(c.groups, func(o *group) bool {
+		if o.Priority != g.Priority {
+			return o.Priority < g.Priority
+		}
+		return !o.started && !o.Fork && (g.Fork || o.turn > g.turn)
+	})
+	if at < 0 {
+		at = len(c.groups)
+	}
+	c.groups = slices.Insert(c.groups, at, g)
 	c.byID[r.ID] = g
 	c.check()
 }

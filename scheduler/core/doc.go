@@ -35,11 +35,11 @@
 // # Life of a sequence
 //
 //	           allocate                 finishSeq
-//	+------+  setRunning  +---------+  (last token)  +--------+
+//	+------+              +---------+  (last token)  +--------+
 //	| free | -----------> | running | -------------> | cached |
 //	+------+              +---------+                +--------+
 //	 ^    ^                    |    ^  allocate as last   |
-//	 |    |  next plan         |    |  resort, setRunning |
+//	 |    |  next plan         |    |  resort             |
 //	 |    |                    |    +---------------------+
 //	 |    |  +---------+       |                          |
 //	 |    +--| freeing | <-----+ Cancel, failed step      |

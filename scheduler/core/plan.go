@@ -32,11 +32,11 @@ func (c *Core) Plan() *Plan {
 }
 
 // schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
-// tokens.
+// tokens. If the sequences need more rows than there are, another one comes first in each step.
 func (c *Core) schedule() {
 	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
-	followers := 0
+	followers, total := 0, 0
 	for _, s := range c.running {
 		switch {
 		case s.leader != nil:
@@ -45,35 +45,22 @@ func (c *Core) schedule() {
 			c.prefills = append(c.prefills, s)
 		default:
 			c.decodes = append(c.decodes, s)
+			total += s.numRemaining()
 		}
 	}
 	c.tree.order(c.decodes)
-	budget := c.rowLimit
+	budget, first := c.rowLimit, 0
 	if len(c.prefills) > 0 {
 		budget -= c.rowLimit / prefillFloor
 	}
-	c.scheduleDecodes(c.decodes, budget)
-	c.schedulePrefills(c.newPrefillBudget(followers))
-	c.speculate()
-}
-
-// scheduleDecodes plans at most budget rows of the listed sequences. If they need more,
-// another one comes first in each step.
-func (c *Core) scheduleDecodes(list []*sequence, budget int) {
-	total := 0
-	for _, s := range list {
-		total += s.numRemaining()
-	}
-	first := 0
 	if total > budget {
-		first = int(c.step % uint64(len(list)))
+		first = int(c.step % uint64(len(c.decodes)))
 	}
-	for i := range list {
-		if budget <= 0 {
-			return
-		}
-		budget -= c.scheduleRows(list[(first+i)%len(list)], budget)
+	for i := 0; i < len(c.decodes) && budget > 0; i++ {
+		budget -= c.scheduleRows(c.decodes[(first+i)%len(c.decodes)], budget)
 	}
+	c.schedulePrefills(followers)
+	c.speculate()
 }
 
 // scheduleRows plans at most budget rows of s and returns how many.

@@ -169,7 +169,7 @@ func (c *Core) snapshot(s *sequence) {
 			return
 		}
 	}
-	d := c.allocate(s, s.length)
+	d := c.allocate(s, s.length, nil)
 	c.copyPrefix(d, s, s.length)
 	d.state, d.adapter, d.lastUse = seqCached, s.adapter, c.step
 }

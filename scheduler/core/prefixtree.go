@@ -202,7 +202,8 @@ func (t *prefixTree) inactive(s *sequence, length int) int {
 	return cells
 }
 
-// at returns the node on the path of s that ends at length, splitting a node if necessary.
+// at returns the node on the path of s that ends at length. If necessary, it moves the upper part of a node into a new
+// parent. The node stays the lower part, with its children, its ends and its spare capacity.
 func (t *prefixTree) at(s *sequence, length int) *node {
 	n := s.leaf
 	for n.parent != nil && n.start >= length {
@@ -211,18 +212,13 @@ func (t *prefixTree) at(s *sequence, length int) *node {
 	if n.end() == length {
 		return n
 	}
-	return t.split(n, length-n.start)
-}
-
-// split moves the first k tokens of n into a new parent. n stays the lower part, with its
-// children, its ends and its spare capacity.
-func (t *prefixTree) split(n *node, k int) *node {
+	k := length - n.start
 	up := &node{
 		parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
 		refs: n.refs, running: n.running,
 	}
 	n.parent.children[slices.Index(n.parent.children, n)] = up
-	n.parent, n.tokens, n.start = up, n.tokens[k:], n.start+k
+	n.parent, n.tokens, n.start = up, n.tokens[k:], length
 	return up
 }
 

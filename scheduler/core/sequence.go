@@ -92,24 +92,32 @@ func (s *sequence) privateCells() int {
 	return cells
 }
 
-// allocate returns a free sequence. If there is none, it evicts a cached sequence other than
+// allocate returns a sequence that runs for g, or with nil one that does not run. Without a free one it evicts a cached sequence other than
 // src. Its last choice is src itself, if that is cached: the result is then not empty. nil: no
 // id is available. If src is given, the result must become a copy of its first n tokens next.
-func (c *Core) allocate(src *sequence, n int) *sequence {
+func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	if len(c.freeSeqs) == 0 {
 		if victim := c.victim(src, false); victim != nil {
 			c.evict(victim, c.reusableCells(victim, src, n))
 		}
 	}
-	if n := len(c.freeSeqs); n > 0 {
-		s := c.freeSeqs[n-1]
-		c.freeSeqs = c.freeSeqs[:n-1]
+	s := src
+	if last := len(c.freeSeqs) - 1; last >= 0 {
+		s, c.freeSeqs = c.freeSeqs[last], c.freeSeqs[:last]
+	} else if src == nil || src.state != seqCached {
+		return nil
+	}
+	if g == nil {
 		return s
 	}
-	if src != nil && src.state == seqCached {
-		return src
+	if s.group != g {
+		c.detach(s)
 	}
-	return nil
+	c.tree.activate(s)
+	s.state, s.group, s.adapter, s.lastUse = seqRunning, g, g.Adapter, c.step
+	g.running++
+	c.running = append(c.running, s)
+	return s
 }
 
 // reusableCells returns how many cells victim shares with a copy of the first n tokens of src.
@@ -120,17 +128,6 @@ func (c *Core) reusableCells(victim, src *sequence, n int) int {
 		return 0
 	}
 	return min(n, sharedCells(victim, src))
-}
-
-// setRunning makes a free or cached sequence run for g.
-func (c *Core) setRunning(s *sequence, g *group) {
-	if s.group != g {
-		c.detach(s)
-	}
-	c.tree.activate(s)
-	s.state, s.group, s.adapter, s.lastUse = seqRunning, g, g.Adapter, c.step
-	g.running++
-	c.running = append(c.running, s)
 }
 
 // stopRunning moves a sequence from running to another state. Sequences that wait for its
