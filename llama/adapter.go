@@ -97,14 +97,3 @@ func (c *Context) SetAdapter(a *Adapter) error {
 	}
 	return nil
 }
-
-// decode computes a batch. After SetAdapter llama.cpp first sizes its graph.
-func (c *Context) decode(b *Batch) C.int {
-	if c.reserves {
-		c.model.reserving.Lock()
-		defer c.model.reserving.Unlock()
-	}
-	rc := C.agd_decode(c.ptr, b.c)
-	c.reserves = c.reserves && rc != 0
-	return rc
-}

@@ -26,7 +26,7 @@ type Context struct {
 
 	sampling batchSampling // of SampleBatch
 	adapter  *Adapter      // applied to each batch
-	reserves bool          // the next Decode sizes the graph again
+	reserves bool          // after SetAdapter the next Decode sizes the graph again
 	waits    contextWaits
 
 	mu     sync.Mutex
@@ -171,11 +171,15 @@ func (c *Context) Decode(b *Batch) error {
 	if err := c.check(b); err != nil {
 		return err
 	}
+	if c.reserves { // llama.cpp first sizes its graph
+		c.model.reserving.Lock()
+		defer c.model.reserving.Unlock()
+	}
 	b.c.n_tokens = C.int32_t(b.n)
-	rc := c.decode(b)
-	if rc != 0 {
+	if rc := C.agd_decode(c.ptr, b.c); rc != 0 {
 		return c.decodeError(rc)
 	}
+	c.reserves = false
 	for i := range b.n {
 		row := int32(-1)
 		if b.output[i] != 0 {

@@ -108,18 +108,6 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	return errors.Join(append(errs, removed.free())...)
 }
 
-// freeAdapters frees those that are left once the contexts are closed.
-func (e *Engine) freeAdapters() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var errs []error
-	for _, a := range e.adapters {
-		errs = append(errs, a.free())
-	}
-	e.adapters = nil
-	return errors.Join(errs...)
-}
-
 // adapterOf returns an adapter of a worker's model, nil for 0.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
 	if id == 0 {
@@ -133,31 +121,17 @@ func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)
 }
 
-// contextAdapter is the adapter that a context applies.
-type contextAdapter struct {
-	worker *worker
-	id     core.AdapterID
-}
-
-// apply makes the context apply an adapter; 0: none.
-func (c *contextAdapter) apply(id core.AdapterID) error {
-	if c.id == id {
+// useAdapter makes the context apply an adapter; 0: none.
+func (w *worker) useAdapter(id core.AdapterID) error {
+	if w.adapter == id {
 		return nil
 	}
-	a, err := c.worker.engine.adapterOf(id, c.worker)
+	a, err := w.engine.adapterOf(id, w)
 	if err == nil {
-		err = c.worker.back.SetAdapter(a)
+		err = w.back.SetAdapter(a)
 	}
 	if err == nil {
-		c.id = id
+		w.adapter = id
 	}
 	return err
-}
-
-// drop takes an adapter off the context.
-func (c *contextAdapter) drop(id core.AdapterID) error {
-	if c.id == id {
-		return c.apply(0)
-	}
-	return nil
 }

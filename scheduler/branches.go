@@ -147,9 +147,15 @@ func (s *trees) continueBranch(b *branch) core.Choice {
 // selectBranches makes branches of the nodes that the search wants next, until none of them ends at
 // once, and drops the others. It returns false if the search has ended.
 func (s *trees) selectBranches(t *tree) bool {
-	live := t.search.Select()
-	for s.makeBranches(t, live) {
-		live = t.search.Select()
+	var live []*search.Node
+	for made := true; made; {
+		live, made = t.search.Select(), false
+		for _, n := range live {
+			if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
+				s.makeBranch(t, n)
+				made = true
+			}
+		}
 	}
 	for _, b := range slices.Clone(t.branches) {
 		if slices.Contains(live, b.node) {
@@ -163,17 +169,6 @@ func (s *trees) selectBranches(t *tree) bool {
 		}
 	}
 	return len(live) > 0
-}
-
-// makeBranches makes branches of the nodes that have none. It returns false if all have one.
-func (s *trees) makeBranches(t *tree, nodes []*search.Node) (made bool) {
-	for _, n := range nodes {
-		if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
-			s.makeBranch(t, n)
-			made = true
-		}
-	}
-	return made
 }
 
 // makeBranch makes a branch of a node, with the tokens that the grammar forces after it. The node

@@ -209,7 +209,12 @@ func (e *Engine) Close() error {
 		return errors.Join(append(errs, hang)...)
 	}
 	e.calls.Wait()
-	errs = append(errs, e.freeAdapters())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range e.adapters {
+		errs = append(errs, a.free())
+	}
+	e.adapters = nil
 	return errors.Join(errs...)
 }
 

@@ -31,7 +31,9 @@ func (w *worker) resync() {
 // context, whose contents are unknown.
 func (w *worker) reset(cause error) {
 	w.log.Error().Err(cause).Msg("clearing context")
-	for _, r := range w.takeAll() {
+	all := w.list()
+	w.queue = nil
+	for _, r := range all {
 		w.failRequest(r, cause, true)
 	}
 	if err := w.back.Clear(true); err != nil {
@@ -86,11 +88,4 @@ func (w *worker) startQueued() {
 func (w *worker) list() []*request {
 	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
 	return append(slices.Compact(list), w.queue...) // branches have ids of their own
-}
-
-// takeAll empties the queue and returns all requests in order of arrival.
-func (w *worker) takeAll() []*request {
-	list := w.list()
-	w.queue = nil
-	return list
 }

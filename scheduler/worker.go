@@ -43,7 +43,7 @@ type worker struct {
 
 	// The goroutine's own fields.
 	core      *core.Core
-	adapter   contextAdapter
+	adapter   core.AdapterID // that the context applies
 	threads   *threads
 	sampling  sampling
 	trees     trees
@@ -74,7 +74,6 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		workload: workload{assigned: map[*request]struct{}{}}, requests: map[core.RequestID]*request{},
 		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
-	w.adapter = contextAdapter{worker: w}
 	w.sampling = sampling{worker: w, goroutines: runtime.GOMAXPROCS(0)}
 	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
@@ -143,7 +142,7 @@ func (w *worker) run() {
 		}
 	}
 	w.threads.close()
-	for _, r := range w.takeAll() {
+	for _, r := range w.list() {
 		w.finish(r, ErrClosed)
 	}
 	w.deliver()
@@ -162,7 +161,11 @@ func (w *worker) round() (open bool, rows int) {
 		switch {
 		case c.drop != 0:
 			w.core.DropAdapter(c.drop)
-			c.answer <- w.adapter.drop(c.drop)
+			var err error
+			if w.adapter == c.drop {
+				err = w.useAdapter(0)
+			}
+			c.answer <- err
 		case c.request == nil:
 			var err error
 			rows, err = w.try()
@@ -275,7 +278,7 @@ func (w *worker) apply() error {
 	if len(w.plan.Rows) == 0 {
 		return nil
 	}
-	return w.adapter.apply(w.plan.Adapter)
+	return w.useAdapter(w.plan.Adapter)
 }
 
 // commit gives the result of the step to the core, and the core's events to the requests.

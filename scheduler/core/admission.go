@@ -1,15 +1,19 @@
 package core
 
-// admit starts what fits, in order. A large request is not passed over: it gets
-// its room as running sequences end.
+// admit starts what fits, in order. For a higher priority, running sequences are preempted. A large request is not
+// passed over: it gets its room as running sequences end.
 func (c *Core) admit() {
 	c.chooseAdapter()
 	for {
-		g := c.nextGroup()
+		g, low := c.nextGroup(), c.lowest()
+		makesWay := g != nil && low != nil && low.group.Priority < g.Priority
 		switch {
-		case g == nil, c.admissionPaused && len(c.running) > 0 && !c.runsBelow(g):
+		case g == nil, c.admissionPaused && low != nil && !makesWay:
 			return
-		case !c.startSequence(g) && !c.startOldest(g) && !c.makeWay(g):
+		case c.startSequence(g) || c.startOldest(g):
+		case makesWay:
+			c.preempt(low, true)
+		default:
 			return
 		}
 	}

@@ -55,32 +55,39 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 	return c.events
 }
 
-// commitSamples gives the next tokens to the candidates of a sequence.
+// commitSamples gives the next tokens to the candidates of a sequence. After a prompt the first one that goes on keeps
+// the sequence, others fork as far as there is room, and the rest wait.
 func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	s, g := f.seq, f.seq.group
-	if s.cand != promptOnly {
-		more := c.acceptChoice(g, s.cand, choices[0])
-		chosen := g.candidates[s.cand].tokens
-		c.acceptDrafts(f, chosen[len(chosen)-g.candidates[s.cand].pending:], more)
-		if more {
-			c.continueWith(s, s.cand)
-			return
+	first, forks, taken := s.cand, s.reservedForks, false
+	if s.cand == promptOnly {
+		first, s.reservedForks, g.sampled, g.promptSeq = 0, 0, true, s
+		if !g.Fork {
+			c.stats.QueriedTokens += uint64(len(g.Prompt))
+			c.stats.CachedTokens += uint64(g.cached)
 		}
-		s.invalid = choices[0].NonFinite
-		c.finishSeq(s)
-		return
 	}
-	g.sampled, g.promptSeq = true, s
-	if !g.Fork {
-		c.stats.QueriedTokens += uint64(len(g.Prompt))
-		c.stats.CachedTokens += uint64(g.cached)
-	}
-	forks := s.reservedForks
-	s.reservedForks = 0
-	taken := false
 	for i, choice := range choices {
+		i += first
+		cand := &g.candidates[i]
+		finish, repeat := c.appendChoice(g, cand, choice)
+		c.acceptDrafts(f, cand.tokens[len(cand.tokens)-cand.pending:], finish == "")
 		switch {
-		case !c.acceptChoice(g, i, choice):
+		case finish != "":
+			cand.ended = true
+			g.unfinished--
+			c.admissionPaused = false
+			if !g.Branch {
+				c.lengths.add(len(cand.tokens))
+				c.stats.Finished++
+			}
+			if finish == generation.FinishRepeat {
+				c.stats.Repeated++
+			}
+			c.events = append(c.events, Event{
+				Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
+				Repeated: repeat, Cached: g.cached,
+			})
 		case !taken:
 			taken = true
 			c.continueWith(s, i)
@@ -94,30 +101,6 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 		s.invalid = choices[0].NonFinite
 		c.finishSeq(s)
 	}
-}
-
-// acceptChoice adds a choice to a candidate and reports whether the candidate continues.
-func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
-	cand := &g.candidates[i]
-	finish, repeat := c.appendChoice(g, cand, choice)
-	if finish == "" {
-		return true
-	}
-	cand.ended = true
-	g.unfinished--
-	if !g.Branch {
-		c.lengths.add(len(cand.tokens))
-		c.stats.Finished++
-	}
-	if finish == generation.FinishRepeat {
-		c.stats.Repeated++
-	}
-	c.admissionPaused = false
-	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
-		Repeated: repeat, Cached: g.cached,
-	})
-	return false
 }
 
 // appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it

@@ -7,14 +7,13 @@ import (
 
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
-	cfg          Config
-	tune         tuning
-	checksUsable bool // cfg.Usable was given
-	maxRunning   int  // limit of running sequences
-	tree         prefixTree
-	host         *hostCache // nil: none
-	seqs         []sequence
-	freeSeqs     []*sequence // a stack
+	cfg        Config
+	tune       tuning
+	maxRunning int // limit of running sequences
+	tree       prefixTree
+	host       *hostCache // nil: none
+	seqs       []sequence
+	freeSeqs   []*sequence // a stack
 
 	// groups holds the live requests in the order in which they start, see Submit.
 	groups []*group
@@ -96,19 +95,14 @@ type candidate struct {
 // New returns an idle core for an empty context.
 func New(cfg Config) *Core {
 	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, cfg.MaxOutputs)
-	asks := cfg.Usable != nil
-	if !asks {
-		cfg.Usable = func(SeqID, int) bool { return true }
-	}
 	c := &Core{
-		cfg:          cfg,
-		checksUsable: asks,
-		tune:         tuned,
-		host:         newHostCache(cfg.HostCells),
-		maxRunning:   min(cfg.MaxSequences, cfg.MaxRunning),
-		seqs:         make([]sequence, cfg.MaxSequences),
-		byID:         make(map[RequestID]*group),
-		rowLimit:     cfg.BatchTokens,
+		cfg:        cfg,
+		tune:       tuned,
+		host:       newHostCache(cfg.HostCells),
+		maxRunning: min(cfg.MaxSequences, cfg.MaxRunning),
+		seqs:       make([]sequence, cfg.MaxSequences),
+		byID:       make(map[RequestID]*group),
+		rowLimit:   cfg.BatchTokens,
 	}
 	c.lengths.enabled = cfg.Overcommit
 	if c.host != nil {

@@ -53,22 +53,18 @@ func (c *Core) evictCells(victim *sequence, cells int) {
 	if c.host != nil {
 		rest = c.host.minCells
 	}
-	if c.cfg.PartialCopy && !c.cfg.NoPrefixCache && victim.privateCells() > cells+rest && c.usable(victim, victim.length-cells) {
-		c.evictTail(victim, victim.length-cells)
-	} else {
+	length := victim.length - cells
+	if !c.cfg.PartialCopy || c.cfg.NoPrefixCache || victim.privateCells() <= cells+rest || !c.usable(victim, length) {
 		c.evict(victim, 0)
+		return
 	}
-}
-
-// evictTail evicts the positions from length on of a cached sequence.
-func (c *Core) evictTail(s *sequence, length int) {
-	c.saveToHost(s, length)
+	c.saveToHost(victim, length)
 	c.stats.Trimmed++
-	c.stats.EvictedCells += uint64(s.length - length)
+	c.stats.EvictedCells += uint64(cells)
 	c.version++
-	c.addOp(Op{Kind: OpRemove, Seq: s.id, Pos: length})
-	c.detach(s) // it no longer holds the whole prompt
-	c.tree.trim(s, length)
+	c.addOp(Op{Kind: OpRemove, Seq: victim.id, Pos: length})
+	c.detach(victim) // it no longer holds the whole prompt
+	c.tree.trim(victim, length)
 }
 
 // evict frees a cached sequence, except its first kept positions (see freeTail).

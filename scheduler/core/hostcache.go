@@ -118,7 +118,16 @@ func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
 }
 
 func (c *Core) dropBlock(b *hostBlock) {
-	c.host.drop(b)
+	h := c.host
+	h.order.Remove(b.place)
+	b.place = nil
+	same := slices.DeleteFunc(h.byHash[b.hash], func(o *hostBlock) bool { return o == b })
+	if h.byHash[b.hash] = same; len(same) == 0 {
+		delete(h.byHash, b.hash)
+	}
+	i, _ := slices.BinarySearch(h.starts, b.start)
+	h.starts = slices.Delete(h.starts, i, i+1)
+	h.used -= b.cells()
 	c.addOp(Op{Kind: OpDrop, Block: b.id})
 }
 
@@ -179,18 +188,4 @@ func (h *hostCache) add(adapter AdapterID, path []Token, start int) *hostBlock {
 	h.starts = slices.Insert(h.starts, i, start)
 	h.used += b.cells()
 	return b
-}
-
-func (h *hostCache) drop(b *hostBlock) {
-	h.order.Remove(b.place)
-	b.place = nil
-	same := h.byHash[b.hash]
-	if same = slices.DeleteFunc(same, func(o *hostBlock) bool { return o == b }); len(same) == 0 {
-		delete(h.byHash, b.hash)
-	} else {
-		h.byHash[b.hash] = same
-	}
-	i, _ := slices.BinarySearch(h.starts, b.start)
-	h.starts = slices.Delete(h.starts, i, i+1)
-	h.used -= b.cells()
 }

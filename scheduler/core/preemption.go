@@ -9,21 +9,6 @@ func (c *Core) preemptYoungest() {
 	c.preempt(c.lowest(), false)
 }
 
-// makeWay preempts a running sequence of a lower priority than g has. It reports whether there was one.
-func (c *Core) makeWay(g *group) bool {
-	if !c.runsBelow(g) {
-		return false
-	}
-	c.preempt(c.lowest(), true)
-	return true
-}
-
-// runsBelow reports whether a sequence of a lower priority than g has runs.
-func (c *Core) runsBelow(g *group) bool {
-	s := c.lowest()
-	return s != nil && s.group.Priority < g.Priority
-}
-
 // lowest returns the running sequence that started last of those with the lowest priority.
 func (c *Core) lowest() (lowest *sequence) {
 	for _, s := range c.running {

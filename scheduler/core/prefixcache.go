@@ -50,15 +50,14 @@ func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixM
 	return src
 }
 
-// usable reports whether the first n tokens of s can be continued.
+// usable reports whether the first n tokens of s can be continued. Config.Usable can't be asked about a sequence that
+// becomes a copy in the operations of this plan.
 func (c *Core) usable(s *sequence, n int) bool {
-	return !s.invalid && !c.copyPlanned(s) && c.cfg.Usable(s.id, n)
-}
-
-// copyPlanned reports whether s becomes a copy in the operations of this plan. Until then
-// Config.Usable cannot be asked about it.
-func (c *Core) copyPlanned(s *sequence) bool {
-	return c.checksUsable && !c.opsDelivered && slices.ContainsFunc(c.plan.Ops, func(o Op) bool { return o.Kind == OpCopy && o.Seq == s.id })
+	if s.invalid || c.cfg.Usable == nil {
+		return !s.invalid
+	}
+	copied := func(o Op) bool { return o.Kind == OpCopy && o.Seq == s.id }
+	return (c.opsDelivered || !slices.ContainsFunc(c.plan.Ops, copied)) && c.cfg.Usable(s.id, n)
 }
 
 // attachPrefix gives s the prefix that was found for it.

@@ -98,7 +98,11 @@ func (s *sequence) privateCells() int {
 func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	if len(c.freeSeqs) == 0 {
 		if victim := c.victim(src, false); victim != nil {
-			c.evict(victim, c.reusableCells(victim, src, n))
+			kept := 0 // cells in common stay: llama.cpp removes and copies each token
+			if src != nil && c.cfg.PartialCopy && c.cfg.Usable == nil {
+				kept = min(n, sharedCells(victim, src))
+			}
+			c.evict(victim, kept)
 		}
 	}
 	s := src
@@ -118,16 +122,6 @@ func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	g.running++
 	c.running = append(c.running, s)
 	return s
-}
-
-// reusableCells returns how many cells victim shares with a copy of the first n tokens of src.
-// They are neither removed nor copied, because both take time for each token: llama.cpp stores
-// positions per sequence.
-func (c *Core) reusableCells(victim, src *sequence, n int) int {
-	if src == nil || !c.cfg.PartialCopy || c.checksUsable {
-		return 0
-	}
-	return min(n, sharedCells(victim, src))
 }
 
 // stopRunning moves a sequence from running to another state. Sequences that wait for its
