@@ -33,28 +33,6 @@ type SamplerConfig struct {
 	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
 }
 
-func (cfg *SamplerConfig) validate(v *Vocab) error {
-	for _, r := range []struct {
-		name  string
-		value float32
-	}{{"temperature", cfg.Temperature}, {"top-p", cfg.TopP}, {"min-p", cfg.MinP}} {
-		if math.IsNaN(float64(r.value)) || math.IsInf(float64(r.value), 0) {
-			return fmt.Errorf("llama: sampler: %s is %v", r.name, r.value)
-		}
-	}
-	for _, list := range [][]Token{cfg.Suppress, cfg.Allow} {
-		for _, t := range list {
-			if !v.valid(t) {
-				return fmt.Errorf("llama: sampler: token %d is not in the vocabulary of %d", t, v.Size())
-			}
-		}
-	}
-	if cfg.Grammar != "" {
-		return scanGrammar(cfg.Grammar)
-	}
-	return nil
-}
-
 // Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
 // different samplers run in parallel.
 type Sampler struct {
@@ -73,7 +51,19 @@ type Sampler struct {
 // NewSampler makes a sampler for the model's vocabulary. A grammar that can't
 // be used is ErrGrammar.
 func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
-	if err := cfg.validate(m.vocab); err != nil {
+	for i, value := range []float32{cfg.Temperature, cfg.TopP, cfg.MinP} {
+		if math.IsNaN(float64(value)) || math.IsInf(float64(value), 0) {
+			return nil, fmt.Errorf("llama: sampler: %s is %v", []string{"temperature", "top-p", "min-p"}[i], value)
+		}
+	}
+	for _, list := range [][]Token{cfg.Suppress, cfg.Allow} {
+		for _, t := range list {
+			if !m.vocab.valid(t) {
+				return nil, fmt.Errorf("llama: sampler: token %d is not in the vocabulary of %d", t, m.vocab.Size())
+			}
+		}
+	}
+	if err := scanGrammar(cfg.Grammar); err != nil {
 		return nil, err
 	}
 	if _, err := m.acquire(); err != nil {

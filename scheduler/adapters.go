@@ -94,7 +94,8 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	answers := make([]chan error, len(e.workers))
 	for i, w := range e.workers {
 		answers[i] = make(chan error, 1)
-		w.send(command{drop: id, answer: answers[i]})
+		w.inbox = append(w.inbox, command{drop: id, answer: answers[i]})
+		w.wakeUp()
 	}
 	e.mu.Unlock()
 	var errs []error

@@ -223,7 +223,8 @@ func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed { // otherwise every request is being answered
-		r.worker.send(command{request: r, cancel: true})
+		r.worker.inbox = append(r.worker.inbox, command{request: r, cancel: true})
+		r.worker.wakeUp()
 	}
 }
 

@@ -22,12 +22,6 @@ type workload struct {
 	health   health
 }
 
-// send adds a command to the inbox. Engine.mu is held.
-func (w *worker) send(c command) {
-	w.inbox = append(w.inbox, c)
-	w.wakeUp()
-}
-
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
 // a prefix stay together until another context would be sooner even though it computes the
@@ -70,7 +64,8 @@ func (e *Engine) assign(r *request, w *worker, cost int) {
 	if w.prefixes != nil {
 		w.prefixes.add(r.blocks)
 	}
-	w.send(command{request: r})
+	w.inbox = append(w.inbox, command{request: r})
+	w.wakeUp()
 }
 
 // elsewhere submits a request again, to another context: it has ended because its own failed, or its own is stuck. It

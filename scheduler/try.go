@@ -26,7 +26,8 @@ func (e *Engine) try(ctx context.Context) error {
 		done := make(chan error, 1)
 		stop := context.AfterFunc(ctx, w.back.Abort)
 		e.mu.Lock()
-		w.send(command{answer: done})
+		w.inbox = append(w.inbox, command{answer: done})
+		w.wakeUp()
 		e.mu.Unlock()
 		err := <-done
 		if !stop() {

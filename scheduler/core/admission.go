@@ -93,7 +93,11 @@ func (c *Core) startOldest(g *group) bool {
 // needs an id, and cells for all that the sequence may need (with Config.Overcommit, for what
 // it usually needs).
 func (c *Core) startSequence(g *group) bool {
-	sequences, cells := c.reserved()
+	sequences, cells := 0, 0 // that the running ones may still need, including reserved forks
+	for _, s := range c.running {
+		sequences += 1 + s.reservedForks
+		cells += s.maxFutureCells()
+	}
 	if sequences >= c.maxRunning {
 		return false
 	}
@@ -106,22 +110,18 @@ func (c *Core) startSequence(g *group) bool {
 		}
 		c.start(g)
 	}
-	cand, target, base := promptOnly, g.Prompt, 0
+	cand, target, base, generated := promptOnly, g.Prompt, 0, 0
 	var src prefixMatch
 	if g.sampled {
 		cand = g.waiting[0]
+		generated = len(g.candidates[cand].tokens)
 		target, base, src = c.resumePoint(g, cand)
 	} else {
 		src = c.matchPrefix(g.Adapter, target, len(c.running))
 	}
-	room := c.cfg.Cells - c.tree.active - cells
-	room -= base + len(target) - src.inCells()
+	room := c.cfg.Cells - c.tree.active - cells - (base + len(target) - src.inCells())
 	if src.seq != nil {
 		room -= c.tree.inactive(src.seq, src.length)
-	}
-	generated := 0
-	if g.sampled {
-		generated = len(g.candidates[cand].tokens)
 	}
 	each := g.reserve(generated)
 	if room < each {
@@ -140,16 +140,6 @@ func (c *Core) startSequence(g *group) bool {
 	}
 	c.attachPrefix(s, src)
 	return true
-}
-
-// reserved returns the sequences and cells that the running ones may still need, including
-// reserved forks.
-func (c *Core) reserved() (sequences, cells int) {
-	for _, s := range c.running {
-		sequences += 1 + s.reservedForks
-		cells += s.maxFutureCells()
-	}
-	return sequences, cells
 }
 
 // firstWave returns how many candidates of g start together: as many as there are ids and

@@ -52,7 +52,11 @@ func (c *Core) Verify() error {
 	if err := c.host.verify(); err != nil {
 		return err
 	}
-	if _, booked := c.reserved(); !c.overcommitted && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
+	booked := 0
+	for _, s := range c.running {
+		booked += s.maxFutureCells()
+	}
+	if !c.overcommitted && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
 		return fmt.Errorf("%d cells active and %d reserved of %d", active, booked, c.cfg.Cells)
 	}
 	for _, g := range c.groups {
