@@ -86,7 +86,7 @@ func (c *Core) preferCached(first *group) *group {
 // startOldest starts the oldest request if preferCached chose g instead and g does not fit.
 func (c *Core) startOldest(g *group) bool {
 	first := c.firstStartable()
-	return first != nil && first != g && g == c.choice.group && c.startSequence(first)
+	return first != nil && first != g && !g.started && g == c.choice.group && c.startSequence(first)
 }
 
 // startSequence gives a sequence to the prompt of g or to its first waiting candidate. It

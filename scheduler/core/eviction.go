@@ -8,11 +8,14 @@ func (c *Core) makeRoom(n int) bool {
 		if short <= 0 {
 			return true
 		}
-		victim := c.victim(nil, true)
-		if victim == nil {
+		if victim := c.victim(nil, true); victim != nil {
+			c.evictCells(victim, short)
+			continue
+		}
+		if c.tree.used == c.tree.active {
 			return false
 		}
-		c.evictCells(victim, short)
+		c.evict(c.victim(nil, false), 0) // cached sequences share the other cells, and one of them goes first
 	}
 }
 

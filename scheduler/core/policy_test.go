@@ -270,3 +270,44 @@ func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 	}
 	t.Logf("the tiles read %d cells, and %d in the order of the start", read, unordered)
 }
+
+// A sequence from which candidates wait to fork, and a fork of it without a token of its own, share all cells.
+func TestCellsOfAPreemptedRequestCanBeEvicted(t *testing.T) {
+	c := New(Config{Policy: Policy{MaxSequences: 10, BatchTokens: 1}, Cells: 16, MaxOutputs: 2, Check: true})
+	step := func() []Event {
+		p := c.Plan()
+		if len(p.Rows) == 0 {
+			return nil
+		}
+		return slices.Clone(c.Commit(StepDecoded, anything(p)))
+	}
+	low, high := ask(1, []Token{0, 1, 0}, 2, 2), ask(2, []Token{0, 0, 0, 1, 0, 0, 0, 0}, 1, 7)
+	low.Priority, low.Temperature, high.Temperature = -1, 0, 0
+	c.Submit(low)
+	for range 3 { // the prompt, whose two candidates run
+		step()
+	}
+	c.Submit(high)
+	for range len(high.Prompt) + high.MaxTokens {
+		for _, e := range step() {
+			if e.Kind == RequestFinished && e.Request == 2 {
+				return
+			}
+		}
+	}
+	t.Errorf("the request of the higher priority did not end: %+v", c.Stats())
+}
+
+// preferCached chose the request before, and now its other candidates wait.
+func TestRequestWithALowerPriorityDoesNotStartInPlaceOfAHigherOne(t *testing.T) {
+	c := New(Config{Policy: Policy{MaxSequences: 4, BatchTokens: 16}, Cells: 20, MaxOutputs: 4, PartialCopy: true, Check: true})
+	high := ask(1, []Token{1, 2}, 3, 8)
+	high.Priority = 1
+	c.Submit(high)
+	c.Commit(StepDecoded, anything(c.Plan()))
+	c.choice.group, c.choice.version = c.groups[0], c.version
+	c.Submit(ask(2, []Token{3}, 1, 2))
+	if len(c.groups[0].waiting) == 0 || c.startOldest(c.groups[0]) {
+		t.Errorf("%d candidates wait, and a request of a lower priority starts, which they would preempt", len(c.groups[0].waiting))
+	}
+}
