@@ -74,9 +74,10 @@ func LoadBackends(dir string) ([]string, error) {
 	}
 	var plugins, variants, names []string
 	var errs []error
+	hasCPU := C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil
 	for _, path := range files {
 		switch name := filepath.Base(path); {
-		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU(): // linked, not plugins
+		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU: // linked, not plugins
 		case strings.HasPrefix(name, "libggml-cpu-"):
 			variants = append(variants, path)
 		default:
@@ -99,11 +100,6 @@ func LoadBackends(dir string) ([]string, error) {
 		}
 	}
 	return names, errors.Join(errs...)
-}
-
-// hasCPU reports whether a CPU backend is linked or loaded.
-func hasCPU() bool {
-	return C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil
 }
 
 func loadBackend(path string) error {

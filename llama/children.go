@@ -6,7 +6,6 @@ import "C"
 
 import (
 	"errors"
-	"fmt"
 	"unsafe"
 )
 
@@ -27,13 +26,11 @@ var _ [unsafe.Sizeof(Child{})]byte = [C.sizeof_struct_agd_child]byte{}
 func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.ptr == nil:
-		return list, 0, ErrClosed
-	case !s.lists:
+	if err := s.check(logits); err != nil {
+		return list, 0, err
+	}
+	if !s.lists {
 		return list, 0, errors.New("llama: children: the sampler needs Score and a temperature")
-	case len(logits) != s.vocab:
-		return list, 0, fmt.Errorf("llama: children: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
 	}
 	var first *C.struct_agd_child
 	n := C.agd_sampler_children(s.ptr, (*C.float)(unsafe.Pointer(&logits[0])), C.double(share), &first, (*C.double)(&rest))

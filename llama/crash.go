@@ -16,12 +16,6 @@ func SetBuild(build string) {
 	cstring(build, func(p *C.char) { C.agd_crash_build(p) })
 }
 
-// reportCrashes makes the process write that line: see native/binding/crash.cpp.
-func reportCrashes() {
-	start, end := goCode()
-	C.agd_crash_install(C.uintptr_t(start), C.uintptr_t(end))
-}
-
 // goCode finds the range of addresses that holds Go's code. The runtime knows whether
 // an address belongs to it, but exports no bounds.
 func goCode() (start, end uintptr) {

@@ -40,7 +40,8 @@ func Init(log zerolog.Logger) error {
 func install() {
 	installOnce.Do(func() {
 		C.agd_log_install(C.agd_log_sink(C.agdLog))
-		reportCrashes()
+		start, end := goCode() // for the line of a crash: see native/binding/crash.cpp
+		C.agd_crash_install(C.uintptr_t(start), C.uintptr_t(end))
 		C.agd_faults_install()
 		C.llama_backend_init()
 	})

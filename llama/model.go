@@ -36,7 +36,7 @@ type Model struct {
 // least one backend; call LoadBackends first if there are plugins.
 func New(path string, opts ...ModelOption) (*Model, error) {
 	install()
-	o := defaultModelOptions()
+	o := modelOptions{gpuLayers: -1, splitMode: SplitLayer, cancel: context.Background()}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -24,10 +24,6 @@ type modelOptions struct {
 	cancel      context.Context
 }
 
-func defaultModelOptions() modelOptions {
-	return modelOptions{gpuLayers: -1, splitMode: SplitLayer, cancel: context.Background()}
-}
-
 // SetGPULayers sets how many layers go to GPUs; negative means all (the
 // default), 0 none.
 func SetGPULayers(n int) ModelOption { return func(o *modelOptions) { o.gpuLayers = n } }

@@ -4,7 +4,6 @@ package llama
 import "C"
 
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -38,13 +37,8 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 	for i, s := range samplers {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		out[i] = Sampled{Token: -1}
-		switch {
-		case s.ptr == nil:
-			out[i].Err = ErrClosed
-		case len(rows[i]) != s.vocab:
-			out[i].Err = fmt.Errorf("llama: sample: a row of %d logits, the vocabulary has %d tokens", len(rows[i]), s.vocab)
-		default:
+		out[i] = Sampled{Token: -1, Err: s.check(rows[i])}
+		if out[i].Err == nil {
 			t.pinned.Pin(&rows[i][0])
 			t.samplers = append(t.samplers, s.ptr)
 			t.rows = append(t.rows, (*C.float)(unsafe.Pointer(&rows[i][0])))

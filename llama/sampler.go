@@ -106,17 +106,25 @@ func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ptr == nil {
-		return -1, ErrClosed
-	}
-	if len(logits) != s.vocab {
-		return -1, fmt.Errorf("llama: sample: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
+	if err := s.check(logits); err != nil {
+		return -1, err
 	}
 	t := Token(C.agd_sample(s.ptr, (*C.float)(unsafe.Pointer(&logits[0]))))
 	if t < 0 {
 		return -1, s.failure(C.int(t))
 	}
 	return t, nil
+}
+
+// check refuses a row of logits of another size, and any after Close.
+func (s *Sampler) check(logits []float32) error {
+	if s.ptr == nil {
+		return ErrClosed
+	}
+	if len(logits) != s.vocab {
+		return fmt.Errorf("llama: sampler: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
+	}
+	return nil
 }
 
 // Score holds natural logarithms of the probabilities of a token: in the softmax of the row, and in

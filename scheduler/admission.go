@@ -23,7 +23,7 @@ type Admission struct {
 }
 
 // Admit reserves queue places for candidates, the number of completions that a whole API
-// request will generate: all of them or none, with *QueueFullError. It also refuses when
+// request will generate: all of them or none, with *generation.QueueFullError. It also refuses when
 // those that wait would probably take longer than Config.QueueTime.
 func (e *Engine) Admit(candidates int) (*Admission, error) {
 	e.mu.Lock()
@@ -45,7 +45,7 @@ func (e *Engine) Admit(candidates int) (*Admission, error) {
 	late := e.rate.excess(e.admitted-together, e.cfg.QueueTime)
 	if over > 0 || late > 0 {
 		e.refused++
-		return nil, &QueueFullError{
+		return nil, &generation.QueueFullError{
 			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.rate.estimate(max(over, late)),
 		}
 	}

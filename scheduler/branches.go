@@ -309,7 +309,7 @@ func (s *trees) commit() (ended int) {
 		case !goesOn:
 			ended += s.collect(t)
 		case t.found:
-			t.request.recordFound(t.outcomes(false), s.worker.engine.now())
+			t.request.record(-1, t.outcomes(false), t.request.cached, s.worker.engine.now())
 			t.found = false
 		}
 	}

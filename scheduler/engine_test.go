@@ -350,7 +350,7 @@ func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var full *QueueFullError
+	var full *generation.QueueFullError
 	if _, err := e.Admit(3); !errors.As(err, &full) {
 		t.Fatalf("error %v, want QueueFullError", err)
 	}
@@ -416,7 +416,7 @@ func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var full *QueueFullError
+	var full *generation.QueueFullError
 	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
 	}

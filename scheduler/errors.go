@@ -20,6 +20,3 @@ var (
 	// ErrNoHostCache is returned for models with a sliding window or a recurrent state.
 	ErrNoHostCache = errors.New("scheduler: this model's memory cannot save parts of a sequence")
 )
-
-// QueueFullError refuses an admission.
-type QueueFullError = generation.QueueFullError

@@ -43,7 +43,7 @@ func Example() {
 	}
 	admission, err := engine.Admit(4)
 	if err != nil {
-		log.Fatal(err) // a *scheduler.QueueFullError says when to retry
+		log.Fatal(err) // a *generation.QueueFullError says when to retry
 	}
 	defer admission.Release()
 	requests := []generation.Request{{

@@ -101,7 +101,7 @@ func (r *request) resume(v *llama.Vocab) error {
 			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
 		}
 		if r.candidates[i].Finish != "" {
-			r.recordEnd(i, r.gen.Resume.CachedTokens, r.times.Submitted.Add(r.times.End))
+			r.record(i, nil, r.gen.Resume.CachedTokens, r.times.Submitted.Add(r.times.End))
 		}
 	}
 	return nil
@@ -143,29 +143,24 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	return nil
 }
 
-// begun is core.Request.Begun of a request; nil: no candidate has begun.
-func (r *request) begun() (list [][]core.Token) {
+// begun is core.Request.Begun of a request; nil: no candidate has begun. all: all candidates have ended before.
+func (r *request) begun() (list [][]core.Token, all bool) {
 	if r.gen.Resume == nil {
-		return nil
+		return nil, false
 	}
-	none := true
+	none, all := true, true
 	for i := range r.candidates {
 		c := &r.candidates[i]
 		list = append(list, nil)
 		if c.Finish == "" {
-			list[i] = append([]core.Token{}, c.Tokens...)
+			list[i], all = append([]core.Token{}, c.Tokens...), false
 		}
 		none = none && c.Finish == "" && len(c.Tokens) == 0
 	}
 	if none {
-		return nil
+		list = nil
 	}
-	return list
-}
-
-// ends reports whether all candidates of a resumed request have ended.
-func (r *request) ends() bool {
-	return r.gen.Resume != nil && !slices.ContainsFunc(r.candidates, func(c generation.Completion) bool { return c.Finish == "" })
+	return list, all
 }
 
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse

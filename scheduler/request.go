@@ -189,13 +189,16 @@ func (r *request) reach(event *time.Duration, now time.Time) {
 	}
 }
 
-// recordEnd records that a candidate has ended.
-func (r *request) recordEnd(candidate, cached int, now time.Time) {
+// record records that a candidate has ended, or with -1 what a search has found so far.
+func (r *request) record(candidate int, found []generation.Completion, cached int, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = append(r.ended, candidate)
 	r.endedCached, r.endedTimes = cached, r.times
 	r.endedTimes.End = now.Sub(r.times.Submitted)
+	if r.found = found; candidate < 0 {
+		return
+	}
+	r.ended = append(r.ended, candidate)
 	if r.gen.Each != nil {
 		select {
 		case r.more <- struct{}{}:
@@ -214,14 +217,6 @@ func (r *request) giveEach(v *llama.Vocab) {
 	for _, i := range fresh {
 		r.gen.Each(result, i)
 	}
-}
-
-// recordFound records what a search has found so far.
-func (r *request) recordFound(list []generation.Completion, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.found, r.endedCached, r.endedTimes = list, r.cached, r.times
-	r.endedTimes.End = now.Sub(r.times.Submitted)
 }
 
 // partialResult returns the candidates that have ended or that a search has found, and err for

@@ -206,15 +206,16 @@ func (w *worker) newID() core.RequestID {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
+	begun, ended := r.begun()
 	switch {
-	case r.ends():
+	case ended:
 		w.finish(r, nil)
 	case r.gen.Distinct != nil:
 		if err := w.trees.start(r); err != nil {
 			w.finish(r, err)
 		}
 	default:
-		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: r.begun()})
+		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: begun})
 	}
 }
 
@@ -307,7 +308,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			if c.Finish != generation.FinishStop {
 				c.StopToken = -1 // a forced end after the token limit
 			}
-			r.recordEnd(e.Candidate, e.Cached, w.engine.now())
+			r.record(e.Candidate, nil, e.Cached, w.engine.now())
 		case e.Kind == core.RequestFinished:
 			r.cached = e.Cached
 			w.finish(r, nil)

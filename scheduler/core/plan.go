@@ -9,7 +9,13 @@ func (c *Core) Plan() *Plan {
 	c.dropDeliveredOps()
 	c.step++
 	c.plan.Started = c.plan.Started[:0]
-	c.rematchFollowers()
+	for i, s := range c.running {
+		if s.needsRematch { // it lost its leader; what that computed is still there
+			s.needsRematch = false
+			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
+			c.advanceFollowers(s)
+		}
+	}
 	for _, s := range c.freeing {
 		c.freeSeq(s)
 	}

@@ -122,18 +122,6 @@ func (c *Core) advanceFollowers(s *sequence) {
 	}
 }
 
-// rematchFollowers finds another prefix for sequences that lost their leader, while what it
-// computed is still there.
-func (c *Core) rematchFollowers() {
-	for i, s := range c.running {
-		if s.needsRematch {
-			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
-			c.advanceFollowers(s)
-		}
-	}
-}
-
 // finishSeq stops s and keeps it for its prefix, unless another cached sequence holds the same
 // tokens in cells of its own.
 func (c *Core) finishSeq(s *sequence) {
