@@ -27,7 +27,7 @@ func (w *worker) resync() {
 	}
 }
 
-// reset moves all requests to other contexts, or fails them with ErrModel, and clears the
+// reset fails all requests with ErrModel, as far as no other context takes them, and clears the
 // context, whose contents are unknown.
 func (w *worker) reset(cause error) {
 	w.log.Error().Err(cause).Msg("clearing context")

@@ -145,6 +145,7 @@ func (w *worker) run() {
 	for _, r := range w.list() {
 		w.finish(r, ErrClosed)
 	}
+	w.queue = nil
 	w.deliver()
 	w.closeErr = w.back.Close()
 }
