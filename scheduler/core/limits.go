@@ -14,6 +14,9 @@ const (
 	// dominates.
 	MinPrefillCost = 8
 
+	// rowGroup is the number of rows that the products compute at once (agentd-columns.h).
+	rowGroup = 8
+
 	// oldestShare is the share (1/oldestShare) of the prefill budget that the oldest prompt
 	// gets.
 	oldestShare = 4

@@ -154,9 +154,11 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 		want                                    int // rows for prompts
 	}{
 		"as many as decode":                        {0, 0, 40, 0, 1, 40},
-		"fewer rows where each sees more cells":    {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
+		"fewer rows where each sees more cells":    {100, 0, 40, 300, 1, 24}, // 40 * 1.01 / 2, and 4 fill a group of 8
 		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
+		"rows rounded down to a group of 8":        {0, 0, 41, 0, 1, 39},
+		"rows rounded up to a group of 8":          {0, 0, 39, 0, 1, 41},
 		"never less than some":                     {0, 0, 1, 0, 1, MinPrefillCost},
 		"the oldest gets on, however much it sees": {1, 0, 1, 2000, 1, 1},
 		"all rows if nothing decodes":              {100, 0, 0, 300, 1, 512},

@@ -8,9 +8,10 @@ import (
 // schedulePrefills plans rows of prompts beside the decode rows, within a budget of rows and of their cost. followers is
 // the number of prompts that wait for the prefill of another one. Of one priority the shortest remaining prompt comes
 // first: this gives the lowest mean time to first token. A share is reserved for the oldest prompt, so that a long one
-// progresses.
+// progresses. The step's rows are rounded to whole groups, which is what the products compute.
 func (c *Core) schedulePrefills(followers int) {
-	rows, most := c.rowLimit-len(c.plan.Rows), 1.0
+	planned, most := len(c.plan.Rows), 1.0
+	rows := c.rowLimit - planned
 	if len(c.prefills) == 0 || rows <= 0 {
 		return
 	}
@@ -20,7 +21,7 @@ func (c *Core) schedulePrefills(followers int) {
 	}
 	cost := float64(rows) * most // in rows without visible cells
 	switch {
-	case len(c.plan.Rows) == 0:
+	case planned == 0:
 	case c.cfg.PrefillChunk > 0:
 		rows = min(rows, c.cfg.PrefillChunk)
 	default:
@@ -39,9 +40,12 @@ func (c *Core) schedulePrefills(followers int) {
 		left, affords := rows, int(cost/each)
 		if i == 0 { // the oldest
 			left, affords = max(1, rows/oldestShare), max(1, int(cost/oldestShare/each))
+		} else if whole := (planned + affords + rowGroup/2) / rowGroup * rowGroup; whole > rowGroup {
+			affords = max(0, whole-planned)
 		}
 		n := min(left, affords, c.chunkSize(s)-s.granted)
 		s.granted += n
+		planned += n
 		rows -= n
 		cost = max(0, cost-float64(n)*each)
 	}
