@@ -13,7 +13,7 @@ import (
 
 	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
-	"agentd/console"
+	"agentd/coaching/console"
 	"agentd/internal/options"
 	"agentd/internal/version"
 	"agentd/protocol"
