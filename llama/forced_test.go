@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/defaultmodel"
+	"agentd/internal/defaultmodel"
 	"agentd/llama/synth"
 )
 

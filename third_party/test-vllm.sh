@@ -11,7 +11,7 @@ if [[ -z ${VLLM_URL:-} ]]; then
 	port=${VLLM_PORT:-18100}
 	VLLM_URL=http://127.0.0.1:$port
 	"$root/third_party/vllm.sh" install
-	setsid "$root/third_party/vllm.sh" --model "$root/defaultmodel/weights/household.gguf" --host 127.0.0.1 --port "$port" \
+	setsid "$root/third_party/vllm.sh" --model "$root/internal/defaultmodel/weights/household.gguf" --host 127.0.0.1 --port "$port" \
 		--served-model-name household --kv-cache-memory-bytes 1073741824 --dtype float32 --max-num-seqs 16 --enforce-eager \
 		--enable-prompt-tokens-details >"$work/log" 2>&1 &
 	server=$!

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/console"
+	"agentd/coaching/console"
 	"agentd/protocol"
 )
 

@@ -61,7 +61,7 @@ func TestConsoleCoachesSessionsOfOtherProviders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			console, model := startConsole(t, "--data-dir", t.TempDir()), newCoaches(t, test.model)
-			r := startFake(t, ready(newFakeModel()), "--coach-human", console.url, "--coach-human-when", test.when)
+			r := startFake(t, ready(newFakeModel()), "--coach-human", console.url+",when="+test.when)
 			r.expect(204, "", "PUT", session1, llmSession("openai", model.URL))
 			body := coachingRequest(t, "c1")
 			answer := r.later("/v1/coaching", body)

@@ -247,7 +247,7 @@ func TestFullSessionRefusesFurtherRequests(t *testing.T) { eachBase(t, fullSessi
 func fullSession(t *testing.T, base string) {
 	c := newCoaches(t, `{"why": "no", "outcome": "abandoned"}`)
 	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel()), "--coaching-limits", "workers=1,queue=0,sessions=1").at(base)
+	r := startFake(t, ready(newFakeModel()), "--coaching", "workers=1,queue=0,sessions=1").at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
 	r.expect(503, "", "PUT", "/v1/coaching/sessions/2", llmSession("openai", c.URL))

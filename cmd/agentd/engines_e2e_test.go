@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"agentd/defaultmodel"
 	"agentd/household"
+	"agentd/internal/defaultmodel"
 	"agentd/internal/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"

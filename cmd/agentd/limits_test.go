@@ -56,16 +56,20 @@ func TestSizesAreWithinLimits(t *testing.T) {
 	}
 }
 
-// countFiles counts lines of source by folder and words of documents, of tracked files.
+// countFiles counts top-level folders, lines of source by folder and words of documents, of tracked files.
 func countFiles(t *testing.T, sizes map[string]int) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "-C", repository, "ls-files").Output()
 	if err != nil {
 		t.Skip("the sizes of tracked files are limited, and this is no clone: ", err)
 	}
+	folders := map[string]bool{}
 	for _, name := range strings.Fields(string(out)) {
 		document := strings.HasSuffix(name, ".md")
 		top, _, nested := strings.Cut(name, "/")
+		if nested && !strings.HasPrefix(top, ".") {
+			folders[top] = true
+		}
 		if !document && (!nested || !sourceFile.MatchString(name) || testFile.MatchString(name)) {
 			continue
 		}
@@ -88,6 +92,7 @@ func countFiles(t *testing.T, sizes map[string]int) {
 			}
 		}
 	}
+	sizes["top-level folders"] = len(folders)
 }
 
 // countWorker counts what a step of the scheduler goes through.

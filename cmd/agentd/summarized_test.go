@@ -62,7 +62,7 @@ func TestHistoryOverBudgetIsSummarized(t *testing.T) {
 			_, probed := modelSteps(t, probe.ask("probe", user(1, report).memory(spoken(3)).greedy())[0])
 			budget := fmt.Sprint(probed[0].PromptTokens + 20)
 
-			r := serveModel(t, append([]string{"--agent", "history-summarized", "--summary", "budget=" + budget + ",max-tokens=" + test.tokens}, args...)...)
+			r := serveModel(t, append([]string{"--agent", "history-summarized,budget=" + budget + ",max-tokens=" + test.tokens}, args...)...)
 			if !strings.Contains(r.log.String(), `"budget":`+budget+`,"unit":"tokens","max_tokens":`+test.tokens) {
 				t.Errorf("the log does not say what the agent summarizes by:\n%s", r.log)
 			}
@@ -170,8 +170,8 @@ func TestBudgetBeyondContextIsRefusedAtStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a budget beyond the context":     {[]string{"--summary", "budget=2000", "--context-length", "2048", "--max-new-tokens", "64"}, "--summary budget 2000"},
-		"a summary that fills the budget": {[]string{"--summary", "budget=900,max-tokens=900"}, "--summary max-tokens 900"},
+		"a budget beyond the context":     {[]string{"--agent", "budget=2000", "--context-length", "2048", "--max-new-tokens", "64"}, "--agent budget 2000"},
+		"a summary that fills the budget": {[]string{"--agent", "budget=900,max-tokens=900"}, "--agent max-tokens 900"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder

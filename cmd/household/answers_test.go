@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"agentd/cmd/household/eval"
-	"agentd/defaultmodel"
 	"agentd/household/dataset"
 	"agentd/household/evaluate"
 	"agentd/inference/load"
+	"agentd/internal/defaultmodel"
 	"agentd/llama"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"agentd/agent/format"
-	"agentd/defaultmodel"
 	"agentd/household"
 	"agentd/inference/load"
+	"agentd/internal/defaultmodel"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"

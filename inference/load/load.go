@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"agentd/agent"
-	"agentd/defaultmodel"
 	"agentd/internal/budget"
+	"agentd/internal/defaultmodel"
 	"agentd/llama"
 	"agentd/llama/checkpoint"
 	"agentd/llama/synth"

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"strings"
 
-	"agentd/defaultmodel"
+	"agentd/internal/defaultmodel"
 	"agentd/llama/checkpoint"
 	"agentd/scheduler/remote"
 )

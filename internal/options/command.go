@@ -45,7 +45,7 @@ type Command struct {
 	Words     []string // that the first of them may be, for completion; none: any text
 	Env       string   // prefix of the environment variables; "" without them
 	File      *File    // nil without a configuration file
-	// Hints say what to do about settings of other programs, by key.
+	// Hints say what to do about settings of other programs and former options, by key.
 	Hints map[string]string
 }
 
@@ -200,13 +200,13 @@ func (o Option) record(given map[string]string, s string) error {
 	return nil
 }
 
-// advice says what to do about an unknown setting: the hint about a known one of another
-// program, else the option that has it as a key, else the closest of the names, else where
+// advice says what to do about an unknown setting: the hint about one of another program or
+// about a former one, else the option that has it as a key, else the closest of the names, else where
 // they are listed.
 func (c *Command) advice(name string, names []string) string {
 	key := strings.ReplaceAll(name, "-", "_")
 	if hint, ok := c.Hints[strings.ToLower(strings.TrimPrefix(key, c.Env))]; ok {
-		return "belongs to another runtime: " + hint
+		return "is not an option of " + c.Name + ": " + hint
 	}
 	for _, o := range c.Options {
 		if s, err := o.Value.setting(name); err == nil {

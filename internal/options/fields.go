@@ -49,13 +49,13 @@ func (c *Command) walk(v reflect.Value, path string, flags map[string]string) {
 			at = path
 		}
 		for _, o := range c.Options {
-			if o.Value.field == v.Field(i).Addr().Interface() {
-				flags[at] = o.Name
-			}
 			for _, s := range o.Value.settings {
 				if s.Value.field == v.Field(i).Addr().Interface() {
 					flags[at] = o.Name + " " + s.Name
 				}
+			}
+			if o.Value.field == v.Field(i).Addr().Interface() {
+				flags[at] = o.Name
 			}
 		}
 		if field.Type.Kind() == reflect.Struct {

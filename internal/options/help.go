@@ -43,23 +43,18 @@ func (c *Command) groups() (list []string) {
 // usage is the flag as a user types it.
 func (o Option) flag() string { return strings.TrimSpace("--" + o.Name + " " + o.Arg) }
 
-// otherwise is the default as text, "" when it is nothing to show.
-func (o Option) otherwise() string {
+// otherwise is the default in brackets and quotes, "" when it is nothing to show.
+func (o Option) otherwise(quote string) string {
 	switch d := o.Value.String(); d {
-	case "0", "false", "0s":
+	case "", "0", "false", "0s":
 		return ""
 	default:
-		return d
+		return " [" + quote + d + quote + "]"
 	}
 }
 
 // explained is the text of the option, with its default.
-func (o Option) explained() string {
-	if d := o.otherwise(); d != "" {
-		return o.usage() + " [" + d + "]"
-	}
-	return o.usage()
-}
+func (o Option) explained() string { return o.usage() + o.otherwise("") }
 
 // writeHelp prints one option: its flag, its text and its default.
 func (o Option) writeHelp(w io.Writer) {
@@ -103,11 +98,7 @@ func (c *Command) WriteMarkdown(w io.Writer, level int) {
 			if o.Group != group {
 				continue
 			}
-			otherwise := ""
-			if d := o.otherwise(); d != "" {
-				otherwise = " [`" + d + "`]"
-			}
-			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), otherwise, flagName.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
+			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), o.otherwise("`"), flagName.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
 		}
 	}
 }

@@ -33,6 +33,10 @@ type config struct {
 		One int
 		Two bool
 	}
+	Site struct {
+		URL  string
+		Size int
+	}
 	file string
 }
 
@@ -68,6 +72,10 @@ func (c *config) command() *Command {
 			b("many", "KEY=VALUE,...", "Many.", Settings(
 				b("one-of-many", "N", "the first.", Int(&c.Shared.One, 0, 9)),
 				b("two", "on|off", "the second.", Either(&c.Shared.Two, "off", "on")),
+			)),
+			In("")("site", "URL,size=N", "", SettingsAfter(
+				b("url", "URL", "", Text(&c.Site.URL)),
+				b("size", "N", "", Int(&c.Site.Size, 0, 9)),
 			)),
 			In("")("hidden", "TEXT", "", Text(new(string))),
 			b("config", "FILE", "", Text(&c.file)),
@@ -122,6 +130,13 @@ func TestValuesReadText(t *testing.T) {
 		{"many", "two", "", `got "two", want KEY=VALUE; the keys are one-of-many, two`},
 		{"many", "three=3", "", "three: is unknown; the keys are one-of-many, two"},
 		{"many", "one-of-many=10", "", `one-of-many: got "10", want a whole number from 0 to 9`},
+		{"site", "http://h/x?key=k", "http://h/x?key=k,size=0", ""},
+		{"site", "size=3,http://h", "http://h,size=3", ""},
+		{"site", "a,b", "b,size=0", ""},
+		{"site", "size=3", "size=3", ""},
+		{"site", "url=size,size=3", "size,size=3", ""},
+		{"site", "h,siez=3", "", "siez: is unknown; the keys are url, size"},
+		{"site", "http://h,size=10", "", `size: got "10", want a whole number from 0 to 9`},
 		{"list", "a, b", "a,b", ""},
 		{"list", "a,,b", "", "empty entry"},
 		{"list", "a,b,c,d", "", "got 4 entries, want at most 3"},
@@ -158,6 +173,8 @@ func TestValuesReadJSON(t *testing.T) {
 		{"time", `true`, "", "or a number of seconds"},
 		{"many", `{"one_of_many": 3, "two": "on"}`, "one-of-many=3,two=on", ""},
 		{"many", `"two=on"`, "one-of-many=0,two=on", ""},
+		{"site", `"http://h,size=3"`, "http://h,size=3", ""},
+		{"site", `{"url": "http://h", "size": 3}`, "http://h,size=3", ""},
 		{"many", `{"three": 3}`, "", "three: is unknown; the keys are one-of-many, two"},
 		{"many", `{"one-of-many": "3"}`, "", "one-of-many: got"},
 		{"many", `["two=on"]`, "", "want a string in quotes"},
@@ -212,7 +229,7 @@ func TestBadLayersAreRefusedByName(t *testing.T) {
 		want []string
 	}{
 		{args: []string{"--itn", "1"}, want: []string{"option --itn is unknown; did you mean int?"}},
-		{args: []string{"--n-ctx", "1"}, want: []string{"--n-ctx belongs to another runtime: use int"}},
+		{args: []string{"--n-ctx", "1"}, want: []string{"--n-ctx is not an option of program: use int"}},
 		{args: []string{"--zzzzzz"}, want: []string{"program --help lists the options"}},
 		{args: []string{"--int"}, want: []string{"--int", "program --help"}},
 		{args: []string{"word"}, want: []string{`unexpected argument "word"`}},
@@ -260,7 +277,7 @@ func TestUnknownVariablesAreFound(t *testing.T) {
 	got := new(config).command().UnknownVariables([]string{"P_INT=1", "P_ITN=1", "HOME=/", "P_CONFIG=x", "P_FAR_AWAY=", "P_N_CTX=1"})
 	want := []string{
 		"variable P_ITN is unknown; did you mean P_INT?", "variable P_FAR_AWAY is unknown; program --help lists the options",
-		"variable P_N_CTX belongs to another runtime: use int",
+		"variable P_N_CTX is not an option of program: use int",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -341,9 +358,9 @@ func TestMarkdownHasListForEachGroup(t *testing.T) {
 
 func TestFieldsAreNamedByFlags(t *testing.T) {
 	var c config
-	cause := errors.New("Config.Below.Inner 3 exceeds Config.Int; Config.Inner and Config.Other, Configs.Int, Config.Shared.One")
+	cause := errors.New("Config.Below.Inner 3 exceeds Config.Int; Config.Inner and Config.Other, Configs.Int, Config.Shared.One, Config.Site.URL, Config.Site.Size")
 	err := c.command().NameFields(&c, cause)
-	if want := "--inner 3 exceeds --int; --inner and Config.Other, Configs.Int, --many one-of-many"; err.Error() != want || !errors.Is(err, cause) {
+	if want := "--inner 3 exceeds --int; --inner and Config.Other, Configs.Int, --many one-of-many, --site, --site size"; err.Error() != want || !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 	if err := c.command().NameFields(&c, nil); err != nil {

@@ -9,11 +9,25 @@ import (
 
 // Settings are options that share a flag: KEY=VALUE,... in text, an object in JSON. Each layer sets only
 // the keys that it names. The keys are the options' names.
-func Settings(list ...Option) Value {
+func Settings(list ...Option) Value { return settings(list, "") }
+
+// SettingsAfter are Settings whose first option, which may be a URL, needs no key in text:
+// VALUE,KEY=VALUE,...
+func SettingsAfter(list ...Option) Value {
+	v := settings(list, list[0].Name)
+	v.field, v.words = list[0].Value.field, list[0].Value.words
+	return v
+}
+
+// settings are Settings. Text without a key is of the option named first, if there is one.
+func settings(list []Option, first string) Value {
 	v := Value{settings: list, form: asSettings}
 	v.parse = func(s string) error {
 		for part := range strings.SplitSeq(s, ",") {
 			key, text, ok := strings.Cut(part, "=")
+			if first != "" && (!ok || strings.ContainsAny(key, ":/?")) {
+				key, text, ok = first, part, true
+			}
 			if !ok {
 				return fmt.Errorf("got %q, want KEY=VALUE; the keys are %s", part, v.keys())
 			}
@@ -32,7 +46,7 @@ func Settings(list ...Option) Value {
 		for i, o := range list {
 			words[i] = o.Name + "=" + o.Value.String()
 		}
-		return strings.Join(words, ",")
+		return strings.TrimPrefix(strings.TrimPrefix(strings.Join(words, ","), first+"="), ",")
 	}
 	return v
 }

@@ -168,13 +168,8 @@ func Duration(p *time.Duration, least, most time.Duration) Value {
 }
 
 // List is a list of at most so many words, none of them empty: a,b in text, ["a", "b"]
-// in JSON. A flag that is given several times adds to it.
-func List(p *[]string, most int) Value {
-	return ListOf(p, most, func(s string) (string, error) { return s, nil }, func(s string) string { return s })
-}
-
-// WordsOf is a list of at most most words; each is one of known unless that is empty.
-func WordsOf(p *[]string, most int, known []string) Value {
+// in JSON. A flag that is given several times adds to it. Each is one of known, if there are such words.
+func List(p *[]string, most int, known ...string) Value {
 	v := ListOf(p, most, func(s string) (string, error) {
 		if len(known) > 0 && !slices.Contains(known, s) {
 			return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))

@@ -61,7 +61,7 @@ func (c *Config) Command() *options.Command {
 		Name: "agentd check", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
 		Options: []options.Option{
 			what("level", "LEVEL", "The last level to judge: must, should or may.", options.Choice(&c.Rules.Level, kit.Levels, nil)),
-			what("only", "LIST", "Ids of rules, or their areas, such as memory.", options.WordsOf(&c.Rules.Only, maxOnly, nil)),
+			what("only", "LIST", "Ids of rules, or their areas, such as memory.", options.List(&c.Rules.Only, maxOnly)),
 			what("coaching", "MODE", "Judge coaching: on, off, or auto for what the server declares.",
 				options.Choice(&c.Rules.Coaching, []string{"auto", "on", "off"}, nil)),
 			what("load", "N", "Clients that ask while the rules run.", options.Int(&c.Rules.Load, 0, kit.MaxLoad)),

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"agentd/cmd/internal/cli"
-	web "agentd/console"
+	web "agentd/coaching/console"
 	"agentd/internal/budget"
 	"agentd/internal/version"
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentd/cmd/internal/cli"
-	web "agentd/console"
+	web "agentd/coaching/console"
 	"agentd/internal/options"
 	"agentd/internal/version"
 	"agentd/protocol/client"

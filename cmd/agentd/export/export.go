@@ -13,7 +13,7 @@ import (
 
 	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
-	"agentd/console"
+	"agentd/coaching/console"
 	"agentd/internal/options"
 	"agentd/internal/version"
 	"agentd/protocol"
@@ -56,7 +56,7 @@ filters look at the better answer. What was read and left out is counted on stan
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
 	what, filter := options.In("What to write"), options.In("Filters")
-	words := func(p *[]string, known ...string) options.Value { return options.WordsOf(p, maxList, known) }
+	words := func(p *[]string, known ...string) options.Value { return options.List(p, maxList, known...) }
 	return &options.Command{
 		Name: "agentd export", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
 		Options: []options.Option{

@@ -96,28 +96,28 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"drain_timeout": "2m", "prompt_log_dir": %q,
 		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
-		 "log_level": "warning", "log_format": "json", "coaching": "on", "completions": false,
-		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_limits": {"workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8},
-		"coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
+		 "log_level": "warning", "log_format": "json", "coaching": {"mode": "on", "workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8}, "completions": false,
+		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"],
+		"coach_human": {"url": "http://10.0.0.1:8890/x?key=k", "when": "failed"}, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"model": model, "model-alias": "m", "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json",
+		"max-new-tokens": "7", "agent": "full-history,budget=auto,unit=tokens,max-tokens=auto,keep=0", "chat-template": "{{ messages }}", "output-style": "json",
 		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
-		"log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-limits": "workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
+		"log-level": "warn", "log-format": "json", "coaching": "on,workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coach-human": "http://10.0.0.1:8890/x?key=k,when=failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf", "summary"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
-			continue // a file cannot name a file; TLS, hubs, summaries and engines have their own tests
+		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
+			continue // a file cannot name a file; TLS, hubs and engines have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
 			t.Errorf("%s = %q, want %q", o.Name, got, want[o.Name])
@@ -174,17 +174,17 @@ func TestAdapterProblemsNameTheOption(t *testing.T) {
 }
 
 func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
-	c, from, err := parsed(t, `{"agent": "history-summarized", "model": {"summary": {"budget": 6000, "unit": "characters", "max_tokens": 99, "keep": 4}}}`, nil)
+	c, from, err := parsed(t, `{"model": {"agent": {"kind": "history-summarized", "budget": 6000, "unit": "characters", "max_tokens": 99, "keep": 4}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"agent": "history-summarized", "summary": "budget=6000,unit=characters,max-tokens=99,keep=4"}
+	want := map[string]string{"agent": "history-summarized,budget=6000,unit=characters,max-tokens=99,keep=4"}
 	for _, o := range c.Command().Options {
 		if value, ok := want[o.Name]; ok && (o.Value.String() != value || from[o.Name] == "") {
 			t.Errorf("%s = %q from %q, want %q", o.Name, o.Value, from[o.Name], value)
 		}
 	}
-	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--summary", "budget=auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
+	if c, _, err = parsed(t, "", nil, "--agent", "history-summarized", "--agent", "budget=auto", "--coaching", "off"); err != nil || c.Inference.Agent.Summary.Budget != 0 || c.Inference.Agent.Summary.MaxTokens != 0 || c.Inference.Agent.Summary.Keep != 0 || c.Inference.Agent.Summary.Characters {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -251,7 +251,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		want []string // parts of the message
 	}{
 		"unknown flag":                   {args: []string{"--modell", "x"}, want: []string{"--modell", "did you mean model?"}},
-		"flag of another runtime":        {args: []string{"--device-map", "auto"}, want: []string{"--device-map", "another runtime", "gpu_layers"}},
+		"flag of another runtime":        {args: []string{"--device-map", "auto"}, want: []string{"--device-map", "not an option of agentd", "gpu_layers"}},
 		"flag without its value":         {args: []string{"--port"}, want: []string{"--port", "--help"}},
 		"argument that is no option":     {args: []string{"--port", "1", "model.gguf"}, want: []string{`"model.gguf"`, "--help"}},
 		"hub name for a model":           {args: []string{"--model", "owner/repo:Q8_0"}, want: []string{"--model: owner/repo:Q8_0 does not exist", "or use --hf owner/repo:Q8_0"}},
@@ -267,7 +267,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"HTTP key inside model":          {file: `{"model": {"host": "::1"}}`, want: []string{"model.host", "unknown"}},
 		"key given twice":                {file: `{"port": 1, "port": 2}`, want: []string{"agentd.json", "port", "duplicate"}},
 		"option given in both places":    {file: `{"max_new_tokens": 1, "model": {"max_new_tokens": 2}}`, want: []string{"model.max_new_tokens", `"max_new_tokens"`, "keep one"}},
-		"attn_implementation":            {file: `{"model": {"attn_implementation": "sdpa"}}`, want: []string{"model.attn_implementation", "another runtime", "flash attention"}},
+		"attn_implementation":            {file: `{"model": {"attn_implementation": "sdpa"}}`, want: []string{"model.attn_implementation", "not an option of agentd", "flash attention"}},
 		"use_cache":                      {file: `{"model": {"use_cache": true}}`, want: []string{"model.use_cache", "context_length"}},
 		"offload_folder":                 {file: `{"model": {"offload_folder": "/x"}}`, want: []string{"model.offload_folder", "gpu_layers"}},
 		"device_map":                     {file: `{"model": {"device_map": "auto"}}`, want: []string{"model.device_map", "CUDA0=3"}},
@@ -328,19 +328,23 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
 		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},
-		"a budget of the other agent":    {args: []string{"--summary", "budget=5000"}, want: []string{"--summary", "--agent history-summarized"}},
-		"its other options":              {args: []string{"--summary", "keep=1"}, want: []string{"--summary", "--agent history-summarized"}},
-		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary", "unit=words"}, want: []string{"--summary: unit", "tokens, characters"}},
-		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary", "budget=5000c"}, want: []string{"--summary: budget", "5000c", "auto"}},
+		"a budget of the other agent":    {args: []string{"--agent", "budget=5000"}, want: []string{"--agent", "history-summarized", "remove"}},
+		"its other options":              {args: []string{"--agent", "full-history,keep=1"}, want: []string{"--agent", "history-summarized", "remove"}},
+		"an unknown unit":                {args: []string{"--agent", "history-summarized,unit=words"}, want: []string{"--agent: unit", "tokens, characters"}},
+		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized,budget=5000c"}, want: []string{"--agent: budget", "5000c", "auto"}},
 		"messages hidden and summarized": {args: []string{"--agent", "history-summarized", "--history-max-messages", "9"}, want: []string{"--history-max-messages", "remove it"}},
 		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--debug", "fixed-tokens=9"}, want: []string{"--debug fixed-tokens", "not a summary"}},
+		"limits of no coaching":          {args: []string{"--agent", "history-summarized", "--coaching", "workers=2"}, want: []string{"--coaching", "not possible"}},
+		"a former option":                {args: []string{"--coaching-limits", "workers=2"}, want: []string{"--coaching-limits is not an option of agentd", "use coaching", "workers=4"}},
+		"a former key of the model":      {file: `{"model": {"summary": {"budget": 9}}}`, want: []string{"model.summary is not an option of agentd", `{"kind": "history-summarized"`}},
+		"a former key":                   {file: `{"coach_human_when": "failed"}`, want: []string{"coach_human_when is not an option of agentd", "use coach_human", ",when=failed"}},
 		"coaching of summaries":          {file: `{"coaching": "on"}`, args: []string{"--agent", "history-summarized"}, want: []string{"coaching", "not possible with --agent history-summarized"}},
 		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", `"unit": "characters"`}},
-		"nobody to coach":                {args: []string{"--coaching-limits", "workers=0"}, want: []string{"--coaching-limits: workers", "from 1"}},
-		"no sessions":                    {args: []string{"--coaching-limits", "sessions=0"}, want: []string{"--coaching-limits: sessions", "from 1"}},
-		"a negative queue":               {args: []string{"--coaching-limits", "queue=-1"}, want: []string{"--coaching-limits: queue", "from 0"}},
-		"no steps":                       {file: `{"coaching_limits": {"max_steps": 0}}`, want: []string{"coaching_limits: max_steps", "from 1"}},
-		"an idle time without unit":      {args: []string{"--coaching-limits", "idle=60"}, want: []string{"--coaching-limits: idle", "90s"}},
+		"nobody to coach":                {args: []string{"--coaching", "workers=0"}, want: []string{"--coaching: workers", "from 1"}},
+		"no sessions":                    {args: []string{"--coaching", "on,sessions=0"}, want: []string{"--coaching: sessions", "from 1"}},
+		"a negative queue":               {args: []string{"--coaching", "queue=-1"}, want: []string{"--coaching: queue", "from 0"}},
+		"no steps":                       {file: `{"coaching": {"max_steps": 0}}`, want: []string{"coaching: max_steps", "from 1"}},
+		"an idle time without unit":      {args: []string{"--coaching", "idle=60"}, want: []string{"--coaching: idle", "90s"}},
 		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{`--coaching-allow: "169.254.169.254" is a metadata address`}},
 		"an allowed host with a scheme":  {env: map[string]string{"AGENTD_COACHING_ALLOW": "https://example.org/x"}, want: []string{"AGENTD_COACHING_ALLOW", "https://example.org/x"}},
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
@@ -348,13 +352,13 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"too many allowed":               {args: []string{"--coaching-allow", strings.Repeat("a.example.org,", 1024) + "b"}, want: []string{"--coaching-allow", "at most 1024"}},
 		"people that are no URL":         {args: []string{"--coach-human", "127.0.0.1:8890"}, want: []string{"--coach-human", "http://127.0.0.1:8890"}},
 		"people at a metadata address":   {args: []string{"--coach-human", "http://169.254.169.254"}, want: []string{"--coach-human", "never allowed"}},
-		"people asked at another time":   {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coach-human-when", "never"}, want: []string{"--coach-human-when", "first, failed"}},
+		"people asked at another time":   {args: []string{"--coach-human", "http://127.0.0.1:8890,when=never"}, want: []string{"--coach-human: when", "first, failed"}},
 		"a store without keys":           {args: []string{"--store", "postgres://db/agentd"}, want: []string{"--store", "--store-key-file", "openssl rand -hex 32"}},
 		"keys without a store":           {args: []string{"--store-key-file", "keys"}, want: []string{"--store-key-file", "--store"}},
 		"keys that are none":             {args: []string{"--store", "postgres://db/agentd", "--store-key-file", "config_test.go"}, want: []string{"--store-key-file", "line 1"}},
 		"a store of another kind":        {env: map[string]string{"AGENTD_STORE": "mysql://db/agentd"}, want: []string{"AGENTD_STORE", "postgres://user@host/database"}},
 		"a store of nothing":             {args: []string{"--store", "postgres://db/agentd", "--coaching", "off"}, want: []string{"--store", "without coaching"}},
-		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
+		"a time for nobody":              {args: []string{"--coach-human", "when=failed"}, want: []string{"--coach-human when", "URL"}},
 		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
 		"an unknown debug key":           {args: []string{"--debug", "speed=9"}, want: []string{"--debug: speed: is unknown", "cpu-attention, device-attention"}},
 		"a debug key without a value":    {args: []string{"--debug", "pprof"}, want: []string{`--debug: got "pprof"`, "KEY=VALUE"}},
@@ -460,7 +464,7 @@ func TestErrorsOfModelNameFlags(t *testing.T) {
 		"Config.Scheduler.BatchTokens": "--debug batch-size",
 		"Config.CacheRAM":              "--cache-ram",
 		"Config.Agent.MaxNewTokens":    "--max-new-tokens",
-		"Config.Agent.Summary.Budget":  "--summary budget",
+		"Config.Agent.Summary.Budget":  "--agent budget",
 		"Config.Prompt.ChatTemplate":   "--chat-template",
 		"Config.Format":                "--model-format",
 		"Config.Agent.Kind":            "--agent",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hints map settings of other model runtimes to what agentd has instead.
+// hints map settings of other model runtimes, and former options, to what agentd has instead.
 // A user must learn that such a key does nothing here.
 //
 //nolint:gosec // "tokenizer" is not a credential
@@ -35,8 +35,8 @@ var hints = map[string]string{
 	"tensor_parallel_size":   "use device and split_mode tensor",
 	"max_tokens":             "use max_new_tokens",
 	"max_length":             "use max_new_tokens",
-	"max_context_tokens":     "use summary, as in {\"budget\": 5000}",
-	"max_context_characters": "use summary, as in {\"budget\": 20000, \"unit\": \"characters\"}",
+	"max_context_tokens":     summaryHint,
+	"max_context_characters": summaryHint,
 	"max_num_seqs":           "use parallel",
 	"do_sample":              "each request chooses with extra_keys.inference_mode; remove the key",
 	"torch_compile":          "there is nothing to compile; remove the key",
@@ -45,7 +45,12 @@ var hints = map[string]string{
 	"hf_repo":                "use hf",
 	"hf_file":                "use hf with OWNER/REPO:FILE",
 	"log_dir":                "use prompt_log_dir",
+	"summary":                summaryHint,
+	"coaching_limits":        "use coaching, as in workers=4,queue=64",
+	"coach_human_when":       "use coach_human, as in http://127.0.0.1:8890,when=failed",
 }
+
+const summaryHint = `use agent, as in {"kind": "history-summarized", "budget": 20000, "unit": "characters"}`
 
 // quantizedFiles maps the quantization that other runtimes compute while they load a
 // checkpoint to the type of an equivalent GGUF file.

@@ -24,7 +24,7 @@ func (d *Daemon) logStart() {
 			case o.Name == "store" && value != "":
 				value = store.SafeURL(value)
 			case o.Name == "coach-human" && value != "":
-				value = egress.SafeURL(value) // its query may hold a key
+				value = egress.SafeURL(d.config.Coaching.People.Endpoint) // its query may hold a key
 			}
 			event = event.Str(o.Key(), value+" ("+from+")")
 		}

@@ -69,13 +69,18 @@ func (c *Config) model() []options.Option {
 }
 
 func (c *Config) format() []options.Option {
-	option := options.In(GroupFormat)
+	option, key := options.In(GroupFormat), options.In("")
 	a, f := &c.Inference.Agent, &c.Inference.Agent.Prompt
 	return []options.Option{
 		option("chat-template", "FILE|TEXT", "Jinja template in place of the model's own: a file, or the template itself. --model-format template renders it. qwen, gpt-oss and llama have their own prompts; qwen finds the model's variant in it.", options.Text(&f.ChatTemplate)),
 		option("output-style", "STYLE", "Output that the template format expects: qwen_format or json.", options.Choice(&f.OutputStyle, []string{"qwen_format", "json"}, nil)),
-		option("agent", "KIND", "full-history shows the model the whole history. history-summarized replaces it by a summary when the prompt exceeds a budget (--summary), and has no coaching. Each continues with the memory of the other.", options.Choice(&a.Kind, []string{agent.FullHistory, agent.HistorySummarized}, nil)),
-		option("summary", "KEY=VALUE,...", "Settings of --agent history-summarized.", c.summary()),
+		option("agent", "KIND,KEY=VALUE,...", "The agent, and settings of its summaries.", options.SettingsAfter(
+			key("kind", "KIND", "full-history shows the model the whole history. history-summarized replaces it by a summary when the prompt exceeds the budget, and has no coaching. Each continues with the memory of the other.", options.Choice(&a.Kind, []string{agent.FullHistory, agent.HistorySummarized}, nil)),
+			key("budget", "N", "largest prompt. auto: 5000 tokens, or less in a small context; 4 characters for each token.", options.IntOr(&a.Summary.Budget, 1, maxContext, "auto", 0)),
+			key("unit", "UNIT", "of the budget, tokens or characters.", options.Either(&a.Summary.Characters, unitTokens, unitCharacters)),
+			key("max-tokens", "N", "longest summary. auto: 1024, or a quarter of the budget if that is less.", options.IntOr(&a.Summary.MaxTokens, 1, maxContext, "auto", 0)),
+			key("keep", "N", "newest messages that stay in the history beside a summary, as far as the budget allows.", options.Int(&a.Summary.Keep, 0, maxHistory)),
+		)),
 		option("mixed-output", "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", options.Choice(&f.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"})),
 		option("calls-per-robot", "one|any", "one: a second call for the same robot is the candidate error invalid_output. any: a robot may have several calls.", options.Choice(&f.CallsPerRobot, []string{"one", "any"}, nil)),
 		option("return", "LIST", "What each model step reports where an input has no extra_keys.return: token_ids or logprobs, separated by commas. For clients that can't send that key, such as MAGMA's tools. Default: nothing.", options.ListOf(&a.Return, maxReturns, agent.ReturnName, func(name string) string { return name })),
@@ -144,14 +149,22 @@ func (c *Config) http() []options.Option {
 }
 
 func (c *Config) coaching() []options.Option {
-	option := options.In(groupCoaching)
+	option, key := options.In(groupCoaching), options.In("")
 	s := &c.Coaching
 	return []options.Option{
-		option("coaching", "on|off", "off refuses coaching sessions and requests, and /v1/info says so. Corrections through /v1/responses still work.", options.Either(&c.NoCoaching, "on", "off")),
+		option("coaching", "on|off,KEY=VALUE,...", "Coaching, and limits of its sessions.", options.SettingsAfter(
+			key("mode", "on|off", "off refuses coaching sessions and requests, and /v1/info says so. Corrections through /v1/responses still work.", options.Either(&c.NoCoaching, "on", "off")),
+			key("workers", "N", "requests of one session in progress at the same time.", options.Int(&s.Workers, 1, maxCoaching)),
+			key("queue", "N", "requests of one session that wait for a worker; more get 503 with Retry-After.", options.Int(&s.Queue, 0, maxCoaching)),
+			key("sessions", "N", "sessions at a time; more get 503 with Retry-After.", options.Int(&s.MaxSessions, 1, maxCoaching)),
+			key("idle", "TIME", "closes sessions that were unused for this time. 0s: never.", options.Duration(&s.Idle, 0, maxDuration)),
+			key("max-steps", "N", "longest trajectory of a request.", options.Int(&s.MaxSteps, 1, maxCoachingSteps)),
+		)),
 		option("coaching-allow", "LIST", "Where coaches may be: host names, *.example.org, addresses and networks such as 10.0.0.0/8, separated by commas or in several --coaching-allow. Default: any public or loopback address. Link-local and cloud metadata addresses are never allowed.", options.List(&c.CoachingAllow, maxCoachingAllow)),
-		option("coach-human", "URL", "Endpoint of people who coach every session beside its backends, such as agentd console. It may be at a private address. Sessions with the provider human keep their own. Default: none.", options.Text(&s.People.Endpoint)),
-		option("coach-human-when", "WHEN", "When --coach-human asks people: first, before the backends, which are asked when no person answers; or failed, when no backend gave a correction. A person who skips a task ends it.", options.Choice(&s.People.When, []string{coaching.PeopleFirst, coaching.PeopleFailed}, nil)),
-		option("coaching-limits", "KEY=VALUE,...", "Limits of coaching sessions.", c.coachingLimits()),
+		option("coach-human", "URL,when=WHEN", "People who coach every session beside its backends. Sessions with the provider human keep their own. Default: nobody.", options.SettingsAfter(
+			key("url", "URL", "their endpoint, such as agentd console. It may be at a private address.", options.Text(&s.People.Endpoint)),
+			key("when", "WHEN", "first asks them before the backends, which are asked when no person answers; failed when no backend gave a correction. A person who skips a task ends it.", options.Choice(&s.People.When, []string{coaching.PeopleFirst, coaching.PeopleFailed}, nil)),
+		)),
 		option("store", "URL", "PostgreSQL database for coaching sessions, such as postgres://user@host/database. Several servers may share it, and sessions survive restarts. Needs --store-key-file. AGENTD_STORE or PGPASSWORD keeps the password out of the process list. Default: memory.", options.Text(&c.Store)),
 		option("store-key-file", "FILE", "Keys that encrypt sessions in --store, the same for all servers. One a line, of 32 bytes in hexadecimal digits or base64. The first key encrypts, all decrypt. openssl rand -hex 32 makes one.", options.SecretFile(&c.StoreKeyFile)),
 	}
@@ -164,27 +177,4 @@ func (c *Config) files() []options.Option {
 	}, c.Log.Options(), []options.Option{
 		option("config", "FILE", "JSON configuration file.", options.Text(&c.File)),
 	})
-}
-
-// summary are the settings of the history-summarized agent.
-func (c *Config) summary() options.Value {
-	option, s := options.In(""), &c.Inference.Agent.Summary
-	return options.Settings(
-		option("budget", "N", "largest prompt. auto: 5000 tokens, or less in a small context; 4 characters for each token.", options.IntOr(&s.Budget, 1, maxContext, "auto", 0)),
-		option("unit", "UNIT", "of the budget, tokens or characters.", options.Either(&s.Characters, unitTokens, unitCharacters)),
-		option("max-tokens", "N", "longest summary. auto: 1024, or a quarter of the budget if that is less.", options.IntOr(&s.MaxTokens, 1, maxContext, "auto", 0)),
-		option("keep", "N", "newest messages that stay in the history beside a summary, as far as the budget allows.", options.Int(&s.Keep, 0, maxHistory)),
-	)
-}
-
-// coachingLimits are the limits of coaching sessions.
-func (c *Config) coachingLimits() options.Value {
-	option, s := options.In(""), &c.Coaching
-	return options.Settings(
-		option("workers", "N", "requests of one session in progress at the same time.", options.Int(&s.Workers, 1, maxCoaching)),
-		option("queue", "N", "requests of one session that wait for a worker; more get 503 with Retry-After.", options.Int(&s.Queue, 0, maxCoaching)),
-		option("sessions", "N", "sessions at a time; more get 503 with Retry-After.", options.Int(&s.MaxSessions, 1, maxCoaching)),
-		option("idle", "TIME", "closes sessions that were unused for this time. 0s: never.", options.Duration(&s.Idle, 0, maxDuration)),
-		option("max-steps", "N", "longest trajectory of a request.", options.Int(&s.MaxSteps, 1, maxCoachingSteps)),
-	)
 }

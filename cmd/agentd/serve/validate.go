@@ -56,7 +56,7 @@ func (c *Config) checkAgent(p *options.Problems) {
 	}
 	if !c.summarizes() {
 		if a.Summary != (agent.Summary{}) {
-			p.Add("summary", "is for --agent %s; add that, or remove this", agent.HistorySummarized)
+			p.Add("agent", "budget, unit, max-tokens and keep are for %s; choose that, or remove them", agent.HistorySummarized)
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func (c *Config) checkCoaching(p *options.Problems) {
 	switch {
 	case people.Endpoint == "":
 		if people.When != coaching.PeopleFirst {
-			p.Add("coach-human-when", "is for --coach-human, which is missing; name the endpoint of people with it")
+			p.Add("coach-human when", "is for a URL, which is missing; name the endpoint of people before it")
 		}
 	case c.NoCoaching:
 		p.Add("coach-human", "has nothing to coach with --coaching off; remove one of the two")

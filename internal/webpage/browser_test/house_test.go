@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agentd/coaching"
-	"agentd/console"
+	"agentd/coaching/console"
 	"agentd/protocol"
 	"agentd/protocol/client"
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/console"
+	"agentd/coaching/console"
 )
 
 func TestTwoPeopleRaceForOneTask(t *testing.T) {
