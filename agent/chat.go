@@ -41,7 +41,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	if err := ctx.Err(); err != nil { // a template can't be interrupted
 		return nil, nil, err
 	}
-	prompt, err := a.format.RenderChat(c)
+	prompt, err := a.format.Render(&format.Input{Chat: c})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +137,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 			err = fmt.Errorf("the agent failed: %v", p)
 		}
 	}()
-	prompt, err := a.format.RenderChat(&q.Chat)
+	prompt, err := a.format.Render(&format.Input{Chat: &q.Chat})
 	if err != nil {
 		return answer, err
 	}

@@ -20,7 +20,7 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 		}
 	}()
 	limit := a.cfg.ContextLength
-	if least := a.tokenizer.AtLeast(prompt.Segments); limit > 0 && least >= limit {
+	if least := a.tokenizer.AtLeast(prompt.Text); limit > 0 && least >= limit {
 		return &generation.OverflowError{Prompt: least, Limit: limit, MaxNew: request.MaxTokens, AtLeast: true}
 	}
 	if request.Prompt, err = a.tokenizer.Tokens(ctx, prompt.Segments); err != nil {

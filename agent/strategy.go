@@ -242,12 +242,16 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	return summary, nil
 }
 
-// measure returns the size of a prompt in the budget's unit.
+// measure returns the size of a prompt in the budget's unit. Above the budget it may be another one above it.
 func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) (int, error) {
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil
 	}
-	return h.tokenizer.Count(ctx, prompt.Segments, h.cfg.Summary.Budget)
+	if least := h.tokenizer.AtLeast(prompt.Text); least > h.cfg.Summary.Budget {
+		return least, nil
+	}
+	ids, err := h.tokenizer.Tokens(ctx, prompt.Segments)
+	return len(ids), err
 }
 
 // overBudget is the failure of a prompt that no summary brings within the budget.

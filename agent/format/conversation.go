@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
@@ -56,38 +57,28 @@ type pastCall struct {
 }
 
 // systemText is the system message: what the agent is, rules and summary.
-func systemText(in *Input) string {
-	var b strings.Builder
-	b.WriteString(roleText)
-	if len(in.Memory.Rules) > 0 {
-		b.WriteString(rulesHeading + "- " + strings.Join(in.Memory.Rules, "\n- "))
+func systemText(m *memory.Memory) string {
+	text := roleText
+	if len(m.Rules) > 0 {
+		text += rulesHeading + "- " + strings.Join(m.Rules, "\n- ")
 	}
-	if in.Memory.Summary != "" {
-		b.WriteString(summaryHeading)
-		b.WriteString(in.Memory.Summary)
+	if m.Summary != "" {
+		text += summaryHeading + m.Summary
 	}
-	return b.String()
+	return text
 }
 
-// conversation are the messages of an input: system, history, current input.
-func conversation(in *Input) []message {
+// conversation are the messages of an input: of its chat, or system, history, current input. said makes that of a decision. made:
+// for a template that was made for this agent. It has no system message, reports of the environment are system
+// messages, and attributes are not part of messages.
+func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.Turn) message) []message {
+	if in.Chat != nil {
+		return in.Chat.messages()
+	}
 	messages := make([]message, 0, len(in.Memory.History)-in.First+3)
-	messages = append(messages, message{role: roleSystem, content: systemText(in)})
-	return appendTurns(messages, in, false, func(entry *memory.Entry, turn memory.Turn) message {
-		m := message{role: roleAssistant, content: entry.Say}
-		for _, call := range entry.Calls {
-			m.calls = append(m.calls, withRobot(in.Catalog.Set, call))
-		}
-		if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
-			m.reasoning = turn.Reasoning
-		}
-		return m
-	})
-}
-
-// appendTurns appends the messages of the history and of the current input. said makes that of a decision. made:
-// reports of the environment are system messages, and attributes are not part of messages.
-func appendTurns(messages []message, in *Input, made bool, said func(*memory.Entry, memory.Turn) message) []message {
+	if !made {
+		messages = append(messages, message{role: roleSystem, content: systemText(in.Memory)})
+	}
 	pending := false // tool calls wait for their result
 	result := func(content string) {
 		if pending {
@@ -117,13 +108,13 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 			continue
 		}
 		result(completedResult)
-		m := said(entry, in.Memory.State.Turns[i])
+		m := said(in, entry, in.Memory.State.Turns[i])
 		pending = len(m.calls) > 0
 		messages = append(messages, m)
 	}
 	if in.Summarize {
 		result(openResult)
-		return append(messages, summaryMessage())
+		return append(messages, message{role: roleUser, content: summaryRequest, aside: true})
 	}
 	feed(memory.AuthorOf(in.Request.Instruction.Type), in.Request.Instruction.Content)
 	if len(in.Request.Attributes) > len("{}") && !made {
@@ -132,22 +123,28 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 	return messages
 }
 
-// withRobot puts the robot of a call back among its arguments.
-func withRobot(set *tools.Set, call tools.Call) pastCall {
-	if call.TargetRobotName == "" {
-		return pastCall{Call: call}
+// decided is the message of a decision. Each call has its robot among its arguments again.
+func decided(in *Input, entry *memory.Entry, turn memory.Turn) message {
+	m := message{role: roleAssistant, content: entry.Say}
+	for _, call := range entry.Calls {
+		name := ""
+		if tool, known := in.Catalog.Set.Find(call.Name); known && call.TargetRobotName != "" {
+			name = tool.RobotParam
+		} else if call.TargetRobotName != "" {
+			name = tools.FreeRobotParameter(func(name string) bool {
+				_, taken := protocol.Get(call.Arguments, name)
+				return taken
+			})
+		}
+		if name != "" {
+			call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
+		}
+		m.calls = append(m.calls, pastCall{call, name})
 	}
-	var name string
-	if tool, ok := set.Find(call.Name); ok {
-		name = tool.RobotParam
-	} else {
-		name = tools.FreeRobotParameter(func(name string) bool {
-			_, taken := protocol.Get(call.Arguments, name)
-			return taken
-		})
+	if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
+		m.reasoning = turn.Reasoning
 	}
-	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
-	return pastCall{call, name}
+	return m
 }
 
 // withoutPreviousCall drops the call that environments repeat in its result.
@@ -263,9 +260,9 @@ func (c *Chat) messages() []message {
 
 var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")} // the catalog of a chat without functions
 
-func (c *Chat) catalog() *Catalog {
-	if c.Catalog == nil {
-		return noTools
+func (in *Input) catalog() *Catalog {
+	if in.Chat == nil {
+		return in.Catalog
 	}
-	return c.Catalog
+	return cmp.Or(in.Chat.Catalog, noTools)
 }

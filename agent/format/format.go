@@ -72,6 +72,7 @@ type Options struct {
 
 // Input is what a prompt shows.
 type Input struct {
+	Chat    *Chat                // a conversation in place of the members below; nil: none
 	Request *protocol.AgentInput // its instruction, attributes and tools
 	Memory  *memory.Memory       // that of the request, or one with a summary
 	First   int                  // index of the first entry of the history that is shown
@@ -154,8 +155,6 @@ type Format interface {
 	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
 	Parse(text string, c *Catalog) (Decision, error)
 
-	// RenderChat renders a plain conversation.
-	RenderChat(c *Chat) (*Prompt, error)
 	// before adds the rules of what comes before the answer in a chat, such as
 	// thoughts, and returns what refers to them.
 	before(g *gbnf.Grammar) string

@@ -158,7 +158,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}
-	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
+	return f.decide(strings.Join(say, "\n"), calls, reasoning)
 }
 
 // nextMessage cuts off a message after "<|start|>assistant". A call ends with its JSON value.

@@ -96,12 +96,7 @@ func (f *llama) Catalog(set *tools.Set) *Catalog {
 const severalCalls = "\n\nTo make several calls at once, write one JSON object for each of them, separated by semicolons."
 
 func (f *llama) Render(in *Input) (*Prompt, error) {
-	return f.render(conversation(in), in.Catalog), nil
-}
-
-func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), c.catalog()), nil }
-
-func (f *llama) render(messages []message, c *Catalog) *Prompt {
+	messages, c := conversation(in, false, decided), in.catalog()
 	if set := c.Set; len(set.Tools) > 0 {
 		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
 			messages[0].content += severalCalls
@@ -137,7 +132,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 		b.markup(llamaTurnEnd)
 	}
 	b.markup(llamaModel)
-	return b.prompt(messagesJSON(messages), c.json)
+	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
 // renderAssistant renders a decision. What the templates don't show is written as the models do.
@@ -226,15 +221,7 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	}
 	var calls []tools.Call
 	for tagged {
-		value, after, err := readJSON(rest)
-		if err != nil {
-			return Decision{}, fmt.Errorf("a tool call is %w: %s", err, quoteStart(rest))
-		}
-		name, arguments, err := readFunction(llamaFunction(value))
-		if err != nil {
-			return Decision{}, err
-		}
-		call, err := c.Set.Lift(name, arguments)
+		call, after, err := readCall(rest, c.Set, llamaFunction)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -248,7 +235,7 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	if err := stray(say, llamaMarks); err != nil {
 		return Decision{}, err
 	}
-	return decide(say, calls, nil, f.rules)
+	return f.decide(say, calls, nil)
 }
 
 // llamaFunction is a call with the usual names of its members. Models also copy

@@ -132,7 +132,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 			return d, err
 		}
 	}
-	return decide(reply, calls, reasoning, t.rules)
+	return t.decide(reply, calls, reasoning)
 }
 
 // readAction appends the calls of an action: {robot: {name, arguments}}, a flat

@@ -67,7 +67,7 @@ type Document struct {
 
 	once    sync.Once
 	err     error
-	check   *jsonschema.Schema
+	checker // set by Usable
 	root    *node
 	raws    map[string]protocol.Raw // schemas of the source by JSON pointer
 	nodes   map[*jsonschema.Schema]*node
@@ -100,13 +100,13 @@ func (d *Document) Usable() error {
 			err = c.AddResource(documentURL, doc)
 		}
 		if err == nil {
-			d.check, err = c.Compile(documentURL)
+			d.schema, err = c.Compile(documentURL)
 		}
 		if err != nil {
 			d.err = d.plainError(err)
 			return
 		}
-		d.root = d.node(d.check)
+		d.root = d.node(d.schema)
 	})
 	return d.err
 }
