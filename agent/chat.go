@@ -28,7 +28,11 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	var err error
 	switch {
 	case len(c.Functions.Raw) > 0:
-		c.Catalog, err = a.catalogs.functions(&c.Functions)
+		f := c.Functions
+		c.Catalog, err = a.catalogs.get(ofFunctions, f.Raw, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}, func(raw []protocol.Raw) (*tools.Set, error) {
+			f.Raw = raw
+			return tools.NormaliseFunctions(&f)
+		})
 	case c.Schema != nil:
 		c.Catalog, err = a.catalogs.answer(c.Schema)
 	}

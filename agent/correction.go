@@ -25,7 +25,7 @@ func (a *Agent) correct(in *inputRun) {
 	var prompt *format.Prompt
 	if in.catalog != nil {
 		// A correction works without a prompt too.
-		if prompt, err = a.format.Render(a.formatInput(in)); err != nil {
+		if prompt, err = a.rendered(in, false); err != nil {
 			prompt = nil
 		}
 	}

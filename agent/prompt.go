@@ -45,8 +45,8 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	if err != nil {
 		return nil, err
 	}
-	a.prepareAll(ctx, plan)
 	run := plan.inputs[0]
+	a.prepare(ctx, plan.requestID, run)
 	switch {
 	case run.ended != nil:
 		return nil, run.ended

@@ -114,13 +114,10 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	case len(in.memory.History) == 0:
 		return nil, h.overBudget("the prompt has %s without any history that could be summarized", size)
 	}
-	input := h.formatInput(in)
-	input.Summarize = true
-	prompt, err := h.format.Render(input)
+	prompt, err := h.rendered(in, true) // both prompts are text from here on
 	if err != nil {
 		return nil, &failure{CodeModelError, ComponentSummarizer, err}
 	}
-	in.continues = false // both prompts are text from here on
 	// The seed follows the candidates' seeds, which are thus the full-history agent's.
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
@@ -190,7 +187,7 @@ func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *mem
 		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
 	}
 	in.memory = short
-	prompt, err := h.format.Render(h.formatInput(in))
+	prompt, err := h.rendered(in, false)
 	if err != nil {
 		return false, &failure{CodeModelError, ComponentCommander, err}
 	}
