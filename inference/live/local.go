@@ -44,7 +44,7 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 		answer, err = v.Agent.Ask(ctx, question, admission)
 	}
 	if answer.Latency != nil {
-		v.latency.observe(answer.Latency)
+		v.latency.observe(ctx, answer.Latency)
 	}
 	if ctx.Err() != nil {
 		return backend.Answer{}, ctx.Err()

@@ -8,7 +8,6 @@ import (
 	"agentd/agent"
 	"agentd/inference/load"
 	"agentd/internal/budget"
-	"agentd/internal/timing"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -85,10 +84,7 @@ func (v *modelVersion) decide(
 	outs, err := v.Agent.Run(ctx, plan, admission)
 	v.latency.count(plan.Summaries)
 	for _, l := range plan.Latencies {
-		v.latency.observe(&l)
-		if l.FirstToken > 0 {
-			timing.Generation(ctx, l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))
-		}
+		v.latency.observe(ctx, &l)
 	}
 	return outs, err
 }
