@@ -13,8 +13,7 @@ import (
 func (a *Agent) correct(in *inputRun) {
 	correction, err := protocol.DecodeCorrection(in.correction)
 	if err != nil {
-		var problems protocol.Problems
-		if errors.As(err, &problems) {
+		if problems, ok := errors.AsType[protocol.Problems](err); ok {
 			err = errors.New("extra_keys.coaching is not a correction: " + problems.All())
 		}
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, err})

@@ -16,14 +16,10 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Run makes the candidates of a plan, input by input. Failures are candidates
-// with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
-// all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The
-// generator may be nil for a plan without completions.
-//
-// All prompts are rendered before the first one is generated. The generator gets them together
-// and in order, so that the same request is always computed in the same way. Summaries are
-// generated together too, before the candidates.
+// Run makes the candidates of a plan. Failures are candidates with an error. Run itself fails when ctx was cancelled,
+// when the generator is closed, or when all candidates together would be too large: protocol.Problems, or the error
+// of ctx's budget. The generator may be nil for a plan without completions. It gets the prompts of all inputs
+// together and in order, so that the same request is always computed in the same way; those of summaries come first.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	runs := p.inputs
 	var preparing errgroup.Group

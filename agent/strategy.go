@@ -127,9 +127,9 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	}}}, nil
 }
 
-// shorten puts the summary into the memory and renders the prompt again, after the generation has ended or failed. It keeps as many of the
-// newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
-// are left out instead: the same history would give the same summary in each turn.
+// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the newest messages as the
+// budget allows. Without a summary that can be used and fits, the oldest messages are left out instead: the same
+// history would give the same summary in each turn.
 func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
 	long, s := in.memory, in.shortening
 	summary, failed := h.read(in, result, err)

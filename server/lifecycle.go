@@ -27,11 +27,9 @@ func (s State) String() string {
 	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
 }
 
-// Inference answers a decoded request with one output for every candidate.
-//
-// Decide returns protocol.Problems for input that only the agent can validate, a
-// *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when
-// ctx ended. It may return an *Error with its own code. Anything else is an internal error.
+// Inference answers a decoded request with one output for every candidate. Decide returns protocol.Problems for input
+// that only the agent can validate, a *generation.QueueFullError or generation.ErrClosed if it takes no work, ctx's
+// error when ctx ended, or an *Error. Anything else is an internal error.
 type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }

@@ -56,28 +56,23 @@ type pastCall struct {
 	robotParam string // the argument that is the robot, "" where none is named
 }
 
-// systemText is the system message: what the agent is, rules and summary.
-func systemText(m *memory.Memory) string {
-	text := roleText
-	if len(m.Rules) > 0 {
-		text += rulesHeading + "- " + strings.Join(m.Rules, "\n- ")
-	}
-	if m.Summary != "" {
-		text += summaryHeading + m.Summary
-	}
-	return text
-}
-
-// conversation are the messages of an input: of its chat, or system, history, current input. said makes that of a decision. made:
-// for a template that was made for this agent. It has no system message, reports of the environment are system
-// messages, and attributes are not part of messages.
+// conversation are the messages of an input: of its chat, or system, history, current input. said makes that of a
+// decision. made: for a template that was made for this agent. It has no system message, reports of the environment
+// are system messages, and attributes are not part of messages.
 func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.Turn) message) []message {
 	if in.Chat != nil {
 		return in.Chat.messages()
 	}
 	messages := make([]message, 0, len(in.Memory.History)-in.First+3)
 	if !made {
-		messages = append(messages, message{role: roleSystem, content: systemText(in.Memory)})
+		system := message{role: roleSystem, content: roleText}
+		if len(in.Memory.Rules) > 0 {
+			system.content += rulesHeading + "- " + strings.Join(in.Memory.Rules, "\n- ")
+		}
+		if in.Memory.Summary != "" {
+			system.content += summaryHeading + in.Memory.Summary
+		}
+		messages = append(messages, system)
 	}
 	pending := false // tool calls wait for their result
 	result := func(content string) {

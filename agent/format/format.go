@@ -1,9 +1,5 @@
-// Package format turns inputs of the full-history agent into prompts in a
-// model's native form. A grammar constrains the answer, which is parsed into a
-// decision.
-//
-// Formats are pure: everything they need of a loaded model comes through
-// [ModelAPI], and the same input always gives the same prompt.
+// Package format turns inputs into prompts in a model's native form, and answers into decisions. A grammar constrains
+// the answer. Formats are pure: what they need of a loaded model comes through [ModelAPI].
 package format
 
 import (

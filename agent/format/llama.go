@@ -12,13 +12,9 @@ import (
 	"agentd/protocol"
 )
 
-// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens,
-// calls as {"name", "parameters"} objects, results in the role ipython.
-//
-// It keeps no state in memory, since these models have no thoughts. The first
-// implementation marks its questions to the user there, under the key _llama,
-// and shows them as calls of a function ask_user. Here a question is a reply
-// like any other; the key stays in memory as it came.
+// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens, calls as {"name", "parameters"} objects,
+// results in the role ipython. It keeps no state in memory: these models have no thoughts, and a question to the user,
+// which the first implementation marks there under the key _llama, is a reply like any other.
 type llama struct {
 	common
 	date string // today, as the system message has it
@@ -159,13 +155,11 @@ var llamaMarks = []string{
 	pythonTag, "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|end_of_text|>",
 }
 
-// grammar admits what Parse accepts for these tools and nothing else, but for
-// rules of a schema that a grammar can't express:
+// grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
 //	root ::= <|python_tag|>? call ("; " call)* | reply
 //
-// Where there are tools, no reply begins with a brace, as calls do. JSON has the
-// spacing of the calls in the prompt.
+// Where there are tools, no reply begins with a brace, as calls do.
 func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, reply := c.Set, gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
 	answer := "reply"

@@ -16,12 +16,9 @@ import (
 
 // template renders the model's own Jinja template.
 //
-// A template that knows permanent_rules or task_attributes was made for this agent. It gets
-// the variables messages, tools, permanent_rules, summary, task_attributes,
-// add_generation_prompt and enable_thinking, and instructs the model itself. Any other
-// template gets messages only. The first one, a system message, has the instructions and the
-// tools. Where the template takes no system
-// message, its text begins the first user message.
+// A template that knows permanent_rules or task_attributes was made for this agent: it gets tools, rules, summary and
+// attributes as variables, and instructs the model itself. Any other template gets messages only. The system message has
+// the instructions and the tools. Where the template takes none, its text begins the first user message.
 type template struct {
 	common
 	made    bool // for this agent

@@ -27,11 +27,9 @@ type Turn struct {
 	Reasoning []string // paragraphs; at most one for qwen
 }
 
-// State is the reasoning in the memory between the tool calls of a task:
+// State is the reasoning in the memory between the tool calls of a task. For gpt-oss "reasoning" is "analysis", a list.
 //
 //	{"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}
-//
-// For gpt-oss "analysis", a list, takes the place of "reasoning".
 type State struct {
 	Key   string
 	Turns map[int]Turn // by history index

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/scheduler/generation"
 )
@@ -12,7 +11,7 @@ import (
 // OpenAIModel is the model for one request of OpenAI's API: an openai.Model.
 type OpenAIModel struct {
 	*modelVersion
-	using agent.Adapters
+	using *adapterUse
 }
 
 // Adapter implements openai.Model.

@@ -3,7 +3,6 @@ package live
 import (
 	"agentd/agent"
 	"agentd/scheduler/generation"
-	"agentd/scheduler/remote"
 )
 
 // admission is a place in an engine's queue.
@@ -14,7 +13,7 @@ type admission interface {
 
 // admit reserves places for all completions of a request, or refuses it with *generation.QueueFullError or
 // generation.ErrClosed. using are the adapters of the request.
-func (v *modelVersion) admit(completions int, using agent.Adapters) (admission, error) {
+func (v *modelVersion) admit(completions int, using *adapterUse) (admission, error) {
 	if v.Remote != nil {
 		return v.Remote.Admit(completions)
 	}
@@ -22,11 +21,10 @@ func (v *modelVersion) admit(completions int, using agent.Adapters) (admission, 
 	if err != nil {
 		return nil, err
 	}
-	use, _ := using.(*adapterUse)
 	s := v.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &held{Admission: a, service: s, asked: use, on: v, using: use, aborts: s.pause.aborts, leave: func() {}}, nil
+	return &held{Admission: a, service: s, asked: using, on: v, using: using, aborts: s.pause.aborts, leave: func() {}}, nil
 }
 
 // failure is Service.Failure of this version.
@@ -39,13 +37,3 @@ func (v *modelVersion) failure() error {
 	}
 	return generation.ErrUnreachable
 }
-
-// remoteAdapters are the adapters that engines at URLs list. Such engines do not show versions.
-type remoteAdapters struct{ engine *remote.Engine }
-
-func (a remoteAdapters) Adapter(name string) (agent.Adapter, bool) {
-	id, ok := a.engine.Adapter(name)
-	return agent.Adapter{Name: name, ID: id}, ok
-}
-
-func (a remoteAdapters) Names() []string { return a.engine.Adapters() }

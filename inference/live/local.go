@@ -15,8 +15,8 @@ import (
 
 // Ask is Service.Ask with this version.
 func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	using, end := v.useAdapters()
-	defer end()
+	using := &adapterUse{on: v}
+	defer using.end()
 	var adapter agent.Adapter
 	if q.Adapter != "" {
 		var ok bool

@@ -244,7 +244,7 @@ func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Res
 		}
 		h.Admission = moved
 	}
-	before, leave, using := h.using, h.leave, &adapterUse{adapters: v.adapters}
+	before, leave, using := h.using, h.leave, &adapterUse{on: v}
 	h.on, h.using = v, using
 	h.leave = func() {
 		using.end()

@@ -309,13 +309,13 @@ func TestLaterGenerationsOfARequestUseTheNewAdapter(t *testing.T) {
 	}
 	begin := func() (generation.Request, admission) {
 		v, release := l.use()
-		using, end := v.useAdapters()
+		using := &adapterUse{on: v}
 		a, _ := using.Adapter("policy")
 		held, err := v.admit(2, using)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { held.Release(); end(); release() })
+		t.Cleanup(func() { held.Release(); using.end(); release() })
 		return generation.Request{Prompt: []generation.Token{5, 6, 7}, Params: generation.Params{N: 1, MaxTokens: 12, Seeds: []uint32{1}, Adapter: a.ID}}, held
 	}
 	old, before := begin()

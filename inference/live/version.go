@@ -61,8 +61,8 @@ func (v *modelVersion) decide(
 	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
 		return nil, err
 	}
-	using, end := v.useAdapters()
-	defer end()
+	using := &adapterUse{on: v}
+	defer using.end()
 	plan, err := v.Agent.Prepare(req, using)
 	if err != nil {
 		return nil, err

@@ -75,10 +75,9 @@ func Declared(r *http.Request) error {
 	return ErrEncoding
 }
 
-// ReadBody reads a request's body to its end. Only then does net/http notice a client that
-// leaves. The limit, in bytes, holds for the bytes on the wire and for the decompressed ones.
-// The share grows by the memory that holds the body, also while it is read. The error is one of
-// this package's or of share's.
+// ReadBody reads a request's body to its end: only then does net/http notice a client that leaves. The limit, in bytes,
+// holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
+// The error is one of this package's or of share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
 	if req.ContentLength > limit {

@@ -97,8 +97,7 @@ func (n *node) accepts(value protocol.Raw) bool {
 		return n.always > 0
 	}
 	_, err := checker{n.check}.Validate(value)
-	var invalid *jsonschema.ValidationError
-	return !errors.As(err, &invalid)
+	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 
 // counter counts the steps of a check, which recursive schemas can double with every level.

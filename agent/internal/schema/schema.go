@@ -122,8 +122,8 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 
 // Reason is the first reason of an error of Validate. what names what the location in it is of.
 func Reason(err error, what string) error {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return err
 	}
 	invalid = innermost(invalid)
