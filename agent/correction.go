@@ -31,7 +31,7 @@ func (a *Agent) correct(in *inputRun) {
 	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
 	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
-	in.complete(&in.out[0], turn, d, a.format.ResetsState())
+	in.complete(&in.out[0], turn, d)
 	in.forget(&in.out[0]) // a correction is text
 	in.repeatFirst(1)
 }

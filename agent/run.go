@@ -405,7 +405,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if err != nil {
 		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
-		in.complete(out, turn, decision, a.format.ResetsState())
+		in.complete(out, turn, decision)
 		if in.returns.tokenIDs {
 			a.remember(in, out, &decision, c)
 			differs = a.differs(ctx, in, out, step, c)
@@ -421,9 +421,9 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// complete makes a candidate of a decision. resets: a new task drops the reasoning in the memory.
-func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, resets bool) {
-	change := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
+// complete makes a candidate of a decision.
+func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision) {
+	change := memory.Change{Final: d.Say != "", NewTask: in.startsTask()}
 	if len(d.Calls) > 0 {
 		change.Reasoning = d.Reasoning
 	}

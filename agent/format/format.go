@@ -138,8 +138,6 @@ type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState reports whether a new task drops the reasoning of an earlier, unfinished one.
-	ResetsState() bool
 	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
 	SuppressControl() bool
 	// ShowsResults reports whether a tool's result answers its call, and is never shown without it. Else it
@@ -280,13 +278,12 @@ func New(name string, o Options) (Format, error) {
 // common is what the formats have in common; its methods are documented in Format.
 type common struct {
 	rules
-	split                                      *splitter
-	name, stateKey                             string
-	resetsState, suppressControl, showsResults bool
+	split                         *splitter
+	name, stateKey                string
+	suppressControl, showsResults bool
 }
 
 func (c *common) Name() string          { return c.name }
 func (c *common) StateKey() string      { return c.stateKey }
-func (c *common) ResetsState() bool     { return c.resetsState }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }

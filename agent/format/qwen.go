@@ -55,7 +55,7 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 }
 
 func newQwen(o Options, c common) (*qwen, error) {
-	c.stateKey, c.resetsState = memory.QwenKey, true
+	c.stateKey = memory.QwenKey
 	q := &qwen{c, qwenVariantOf(o.Architecture, o.ChatTemplate), o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
