@@ -19,7 +19,7 @@ import (
 // Run makes the candidates of a plan. Failures are candidates with an error. Run itself fails when ctx was cancelled,
 // when the generator is closed, or when all candidates together would be too large: protocol.Problems, or the error
 // of ctx's budget. The generator may be nil for a plan without completions. It gets the prompts of all inputs
-// together and in order, so that the same request is always computed in the same way; those of summaries come first.
+// together and in order, so that the same request is always computed in the same way; the prompts of summaries come first.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	runs := p.inputs
 	var preparing errgroup.Group

@@ -109,7 +109,7 @@ func refines(whole, alternatives protocol.Raw, where string) error {
 	return nil
 }
 
-// onlyHas reports whether all names of an object are those of another one.
+// onlyHas reports whether another object has all names of an object.
 func onlyHas(obj, other protocol.Raw) bool {
 	for name := range protocol.Members(obj) {
 		if !hasAny(other, name) {
