@@ -32,7 +32,15 @@ const (
 // get returns the catalog of raw tools or schemas, of a set that normalise makes of them the first time. The error
 // names the unusable tool. normalise depends on nothing but its argument and rules.
 func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
-	name := string(catalogKey(kind, raw, rules))
+	size := 16
+	for _, r := range raw {
+		size += len(r) + 4
+	}
+	for _, r := range rules {
+		size += len(r) + 4
+	}
+	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
+	name := string(appendSized(appendSized(key, raw...), rules...))
 	entry, ok := c.entries.Get(name)
 	if !ok {
 		entry = c.entries.Add(name, new(cachedCatalog), len(name))
@@ -48,6 +56,7 @@ func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normal
 			if entry.catalog = c.format.Catalog(set); set.Answer != nil {
 				entry.catalog = format.AnswerCatalog(c.format, set)
 			}
+			entry.catalog.Key = name
 			c.entries.Grow(name, catalogCopies*max(set.Bytes(), len(name)))
 		}
 	})
@@ -57,19 +66,6 @@ func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normal
 // answer returns the catalog of the schema of an answer in a chat.
 func (c *catalogCache) answer(source protocol.Raw) (*format.Catalog, error) {
 	return c.get(ofAnswer, []protocol.Raw{source}, nil, func(own []protocol.Raw) (*tools.Set, error) { return tools.NormaliseAnswer(own[0]) })
-}
-
-// catalogKey encodes what a catalog depends on: raw tools or schemas of a kind, and its robots or rules.
-func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
-	size := 16
-	for _, r := range raw {
-		size += len(r) + 4
-	}
-	for _, r := range robots {
-		size += len(r) + 4
-	}
-	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
-	return appendSized(appendSized(key, raw...), robots...)
 }
 
 // appendSized appends texts, each after its length.

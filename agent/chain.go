@@ -10,7 +10,6 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
-	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -85,7 +84,7 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	o := a.cfg.Prompt
 	texts := []string{fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}),
-		string(catalogKey(ofTools, in.input.Tools, tools.KnownRobots(in.input.Attributes)))}
+		in.catalog.Key}
 	texts = append(append(texts, in.memory.Rules...), in.memory.Summary)
 	for i := range history {
 		texts = append(texts, string(history[i].Author), history[i].Content)

@@ -30,6 +30,7 @@ const (
 	summaryHeading    = "\n\n# Summary of what happened before\n"
 	statusHeading     = "Environment status:\n"
 	attributesHeading = "\n\nTask attributes: "
+	previousCall      = "previous_tool_call"
 	completedResult   = `{"status": "completed"}` // stands for the result of a call that nobody reported
 )
 
@@ -82,18 +83,21 @@ func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.
 		}
 	}
 	feed := func(author memory.Author, content string) {
-		if author == memory.System && pending {
-			result(withoutPreviousCall(content))
-			return
-		}
-		result(completedResult)
 		role := roleUser
 		switch {
-		case author == memory.System && made:
+		case author != memory.System:
+		case pending:
+			role, pending = roleTool, false
+			// Environments repeat the call in its result.
+			if raw := protocol.Raw(strings.TrimSpace(content)); strings.Contains(content, previousCall) && raw.Kind() == '{' && raw.IsValid() {
+				content = string(protocol.DeleteMember(raw, previousCall))
+			}
+		case made:
 			role = roleSystem
-		case author == memory.System:
+		default:
 			content = statusHeading + content
 		}
+		result(completedResult)
 		messages = append(messages, message{role: role, content: content})
 	}
 	for i := in.First; i < len(in.Memory.History); i++ {
@@ -140,19 +144,6 @@ func decided(in *Input, entry *memory.Entry, turn memory.Turn) message {
 		m.reasoning = turn.Reasoning
 	}
 	return m
-}
-
-// withoutPreviousCall drops the call that environments repeat in its result.
-func withoutPreviousCall(content string) string {
-	const key = "previous_tool_call"
-	if !strings.Contains(content, key) {
-		return content
-	}
-	raw := protocol.Raw(strings.TrimSpace(content))
-	if raw.Kind() != '{' || !raw.IsValid() {
-		return content
-	}
-	return string(protocol.DeleteMember(raw, key))
 }
 
 func (m *message) fullContent() string {

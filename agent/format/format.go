@@ -160,6 +160,7 @@ type Format interface {
 type Catalog struct {
 	Set       *tools.Set
 	CallBegin string // the text with which calls begin in an answer
+	Key       string // of the tools and robots that it was made of: equal for equal ones
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step

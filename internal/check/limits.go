@@ -2,6 +2,7 @@ package check
 
 import "time"
 
+// Limits of the kit.
 const (
 	patience     = 2 * time.Minute       // for an answer
 	pause        = 20 * time.Millisecond // before the kit looks again, or sends what a busy server refused
