@@ -50,11 +50,11 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	admission, err := m.admit(r.N, m.using)
+	admission, release, err := m.admit(r.N, m.using)
 	if err != nil {
 		return nil, err
 	}
-	defer admission.Release()
+	defer release()
 	if admitted != nil {
 		admitted()
 	}

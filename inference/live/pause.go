@@ -142,11 +142,6 @@ type held struct {
 	leave   func()        // ends the use of on and using, unless the request itself has them
 }
 
-func (h *held) Release() {
-	h.Admission.Release()
-	h.leave()
-}
-
 // heldRequest is a request that a pause interrupted.
 type heldRequest struct {
 	index   int

@@ -76,11 +76,11 @@ func (v *modelVersion) decide(
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
 			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
 	}
-	admission, err := v.admit(n, using)
+	admission, release, err := v.admit(n, using)
 	if err != nil {
 		return nil, err
 	}
-	defer admission.Release()
+	defer release()
 	outs, err := v.Agent.Run(ctx, plan, admission)
 	v.latency.count(plan.Summaries)
 	for _, l := range plan.Latencies {
