@@ -58,14 +58,14 @@ func KnownAdapters(adapters Adapters) string {
 	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
-// appendWeights appends which weights computed a generation: the last ones, and all where there were others.
-func (t *tokenTrace) appendWeights(b []byte, parts []generation.Part) []byte {
-	last := generation.Part{Version: t.version, Adapter: t.adapter.Version}
+// appendWeights appends which weights computed a generation: the last ones, and all where there were others. Without
+// parts they are last.
+func appendWeights(b []byte, adapter string, last generation.Part, parts []generation.Part) []byte {
 	if n := len(parts); n > 0 {
 		last = parts[n-1]
 	}
 	b = appendText(b, "model_version", last.Version)
-	b = appendText(b, "adapter", t.adapter.Name)
+	b = appendText(b, "adapter", adapter)
 	b = appendText(b, "adapter_version", last.Adapter)
 	if last.From == 0 {
 		return b

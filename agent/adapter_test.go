@@ -75,7 +75,7 @@ func TestSummaryIsOfTheAdapterOfItsInput(t *testing.T) {
 }
 
 func TestSessionOfARunDependsOnItsAdapter(t *testing.T) {
-	a := newAgent(t, agent.Config{}, nil)
+	a := newAgent(t, agent.Config{Sessions: true}, nil)
 	sessions := map[string]bool{}
 	for _, extra := range []string{`{}`, `{"adapter":null}`, `{"adapter":"quick"}`, `{"adapter":"careful"}`} {
 		plan, err := a.Prepare(request(t, `{"extra_keys":`+extra+`}`), loaded{"quick": 7, "careful": 8})

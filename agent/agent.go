@@ -7,6 +7,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/tokens"
+	"agentd/internal/lru"
 	"agentd/scheduler/generation"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	Seed               uint64              // derives the seeds of all candidates
 	// SeedsInARow makes the seeds of an input consecutive, for engines that count up from one seed.
 	SeedsInARow     bool
+	Sessions        bool        // name the run of each input to the engine, which sends equal ones to the same place
 	Provider, Model string      // name the engine and its model in traces
 	PromptLogDir    string      // gets a file for each model call; "": none
 	LogError        func(error) // receives the error of a file that can't be written; nil ignores it
@@ -122,7 +124,7 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: &catalogCache{f, lru.New[*cachedCatalog](maxCatalogs, maxCatalogBytes)}}
 	if cfg.Kind == HistorySummarized {
 		if a.summarizer, err = newHistorySummarized(a); err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/binary"
-	"fmt"
 	"sync"
 
 	"agentd/agent/format"
@@ -13,9 +12,7 @@ import (
 
 // catalogCache holds prepared tool sets and schemas with their grammars, which take milliseconds to build.
 type catalogCache struct {
-	format       format.Format
-	defaultRobot string
-
+	format  format.Format
 	entries *lru.Cache[*cachedCatalog]
 }
 
@@ -25,36 +22,25 @@ type cachedCatalog struct {
 	err     error
 }
 
-func newCatalogCache(f format.Format, defaultRobot string) *catalogCache {
-	return &catalogCache{format: f, defaultRobot: defaultRobot, entries: lru.New[*cachedCatalog](maxCatalogs, maxCatalogBytes)}
-}
+// What a catalog is made of.
+const (
+	ofTools     = iota // the tools of an input, and its robots
+	ofFunctions        // the tools of a chat, and its rules
+	ofAnswer           // the schema of an answer in a chat
+)
 
-// get returns the catalog of tools and robots. The error names the unusable tool.
-func (c *catalogCache) get(raw []protocol.Raw, robots []string) (*format.Catalog, error) {
-	return c.made(catalogKey(0, raw, robots), raw, func(own []protocol.Raw) (*tools.Set, error) {
-		return tools.Normalise(own, robots, c.defaultRobot)
-	})
-}
-
-// functions is get for the tools of a chat.
-func (c *catalogCache) functions(f *tools.Functions) (*format.Catalog, error) {
-	rules := []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
-	return c.made(catalogKey(1, f.Raw, rules), f.Raw, func(own []protocol.Raw) (*tools.Set, error) {
-		functions := *f
-		functions.Raw = own
-		return tools.NormaliseFunctions(&functions)
-	})
-}
-
-// answer is get for the schema of an answer in a chat.
-func (c *catalogCache) answer(source protocol.Raw) (*format.Catalog, error) {
-	raw := []protocol.Raw{source}
-	return c.made(catalogKey(2, raw, nil), raw, func(own []protocol.Raw) (*tools.Set, error) { return tools.NormaliseAnswer(own[0]) })
-}
-
-// made returns the catalog of a key, of a set that normalise makes of raw tools the first time.
-func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
-	name := string(key)
+// get returns the catalog of raw tools or schemas, of a set that normalise makes of them the first time. The error
+// names the unusable tool. normalise depends on nothing but its argument and rules.
+func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
+	size := 16
+	for _, r := range raw {
+		size += len(r) + 4
+	}
+	for _, r := range rules {
+		size += len(r) + 4
+	}
+	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
+	name := string(appendSized(appendSized(key, raw...), rules...))
 	entry, ok := c.entries.Get(name)
 	if !ok {
 		entry = c.entries.Add(name, new(cachedCatalog), len(name))
@@ -70,23 +56,16 @@ func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]pro
 			if entry.catalog = c.format.Catalog(set); set.Answer != nil {
 				entry.catalog = format.AnswerCatalog(c.format, set)
 			}
+			entry.catalog.Key = name
 			c.entries.Grow(name, catalogCopies*max(set.Bytes(), len(name)))
 		}
 	})
 	return entry.catalog, entry.err
 }
 
-// catalogKey encodes what a catalog depends on: raw tools or schemas of a kind, and its robots or rules.
-func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
-	size := 16
-	for _, r := range raw {
-		size += len(r) + 4
-	}
-	for _, r := range robots {
-		size += len(r) + 4
-	}
-	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
-	return appendSized(appendSized(key, raw...), robots...)
+// answer returns the catalog of the schema of an answer in a chat.
+func (c *catalogCache) answer(source protocol.Raw) (*format.Catalog, error) {
+	return c.get(ofAnswer, []protocol.Raw{source}, nil, func(own []protocol.Raw) (*tools.Set, error) { return tools.NormaliseAnswer(own[0]) })
 }
 
 // appendSized appends texts, each after its length.

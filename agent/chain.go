@@ -10,7 +10,6 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
-	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -51,9 +50,9 @@ func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
 	return p.After(text, ids, c.Ended)
 }
 
-// remember puts the tokens of a turn into the memory after it, or takes old ones out.
+// remember puts the tokens of a turn into the memory after it, unless they are too many.
 func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Decision, c *generation.Completion) {
-	if !in.returns.tokenIDs || len(in.request.Prompt)+len(c.Tokens) >= maxChain {
+	if len(in.request.Prompt)+len(c.Tokens) >= maxChain {
 		in.forget(out)
 		return
 	}
@@ -85,7 +84,7 @@ func (in *inputRun) forget(out *protocol.AgentOutput) {
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	o := a.cfg.Prompt
 	texts := []string{fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}),
-		string(catalogKey(0, in.input.Tools, tools.KnownRobots(in.input.Attributes)))}
+		in.catalog.Key}
 	texts = append(append(texts, in.memory.Rules...), in.memory.Summary)
 	for i := range history {
 		texts = append(texts, string(history[i].Author), history[i].Content)

@@ -28,7 +28,11 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	var err error
 	switch {
 	case len(c.Functions.Raw) > 0:
-		c.Catalog, err = a.catalogs.functions(&c.Functions)
+		f := c.Functions
+		c.Catalog, err = a.catalogs.get(ofFunctions, f.Raw, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}, func(raw []protocol.Raw) (*tools.Set, error) {
+			f.Raw = raw
+			return tools.NormaliseFunctions(&f)
+		})
 	case c.Schema != nil:
 		c.Catalog, err = a.catalogs.answer(c.Schema)
 	}
@@ -41,7 +45,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	if err := ctx.Err(); err != nil { // a template can't be interrupted
 		return nil, nil, err
 	}
-	prompt, err := a.format.RenderChat(c)
+	prompt, err := a.format.Render(&format.Input{Chat: c})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +141,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 			err = fmt.Errorf("the agent failed: %v", p)
 		}
 	}()
-	prompt, err := a.format.RenderChat(&q.Chat)
+	prompt, err := a.format.Render(&format.Input{Chat: &q.Chat})
 	if err != nil {
 		return answer, err
 	}

@@ -13,8 +13,7 @@ import (
 func (a *Agent) correct(in *inputRun) {
 	correction, err := protocol.DecodeCorrection(in.correction)
 	if err != nil {
-		var problems protocol.Problems
-		if errors.As(err, &problems) {
+		if problems, ok := errors.AsType[protocol.Problems](err); ok {
 			err = errors.New("extra_keys.coaching is not a correction: " + problems.All())
 		}
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, err})
@@ -25,14 +24,14 @@ func (a *Agent) correct(in *inputRun) {
 	var prompt *format.Prompt
 	if in.catalog != nil {
 		// A correction works without a prompt too.
-		if prompt, err = a.format.Render(a.formatInput(in)); err != nil {
+		if prompt, err = a.rendered(in, false); err != nil {
 			prompt = nil
 		}
 	}
 	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
 	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
-	in.complete(&in.out[0], turn, d, a.format.ResetsState())
+	in.complete(&in.out[0], turn, d)
 	in.forget(&in.out[0]) // a correction is text
 	in.repeatFirst(1)
 }

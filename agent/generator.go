@@ -88,8 +88,7 @@ func failed(err error) *failure {
 
 // ends reports whether an error ends the whole request.
 func ends(err error) bool {
-	var busy *generation.BusyError
-	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, &busy)
+	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, new(*generation.BusyError))
 }
 
 // PlainGrammar removes our marks for other engines with llama.cpp's notation. The result admits more.

@@ -8,6 +8,7 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // WorkBytes estimates the memory that Prepare and Run take for a request beside itself
@@ -46,40 +47,31 @@ var openBrace, comma = []byte("{"), []byte(",")
 // theirs, and the number of its generated completions.
 func estimate(requestID string, runs []*inputRun) (returned int, held int64, completions int) {
 	for _, in := range runs {
+		input := in.input
+		again := len(input.Attributes) + len(in.memory.Summary)
+		for _, rule := range in.memory.Rules {
+			again += len(rule)
+		}
+		each := len(requestID) + len(input.Memory) + len(input.Instruction.Content) // bytes of a candidate
+		generated := func(p *format.Prompt, r *generation.Request) {
+			each += len(p.Text) + len(p.Messages) + len(p.Tools) + again + in.returns.bytes(len(p.Text), r.MaxTokens)
+			completions += r.N
+		}
 		made := min(len(in.out), 1)
-		if in.prompt != nil {
+		switch {
+		case in.prompt != nil:
 			made = in.request.N
-			completions += made
+			generated(in.prompt, &in.request)
+		case len(in.out) > 0:
+			for _, step := range in.out[0].InternalSteps {
+				each += len(step)
+			}
 		}
-		if in.shortening != nil {
-			completions += in.shortening.request.N
+		if s := in.shortening; s != nil {
+			generated(s.prompt, &s.request)
 		}
-		each := in.returned(requestID)
 		returned += len(in.out) * each
 		held += int64(made) * (int64(each+each/growthPart) + outputBytes + answerBytes*int64(in.request.MaxTokens))
 	}
 	return returned, held, completions
-}
-
-// returned estimates the bytes of a candidate.
-func (in *inputRun) returned(requestID string) int {
-	input := in.input
-	again := len(input.Attributes) + len(in.memory.Summary)
-	for _, rule := range in.memory.Rules {
-		again += len(rule)
-	}
-	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
-	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
-	switch {
-	case in.prompt != nil:
-		each += size(in.prompt) + in.returns.bytes(len(in.prompt.Text), in.request.MaxTokens)
-	case len(in.out) > 0:
-		for _, step := range in.out[0].InternalSteps {
-			each += len(step)
-		}
-	}
-	if s := in.shortening; s != nil {
-		each += size(s.prompt) + in.returns.bytes(len(s.prompt.Text), s.request.MaxTokens)
-	}
-	return each
 }

@@ -87,7 +87,8 @@ func TestWorkHoldsNoMoreThanCounted(t *testing.T) {
 			if took := g.live - before; took > work+slack {
 				t.Errorf("the work takes %d bytes, and %d are counted", took, work)
 			}
-			held := int64(protocol.HeldBytes(outs))
+			_, holds := protocol.ResponseBytes(outs)
+			held := int64(holds)
 			if held > candidates+slack {
 				t.Errorf("the candidates take %d bytes, and %d are counted", held, candidates)
 			}

@@ -156,27 +156,6 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-// formatInput is what a prompt of the input shows, with the newest entries of the history where they are limited.
-func (a *Agent) formatInput(in *inputRun) *format.Input {
-	history, limit := in.memory.History, a.cfg.HistoryMaxMessages
-	first := 0
-	if limit > 0 && len(history) > limit {
-		first = len(history) - limit
-		for first < len(history) && !a.mayBegin(history, first) {
-			first++
-		}
-	}
-	return &format.Input{Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, FindTurn: in.returns.tokenIDs}
-}
-
-// mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
-func (a *Agent) mayBegin(history []memory.Entry, i int) bool {
-	if a.format.ShowsResults() {
-		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
-	}
-	return history[i].Author != memory.Model
-}
-
 // startsTask reports whether the instruction starts a task: the user's, and no answer to a question.
 func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]

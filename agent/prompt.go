@@ -20,7 +20,7 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 		}
 	}()
 	limit := a.cfg.ContextLength
-	if least := a.tokenizer.AtLeast(prompt.Segments); limit > 0 && least >= limit {
+	if least := a.tokenizer.AtLeast(prompt.Text); limit > 0 && least >= limit {
 		return &generation.OverflowError{Prompt: least, Limit: limit, MaxNew: request.MaxTokens, AtLeast: true}
 	}
 	if request.Prompt, err = a.tokenizer.Tokens(ctx, prompt.Segments); err != nil {
@@ -45,8 +45,8 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	if err != nil {
 		return nil, err
 	}
-	a.prepareAll(ctx, plan)
 	run := plan.inputs[0]
+	a.prepare(ctx, plan.requestID, run)
 	switch {
 	case run.ended != nil:
 		return nil, run.ended

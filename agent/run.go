@@ -16,17 +16,21 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Run makes the candidates of a plan, input by input. Failures are candidates
-// with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
-// all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The
-// generator may be nil for a plan without completions.
-//
-// All prompts are rendered before the first one is generated. The generator gets them together
-// and in order, so that the same request is always computed in the same way. Summaries are
-// generated together too, before the candidates.
+// Run makes the candidates of a plan. Failures are candidates with an error. Run itself fails when ctx was cancelled,
+// when the generator is closed, or when all candidates together would be too large: protocol.Problems, or the error
+// of ctx's budget. The generator may be nil for a plan without completions. It gets the prompts of all inputs
+// together and in order, so that the same request is always computed in the same way; the prompts of summaries come first.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
-	a.prepareAll(ctx, p)
 	runs := p.inputs
+	var preparing errgroup.Group
+	preparing.SetLimit(maxConcurrentInputs)
+	for _, in := range runs {
+		preparing.Go(func() error {
+			a.prepare(ctx, p.requestID, in)
+			return nil
+		})
+	}
+	_ = preparing.Wait() // its functions return no error
 	defer func() {
 		for _, in := range runs {
 			in.endSpan() // those that no generation ended
@@ -186,38 +190,30 @@ func (in *inputRun) give() {
 	}
 }
 
-func (a *Agent) prepareAll(ctx context.Context, p *Plan) {
-	var group errgroup.Group
-	group.SetLimit(maxConcurrentInputs)
-	for _, in := range p.inputs {
-		group.Go(func() error {
-			in.span = a.startSpan(ctx, in)
-			defer func() {
-				if in.prompt == nil {
-					in.endSpan()
-				}
-			}()
-			defer in.guard()
-			in.out = make([]protocol.AgentOutput, in.input.NumOutputs)
-			for k := range in.out {
-				in.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: in.input.ID, CandidateIndex: k}
-			}
-			// Nobody waits for the answer any more, or there is no time left but for a correction.
-			if err := ctx.Err(); ends(err) || err != nil && in.correction == nil {
-				a.finish(ctx, in, nil, err)
-				return nil
-			}
-			a.prepare(in.span.ctx, p.requestID, in)
-			return nil
-		})
-	}
-	_ = group.Wait() // its functions return no error
-}
-
 // prepare renders the prompt of an input, or makes its candidates if they need no model.
 func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
-	var toolsErr error
-	in.catalog, toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
+	in.span = a.startSpan(ctx, in)
+	ctx = in.span.ctx
+	defer func() {
+		if in.prompt == nil {
+			in.endSpan()
+		}
+	}()
+	defer in.guard()
+	in.out = make([]protocol.AgentOutput, in.input.NumOutputs)
+	for k := range in.out {
+		in.out[k] = protocol.AgentOutput{RequestID: requestID, SourceID: in.input.ID, CandidateIndex: k}
+	}
+	// Nobody waits for the answer any more, or there is no time left but for a correction.
+	if err := ctx.Err(); ends(err) || err != nil && in.correction == nil {
+		a.finish(ctx, in, nil, err)
+		return
+	}
+	robots := tools.KnownRobots(in.input.Attributes)
+	var err error
+	in.catalog, err = a.catalogs.get(ofTools, in.input.Tools, robots, func(raw []protocol.Raw) (*tools.Set, error) {
+		return tools.Normalise(raw, robots, a.cfg.DefaultRobot)
+	})
 	switch {
 	case in.correction != nil && a.summarizer != nil:
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
@@ -225,12 +221,11 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 	case in.correction != nil:
 		a.correct(in)
 		return
-	case toolsErr != nil:
-		in.fail(&failure{CodeInvalidTools, ComponentCommander, toolsErr})
+	case err != nil:
+		in.fail(&failure{CodeInvalidTools, ComponentCommander, err})
 		return
 	}
 	if (in.returns.any() || a.cfg.AlwaysVersion) && a.cfg.ModelVersion != nil {
-		var err error
 		if in.version, err = a.cfg.ModelVersion(ctx); err != nil {
 			in.fail(failed(err))
 			return
@@ -247,7 +242,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 
 // render sets the prompt of an input and the request for its candidates.
 func (a *Agent) render(requestID string, in *inputRun) *failure {
-	prompt, err := a.rendered(in)
+	prompt, err := a.rendered(in, false)
 	if err != nil {
 		return &failure{CodeModelError, ComponentCommander, err}
 	}
@@ -255,7 +250,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
-		Scores: in.returns.logprobs, Adapter: in.adapter.ID,
+		Scores: in.returns.logprobs, Adapter: in.adapter.ID, Resume: in.resume, Priority: in.priority,
 	}
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)
@@ -263,7 +258,9 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)
 	}
-	params.Session, params.Resume, params.Priority = session(in), in.resume, in.priority
+	if a.cfg.Sessions {
+		params.Session = session(in)
+	}
 	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
 		if params.Grammar, err = in.catalog.Grammar(); err != nil {
 			return &failure{CodeInvalidTools, ComponentCommander, err}
@@ -273,15 +270,32 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 	return nil
 }
 
-// rendered is the prompt of an input. With token ids it goes on with the memory's tokens, if all is shown.
-func (a *Agent) rendered(in *inputRun) (*format.Prompt, error) {
-	input := a.formatInput(in)
-	p, err := a.format.Render(input)
+// rendered is the prompt of an input, with the newest entries of the history where they are limited, or the
+// prompt that asks for a summary. With token ids it goes on with the memory's tokens, if all is shown.
+func (a *Agent) rendered(in *inputRun, summarize bool) (*format.Prompt, error) {
+	history, first := in.memory.History, 0
+	if limit := a.cfg.HistoryMaxMessages; limit > 0 && len(history) > limit {
+		first = len(history) - limit
+		for first < len(history) && !a.mayBegin(history, first) {
+			first++
+		}
+	}
 	in.continues = false
-	if err == nil && input.FindTurn && input.First == 0 {
+	p, err := a.format.Render(&format.Input{
+		Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, Summarize: summarize, FindTurn: in.returns.tokenIDs,
+	})
+	if err == nil && in.returns.tokenIDs && first == 0 && !summarize && in.correction == nil {
 		p = a.continued(in, p)
 	}
 	return p, err
+}
+
+// mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
+func (a *Agent) mayBegin(history []memory.Entry, i int) bool {
+	if a.format.ShowsResults() {
+		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
+	}
+	return history[i].Author != memory.Model
 }
 
 func (a *Agent) sampling(greedy bool) generation.Sampling {
@@ -391,9 +405,13 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if err != nil {
 		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
-		in.complete(out, turn, decision, a.format.ResetsState())
-		a.remember(in, out, &decision, c)
-		differs = a.differs(ctx, in, out, step, c)
+		in.complete(out, turn, decision)
+		if in.returns.tokenIDs {
+			a.remember(in, out, &decision, c)
+			differs = a.differs(ctx, in, out, step, c)
+		} else {
+			in.forget(out)
+		}
 	}
 	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, differs))
 }
@@ -403,9 +421,9 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// complete makes a candidate of a decision. resets: a new task drops the reasoning in the memory.
-func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, resets bool) {
-	change := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
+// complete makes a candidate of a decision.
+func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision) {
+	change := memory.Change{Final: d.Say != "", NewTask: in.startsTask()}
 	if len(d.Calls) > 0 {
 		change.Reasoning = d.Reasoning
 	}

@@ -7,9 +7,8 @@ import (
 	"math"
 )
 
-// seeds derives the seeds of an input's candidates from the server's seed and
-// the ids. The start of their SHA-256 begins a counter, which a bijection
-// scatters. So they are distinct, and the same for the same request.
+// seeds derives the seeds of an input's candidates from the server's seed and the ids: the start of their SHA-256
+// begins a counter, which a bijection scatters. So they are distinct.
 func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	text := binary.LittleEndian.AppendUint64(make([]byte, 0, 24+len(requestID)), server)
 	text = binary.LittleEndian.AppendUint64(text, uint64(inputID))

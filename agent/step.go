@@ -19,11 +19,12 @@ import (
 
 // stepMaker writes the internal steps of an input's candidates, which share all but the end.
 type stepMaker struct {
+	in     *inputRun
 	prompt string
-	head   []byte // through the last shared input element
-	trace  tokenTrace
-	cut    int            // messages that were left out of the history, see historySummarized
-	next   map[string]int // nextPromptDiffers by the tokens of an answer
+	tokens []generation.Token // of the prompt, nil for a correction
+	head   []byte             // through the last shared input element
+	cut    int                // messages that were left out of the history, see historySummarized
+	next   map[string]int     // nextPromptDiffers by the tokens of an answer
 }
 
 // newStep prepares the step of a component; number counts from 0. tokens are the prompt's, nil for a correction.
@@ -43,14 +44,11 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	b = append(b, `,"summary":`...)
 	b = rawjson.AppendString(b, in.memory.Summary)
 	b = append(append(b, `,"task_attributes":`...), in.input.Attributes...)
-	trace := tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: tokens, from: "text"}
-	if in.continues {
-		trace.from = "tokens"
-	}
-	return &stepMaker{prompt: prompt.Text, head: b, trace: trace}
+	return &stepMaker{in: in, prompt: prompt.Text, tokens: tokens, head: b}
 }
 
-// model makes the step of a model call, with the text of the end token. differs is as in [tokenTrace.append].
+// model makes the step of a model call, with the text of the end token. differs is where the
+// next prompt leaves these tokens; -1: nowhere.
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,
@@ -61,11 +59,27 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}
 	b = appendBranch(b, c)
-	trace := s.trace
-	if trace.version != "" {
-		trace.version = cmp.Or(result.Version, trace.version)
+	in, last := s.in, generation.Part{}
+	if in.version != "" {
+		last.Version = cmp.Or(result.Version, in.version)
 	}
-	b = trace.append(b, c, differs)
+	if last.Adapter = in.adapter.Version; in.adapter.Name != "" || last.Version != "" || len(c.Parts) > 0 {
+		b = appendWeights(b, in.adapter.Name, last, c.Parts)
+	}
+	if in.returns.tokenIDs {
+		from := "text"
+		if in.continues {
+			from = "tokens" // of the memory, and new text
+		}
+		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, from), s.tokens, appendInt)
+		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
+		if differs >= 0 {
+			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)
+		}
+	}
+	if in.returns.logprobs {
+		b = appendScores(b, c)
+	}
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)
 	return append(b, '}')

@@ -114,13 +114,10 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	case len(in.memory.History) == 0:
 		return nil, h.overBudget("the prompt has %s without any history that could be summarized", size)
 	}
-	input := h.formatInput(in)
-	input.Summarize = true
-	prompt, err := h.format.Render(input)
+	prompt, err := h.rendered(in, true) // both prompts are text from here on
 	if err != nil {
 		return nil, &failure{CodeModelError, ComponentSummarizer, err}
 	}
-	in.continues = false // both prompts are text from here on
 	// The seed follows the candidates' seeds, which are thus the full-history agent's.
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
@@ -130,9 +127,9 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	}}}, nil
 }
 
-// shorten puts the summary into the memory and renders the prompt again, after the generation has ended or failed. It keeps as many of the
-// newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
-// are left out instead: the same history would give the same summary in each turn.
+// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the newest messages as the
+// budget allows. Without a summary that can be used and fits, the oldest messages are left out instead: the same
+// history would give the same summary in each turn.
 func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
 	long, s := in.memory, in.shortening
 	summary, failed := h.read(in, result, err)
@@ -190,7 +187,7 @@ func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *mem
 		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
 	}
 	in.memory = short
-	prompt, err := h.format.Render(h.formatInput(in))
+	prompt, err := h.rendered(in, false)
 	if err != nil {
 		return false, &failure{CodeModelError, ComponentCommander, err}
 	}
@@ -242,12 +239,16 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	return summary, nil
 }
 
-// measure returns the size of a prompt in the budget's unit.
+// measure returns the size of a prompt in the budget's unit. Above the budget it may be another one above it.
 func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) (int, error) {
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil
 	}
-	return h.tokenizer.Count(ctx, prompt.Segments, h.cfg.Summary.Budget)
+	if least := h.tokenizer.AtLeast(prompt.Text); least > h.cfg.Summary.Budget {
+		return least, nil
+	}
+	ids, err := h.tokenizer.Tokens(ctx, prompt.Segments)
+	return len(ids), err
 }
 
 // overBudget is the failure of a prompt that no summary brings within the budget.

@@ -86,32 +86,6 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	return w, problems
 }
 
-// tokenTrace is what a step says of its tokens.
-type tokenTrace struct {
-	wanted
-	version string // of the weights, "" if it is not known
-	adapter Adapter
-	prompt  []generation.Token
-	from    string // what the prompt was made of: "text", or "tokens" of the memory and new text
-}
-
-// append appends the members of a completion to the object of its generation.
-// differs is where the next prompt leaves these tokens; -1: nowhere.
-func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
-	b = t.appendWeights(b, c.Parts)
-	if t.tokenIDs {
-		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, t.from), t.prompt, appendInt)
-		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
-		if differs >= 0 {
-			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)
-		}
-	}
-	if t.logprobs {
-		b = appendScores(b, c)
-	}
-	return b
-}
-
 // appendScores appends the lists of logprobs and their sum without forced tokens, which have none.
 func appendScores(b []byte, c *generation.Completion) []byte {
 	sum := 0.0
@@ -169,7 +143,7 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	if next.memory, problems = memory.Parse(input.Memory, a.format.StateKey()); len(problems) > 0 {
 		return 0
 	}
-	rendered, err := a.rendered(&next)
+	rendered, err := a.rendered(&next, false)
 	if err != nil {
 		return 0
 	}
@@ -185,12 +159,9 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	return -1
 }
 
-// differs is nextPromptDiffers for a completed candidate whose input asks for token ids, else -1.
+// differs is nextPromptDiffers for a completed candidate.
 // Candidates of an input often have the same tokens, and then the same next prompt.
 func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
-	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
-		return -1
-	}
 	answer := c.All()
 	key := make([]byte, 0, 4*len(answer))
 	for _, id := range answer {
@@ -198,7 +169,7 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	}
 	at, known := step.next[string(key)]
 	if !known {
-		at = a.nextPromptDiffers(ctx, in, out, step.trace.prompt, answer)
+		at = a.nextPromptDiffers(ctx, in, out, in.request.Prompt, answer)
 		if step.next == nil {
 			step.next = map[string]int{}
 		}

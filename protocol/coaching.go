@@ -117,7 +117,7 @@ func (r *SpecializedCoachingRequest) check(problem report, p presence) {
 
 func (s *CoachingStage) read(d *decoder) {
 	if d.kind() == '"' {
-		s.Goal, _ = d.string()
+		s.Goal, _ = d.string(&anything)
 		return
 	}
 	d.model(s)

@@ -5,13 +5,10 @@ import (
 	"fmt"
 )
 
-// compact removes the whitespace between tokens, and checks the bounds that a parser does not
-// check: nesting and the members of open objects. It runs before parsing, on text that may not be
-// JSON. The result is valid JSON exactly if the body is. So whitespace between two bytes that are
-// neither structural nor quotes becomes one space: "1 2" must not become 12.
-//
-// The result is body itself if there is nothing to remove. The error is Problems, for an exceeded
-// bound. maxDepth is at most MaxResponseDepth.
+// compact removes the whitespace between tokens, and checks the bounds that a parser does not check: nesting and the
+// members of open objects. It runs on text that may not be JSON. The result is valid JSON exactly if the body is, so
+// whitespace between two scalars becomes one space: "1 2" must not become 12. The result is body itself if there is
+// nothing to remove. The error is Problems, for an exceeded bound. maxDepth is at most MaxResponseDepth.
 func compact(body []byte, maxDepth int) (text []byte, err error) {
 	var (
 		members [MaxResponseDepth + 1]int // names seen in the object open at each level

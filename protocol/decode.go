@@ -145,7 +145,31 @@ func (d *decoder) next() Raw {
 
 func (d *decoder) skip() { d.next() }
 
-// token passes over a bracket.
+// open passes over the bracket of a list or an object. A value of another kind is a problem.
+func (d *decoder) open(bracket jsontext.Kind) bool {
+	switch kind := d.kind(); {
+	case kind == bracket:
+		d.token()
+		return true
+	case bracket == '[':
+		d.mismatch(TypeList, "an array")
+	default:
+		d.mismatch(TypeDict, "an object")
+	}
+	return false
+}
+
+// more reports whether a list or an object goes on. It passes over the bracket that ends it.
+func (d *decoder) more(end jsontext.Kind) bool {
+	if !d.stopped() && d.kind() != end {
+		return true
+	}
+	if !d.stopped() {
+		d.token()
+	}
+	return false
+}
+
 func (d *decoder) token() {
 	if _, err := d.json.ReadToken(); err != nil {
 		d.syntax = err
@@ -179,7 +203,8 @@ func KindName(k jsontext.Kind) string {
 	}
 }
 
-func (d *decoder) string() (s string, ok bool) {
+// string reads a string by the rules of its field.
+func (d *decoder) string(r *rule) (s string, ok bool) {
 	if d.kind() != '"' {
 		d.mismatch(TypeString, "a string")
 		return "", false
@@ -188,25 +213,19 @@ func (d *decoder) string() (s string, ok bool) {
 	if d.syntax != nil || !d.take(len(raw)) {
 		return "", false
 	}
-	return unquote(raw), true
-}
-
-// stringBy reads a string by the rules of its field.
-func (d *decoder) stringBy(r *rule) string {
-	s, ok := d.string()
+	s = unquote(raw)
 	switch {
-	case !ok:
 	case r.oneof != nil && !slices.Contains(r.oneof, s):
 		last := len(r.oneof) - 1
 		allowed := r.oneof
 		if prefix, is := strings.CutSuffix(allowed[last], "*"); is {
 			if strings.HasPrefix(s, prefix) {
-				return s
+				return s, true
 			}
 			allowed = allowed[:last]
 		}
 		d.problemf(TypeLiteral, "must be %s, not %s", oneOf(allowed), quote(s))
-		return ""
+		return "", false
 	case s == "" && r.nonempty:
 		d.problem(TypeStringTooShort, "must not be empty")
 	case len(s) > MaxID && r.id:
@@ -214,7 +233,7 @@ func (d *decoder) stringBy(r *rule) string {
 	case r.url:
 		checkEndpoint(s, d.problem)
 	}
-	return s
+	return s, true
 }
 
 // integer reads a strict integer, without fraction and exponent, within int64 and its field's bounds.
@@ -285,27 +304,6 @@ func (d *decoder) raw(r *rule) Raw {
 	return d.next()
 }
 
-// array reads a list and returns its length. element is called at each element and must read it.
-func (d *decoder) array(element func(i int)) (n int) {
-	if d.kind() != '[' {
-		d.mismatch(TypeList, "an array")
-		return 0
-	}
-	d.token()
-	for !d.stopped() && d.kind() != ']' {
-		d.push(step{index: n})
-		if d.count() {
-			element(n)
-		}
-		d.pop()
-		n++
-	}
-	if !d.stopped() {
-		d.token()
-	}
-	return n
-}
-
 // count counts elements of lists and maps, and stops decoding at MaxElements.
 func (d *decoder) count() bool {
 	d.elements++
@@ -320,35 +318,23 @@ func (d *decoder) count() bool {
 	return false
 }
 
-// members reads an object. value is called with each name, quoted and with the decoder at its
-// value, and must read that. ok is false if the value is not an object.
-func (d *decoder) members(value func(quoted Raw)) (ok bool) {
-	if d.kind() != '{' {
-		d.mismatch(TypeDict, "an object")
-		return false
-	}
-	d.token()
-	for !d.stopped() && d.kind() != '}' {
-		if quoted := d.next(); d.syntax == nil {
-			value(quoted)
-		}
-	}
-	if !d.stopped() {
-		d.token()
-	}
-	return true
-}
-
-// entries reads an object as a map. value is called as by members.
+// entries reads an object as a map. value is called with each name, and must read what it names.
 func (d *decoder) entries(value func(name string)) {
-	d.members(func(quoted Raw) {
+	if !d.open('{') {
+		return
+	}
+	for d.more('}') {
+		quoted := d.next()
+		if d.syntax != nil {
+			return
+		}
 		name := unquote(quoted)
 		d.push(step{name: name, index: -1})
 		if d.count() {
 			value(name)
 		}
 		d.pop()
-	})
+	}
 }
 
 // unknown adds a problem for a field that the model does not have.

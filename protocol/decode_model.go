@@ -34,7 +34,14 @@ func (d *decoder) model(v any) (p presence) {
 	to.Set(m.initial)
 	d.take(2 * int(to.Type().Size())) // a list that grows has up to twice as many
 	p.fields = m.fields
-	object := d.members(func(quoted Raw) {
+	if !d.open('{') {
+		return p // one problem, not one for each field
+	}
+	for d.more('}') {
+		quoted := d.next()
+		if d.syntax != nil {
+			return p
+		}
 		i := m.fields.index(quoted)
 		switch {
 		case i < 0:
@@ -49,7 +56,7 @@ func (d *decoder) model(v any) (p presence) {
 			case !r.blank:
 				d.value(to.Field(r.index).Addr().Interface(), r)
 			case r.oneof != nil:
-				d.stringBy(r)
+				d.string(r)
 			default:
 				v.(extended).readOther(d, r.name)
 			}
@@ -59,9 +66,9 @@ func (d *decoder) model(v any) (p presence) {
 				p.sound |= 1 << i
 			}
 		}
-	})
-	if !object || d.stopped() {
-		return p // not an object is one problem, not one for each field
+	}
+	if d.stopped() {
+		return p
 	}
 	for i := range m.fields {
 		if name := m.fields[i].name; m.fields[i].required && p.seen&(1<<i) == 0 {
@@ -80,9 +87,9 @@ func (d *decoder) value(to any, r *rule) (p presence) {
 	case reader:
 		to.read(d)
 	case *string:
-		*to = d.stringBy(r)
+		*to, _ = d.string(r)
 	case **string:
-		if s, ok := d.string(); ok {
+		if s, ok := d.string(r); ok {
 			*to = &s
 		}
 	case *int64:
@@ -101,10 +108,6 @@ func (d *decoder) value(to any, r *rule) (p presence) {
 		*to = d.boolean()
 	case *Raw:
 		*to = d.raw(r)
-	case *[]Raw:
-		d.array(func(int) { *to = append(*to, d.raw(r)) })
-	case *[]string:
-		d.array(func(int) { *to = append(*to, d.stringBy(r)) })
 	case *map[string]bool:
 		*to = make(map[string]bool)
 		d.entries(func(name string) { (*to)[name] = d.boolean() })
@@ -127,33 +130,41 @@ var scopes = map[string]string{
 	"input": "ids must be unique within a request", "step": "step ids must be unique", "point": "point ids must be unique",
 }
 
+// list reads a list into a slice, whose elements follow the rules of its field.
 func (d *decoder) list(to reflect.Value, r *rule) {
+	if !d.open('[') {
+		return
+	}
 	first := make(map[any]int) // the index of the element with an id
-	isList := d.kind() == '['
-	n := d.array(func(i int) {
-		if int64(i) >= r.most {
+	n := 0
+	for ; d.more(']'); n++ {
+		d.push(step{index: n})
+		switch {
+		case !d.count():
+		case int64(n) >= r.most:
 			d.skip()
-			return
+		default:
+			to.Grow(1)
+			to.SetLen(n + 1)
+			p := d.value(to.Index(n).Addr().Interface(), r)
+			if r.unique == "" || !p.valid("id") {
+				break
+			}
+			id := to.Index(n).FieldByName("ID").Interface()
+			j, taken := first[id]
+			if !taken {
+				first[id] = n
+				break
+			}
+			if s, ok := id.(string); ok {
+				id = quote(s)
+			}
+			d.problem(TypeValue, fmt.Sprintf("id %v is already the id of %s %d; %s", id, r.unique, j, scopes[r.unique]), "id")
 		}
-		to.Grow(1)
-		to.SetLen(i + 1)
-		p := d.value(to.Index(i).Addr().Interface(), r)
-		if r.unique == "" || !p.valid("id") {
-			return
-		}
-		id := to.Index(i).FieldByName("ID").Interface()
-		j, taken := first[id]
-		if !taken {
-			first[id] = i
-			return
-		}
-		if s, ok := id.(string); ok {
-			id = quote(s)
-		}
-		d.problem(TypeValue, fmt.Sprintf("id %v is already the id of %s %d; %s", id, r.unique, j, scopes[r.unique]), "id")
-	})
+		d.pop()
+	}
 	switch {
-	case !isList || d.syntax != nil:
+	case d.syntax != nil:
 	case int64(n) < r.least:
 		d.problemf(TypeTooShort, "must hold at least %d %s", r.least, r.unique)
 	case int64(n) > r.most:

@@ -46,20 +46,6 @@ func (s *sink) raw(v Raw) {
 
 func (s *sink) text(text string) { s.dst = appendString(s.dst, text) }
 
-func (s *sink) list(n int, element func(i int)) {
-	s.dst = append(s.dst, '[')
-	for i := range n {
-		if i > 0 {
-			s.dst = append(s.dst, ',')
-		}
-		element(i)
-		if len(s.dst) > sinkDirect {
-			s.flush()
-		}
-	}
-	s.dst = append(s.dst, ']')
-}
-
 // object takes an object with these names, in their order.
 func (s *sink) object(names []string, value func(i int)) {
 	s.dst = append(s.dst, '{')
@@ -132,17 +118,22 @@ func (s *sink) value(v any) {
 		s.dst = strconv.AppendBool(s.dst, *v)
 	case *Raw:
 		s.raw(*v)
-	case *[]Raw:
-		s.list(len(*v), func(i int) { s.raw((*v)[i]) })
-	case *[]string:
-		s.list(len(*v), func(i int) { s.text((*v)[i]) })
 	case *map[string]bool:
 		names := slices.Sorted(maps.Keys(*v))
 		s.object(names, func(i int) { s.dst = strconv.AppendBool(s.dst, (*v)[names[i]]) })
 	default:
 		switch v := reflect.ValueOf(v).Elem(); v.Kind() {
 		case reflect.Slice:
-			s.list(v.Len(), func(i int) { s.value(v.Index(i).Addr().Interface()) })
+			s.dst = append(s.dst, '[')
+			for i := range v.Len() {
+				if i > 0 {
+					s.dst = append(s.dst, ',')
+				}
+				if s.value(v.Index(i).Addr().Interface()); len(s.dst) > sinkDirect {
+					s.flush()
+				}
+			}
+			s.dst = append(s.dst, ']')
 		case reflect.Pointer:
 			s.model(v.Elem())
 		default:

@@ -37,7 +37,7 @@ func (o outputs) AppendJSON(dst []byte) []byte { return append(dst, EncodeRespon
 
 func validDecision(d *AgentDecision) error {
 	var v validator
-	v.decision(d)
+	v.output(&AgentOutput{RequestID: "r", Status: StatusCompleted, Memory: emptyObject, Output: d}, nil)
 	return v.err()
 }
 
@@ -46,7 +46,7 @@ var codecs = []codec{
 	codecOf("AgentOutputs", func(b []byte) (outputs, error) { return DecodeAgentOutputs(b) }, func(o outputs) error {
 		for i := range o {
 			var v validator
-			if v.output(&o[i]); v.err() != nil {
+			if v.output(&o[i], nil); v.err() != nil {
 				return v.err()
 			}
 		}

@@ -162,11 +162,15 @@ func TestWritingResponseEndsAtTheFirstError(t *testing.T) {
 func TestSharedMemoryOfCandidatesCountsOnce(t *testing.T) {
 	memory, step := Raw(`{"a":"`+strings.Repeat("m", 10_000)+`"}`), Raw(`{"b":"`+strings.Repeat("m", 5000)+`"}`)
 	same := AgentOutput{Memory: memory, InternalSteps: []Raw{step}}
-	if one, many := HeldBytes([]AgentOutput{same}), HeldBytes([]AgentOutput{same, same, same}); many-one > 4096 {
+	heldBytes := func(outs ...AgentOutput) int {
+		_, held := ResponseBytes(outs)
+		return held
+	}
+	if one, many := heldBytes(same), heldBytes(same, same, same); many-one > 4096 {
 		t.Errorf("one candidate holds %d bytes, three equal ones %d", one, many)
 	}
 	other := AgentOutput{Memory: bytes.Clone(memory), InternalSteps: []Raw{bytes.Clone(step)}}
-	if got := HeldBytes([]AgentOutput{same, other}); got < 2*(len(memory)+len(step)) {
+	if got := heldBytes(same, other); got < 2*(len(memory)+len(step)) {
 		t.Errorf("two candidates hold %d bytes", got)
 	}
 }

@@ -8,12 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Raw is JSON with its original bytes, except for whitespace between tokens. Raw values of decoded
-// bodies are valid JSON. The functions below rely on that to skip values without parsing them. In
-// invalid JSON they may miss members, but never fail.
-//
-// No function changes its argument. Functions that return an edited value copy it once. Names are
-// compared unescaped: "a" equals "\u0061".
+// Raw is JSON with its original bytes, except for whitespace between tokens. Raw values of decoded bodies are valid.
+// The functions below rely on that to skip values without parsing them. In invalid JSON they may miss members, but
+// never fail. They change no argument, and copy an edited value once. Names are compared unescaped: "a" is "\u0061".
 type Raw = jsontext.Value
 
 // Members iterates over the members of an object, names unescaped.

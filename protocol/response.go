@@ -110,42 +110,34 @@ func WriteLine(w io.Writer, line any) error {
 	return out.err
 }
 
-// ResponseSize is about the number of bytes of the response of POST /v1/responses.
-func ResponseSize(outs []AgentOutput) int {
-	size := 2
-	for i := range outs {
-		size += len(outs[i].Memory) + 512
-		for _, step := range outs[i].InternalSteps {
-			size += len(step) + 1
-		}
-	}
-	return size
-}
-
-// HeldBytes is about the memory of candidates. What neighbors share counts once.
-func HeldBytes(outs []AgentOutput) int {
-	held := 0
+// ResponseBytes is about how many bytes the response of POST /v1/responses has, and how many its candidates hold in
+// memory: what neighbors share counts once there.
+func ResponseBytes(outs []AgentOutput) (sent, held int) {
+	sent = 2
 	shared := func(a, b Raw) bool { return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b) }
 	before := &AgentOutput{}
 	for i := range outs {
 		o := &outs[i]
+		sent += len(o.Memory) + 512
 		held += structBytes
 		if !shared(o.Memory, before.Memory) {
 			held += cap(o.Memory)
 		}
 		for k, step := range o.InternalSteps {
+			sent += len(step) + 1
 			if k >= len(before.InternalSteps) || !shared(step, before.InternalSteps[k]) {
 				held += cap(step)
 			}
 		}
 		before = o
 	}
-	return held
+	return sent, held
 }
 
 // EncodeResponse returns the response of POST /v1/responses. Memories and other raw values are copied, not parsed.
 func EncodeResponse(outs []AgentOutput) []byte {
-	out := sink{dst: make([]byte, 0, ResponseSize(outs))} // memories are large, so growing would copy much
+	size, _ := ResponseBytes(outs)
+	out := sink{dst: make([]byte, 0, size)} // memories are large, so growing would copy much
 	out.value(&outs)
 	return out.dst
 }

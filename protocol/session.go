@@ -6,6 +6,7 @@ import (
 	"math"
 	"mime"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,20 +98,20 @@ func (c *CoachingSessionConfig) check(problem report, p presence) {
 }
 
 func (b *CoachingBackends) read(d *decoder) {
-	add := func(name string) {
-		one := readModel[CoachingBackend](d)
-		one.Name = name
-		*b = append(*b, *one)
-	}
 	if d.kind() == '[' {
-		d.array(func(i int) { add(strconv.Itoa(i)) })
+		d.list(reflect.ValueOf(b).Elem(), &anything)
+		for i := range *b {
+			(*b)[i].Name = strconv.Itoa(i)
+		}
 		return
 	}
 	d.entries(func(name string) {
 		if len(name) > MaxID {
 			d.problemf(TypeValue, "has a name of %d bytes; at most %d are allowed", len(name), MaxID)
 		}
-		add(name)
+		one := readModel[CoachingBackend](d)
+		one.Name = name
+		*b = append(*b, *one)
 	})
 }
 
@@ -124,7 +125,7 @@ func (b *CoachingBackends) write(s *sink) {
 
 // readOther reads model, another name of default_model.
 func (b *CoachingBackend) readOther(d *decoder, _ string) {
-	b.DefaultModel = d.stringBy(&rule{nonempty: true, id: true})
+	b.DefaultModel, _ = d.string(&rule{nonempty: true, id: true})
 }
 
 func (b *CoachingBackend) check(problem report, p presence) {
@@ -156,7 +157,7 @@ func checkEndpoint(s string, problem report, at ...any) {
 // read reads a map of header names to values that HTTP can carry.
 func (h *Headers) read(d *decoder) {
 	d.entries(func(name string) {
-		value, ok := d.string()
+		value, ok := d.string(&anything)
 		switch {
 		case !ok:
 		case isJSONType(name, value):

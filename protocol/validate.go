@@ -51,17 +51,8 @@ func (v *validator) object(raw Raw, below ...any) {
 	}
 }
 
-func (v *validator) decision(a *AgentDecision) {
-	a.check(v.problem, presence{})
-	for i := range a.ToolCalls {
-		call := &a.ToolCalls[i]
-		v.nonempty(call.Name, "tool_calls", i, "name")
-		v.object(call.Arguments, "tool_calls", i, "arguments")
-		v.nonempty(call.TargetRobotName, "tool_calls", i, "target_robot_name")
-	}
-}
-
-func (v *validator) output(o *AgentOutput) {
+// output checks a candidate. want has the ids that it must have; nil: any.
+func (v *validator) output(o *AgentOutput, want *AgentOutput) {
 	v.nonempty(o.RequestID, "request_id")
 	if o.CandidateIndex < 0 {
 		v.problem(TypeGreaterEqual, "must be at least 0", "candidate_index")
@@ -72,12 +63,30 @@ func (v *validator) output(o *AgentOutput) {
 	for i, step := range o.InternalSteps {
 		v.object(step, "internal_steps", i)
 	}
-	if o.Output != nil {
-		v.below(func() { v.decision(o.Output) }, "output")
+	if a := o.Output; a != nil {
+		v.below(func() { a.check(v.problem, presence{}) }, "output")
+		for i := range a.ToolCalls {
+			call := &a.ToolCalls[i]
+			v.nonempty(call.Name, "output", "tool_calls", i, "name")
+			v.object(call.Arguments, "output", "tool_calls", i, "arguments")
+			v.nonempty(call.TargetRobotName, "output", "tool_calls", i, "target_robot_name")
+		}
 	}
 	if o.Error != nil {
 		v.nonempty(o.Error.Code, "error", "code")
 		v.nonempty(o.Error.Message, "error", "message")
+	}
+	if want == nil {
+		return
+	}
+	if o.RequestID != "" {
+		v.requestID(o.RequestID, want.RequestID)
+	}
+	if o.SourceID != want.SourceID {
+		v.problem(TypeValue, fmt.Sprintf("must be %d, the id of the input at this place, not %d", want.SourceID, o.SourceID), "source_id")
+	}
+	if o.CandidateIndex != want.CandidateIndex {
+		v.problem(TypeValue, fmt.Sprintf("must be %d, ascending from 0 for each input, not %d", want.CandidateIndex, o.CandidateIndex), "candidate_index")
 	}
 }
 
@@ -92,12 +101,13 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
 		for c := 0; c < in.NumOutputs && k < len(outs); c++ {
-			v.below(func() { v.answers(&outs[k], req.RequestID, in.ID, c) }, k)
+			want := AgentOutput{RequestID: req.RequestID, SourceID: in.ID, CandidateIndex: c}
+			v.below(func() { v.output(&outs[k], &want) }, k)
 			k++
 		}
 	}
 	for ; k < len(outs); k++ {
-		v.below(func() { v.output(&outs[k]) }, k)
+		v.below(func() { v.output(&outs[k], nil) }, k)
 	}
 	return v.err()
 }
@@ -105,20 +115,6 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 // ValidateCandidate checks one candidate of an input against the request. The error is [Problems].
 func ValidateCandidate(req *AgentRequest, input, index int, o *AgentOutput) error {
 	var v validator
-	v.answers(o, req.RequestID, req.Inputs[input].ID, index)
+	v.output(o, &AgentOutput{RequestID: req.RequestID, SourceID: req.Inputs[input].ID, CandidateIndex: index})
 	return v.err()
-}
-
-// answers checks one candidate against the expected one at its index.
-func (v *validator) answers(o *AgentOutput, requestID string, sourceID int64, index int) {
-	v.output(o)
-	if o.RequestID != "" {
-		v.requestID(o.RequestID, requestID)
-	}
-	if o.SourceID != sourceID {
-		v.problem(TypeValue, fmt.Sprintf("must be %d, the id of the input at this place, not %d", sourceID, o.SourceID), "source_id")
-	}
-	if o.CandidateIndex != index {
-		v.problem(TypeValue, fmt.Sprintf("must be %d, ascending from 0 for each input, not %d", index, o.CandidateIndex), "candidate_index")
-	}
 }

@@ -56,11 +56,6 @@ func bodyError(err error) error {
 	return &Error{Code: CodeClientGone, Err: err}
 }
 
-// writeJSON sends a complete JSON answer, except /metrics and errors.
-func (s *Server) writeJSON(c *gin.Context, status int, body []byte) {
-	s.sent(c, transfer.SendJSON(c, status, body))
-}
-
 // sent logs an answer whose client did not read it.
 func (s *Server) sent(c *gin.Context, err error) {
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"agentd/coaching"
 	"agentd/internal/clip"
 	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
@@ -86,7 +87,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 // coachingWork does work that a draining server refuses and a loading one delays, unless coaching is off.
 func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
-		if _, err := s.admit(c); err != nil {
+		if _, err := s.admit(c, false); err != nil {
 			s.fail(c, err)
 			return
 		}
@@ -125,7 +126,7 @@ func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]by
 	case err != nil:
 		s.fail(c, err)
 	case body != nil:
-		s.writeJSON(c, http.StatusOK, body)
+		s.sent(c, transfer.SendJSON(c, http.StatusOK, body))
 	default:
 		c.Status(http.StatusNoContent)
 		c.Writer.WriteHeaderNow()

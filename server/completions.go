@@ -26,21 +26,21 @@ type openAICall func(ctx context.Context, m openai.Model, id string, body []byte
 
 func (s *Server) routeCompletions(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
-	r.GET(pathModels, mark, s.openAI(s.admit, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
+	r.GET(pathModels, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(s.admit, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(false, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(s.admitToModel, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(true, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Complete(ctx, m, id, body)
 	}))
-	r.POST(pathChat, mark, s.jsonBody, s.openAI(s.admitToModel, openai.Chat))
+	r.POST(pathChat, mark, s.jsonBody, s.openAI(true, openai.Chat))
 }
 
-func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer openAICall) gin.HandlerFunc {
+func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		inference, err := admit(c)
+		inference, err := s.admit(c, computes)
 		if err != nil {
 			s.fail(c, err)
 			return
@@ -76,7 +76,7 @@ func (s *Server) openAI(admit func(*gin.Context) (Inference, error), answer open
 		case err != nil:
 			s.fail(c, err)
 		case text != nil:
-			s.writeJSON(c, http.StatusOK, text)
+			s.sent(c, transfer.SendJSON(c, http.StatusOK, text))
 		}
 	}
 }

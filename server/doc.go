@@ -1,11 +1,8 @@
-// Package server is the HTTP server of agentd: routes, middleware, lifecycle and metrics. It knows
-// the protocol and no model. An Inference decides requests; package inference has one over
-// llama.cpp.
+// Package server is the HTTP server of agentd: routes, middleware, lifecycle and metrics. It knows the protocol and no
+// model. An Inference decides requests; package inference/live has one over llama.cpp.
 //
-// A new Server is loading. It is ready after Ready, and draining after Drain. It listens in all
-// three states: /health and /v1/info always answer. A request waits while the model loads, within
-// Options.LoadingWait. Refused requests get 503 with Retry-After.
-//
-// All errors go through one writer and one table of codes (errors.go). A request is checked in
-// this order: authentication, route, method, Content-Type, state, size, JSON and contract, queue.
+// A new Server is loading. It is ready after Ready, and draining after Drain. It listens in all three states: /health
+// and /v1/info always answer. A request waits while the model loads, within Options.LoadingWait. All errors go through
+// one table of codes (errors.go). A request is checked in this order: authentication, route, method, Content-Type,
+// state, size, JSON and contract, queue.
 package server

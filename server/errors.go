@@ -121,8 +121,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // asError finds the reason in err. An error without one is internal.
 func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	var problems protocol.Problems
@@ -177,8 +176,7 @@ func asError(err error) *Error {
 
 // ended is why a request's context ended: the server cancelled it, or the client left.
 func ended(cause error) *Error {
-	var e *Error
-	if errors.As(cause, &e) {
+	if e, ok := errors.AsType[*Error](cause); ok {
 		return e
 	}
 	return &Error{Code: CodeClientGone}

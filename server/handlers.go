@@ -49,12 +49,16 @@ func (s *Server) getHealth(c *gin.Context) {
 	case protocol.HealthDraining:
 		c.Header("Retry-After", strconv.Itoa(int(retryDraining.Seconds())))
 	}
-	s.writeJSON(c, status, health.AppendJSON(nil))
+	s.sent(c, transfer.SendJSON(c, status, health.AppendJSON(nil)))
 }
 
-func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info[basePath(c)]) }
+func (s *Server) getInfo(c *gin.Context) {
+	s.sent(c, transfer.SendJSON(c, http.StatusOK, s.info[basePath(c)]))
+}
 
-func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
+func (s *Server) getOpenAPI(c *gin.Context) {
+	s.sent(c, transfer.SendJSON(c, http.StatusOK, protocol.OpenAPI()))
+}
 
 // getMetrics answers with the metrics, within the time limit of other answers.
 func (s *Server) getMetrics(c *gin.Context) {
@@ -67,7 +71,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 
 // postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.
 func (s *Server) postResponses(c *gin.Context) {
-	inference, err := s.admitToModel(c)
+	inference, err := s.admit(c, true)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -77,7 +81,18 @@ func (s *Server) postResponses(c *gin.Context) {
 	share := s.memory.Share()
 	defer share.Release() // after the answer, which a slow client holds
 	began := time.Now()
-	req, held, err := readRequest(c, share)
+	body, err := transfer.ReadBody(c, maxBody, share)
+	if err != nil {
+		s.fail(c, bodyError(err))
+		return
+	}
+	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
+	if err == nil {
+		if forMagma(c) {
+			callsOverSay(req)
+		}
+		err = share.Hold(int64(held))
+	}
 	streaming, ok := inference.(Streaming)
 	ok = ok && transfer.AcceptsLines(strings.Join(c.Request.Header.Values("Accept"), ","))
 	var outs []protocol.AgentOutput
@@ -88,30 +103,16 @@ func (s *Server) postResponses(c *gin.Context) {
 	default:
 		outs, err = s.decide(c, inference, req, began, share, held)
 	}
+	size, _ := protocol.ResponseBytes(outs)
 	switch {
 	case err != nil:
 		s.fail(c, err)
 	case ok:
-	case protocol.ResponseSize(outs) < streamFrom:
-		s.writeJSON(c, http.StatusOK, protocol.EncodeResponse(outs))
+	case size < streamFrom:
+		s.sent(c, transfer.SendJSON(c, http.StatusOK, protocol.EncodeResponse(outs)))
 	default:
 		s.sent(c, transfer.StreamJSON(c, http.StatusOK, func(w io.Writer) error { return protocol.WriteResponse(w, outs) }))
 	}
-}
-
-// readRequest reads and decodes the request, which holds so many bytes of share.
-func readRequest(c *gin.Context, share *budget.Share) (req *protocol.AgentRequest, held int, err error) {
-	body, err := transfer.ReadBody(c, maxBody, share)
-	if err != nil {
-		return nil, 0, bodyError(err)
-	}
-	if req, held, err = protocol.DecodeAgentRequestWithin(body, share.Add); err != nil {
-		return nil, 0, err
-	}
-	if forMagma(c) {
-		callsOverSay(req)
-	}
-	return req, held, share.Hold(int64(held))
 }
 
 // decide makes and validates the candidates of the request. They hold share.
@@ -133,9 +134,13 @@ func (s *Server) decide(
 		return nil, invalid(err)
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
-	times.Write(c.Writer.Header(), began)
+	if !times.First.IsZero() { // W3C Server Timing
+		millis := func(at time.Time) float64 { return float64(at.Sub(began)) / float64(time.Millisecond) }
+		c.Header("Server-Timing", fmt.Sprintf("queue;dur=%.3f, ttft;dur=%.3f", millis(times.Started), millis(times.First)))
+	}
 	// The work's memory is free now. Candidates may refer to the request, and are sent whatever they take.
-	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))
+	_, holds := protocol.ResponseBytes(outs)
+	_ = share.Hold(int64(held + holds))
 	return outs, nil
 }
 

@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
+	"strconv"
 	"time"
 
 	"agentd/internal/connection"
@@ -27,11 +27,9 @@ func (s State) String() string {
 	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
 }
 
-// Inference answers a decoded request with one output for every candidate.
-//
-// Decide returns protocol.Problems for input that only the agent can validate, a
-// *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when
-// ctx ended. It may return an *Error with its own code. Anything else is an internal error.
+// Inference answers a decoded request with one output for every candidate. Decide returns protocol.Problems for input
+// that only the agent can validate, a *generation.QueueFullError or generation.ErrClosed if it takes no work, ctx's
+// error when ctx ended, or an *Error. Anything else is an internal error.
 type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
@@ -100,29 +98,41 @@ func (s *Server) stopWaiting() {
 	}
 }
 
-// admit begins a request like begin. While the model loads, the request waits, see await.
-func (s *Server) admit(c *gin.Context) (Inference, error) {
-	i, err := s.begin()
-	if !isLoading(err) {
-		return i, err
-	}
-	if err := s.await(c, s.loaded, err); err != nil {
-		return nil, err
-	}
-	return s.begin()
-}
-
-// admitToModel is admit for a request that the model computes. It also waits while the weights are paused.
-func (s *Server) admitToModel(c *gin.Context) (Inference, error) {
-	i, err := s.admit(c)
-	if w, ok := i.(Weights); ok {
-		refusal := &Error{Code: CodeBusy, Detail: "the server is paused, and its weights change", RetryAfter: retryLoading}
-		if err = s.await(c, w.Resumed(), refusal); err != nil {
-			s.end()
+// admit counts a request in flight until s.end, if the server is ready. While the model loads, the request waits, see
+// await. One that the model computes also waits while the weights are paused.
+func (s *Server) admit(c *gin.Context, computes bool) (Inference, error) {
+	for waited := false; ; waited = true {
+		s.mu.Lock()
+		i, loading := s.inference, s.state == Loading && !s.failed
+		var err error
+		switch {
+		case loading:
+			err = &Error{Code: CodeLoading}
+		case s.state == Loading:
+			err = &Error{Code: CodeNotLoaded}
+		case s.state == Draining:
+			err = &Error{Code: CodeDraining}
+		default:
+			s.inFlight++
+		}
+		s.mu.Unlock()
+		if loading && !waited {
+			if err = s.await(c, s.loaded, err); err == nil {
+				continue
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
+		if w, ok := i.(Weights); ok && computes {
+			refusal := &Error{Code: CodeBusy, Detail: "the server is paused, and its weights change", RetryAfter: retryLoading}
+			if err := s.await(c, w.Resumed(), refusal); err != nil {
+				s.end()
+				return nil, err
+			}
+		}
+		return i, nil
 	}
-	return i, err
 }
 
 // await waits up to LoadingWait for an event, with the body unread, else returns the refusal.
@@ -153,27 +163,6 @@ func (s *Server) await(c *gin.Context, event <-chan struct{}, refusal error) err
 	return err
 }
 
-func isLoading(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == CodeLoading
-}
-
-// begin counts a request in flight until s.end. It fails unless the server is ready.
-func (s *Server) begin() (Inference, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.failed && s.state == Loading:
-		return nil, &Error{Code: CodeNotLoaded}
-	case s.state == Loading:
-		return nil, &Error{Code: CodeLoading}
-	case s.state == Draining:
-		return nil, &Error{Code: CodeDraining}
-	}
-	s.inFlight++
-	return s.inference, nil
-}
-
 func (s *Server) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +172,7 @@ func (s *Server) end() {
 	}
 }
 
-// InFlight returns the number of requests between begin and end.
+// InFlight returns the number of requests between admit and end.
 func (s *Server) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +234,8 @@ func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 // Serve accepts connections on l and closes it. After Shutdown or Close it returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
-		s.metrics.request("", knownMethod(""), routeUnmatched, status, 0)
+		s.metrics.requests.WithLabelValues(knownMethod(""), routeUnmatched, strconv.Itoa(status)).Inc()
+		s.metrics.latency.WithLabelValues(knownMethod(""), routeUnmatched).Observe(0)
 		s.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }

@@ -3,8 +3,6 @@ package server
 import (
 	"net/http"
 	"runtime"
-	"strconv"
-	"time"
 
 	"agentd/internal/budget"
 	"agentd/protocol"
@@ -76,14 +74,6 @@ func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
-}
-
-func (m *metrics) request(client, method, route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
-	m.latency.WithLabelValues(method, route).Observe(took.Seconds())
-	if client != "" {
-		m.clientRequests.WithLabelValues(client, strconv.Itoa(status)).Inc()
-	}
 }
 
 func (m *metrics) outputs(client string, outs []protocol.AgentOutput) {

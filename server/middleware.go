@@ -65,7 +65,11 @@ func (s *Server) observe(c *gin.Context) {
 		status := statusOf(c)
 		method := knownMethod(c.Request.Method)
 		client := c.GetString(keyClient)
-		s.metrics.request(client, method, route, status, took)
+		s.metrics.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+		s.metrics.latency.WithLabelValues(method, route).Observe(took.Seconds())
+		if client != "" {
+			s.metrics.clientRequests.WithLabelValues(client, strconv.Itoa(status)).Inc()
+		}
 
 		level := zerolog.InfoLevel
 		if polled(c) {
@@ -109,7 +113,7 @@ func statusOf(c *gin.Context) int {
 
 // trace makes the span of a request, which has the route and no text of a client.
 func (s *Server) trace(c *gin.Context) {
-	if polled(c) || c.FullPath() == "" {
+	if s.opts.Tracer == nil || polled(c) || c.FullPath() == "" {
 		return
 	}
 	method := knownMethod(c.Request.Method)

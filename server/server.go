@@ -67,7 +67,7 @@ type Server struct {
 	hangs     error         // a step of its load; nil: it does not hang
 	loaded    chan struct{} // closed when waiting for the model ends
 	inference Inference     // set by Ready
-	inFlight  int           // requests between begin and end
+	inFlight  int           // requests between admit and end
 	idle      chan struct{} // closed when draining and inFlight is 0
 }
 

@@ -42,7 +42,8 @@ func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.Agent
 		var made atomic.Int64
 		err := inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
 			func(input int, out *protocol.AgentOutput) {
-				made.Add(int64(protocol.HeldBytes([]protocol.AgentOutput{*out})))
+				_, holds := protocol.ResponseBytes([]protocol.AgentOutput{*out})
+				made.Add(int64(holds))
 				l.ready <- line{input, out}
 			})
 		_ = share.Hold(int64(held) + made.Load()) // as in decide

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 
+	"agentd/internal/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
@@ -106,7 +107,7 @@ func decodeWeightsChange(body []byte) (*weightsChange, error) {
 
 // weightsWork does work on the weights and answers with those that serve afterwards.
 func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights) error) {
-	inference, err := s.admit(c)
+	inference, err := s.admit(c, false)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -132,5 +133,5 @@ func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights)
 		s.fail(c, err)
 		return
 	}
-	s.writeJSON(c, http.StatusOK, body)
+	s.sent(c, transfer.SendJSON(c, http.StatusOK, body))
 }

@@ -43,7 +43,7 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 			if model.format == format.GPTOSS {
 				o.ReasoningEffort = "medium"
 			}
-			prompt, err := newFormat(t, model.format, o).RenderChat(chat)
+			prompt, err := newFormat(t, model.format, o).Render(&format.Input{Chat: chat})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestChatsOfTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit := newKit(t, synth.Qwen3, test.template)
 			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, ModelAPI: kit})
-			prompt, err := f.RenderChat(chat)
+			prompt, err := f.Render(&format.Input{Chat: chat})
 			if err != nil {
 				t.Fatal(err)
 			}

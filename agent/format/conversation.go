@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
@@ -29,6 +30,7 @@ const (
 	summaryHeading    = "\n\n# Summary of what happened before\n"
 	statusHeading     = "Environment status:\n"
 	attributesHeading = "\n\nTask attributes: "
+	previousCall      = "previous_tool_call"
 	completedResult   = `{"status": "completed"}` // stands for the result of a call that nobody reported
 )
 
@@ -55,39 +57,24 @@ type pastCall struct {
 	robotParam string // the argument that is the robot, "" where none is named
 }
 
-// systemText is the system message: what the agent is, rules and summary.
-func systemText(in *Input) string {
-	var b strings.Builder
-	b.WriteString(roleText)
-	if len(in.Memory.Rules) > 0 {
-		b.WriteString(rulesHeading + "- " + strings.Join(in.Memory.Rules, "\n- "))
+// conversation are the messages of an input: of its chat, or system, history, current input. said makes that of a
+// decision. made: for a template that was made for this agent. It has no system message, reports of the environment
+// are system messages, and attributes are not part of messages.
+func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.Turn) message) []message {
+	if in.Chat != nil {
+		return in.Chat.messages()
 	}
-	if in.Memory.Summary != "" {
-		b.WriteString(summaryHeading)
-		b.WriteString(in.Memory.Summary)
-	}
-	return b.String()
-}
-
-// conversation are the messages of an input: system, history, current input.
-func conversation(in *Input) []message {
 	messages := make([]message, 0, len(in.Memory.History)-in.First+3)
-	messages = append(messages, message{role: roleSystem, content: systemText(in)})
-	return appendTurns(messages, in, false, func(entry *memory.Entry, turn memory.Turn) message {
-		m := message{role: roleAssistant, content: entry.Say}
-		for _, call := range entry.Calls {
-			m.calls = append(m.calls, withRobot(in.Catalog.Set, call))
+	if !made {
+		system := message{role: roleSystem, content: roleText}
+		if len(in.Memory.Rules) > 0 {
+			system.content += rulesHeading + "- " + strings.Join(in.Memory.Rules, "\n- ")
 		}
-		if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
-			m.reasoning = turn.Reasoning
+		if in.Memory.Summary != "" {
+			system.content += summaryHeading + in.Memory.Summary
 		}
-		return m
-	})
-}
-
-// appendTurns appends the messages of the history and of the current input. said makes that of a decision. made:
-// reports of the environment are system messages, and attributes are not part of messages.
-func appendTurns(messages []message, in *Input, made bool, said func(*memory.Entry, memory.Turn) message) []message {
+		messages = append(messages, system)
+	}
 	pending := false // tool calls wait for their result
 	result := func(content string) {
 		if pending {
@@ -96,18 +83,21 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 		}
 	}
 	feed := func(author memory.Author, content string) {
-		if author == memory.System && pending {
-			result(withoutPreviousCall(content))
-			return
-		}
-		result(completedResult)
 		role := roleUser
 		switch {
-		case author == memory.System && made:
+		case author != memory.System:
+		case pending:
+			role, pending = roleTool, false
+			// Environments repeat the call in its result.
+			if raw := protocol.Raw(strings.TrimSpace(content)); strings.Contains(content, previousCall) && raw.Kind() == '{' && raw.IsValid() {
+				content = string(protocol.DeleteMember(raw, previousCall))
+			}
+		case made:
 			role = roleSystem
-		case author == memory.System:
+		default:
 			content = statusHeading + content
 		}
+		result(completedResult)
 		messages = append(messages, message{role: role, content: content})
 	}
 	for i := in.First; i < len(in.Memory.History); i++ {
@@ -117,13 +107,13 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 			continue
 		}
 		result(completedResult)
-		m := said(entry, in.Memory.State.Turns[i])
+		m := said(in, entry, in.Memory.State.Turns[i])
 		pending = len(m.calls) > 0
 		messages = append(messages, m)
 	}
 	if in.Summarize {
 		result(openResult)
-		return append(messages, summaryMessage())
+		return append(messages, message{role: roleUser, content: summaryRequest, aside: true})
 	}
 	feed(memory.AuthorOf(in.Request.Instruction.Type), in.Request.Instruction.Content)
 	if len(in.Request.Attributes) > len("{}") && !made {
@@ -132,35 +122,28 @@ func appendTurns(messages []message, in *Input, made bool, said func(*memory.Ent
 	return messages
 }
 
-// withRobot puts the robot of a call back among its arguments.
-func withRobot(set *tools.Set, call tools.Call) pastCall {
-	if call.TargetRobotName == "" {
-		return pastCall{Call: call}
+// decided is the message of a decision. Each call has its robot among its arguments again.
+func decided(in *Input, entry *memory.Entry, turn memory.Turn) message {
+	m := message{role: roleAssistant, content: entry.Say}
+	for _, call := range entry.Calls {
+		name := ""
+		if tool, known := in.Catalog.Set.Find(call.Name); known && call.TargetRobotName != "" {
+			name = tool.RobotParam
+		} else if call.TargetRobotName != "" {
+			name = tools.FreeRobotParameter(func(name string) bool {
+				_, taken := protocol.Get(call.Arguments, name)
+				return taken
+			})
+		}
+		if name != "" {
+			call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
+		}
+		m.calls = append(m.calls, pastCall{call, name})
 	}
-	var name string
-	if tool, ok := set.Find(call.Name); ok {
-		name = tool.RobotParam
-	} else {
-		name = tools.FreeRobotParameter(func(name string) bool {
-			_, taken := protocol.Get(call.Arguments, name)
-			return taken
-		})
+	if len(m.calls) > 0 && turn.Kind == memory.KindToolCall {
+		m.reasoning = turn.Reasoning
 	}
-	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
-	return pastCall{call, name}
-}
-
-// withoutPreviousCall drops the call that environments repeat in its result.
-func withoutPreviousCall(content string) string {
-	const key = "previous_tool_call"
-	if !strings.Contains(content, key) {
-		return content
-	}
-	raw := protocol.Raw(strings.TrimSpace(content))
-	if raw.Kind() != '{' || !raw.IsValid() {
-		return content
-	}
-	return string(protocol.DeleteMember(raw, key))
+	return m
 }
 
 func (m *message) fullContent() string {
@@ -263,9 +246,9 @@ func (c *Chat) messages() []message {
 
 var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")} // the catalog of a chat without functions
 
-func (c *Chat) catalog() *Catalog {
-	if c.Catalog == nil {
-		return noTools
+func (in *Input) catalog() *Catalog {
+	if in.Chat == nil {
+		return in.Catalog
 	}
-	return c.Catalog
+	return cmp.Or(in.Chat.Catalog, noTools)
 }

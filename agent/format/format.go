@@ -1,9 +1,5 @@
-// Package format turns inputs of the full-history agent into prompts in a
-// model's native form. A grammar constrains the answer, which is parsed into a
-// decision.
-//
-// Formats are pure: everything they need of a loaded model comes through
-// [ModelAPI], and the same input always gives the same prompt.
+// Package format turns inputs into prompts in a model's native form, and answers into decisions. A grammar constrains
+// the answer. Formats are pure: what they need of a loaded model comes through [ModelAPI].
 package format
 
 import (
@@ -72,6 +68,7 @@ type Options struct {
 
 // Input is what a prompt shows.
 type Input struct {
+	Chat    *Chat                // a conversation in place of the members below; nil: none
 	Request *protocol.AgentInput // its instruction, attributes and tools
 	Memory  *memory.Memory       // that of the request, or one with a summary
 	First   int                  // index of the first entry of the history that is shown
@@ -141,8 +138,6 @@ type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState reports whether a new task drops the reasoning of an earlier, unfinished one.
-	ResetsState() bool
 	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
 	SuppressControl() bool
 	// ShowsResults reports whether a tool's result answers its call, and is never shown without it. Else it
@@ -154,8 +149,6 @@ type Format interface {
 	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
 	Parse(text string, c *Catalog) (Decision, error)
 
-	// RenderChat renders a plain conversation.
-	RenderChat(c *Chat) (*Prompt, error)
 	// before adds the rules of what comes before the answer in a chat, such as
 	// thoughts, and returns what refers to them.
 	before(g *gbnf.Grammar) string
@@ -167,6 +160,7 @@ type Format interface {
 type Catalog struct {
 	Set       *tools.Set
 	CallBegin string // the text with which calls begin in an answer
+	Key       string // of the tools and robots that it was made of: equal for equal ones
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step
@@ -285,13 +279,12 @@ func New(name string, o Options) (Format, error) {
 // common is what the formats have in common; its methods are documented in Format.
 type common struct {
 	rules
-	split                                      *splitter
-	name, stateKey                             string
-	resetsState, suppressControl, showsResults bool
+	split                         *splitter
+	name, stateKey                string
+	suppressControl, showsResults bool
 }
 
 func (c *common) Name() string          { return c.name }
 func (c *common) StateKey() string      { return c.stateKey }
-func (c *common) ResetsState() bool     { return c.resetsState }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }

@@ -134,7 +134,7 @@ func TestChatsWithCallsEqualTheTemplates(t *testing.T) {
 			f := newFormat(t, model.format, o)
 			chat := calledChat
 			chat.Catalog = functionsOf(t, f, tools.Functions{OneCall: true})
-			prompt, err := f.RenderChat(&chat)
+			prompt, err := f.Render(&format.Input{Chat: &chat})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestChatsWithCallsInTemplatesWithoutRoles(t *testing.T) {
 					chat.Catalog = functionsOf(t, f, tools.Functions{})
 					before = "[system] Be brief.\n\n# Output\n"
 				}
-				prompt, err := f.RenderChat(&chat)
+				prompt, err := f.Render(&format.Input{Chat: &chat})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -196,7 +196,7 @@ func TestChatsWithoutASystemMessageHaveNone(t *testing.T) {
 			test.template = reference(t, test.template)
 		}
 		f := newFormat(t, test.format, format.Options{ChatTemplate: test.template, ModelAPI: newKit(t, synth.Qwen3, test.template)})
-		prompt, err := f.RenderChat(&format.Chat{Messages: []format.ChatMessage{{Text: "Hi"}}})
+		prompt, err := f.Render(&format.Input{Chat: &format.Chat{Messages: []format.ChatMessage{{Text: "Hi"}}}})
 		if err != nil || !strings.HasPrefix(prompt.Text, test.want) {
 			t.Errorf("%s: %+v, %v", name, prompt, err)
 		}

@@ -80,29 +80,10 @@ const (
 )
 
 func (f *gptoss) Render(in *Input) (*Prompt, error) {
-	return f.render(conversation(in), in.Catalog), nil
-}
-
-// RenderChat puts each result after its call: a message of this form has one call.
-func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
-	list := c.messages()
-	var turns []message
-	for len(list) > 0 {
-		m, n := list[0], len(list[0].calls)
-		if list = list[1:]; n < 2 {
-			turns = append(turns, m)
-			continue
-		}
-		for i := range n {
-			turns = append(turns, message{role: roleAssistant, content: m.content, calls: m.calls[i : i+1]}, list[i])
-			m.content = ""
-		}
-		list = list[n:]
+	messages, c := conversation(in, false, decided), in.catalog()
+	if in.Chat != nil {
+		messages = oneCallEach(messages)
 	}
-	return f.render(turns, c.catalog()), nil
-}
-
-func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	b := newBuilder(f.split, c, messages)
 	b.markup(harmonySystem)
 	b.markup(f.effort)
@@ -134,7 +115,24 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 		}
 	}
 	b.markup("<|start|>assistant")
-	return b.prompt(messagesJSON(messages), c.json)
+	return b.prompt(messagesJSON(messages), c.json), nil
+}
+
+// oneCallEach puts each result of a chat after its call: a message of this form has one call.
+func oneCallEach(list []message) (turns []message) {
+	for len(list) > 0 {
+		m, n := list[0], len(list[0].calls)
+		if list = list[1:]; n < 2 {
+			turns = append(turns, m)
+			continue
+		}
+		for i := range n {
+			turns = append(turns, message{role: roleAssistant, content: m.content, calls: m.calls[i : i+1]}, list[i])
+			m.content = ""
+		}
+		list = list[n:]
+	}
+	return turns
 }
 
 // renderAssistant renders a decision and returns the function that it calls.

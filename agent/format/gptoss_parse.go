@@ -20,9 +20,8 @@ const functionsPrefix = "functions."
 //
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
-// A call's recipient may stand before the channel, as in prompts, or after it,
-// as the models write it. Prompts show calls with json.dumps' spacing, the models'
-// own examples are compact: white space is free.
+// A call's recipient may stand before the channel, as in prompts, or after it, as the models write it. White space in
+// calls is free: prompts have json.dumps' spacing, the models' own examples none.
 func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
@@ -158,7 +157,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}
-	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
+	return f.decide(strings.Join(say, "\n"), calls, reasoning)
 }
 
 // nextMessage cuts off a message after "<|start|>assistant". A call ends with its JSON value.

@@ -75,26 +75,6 @@ type rules struct {
 	once  bool   // one call for each robot
 }
 
-// check is the first reason why calls can't be made together.
-func (r rules) check(calls []tools.Call) error {
-	if !r.once {
-		return nil
-	}
-	first := make(map[string]string, len(calls)) // tools by robot
-	for i := range calls {
-		call := &calls[i]
-		if call.TargetRobotName == "" { // in a chat
-			continue
-		}
-		if other, ok := first[call.TargetRobotName]; ok {
-			return fmt.Errorf("the robot %q has two calls, of %s and %s; a decision may have one for each robot (calls_per_robot any allows more)",
-				call.TargetRobotName, other, call.Name)
-		}
-		first[call.TargetRobotName] = call.Name
-	}
-	return nil
-}
-
 // most is the most calls of a constrained answer: no more than known robots
 // if each is called once, so that a call that has begun finds a free one.
 func (r rules) most(set *tools.Set) int {

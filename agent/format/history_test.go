@@ -127,7 +127,7 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 			})
 		}
 		t.Run(name+", a chat", func(t *testing.T) {
-			prompt, err := f.RenderChat(chat)
+			prompt, err := f.Render(&format.Input{Chat: chat})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,13 +12,9 @@ import (
 	"agentd/protocol"
 )
 
-// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens,
-// calls as {"name", "parameters"} objects, results in the role ipython.
-//
-// It keeps no state in memory, since these models have no thoughts. The first
-// implementation marks its questions to the user there, under the key _llama,
-// and shows them as calls of a function ask_user. Here a question is a reply
-// like any other; the key stays in memory as it came.
+// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens, calls as {"name", "parameters"} objects,
+// results in the role ipython. It keeps no state in memory: these models have no thoughts, and a question to the user,
+// which the first implementation marks there under the key _llama, is a reply like any other.
 type llama struct {
 	common
 	date string // today, as the system message has it
@@ -96,12 +92,7 @@ func (f *llama) Catalog(set *tools.Set) *Catalog {
 const severalCalls = "\n\nTo make several calls at once, write one JSON object for each of them, separated by semicolons."
 
 func (f *llama) Render(in *Input) (*Prompt, error) {
-	return f.render(conversation(in), in.Catalog), nil
-}
-
-func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), c.catalog()), nil }
-
-func (f *llama) render(messages []message, c *Catalog) *Prompt {
+	messages, c := conversation(in, false, decided), in.catalog()
 	if set := c.Set; len(set.Tools) > 0 {
 		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
 			messages[0].content += severalCalls
@@ -137,7 +128,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 		b.markup(llamaTurnEnd)
 	}
 	b.markup(llamaModel)
-	return b.prompt(messagesJSON(messages), c.json)
+	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
 // renderAssistant renders a decision. What the templates don't show is written as the models do.
@@ -164,13 +155,11 @@ var llamaMarks = []string{
 	pythonTag, "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|end_of_text|>",
 }
 
-// grammar admits what Parse accepts for these tools and nothing else, but for
-// rules of a schema that a grammar can't express:
+// grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
 //	root ::= <|python_tag|>? call ("; " call)* | reply
 //
-// Where there are tools, no reply begins with a brace, as calls do. JSON has the
-// spacing of the calls in the prompt.
+// Where there are tools, no reply begins with a brace, as calls do.
 func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, reply := c.Set, gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
 	answer := "reply"
@@ -226,15 +215,7 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	}
 	var calls []tools.Call
 	for tagged {
-		value, after, err := readJSON(rest)
-		if err != nil {
-			return Decision{}, fmt.Errorf("a tool call is %w: %s", err, quoteStart(rest))
-		}
-		name, arguments, err := readFunction(llamaFunction(value))
-		if err != nil {
-			return Decision{}, err
-		}
-		call, err := c.Set.Lift(name, arguments)
+		call, after, err := readCall(rest, c.Set, llamaFunction)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -248,7 +229,7 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	if err := stray(say, llamaMarks); err != nil {
 		return Decision{}, err
 	}
-	return decide(say, calls, nil, f.rules)
+	return f.decide(say, calls, nil)
 }
 
 // llamaFunction is a call with the usual names of its members. Models also copy

@@ -69,7 +69,7 @@ func TestLlamaTemplatesThatDiffer(t *testing.T) {
 	}
 	kit := newKit(t, synth.Llama, replaced("26 Jul 2024", "1 May 2025"))
 	f := newFormat(t, format.Llama, format.Options{ChatTemplate: replaced("26 Jul 2024", "1 May 2025"), ModelAPI: kit})
-	prompt, err := f.RenderChat(chat)
+	prompt, err := f.Render(&format.Input{Chat: chat})
 	if err != nil {
 		t.Fatal(err)
 	}

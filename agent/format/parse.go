@@ -22,22 +22,32 @@ var (
 	errMixed   = errors.New("the output has text beside tool calls; it must be one or the other")
 )
 
-func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decision, error) {
+// decide makes a decision of what was read. The error is the first reason why it can't be one.
+func (r rules) decide(say string, calls []tools.Call, reasoning []string) (Decision, error) {
 	d := Decision{Reasoning: reasoning}
 	say = strings.TrimSpace(say)
 	switch {
 	case len(calls) == 0 && say == "":
 		return d, errNothing
-	case len(calls) > 0 && say != "" && r.mixed != MixedTools:
-		return d, errMixed
-	case len(calls) > 0:
-		if err := r.check(calls); err != nil {
-			return d, err
-		}
-		d.Calls = calls
-	default:
+	case len(calls) == 0:
 		d.Say = say
+		return d, nil
+	case say != "" && r.mixed != MixedTools:
+		return d, errMixed
 	}
+	called := make(map[string]string, len(calls)) // tools by robot
+	for i := range calls {
+		call := &calls[i]
+		if !r.once || call.TargetRobotName == "" { // in a chat
+			continue
+		}
+		if other, ok := called[call.TargetRobotName]; ok {
+			return d, fmt.Errorf("the robot %q has two calls, of %s and %s; a decision may have one for each robot (calls_per_robot any allows more)",
+				call.TargetRobotName, other, call.Name)
+		}
+		called[call.TargetRobotName] = call.Name
+	}
+	d.Calls = calls
 	return d, nil
 }
 
@@ -114,10 +124,6 @@ Answer with the text of the summary alone, without a heading and without calling
 
 // openResult stands for the result of a call that is not in the history yet.
 const openResult = `{"status": "pending"}`
-
-func summaryMessage() message {
-	return message{role: roleUser, content: summaryRequest, aside: true}
-}
 
 // textMarks never occur in a plain text, whatever the model's format.
 var textMarks = slices.Concat(callMarks, harmonyMarks, llamaMarks)

@@ -55,7 +55,7 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 }
 
 func newQwen(o Options, c common) (*qwen, error) {
-	c.stateKey, c.resetsState = memory.QwenKey, true
+	c.stateKey = memory.QwenKey
 	q := &qwen{c, qwenVariantOf(o.Architecture, o.ChatTemplate), o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
@@ -112,23 +112,34 @@ const (
 )
 
 func (q *qwen) Render(in *Input) (*Prompt, error) {
-	return q.render(conversation(in), in.Catalog), nil
-}
-
-func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), c.catalog()), nil }
-
-func (q *qwen) render(messages []message, c *Catalog) *Prompt {
+	messages, c := conversation(in, false, decided), in.catalog()
 	b := newBuilder(q.split, c, messages)
 	q.renderSystem(b, messages[0].content, c)
 
-	lastQuery := lastQueryIndex(messages)
+	lastQuery := len(messages) - 1 // the last user message that is not a tool result: reasoning before it is not shown
+	for i := lastQuery; i > 0; i-- {
+		m := &messages[i]
+		isResult := m.attributes == nil && strings.HasPrefix(m.content, "<tool_response>") && strings.HasSuffix(m.content, "</tool_response>")
+		if m.role == roleUser && !m.aside && !isResult {
+			lastQuery = i
+			break
+		}
+	}
 	for i := 1; i < len(messages); i++ {
 		m := &messages[i]
 		switch m.role {
 		case roleUser:
 			b.block("<|im_start|>user\n", q.trim(m.fullContent()), "<|im_end|>\n")
-		case roleTool:
-			q.renderResult(b, m, messages[i-1].role != roleTool, i+1 == len(messages) || messages[i+1].role != roleTool)
+		case roleTool: // which shares a turn with results beside it
+			if messages[i-1].role != roleTool {
+				b.markup("<|im_start|>user")
+			}
+			b.block("\n<tool_response>\n", q.trim(m.fullContent()), "\n</tool_response>")
+			if last := i+1 == len(messages) || messages[i+1].role != roleTool; last && q.coder {
+				b.markup("\n<|im_end|>\n")
+			} else if last {
+				b.markup("<|im_end|>\n")
+			}
 		case roleAssistant:
 			q.renderAssistant(b, m, i > lastQuery)
 		}
@@ -140,21 +151,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	case q.openThink:
 		b.markup("<think>\n")
 	}
-	return b.prompt(messagesJSON(messages), c.json)
-}
-
-// lastQueryIndex is the last user message that is not a tool result: reasoning before it is not shown.
-func lastQueryIndex(messages []message) int {
-	for i := len(messages) - 1; i > 0; i-- {
-		if messages[i].role != roleUser || messages[i].aside {
-			continue
-		}
-		content := messages[i].content
-		if messages[i].attributes != nil || !strings.HasPrefix(content, "<tool_response>") || !strings.HasSuffix(content, "</tool_response>") {
-			return i
-		}
-	}
-	return len(messages) - 1
+	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
 func (q *qwen) trim(s string) string {
@@ -189,20 +186,6 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 	b.markup("<|im_end|>\n")
 }
 
-// renderResult renders a result, which shares a turn with those beside it.
-func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
-	if first {
-		b.markup("<|im_start|>user")
-	}
-	b.block("\n<tool_response>\n", q.trim(m.fullContent()), "\n</tool_response>")
-	if last && q.coder {
-		b.markup("\n")
-	}
-	if last {
-		b.markup("<|im_end|>\n")
-	}
-}
-
 func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 	b.markup("<|im_start|>assistant\n")
 	content := q.trim(m.content)
@@ -228,19 +211,20 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		default:
 			b.plain("\n")
 		}
-		q.renderCall(b, &m.calls[j].Call)
-	}
-	b.endTurn("<|im_end|>\n")
-}
-
-func (q *qwen) renderCall(b *builder, call *tools.Call) {
-	if !q.xml {
+		call := &m.calls[j].Call
+		if q.xml {
+			renderTagged(b, call)
+			continue
+		}
 		b.markup("<tool_call>\n{\"name\": \"")
 		b.plain(call.Name + "\", \"arguments\": ")
 		b.text = rawjson.AppendSpaced(b.text, call.Arguments)
 		b.markup("}\n</tool_call>")
-		return
 	}
+	b.endTurn("<|im_end|>\n")
+}
+
+func renderTagged(b *builder, call *tools.Call) {
 	b.markup("<tool_call>\n<function=")
 	b.plain(call.Name + ">\n")
 	for name, value := range protocol.Members(call.Arguments) {

@@ -13,13 +13,9 @@ import (
 // callMarks never occur in a reply: they would make it something else.
 var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 
-// grammar admits what Parse accepts for these tools and nothing else, but for
-// rules of a schema that a grammar can't express:
+// grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
 //	root ::= think? (call ("\n" call)* | reply)
-//
-// JSON has the spacing of the calls in the prompt, that of the models' own
-// templates: a choice that says nothing would only cost tokens.
 func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, answer := c.Set, "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})

@@ -18,12 +18,14 @@ const (
 // Parse reads thoughts, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 	return parseBlocks(text, q.think && q.openThink, q.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
-		body = trimSpace(body)
-		read := readHermes
-		if strings.HasPrefix(body, "<function=") {
-			read = readTagged
+		var call tools.Call
+		var rest string
+		var err error
+		if body = trimSpace(body); strings.HasPrefix(body, "<function=") {
+			call, rest, err = readTagged(body, c.Set)
+		} else {
+			call, rest, err = readCall(body, c.Set, func(value protocol.Raw) protocol.Raw { return value })
 		}
-		call, rest, err := read(body, c.Set)
 		if err != nil {
 			return nil, "", err
 		}
@@ -59,7 +61,7 @@ func parseBlocks(text string, inThoughts bool, r rules,
 		}
 		say.WriteString(before)
 		if !found {
-			return decide(say.String(), calls, reasoning, r)
+			return r.decide(say.String(), calls, reasoning)
 		}
 		if calls, rest, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err
@@ -70,16 +72,16 @@ func parseBlocks(text string, inThoughts bool, r rules,
 // trimEnd drops white space at the end of an answer, which never has its end token.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
-func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err error) {
+// readCall reads a call in JSON, whose members renamed gives their usual names.
+func readCall(text string, set *tools.Set, renamed func(protocol.Raw) protocol.Raw) (call tools.Call, rest string, err error) {
 	value, rest, err := readJSON(text)
 	if err != nil {
 		return call, rest, fmt.Errorf("a tool call is %w: %s", err, quoteStart(text))
 	}
-	name, arguments, err := readFunction(value)
-	if err != nil {
-		return call, rest, err
+	name, arguments, err := readFunction(renamed(value))
+	if err == nil {
+		call, err = set.Lift(name, arguments)
 	}
-	call, err = set.Lift(name, arguments)
 	return call, rest, err
 }
 

@@ -16,12 +16,9 @@ import (
 
 // template renders the model's own Jinja template.
 //
-// A template that knows permanent_rules or task_attributes was made for this agent. It gets
-// the variables messages, tools, permanent_rules, summary, task_attributes,
-// add_generation_prompt and enable_thinking, and instructs the model itself. Any other
-// template gets messages only. The first one, a system message, has the instructions and the
-// tools. Where the template takes no system
-// message, its text begins the first user message.
+// A template that knows permanent_rules or task_attributes was made for this agent: it gets tools, rules, summary and
+// attributes as variables, and instructs the model itself. Any other template gets messages only. The system message has
+// the instructions and the tools. Where the template takes none, its text begins the first user message.
 type template struct {
 	common
 	made    bool // for this agent
@@ -153,6 +150,9 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 const turnMark = "\uF8FE\uF8FF\uF8FE" // ends the model's last turn in a trial rendering
 
 func (t *template) Render(in *Input) (*Prompt, error) {
+	if in.Chat != nil {
+		return t.renderChat(in.Chat, in.catalog())
+	}
 	p, err := t.render(in, t.messages(in, ""))
 	if err != nil || !in.FindTurn || strings.Contains(p.Text, turnMark) {
 		return p, err
@@ -167,18 +167,18 @@ func (t *template) Render(in *Input) (*Prompt, error) {
 	return p, nil
 }
 
-// RenderChat gives the template the messages. Calls and results are texts of them.
-func (t *template) RenderChat(c *Chat) (*Prompt, error) {
+// renderChat gives the template the messages. Calls and results are texts of them.
+func (t *template) renderChat(c *Chat, catalog *Catalog) (*Prompt, error) {
 	list := c.messages()
-	if text := c.catalog().text; text != "" {
-		list[0].content = trimSpace(list[0].content + text)
+	if catalog.text != "" {
+		list[0].content = trimSpace(list[0].content + catalog.text)
 	}
 	for i := range c.Messages {
 		said, m := &c.Messages[i], &list[i+1]
 		switch {
 		case said.Of != "":
 			m.role, m.content = roleUser, "Result of "+said.Of+":\n"+said.Text
-		case said.Model && (len(c.catalog().Set.Tools) > 0 || len(said.Calls) > 0):
+		case said.Model && (len(catalog.Set.Tools) > 0 || len(said.Calls) > 0):
 			m.content, m.calls = t.answer(said.Text, said.Calls), nil
 		}
 	}
@@ -226,13 +226,12 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 
 // messages are the chat messages of an input. mark ends the last one of the model.
 func (t *template) messages(in *Input, mark string) protocol.Raw {
-	list := make([]message, 0, len(in.Memory.History)-in.First+2)
-	if !t.made {
-		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
-	}
-	list = appendTurns(list, in, t.made, func(entry *memory.Entry, _ memory.Turn) message {
+	list := conversation(in, t.made, func(_ *Input, entry *memory.Entry, _ memory.Turn) message {
 		return message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)}
 	})
+	if !t.made {
+		list[0].content += in.Catalog.text
+	}
 	for i := range slices.Backward(list) {
 		if list[i].role == roleAssistant {
 			list[i].content += mark

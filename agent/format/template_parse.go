@@ -10,13 +10,10 @@ import (
 	"agentd/protocol"
 )
 
-// grammar admits thoughts, then a reply or an action, in the output style:
+// grammar admits thoughts, then a reply or an action, in the output style. White space in arguments is free.
 //
 //	blocks: root ::= think? ("<tool_call>" action "</tool_call>" | reply)
 //	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
-//
-// The spacing of arguments is the model's to choose, since nothing is known of
-// what it was trained on.
 func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, think := c.Set, thinkRule(g, t.think, false)
 	var answers []string
@@ -132,7 +129,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 			return d, err
 		}
 	}
-	return decide(reply, calls, reasoning, t.rules)
+	return t.decide(reply, calls, reasoning)
 }
 
 // readAction appends the calls of an action: {robot: {name, arguments}}, a flat

@@ -42,10 +42,6 @@ const TokensKey = "_tokens"
 // MaxEntries bounds history entries and rules. An empty entry takes a hundred times the memory of its JSON.
 const MaxEntries = 1 << 17
 
-func tooMany(name string) protocol.Problem {
-	return protocol.NewProblem(protocol.TypeTooLong, fmt.Sprintf("has more than %d entries, of which no model could read so many; send the newest", MaxEntries), name)
-}
-
 // Entry is one turn of the history.
 type Entry struct {
 	Author  Author
@@ -85,14 +81,21 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 			m.Tokens = v
 		case "history":
 			m.history = v
-			problems.AddAll(m.readHistory())
+			problems.AddAll(readList(v, name, "a list of {author, content} objects", func(e protocol.Raw) protocol.Problems {
+				entry, ps := readEntry(e)
+				m.History = append(m.History, entry)
+				return ps
+			}))
 		case "memory_list":
-			problems.AddAll(m.readRules(v))
+			problems.AddAll(readList(v, name, "a list of strings", func(e protocol.Raw) protocol.Problems {
+				rule, err := rawjson.String(e)
+				m.Rules = append(m.Rules, rule)
+				return notText(err)
+			}))
 		case "summary":
 			var err error
-			if m.Summary, err = rawjson.String(v); err != nil {
-				problems.Add(protocol.NewProblem(protocol.TypeString, err.Error(), "summary"))
-			}
+			m.Summary, err = rawjson.String(v)
+			problems.AddAll(notText(err, name))
 		}
 	}
 	if state != nil && len(problems) == 0 { // turns refer to the history, which must be valid
@@ -101,40 +104,31 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 	return m, problems
 }
 
-func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
+// readList reads the elements of a list.
+func readList(v protocol.Raw, name, want string, read func(protocol.Raw) protocol.Problems) (problems protocol.Problems) {
 	if v.Kind() != '[' {
-		return rawjson.Wrong(protocol.TypeList, "a list of strings", v, "memory_list")
+		return rawjson.Wrong(protocol.TypeList, want, v, name)
 	}
+	i := 0
 	for e := range protocol.Elements(v) {
-		if len(m.Rules) == MaxEntries {
-			problems.Add(tooMany("memory_list"))
+		if i == MaxEntries {
+			problems.Add(protocol.NewProblem(protocol.TypeTooLong,
+				fmt.Sprintf("has more than %d entries, of which no model could read so many; send the newest", MaxEntries), name))
 			return problems
 		}
-		rule, err := rawjson.String(e)
-		if err != nil && !problems.Add(protocol.NewProblem(protocol.TypeString, err.Error(), "memory_list", len(m.Rules))) {
+		if ps := read(e); len(ps) > 0 && !problems.AddAll(ps.At(name, i)) {
 			return problems
 		}
-		m.Rules = append(m.Rules, rule)
+		i++
 	}
 	return problems
 }
 
-func (m *Memory) readHistory() (problems protocol.Problems) {
-	if m.history.Kind() != '[' {
-		return rawjson.Wrong(protocol.TypeList, "a list of {author, content} objects", m.history, "history")
+func notText(err error, loc ...any) protocol.Problems {
+	if err == nil {
+		return nil
 	}
-	for e := range protocol.Elements(m.history) {
-		if len(m.History) == MaxEntries {
-			problems.Add(tooMany("history"))
-			return problems
-		}
-		entry, ps := readEntry(e)
-		if len(ps) > 0 && !problems.AddAll(ps.At("history", len(m.History))) {
-			return problems
-		}
-		m.History = append(m.History, entry)
-	}
-	return problems
+	return protocol.Problems{protocol.NewProblem(protocol.TypeString, err.Error(), loc...)}
 }
 
 func readEntry(raw protocol.Raw) (e Entry, problems protocol.Problems) {
@@ -153,9 +147,8 @@ func readEntry(raw protocol.Raw) (e Entry, problems protocol.Problems) {
 			}
 		case name == "content":
 			hasContent = true
-			if e.Content, err = rawjson.String(v); err != nil {
-				problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "content"))
-			}
+			e.Content, err = rawjson.String(v)
+			problems = append(problems, notText(err, name)...)
 		}
 	}
 	if !hasContent {

@@ -27,11 +27,9 @@ type Turn struct {
 	Reasoning []string // paragraphs; at most one for qwen
 }
 
-// State is the reasoning in the memory between the tool calls of a task:
+// State is the reasoning in the memory between the tool calls of a task. For gpt-oss "reasoning" is "analysis", a list.
 //
 //	{"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}
-//
-// For gpt-oss "analysis", a list, takes the place of "reasoning".
 type State struct {
 	Key   string
 	Turns map[int]Turn // by history index
@@ -42,7 +40,7 @@ type State struct {
 // Change is the effect of a decision on the state.
 type Change struct {
 	Final     bool     // a reply ended the task. Its reasoning is dropped.
-	NewTask   bool     // the instruction started a task. Earlier reasoning is dropped.
+	NewTask   bool     // the instruction started a task. Earlier reasoning is dropped, but for gpt-oss.
 	Reasoning []string // of the decision's tool calls, if any
 }
 
@@ -119,6 +117,7 @@ func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 
 // apply changes the state inside memory. index is the new MODEL entry's.
 func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
+	c.NewTask = c.NewTask && s.Key != GPTOSSKey
 	switch drops := c.Final || len(c.Reasoning) == 0; {
 	case s.Key == "", drops && s.raw == nil, drops && !c.Final && !c.NewTask:
 		return memory

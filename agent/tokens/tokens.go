@@ -58,7 +58,7 @@ func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]ge
 		if plain == "" {
 			return nil
 		}
-		ids, err := t.text(ctx, plain)
+		ids, err := t.tokenize(ctx, plain, false)
 		prompt = append(prompt, ids...)
 		plain = ""
 		return err
@@ -80,7 +80,7 @@ func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]ge
 			continue
 		}
 		// The vocabulary has no such token; llama.cpp splits the text.
-		ids, err := t.native(ctx, segment.Text, true)
+		ids, err := t.tokenize(ctx, segment.Text, true)
 		if err != nil {
 			return nil, err
 		}
@@ -117,40 +117,18 @@ func (t *Tokenizer) VocabularyID() string {
 	return t.id
 }
 
-// AtLeast returns a lower bound of a prompt's tokens, since tokenizing large bodies takes minutes.
-func (t *Tokenizer) AtLeast(segments []format.Segment) int {
-	bytes := 0
-	for _, segment := range segments {
-		bytes += len(segment.Text)
-	}
-	return bytes / t.vocab.LongestPiece()
-}
+// AtLeast returns a lower bound of a text's tokens, since tokenizing large bodies takes minutes.
+func (t *Tokenizer) AtLeast(text string) int { return len(text) / t.vocab.LongestPiece() }
 
-// Count counts the tokens of a prompt. Above limit it may return another number above limit.
-func (t *Tokenizer) Count(ctx context.Context, segments []format.Segment, limit int) (int, error) {
-	if least := t.AtLeast(segments); least > limit {
-		return least, nil
+// tokenize tokenizes text, in which special tokens count only with special. The result may be shared and must not
+// be changed.
+func (t *Tokenizer) tokenize(ctx context.Context, s string, special bool) ([]generation.Token, error) {
+	cached := !special && len(s) >= tokenCacheMin
+	if cached {
+		if ids, ok := t.cache.Get(s); ok {
+			return ids, nil
+		}
 	}
-	tokens, err := t.Tokens(ctx, segments)
-	return len(tokens), err
-}
-
-// text tokenizes plain text without special tokens. The result may be shared and must not be changed.
-func (t *Tokenizer) text(ctx context.Context, s string) ([]generation.Token, error) {
-	if len(s) < tokenCacheMin {
-		return t.native(ctx, s, false)
-	}
-	if ids, ok := t.cache.Get(s); ok {
-		return ids, nil
-	}
-	ids, err := t.native(ctx, s, false)
-	if err == nil && len(s) <= tokenCacheBytes/8 { // one text must not empty the cache
-		t.cache.Add(s, ids, len(s))
-	}
-	return ids, err
-}
-
-func (t *Tokenizer) native(ctx context.Context, s string, special bool) ([]generation.Token, error) {
 	select {
 	case t.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -160,5 +138,9 @@ func (t *Tokenizer) native(ctx context.Context, s string, special bool) ([]gener
 	if err := ctx.Err(); err != nil { // both were ready
 		return nil, err
 	}
-	return t.vocab.Tokenize(s, false, special)
+	ids, err := t.vocab.Tokenize(s, false, special)
+	if err == nil && cached && len(s) <= tokenCacheBytes/8 { // one text must not empty the cache
+		t.cache.Add(s, ids, len(s))
+	}
+	return ids, err
 }

@@ -24,15 +24,23 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 
 // Accept checks a call whose robot is given apart from its arguments, as JSON; nil: the default robot.
 func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
+	call := Call{Name: name, Arguments: arguments, TargetRobotName: s.DefaultRobot}
 	tool, ok := s.Find(name)
-	meant, wrong := s.robot(name, robot)
+	var noText error
+	if robot != nil {
+		call.TargetRobotName, noText = rawjson.String(robot)
+	}
 	switch {
 	case !ok && len(s.Tools) == 0:
 		return Call{}, fmt.Errorf("the tool %q is called, but the input has no tools", name)
 	case !ok:
 		return Call{}, fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
-	case wrong != nil:
-		return Call{}, wrong
+	case noText != nil:
+		return Call{}, fmt.Errorf("the call of %s must name a robot: %w", name, noText)
+	case robot != nil && call.TargetRobotName == "":
+		return Call{}, fmt.Errorf("the call of %s names an empty robot", name)
+	case robot != nil && len(s.Robots) > 0 && !slices.Contains(s.Robots, call.TargetRobotName):
+		return Call{}, fmt.Errorf("the call of %s names the unknown robot %q; known are %s", name, call.TargetRobotName, strings.Join(s.Robots, ", "))
 	case arguments.Kind() != '{':
 		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(arguments))
 	case Depth(arguments) > MaxDepth:
@@ -41,24 +49,7 @@ func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	if _, err := tool.Document.Validate(arguments); err != nil {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
-	return Call{Name: name, Arguments: arguments, TargetRobotName: meant}, nil
-}
-
-// robot reads the robot of a call.
-func (s *Set) robot(call string, written protocol.Raw) (string, error) {
-	if written == nil {
-		return s.DefaultRobot, nil
-	}
-	name, err := rawjson.String(written)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("the call of %s must name a robot: %w", call, err)
-	case name == "":
-		err = fmt.Errorf("the call of %s names an empty robot", call)
-	case len(s.Robots) > 0 && !slices.Contains(s.Robots, name):
-		err = fmt.Errorf("the call of %s names the unknown robot %q; known are %s", call, name, strings.Join(s.Robots, ", "))
-	}
-	return name, err
+	return call, nil
 }
 
 // Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.

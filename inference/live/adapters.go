@@ -144,31 +144,26 @@ func (a *adapters) close() {
 	}
 }
 
-// adapterUse is the use of adapters by one request, for which a name means the same adapter from
-// begin to end.
+// adapterUse is the use of a model's adapters by one request, for which a name means the same adapter until end.
 type adapterUse struct {
-	adapters *adapters
-	used     map[string]*loadedAdapter
+	on   *modelVersion
+	used map[string]*loadedAdapter // nil where engines at URLs have them
 }
 
 var _ agent.Adapters = (*adapterUse)(nil)
 
-// useAdapters begins the use of adapters by a request, which ends with the returned function.
-func (v *modelVersion) useAdapters() (agent.Adapters, func()) {
-	if v.Remote != nil {
-		return remoteAdapters{v.Remote}, func() {}
-	}
-	use := &adapterUse{adapters: v.adapters}
-	return use, use.end
-}
-
 func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
+	if r := u.on.Remote; r != nil { // such engines do not show versions
+		id, ok := r.Adapter(name)
+		return agent.Adapter{Name: name, ID: id}, ok
+	}
 	if l := u.used[name]; l != nil {
 		return l.Adapter, true
 	}
-	u.adapters.mu.Lock()
-	defer u.adapters.mu.Unlock()
-	l := u.adapters.byName[name]
+	all := u.on.adapters
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	l := all.byName[name]
 	if l == nil {
 		return agent.Adapter{}, false
 	}
@@ -193,9 +188,12 @@ func (u *adapterUse) of(id generation.AdapterID) (name, version string) {
 }
 
 func (u *adapterUse) Names() []string {
-	u.adapters.mu.Lock()
-	defer u.adapters.mu.Unlock()
-	return slices.Sorted(maps.Keys(u.adapters.byName))
+	if r := u.on.Remote; r != nil {
+		return r.Adapters()
+	}
+	u.on.adapters.mu.Lock()
+	defer u.on.adapters.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.on.adapters.byName))
 }
 
 // end ends the request.
@@ -203,11 +201,12 @@ func (u *adapterUse) end() {
 	if len(u.used) == 0 {
 		return
 	}
-	u.adapters.mu.Lock()
-	defer u.adapters.mu.Unlock()
+	all := u.on.adapters
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	for _, l := range u.used {
 		if l.users--; l.users == 0 && l.gone {
-			u.adapters.free(l)
+			all.free(l)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/scheduler/generation"
 )
@@ -12,7 +11,7 @@ import (
 // OpenAIModel is the model for one request of OpenAI's API: an openai.Model.
 type OpenAIModel struct {
 	*modelVersion
-	using agent.Adapters
+	using *adapterUse
 }
 
 // Adapter implements openai.Model.
@@ -51,11 +50,11 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	admission, err := m.admit(r.N, m.using)
+	admission, release, err := m.admit(r.N, m.using)
 	if err != nil {
 		return nil, err
 	}
-	defer admission.Release()
+	defer release()
 	if admitted != nil {
 		admitted()
 	}

@@ -3,17 +3,13 @@ package live
 // Reason is why a change of the weights was refused.
 type Reason int
 
+// The reasons.
 const (
-	// NotAllowed says that the server has no directory of weights.
-	NotAllowed Reason = iota
-	// UnknownAdapter says that no adapter has the name.
-	UnknownAdapter
-	// Busy says that other weights are being loaded.
-	Busy
-	// Unusable says that the file can't serve in place of the present one.
-	Unusable
-	// NoMemory says that the memory is too small for the file while the present weights serve.
-	NoMemory
+	NotAllowed     Reason = iota // the server has no directory of weights
+	UnknownAdapter               // no adapter has the name
+	Busy                         // other weights are being loaded
+	Unusable                     // the file can't serve in place of the present one
+	NoMemory                     // the memory is too small for the file while the present weights serve
 )
 
 // Error refuses a change of the weights. The old ones serve as before.

@@ -1,7 +1,10 @@
 package live
 
 import (
+	"context"
+
 	"agentd/agent"
+	"agentd/internal/timing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -34,8 +37,8 @@ func newLatency() *latency {
 	}
 }
 
-// observe counts a generation that ended by itself.
-func (l *latency) observe(g *agent.Latency) {
+// observe counts a generation that ended by itself, in the request's times, too.
+func (l *latency) observe(ctx context.Context, g *agent.Latency) {
 	if g.Queue == 0 && g.FirstToken == 0 {
 		return // engines at URLs do not report it
 	}
@@ -46,6 +49,13 @@ func (l *latency) observe(g *agent.Latency) {
 	l.firstToken.Observe(g.FirstToken.Seconds())
 	if g.LongestAnswer > 1 {
 		l.perToken.Observe((g.End - g.FirstToken).Seconds() / float64(g.LongestAnswer-1))
+	}
+	t, started, first := timing.Of(ctx), g.Submitted.Add(g.Queue), g.Submitted.Add(g.FirstToken)
+	if t.First.IsZero() || started.Before(t.Started) {
+		t.Started = started
+	}
+	if t.First.IsZero() || first.Before(t.First) {
+		t.First = first
 	}
 }
 
@@ -58,6 +68,9 @@ func (l *latency) collect(out chan<- prometheus.Metric) {
 
 // count counts the summaries of a request.
 func (l *latency) count(c agent.SummaryCounts) {
+	if c == (agent.SummaryCounts{}) {
+		return
+	}
 	for result, n := range map[string]int{"whole": c.Whole, "truncated": c.Truncated, "failed": c.Failed} {
 		if n > 0 {
 			l.summaries.WithLabelValues(result).Add(float64(n))

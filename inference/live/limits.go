@@ -3,12 +3,7 @@ package live
 import "time"
 
 const (
-	// closeWait is how long Service.Close waits for a load, which was aborted before.
-	closeWait = 10 * time.Second
-
-	// pauseLooks is how often a pause that waits looks for a step that never ends.
-	pauseLooks = time.Second
-
-	// minLocalAnswer is the least token limit of a coach's answer to a long question.
-	minLocalAnswer = 256
+	closeWait      = 10 * time.Second // of Service.Close for a load, which was aborted before
+	pauseLooks     = time.Second      // between looks of a pause that waits for a step that never ends
+	minLocalAnswer = 256              // the least token limit of a coach's answer to a long question
 )

@@ -15,8 +15,8 @@ import (
 
 // Ask is Service.Ask with this version.
 func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	using, end := v.useAdapters()
-	defer end()
+	using := &adapterUse{on: v}
+	defer using.end()
 	var adapter agent.Adapter
 	if q.Adapter != "" {
 		var ok bool
@@ -24,11 +24,11 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
 		}
 	}
-	admission, err := v.admit(1, using)
+	admission, release, err := v.admit(1, using)
 	if err != nil {
 		return backend.Answer{}, asBackendError(err)
 	}
-	defer admission.Release()
+	defer release()
 
 	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System, Schema: q.Exact}, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
@@ -44,7 +44,7 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 		answer, err = v.Agent.Ask(ctx, question, admission)
 	}
 	if answer.Latency != nil {
-		v.latency.observe(answer.Latency)
+		v.latency.observe(ctx, answer.Latency)
 	}
 	if ctx.Err() != nil {
 		return backend.Answer{}, ctx.Err()

@@ -166,14 +166,14 @@ func TestModelAsCoachReportsItsErrors(t *testing.T) {
 	q.MaxTokens = 2
 	fails("truncated", t.Context(), q, backend.KindTruncated, "2 new tokens")
 
-	ticket, err := s.admit(1, nil)
+	_, release, err := s.admit(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e := fails("a full queue", t.Context(), ask("What now?"), backend.KindBusy, "queue_limit"); e.RetryAfter <= 0 {
 		t.Error("no RetryAfter")
 	}
-	ticket.Release()
+	release()
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

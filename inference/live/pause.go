@@ -142,11 +142,6 @@ type held struct {
 	leave   func()        // ends the use of on and using, unless the request itself has them
 }
 
-func (h *held) Release() {
-	h.Admission.Release()
-	h.leave()
-}
-
 // heldRequest is a request that a pause interrupted.
 type heldRequest struct {
 	index   int
@@ -244,7 +239,7 @@ func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Res
 		}
 		h.Admission = moved
 	}
-	before, leave, using := h.using, h.leave, &adapterUse{adapters: v.adapters}
+	before, leave, using := h.using, h.leave, &adapterUse{on: v}
 	h.on, h.using = v, using
 	h.leave = func() {
 		using.end()

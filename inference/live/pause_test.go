@@ -297,7 +297,7 @@ func TestLaterGenerationsOfARequestUseTheNewAdapter(t *testing.T) {
 	if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
 		t.Fatal(err)
 	}
-	generated := func(g generation.Request, a admission) (tokens []generation.Token) {
+	generated := func(g generation.Request, a agent.Generator) (tokens []generation.Token) {
 		a.GenerateAll(t.Context(), []generation.Request{g}, func(_ int, r *generation.Result, err error) {
 			if err != nil {
 				t.Error(err)
@@ -307,15 +307,15 @@ func TestLaterGenerationsOfARequestUseTheNewAdapter(t *testing.T) {
 		})
 		return tokens
 	}
-	begin := func() (generation.Request, admission) {
+	begin := func() (generation.Request, agent.Generator) {
 		v, release := l.use()
-		using, end := v.useAdapters()
+		using := &adapterUse{on: v}
 		a, _ := using.Adapter("policy")
-		held, err := v.admit(2, using)
+		held, free, err := v.admit(2, using)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { held.Release(); end(); release() })
+		t.Cleanup(func() { free(); using.end(); release() })
 		return generation.Request{Prompt: []generation.Token{5, 6, 7}, Params: generation.Params{N: 1, MaxTokens: 12, Seeds: []uint32{1}, Adapter: a.ID}}, held
 	}
 	old, before := begin()

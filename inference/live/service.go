@@ -128,10 +128,9 @@ func (l *Service) replace(v *modelVersion) {
 	})
 }
 
-// SetModel loads the file at path while the present model serves, with the same settings, and then serves
-// it. Both need memory until the last request of the old one has ended. The vocabulary and the prompt
-// format must be the same, since memories and token ids of running episodes depend on them. The adapters
-// are loaded again for the new model. The error is an *Error, protocol.Problems for the path, or that of ctx.
+// SetModel loads the file at path while the present model serves, and then serves it with the same settings and
+// adapters. Both need memory until the last request of the old one has ended. The vocabulary and the prompt format
+// must be the same: running episodes depend on them. The error is an *Error, protocol.Problems, or that of ctx.
 func (l *Service) SetModel(ctx context.Context, path string) error {
 	return l.set(ctx, "model", path, func(path string) error { return l.setModel(ctx, path) })
 }
@@ -443,9 +442,9 @@ func (l *Service) Failure() error {
 // OpenAI returns the current model for one request of OpenAI's API. It stays until release is called.
 func (l *Service) OpenAI() (m *OpenAIModel, release func()) {
 	v, leave := l.use()
-	using, end := v.useAdapters()
+	using := &adapterUse{on: v}
 	return &OpenAIModel{v, using}, func() {
-		end()
+		using.end()
 		leave()
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"agentd/agent"
 	"agentd/inference/load"
 	"agentd/internal/budget"
-	"agentd/internal/timing"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -62,8 +61,8 @@ func (v *modelVersion) decide(
 	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
 		return nil, err
 	}
-	using, end := v.useAdapters()
-	defer end()
+	using := &adapterUse{on: v}
+	defer using.end()
 	plan, err := v.Agent.Prepare(req, using)
 	if err != nil {
 		return nil, err
@@ -77,18 +76,15 @@ func (v *modelVersion) decide(
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
 			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
 	}
-	admission, err := v.admit(n, using)
+	admission, release, err := v.admit(n, using)
 	if err != nil {
 		return nil, err
 	}
-	defer admission.Release()
+	defer release()
 	outs, err := v.Agent.Run(ctx, plan, admission)
 	v.latency.count(plan.Summaries)
 	for _, l := range plan.Latencies {
-		v.latency.observe(&l)
-		if l.FirstToken > 0 {
-			timing.Generation(ctx, l.Submitted.Add(l.Queue), l.Submitted.Add(l.FirstToken))
-		}
+		v.latency.observe(ctx, &l)
 	}
 	return outs, err
 }

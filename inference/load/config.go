@@ -16,72 +16,50 @@ const Auto = -1
 
 // Config configures a Service. Errors of [Open] name its fields, as Config.Device.
 type Config struct {
-	// Path is the model file; "": the default model, which the program embeds.
-	Path string
-	// Alias is the model's name for clients, metrics and traces; "": that in the file, or the engines' own.
-	Alias string
-	// LoRA are the adapters that inputs may name. They are loaded with the model.
-	LoRA []LoRA
-	// WeightsDir is the directory whose files may replace the model or become adapters while
-	// the Live serves; "": none may.
-	WeightsDir string
-	// Quantization is "auto" or "none", which refuses a quantized file.
-	Quantization string
-	// KVType is the type of the KV cache; "auto": f16.
-	KVType string
+	Path         string // the model file; "": the default model, which the program embeds
+	Alias        string // the model's name for clients, metrics and traces; "": that in the file, or the engines' own
+	LoRA         []LoRA // adapters that inputs may name. They are loaded with the model.
+	WeightsDir   string // the directory whose files may replace the model or become adapters meanwhile; "": none may
+	Quantization string // "auto" or "none", which refuses a quantized file
+	KVType       string // the type of the KV cache; "auto": f16
 	// ContextLength is the size of each KV cache in tokens; 0: Open decides.
 	ContextLength int
 	// Device is "auto", "cpu" or device names separated by commas. A model that is divided among them is
 	// divided by shares if each name has one, as in CUDA0=3,CUDA1=1.
-	Device string
-	// GPULayers is the number of layers on the GPU; -1: all.
-	GPULayers int
-	// SplitMode is how a model is divided among several devices: "layer" or "tensor"; "":
-	// layer.
-	SplitMode string
-	// Contexts is the number of contexts that share the work; 0: one.
-	Contexts int
-	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
-	CacheRAM int
-	// Threads is the number of CPU threads of each context; 0: Open decides.
-	Threads int
+	Device    string
+	GPULayers int    // layers on the GPU; -1: all
+	SplitMode string // how a model is divided among several devices: "layer", also "", or "tensor"
+	Contexts  int    // that share the work; 0: one
+	CacheRAM  int    // the host memory for evicted prefixes of all contexts, in MB; 0: none
+	Threads   int    // CPU threads of each context; 0: Open decides
 	// Reproducible gives the same input the same bytes with inference_mode, whatever the load. Where
 	// kernels do not, each input is computed alone.
 	Reproducible bool
-	// CPUAttention is how the CPU computes attention: Shared, F32 (see [llama.SetF32Attention]) or
-	// GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]). "" is Shared. It holds
-	// for the whole process.
-	CPUAttention string
-	// DeviceAttention is how a device computes attention: "gather" (see [llama.SetGather]) or
-	// "dense". "auto" and "" are "dense". It holds for the whole process.
-	DeviceAttention string
-	// FixedTokens, above 0, is the length of every answer: for benchmarks. It takes the
-	// place of Agent.MaxNewTokens and sets Agent.IgnoreEnd.
+	// CPUAttention is how the CPU computes attention in this process: Shared, also "", F32 (see
+	// [llama.SetF32Attention]) or GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]).
+	CPUAttention    string
+	DeviceAttention string // how a device computes it: "gather" (see [llama.SetGather]), or "dense", "auto" and ""
+	// FixedTokens, above 0, is the length of every answer, for benchmarks, in place of Agent.MaxNewTokens.
 	FixedTokens int
 
-	// Temperature, TopP, MinP and TopK of sampling; nil: the model file's value, else
-	// [agent.DefaultSampling].
+	// Sampling; nil: the model file's value, else [agent.DefaultSampling].
 	Temperature, TopP, MinP *float64
 	TopK                    *int
 
-	// Remote asks engines at URLs instead of the embedded one. Path is then only read for
-	// the vocabulary; it may also be a Hugging Face directory.
+	// Remote asks engines at URLs instead of the embedded one. Path is then only read for the vocabulary; it may
+	// also be a Hugging Face directory.
 	Remote remote.Config
-	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0
-	// and DraftRows when it is Auto. It sets PrefillChunk, Threads and HostCells.
+	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0 and DraftRows when it is
+	// Auto. It sets PrefillChunk, Threads and HostCells.
 	Scheduler scheduler.Config
-	// Agent configures prompts and answers. Open completes MaxNewTokens and
-	// Summary when they are 0 or Auto. It sets Architecture, IgnoreEnd, Sampling and
-	// LogError.
+	// Agent configures prompts and answers. Open completes MaxNewTokens and Summary when they are 0 or Auto. It sets
+	// Architecture, IgnoreEnd, Sampling and LogError.
 	Agent agent.Config
 
-	// Progress receives the loaded part of the model, from 0 to 1.
-	Progress func(part float32)
-	// Hangs is called when the first step of weights that are being loaded does not end; nil: it is not.
-	Hangs func(*generation.StuckError)
-	Log   zerolog.Logger
-	// Build is the argument of [llama.SetBuild].
-	Build string
+	Progress func(part float32)           // receives the loaded part of the model, from 0 to 1
+	Hangs    func(*generation.StuckError) // is called when the first step of weights that are being loaded does not end
+	Log      zerolog.Logger
+	Build    string // the argument of [llama.SetBuild]
 }
 
 // LoRA is a LoRA adapter: a GGUF file, and the name by which inputs ask for it.

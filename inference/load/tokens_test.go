@@ -79,17 +79,14 @@ func TestSpecialTokensInPlainTextStayText(t *testing.T) {
 	}
 }
 
-func TestCountIsExactUpToItsLimit(t *testing.T) {
+func TestBoundOfTokensIsCloseBelowTheirNumber(t *testing.T) {
 	tokenizer := tokens.New(tiny(t, synth.Qwen3).Vocab())
 	prompt := []format.Segment{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
 	want, err := tokenizer.Tokens(t.Context(), prompt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := tokenizer.Count(t.Context(), prompt, 1<<20); err != nil || n != len(want) {
-		t.Errorf("%d tokens, %v; want %d", n, err, len(want))
-	}
-	if n, err := tokenizer.Count(t.Context(), prompt, 3); err != nil || n <= 3 {
-		t.Errorf("%d tokens, %v, of %d with a limit of 3", n, err, len(want))
+	if n := tokenizer.AtLeast(prompt[0].Text + prompt[1].Text); n > len(want) || n <= 3 {
+		t.Errorf("at least %d tokens, and there are %d", n, len(want))
 	}
 }

@@ -84,10 +84,9 @@ func (w *Weights) begin(interval time.Duration) {
 	})
 }
 
-// Overwritten returns "" while the files are those that were loaded, then another version for each change
-// of a file's size or time. What computes is mapped from the files, or was copied at the start, or a part of
-// each, so no hash can name it. The open files are looked at: one that is renamed or replaced at its
-// path still serves as it was.
+// Overwritten returns "" while the files are those that were loaded, then another version for each change of a file's
+// size or time. No hash can name what computes then: it is mapped from the files, or a copy of a part of each. A
+// file that is renamed or replaced at its path still serves as it was.
 func (w *Weights) Overwritten() string {
 	h := sha256.New()
 	different := false

@@ -2,21 +2,14 @@ package check
 
 import "time"
 
+// Limits of the kit.
 const (
-	// patience is how long an answer is waited for.
-	patience = 2 * time.Minute
-	// pause is how long the kit waits before it looks again, or sends what a busy server refused.
-	pause = 20 * time.Millisecond
-	// busyTries bounds how often a request is sent that a busy server refuses.
-	busyTries = 3000
-	// closingTries bounds how often PUT is sent until a session that closes refuses it.
-	closingTries = 500
-	// maxAnswer bounds an answer in bytes.
-	maxAnswer = 1 << 30
-	// maxShown bounds a text of the server in a report, in bytes.
-	maxShown = 160
-	// clients ask at the same time in the rules of concurrency.
-	clients = 8
-	// MaxLoad bounds the clients of Config.Load.
-	MaxLoad = 1000
+	patience     = 2 * time.Minute       // for an answer
+	pause        = 20 * time.Millisecond // before the kit looks again, or sends what a busy server refused
+	busyTries    = 3000                  // of a request that a busy server refuses
+	closingTries = 500                   // of PUT until a session that closes refuses it
+	maxAnswer    = 1 << 30               // bytes of an answer
+	maxShown     = 160                   // bytes of a server's text in a report
+	clients      = 8                     // that ask at the same time in the rules of concurrency
+	MaxLoad      = 1000                  // clients of Config.Load
 )

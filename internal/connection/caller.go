@@ -23,17 +23,13 @@ const (
 	gone
 )
 
-// Caller returns a context for work whose answer r's client waits for. It ends when the client has
-// left, or when the server cancels its work. Unlike r's own context, it does not end when the client
-// only closes its sending side, as shutdown(SHUT_WR) does. settle must be called at the end of the
-// work. It returns the cause of the context's end, nil if it has not ended, and may be called again.
+// Caller returns a context for work whose answer r's client waits for. It ends when the client has left, or when the
+// server cancels its work, but not when the client only closes its sending side. settle must be called at the end of
+// the work. It returns the cause of the context's end, nil if it has not ended, and may be called again.
 //
-// Both cases look the same to a reader. A closed socket answers a write with a reset. So the client
-// is sent interim answers, 100 Continue, until the answer begins. A client of HTTP/1.1 skips them
-// (RFC 9110, 15.2). HTTP/1.0 has none, so a client that closes its sending side counts as gone.
-//
-// net/http watches a connection only after the body was read. With unread, Caller watches it
-// itself.
+// Both cases look the same to a reader, but a closed socket answers a write with a reset. So the client is sent interim
+// answers, 100 Continue, until the answer begins. HTTP/1.0 has none (RFC 9110, 15.2): there such a client counts as
+// gone. net/http watches a connection only after the body was read. With unread, Caller watches it itself.
 func Caller(r *http.Request, unread bool) (ctx context.Context, settle func() error) {
 	c := of(r)
 	if c == nil { // not through Serve

@@ -45,11 +45,8 @@ func Prepare(s *http.Server) {
 	}
 }
 
-// Serve serves the prepared s on l until s ends, over TLS if there are certificates. It always
-// closes l, and returns nil after Shutdown and Close. refused is called for every error that is
-// answered without a handler.
-//
-// It serves only HTTP/1, since this package works on the bytes of a connection.
+// Serve serves the prepared s on l, HTTP/1 only, until s ends, over TLS if there are certificates. It closes l, and
+// returns nil after Shutdown and Close. refused is called for every error that is answered without a handler.
 func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
 	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
 	if len(certificates) > 0 {

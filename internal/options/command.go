@@ -64,10 +64,8 @@ func (o Origins) Name(option string) string {
 	return strings.TrimSpace(from + " " + key)
 }
 
-// Parse sets the options from their layers, each winning over the one before: the
-// configuration file, environment variables, flags. It returns where the values came from
-// and the other arguments. With --help or --version it prints to stdout and returns
-// ErrDone.
+// Parse sets the options from their layers, each winning over the one before: configuration file, environment, flags.
+// It returns where the values came from and the other arguments. --help and --version print to stdout: ErrDone.
 func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), stdout io.Writer) (Origins, []string, error) {
 	flags, rest, err := c.flags(args, stdout)
 	if err != nil {
@@ -157,8 +155,7 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 		}
 	}
 	if err := fs.Parse(args); err != nil {
-		var missing *pflag.NotExistError
-		if errors.As(err, &missing) {
+		if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			name := missing.GetSpecifiedName()
 			return nil, nil, fmt.Errorf("option --%s %s", name, c.advice(name, names(c.Options)))
 		}

@@ -11,11 +11,9 @@ import (
 // fieldName is a configuration field in an error, such as Config.Agent.MaxNewTokens.
 var fieldName = regexp.MustCompile(`\bConfig((?:\.[A-Z][A-Za-z0-9]*)+)`)
 
-// NameFields returns err with the flags of options in place of the fields that it names,
-// such as --max-new-tokens for Config.MaxNewTokens. So a package below can name its
-// fields and need not know the options. The command's options must fill config, a pointer
-// to a struct. A name may leave out the first parts of the field's path; of several
-// fields it means the one with the shortest path.
+// NameFields returns err with the flags of options in place of the fields that it names, such as --max-new-tokens for
+// Config.MaxNewTokens. The command's options must fill config, a pointer to a struct. A name may leave out the first
+// parts of the field's path; of several fields it means the one with the shortest path.
 func (c *Command) NameFields(config any, err error) error {
 	if err == nil {
 		return nil

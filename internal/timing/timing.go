@@ -3,16 +3,14 @@ package timing
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"time"
 )
 
 type key struct{}
 
-// Timing has the earliest times of the generations of one request; zero: there are none. One goroutine
-// uses it at a time.
-type Timing struct{ started, first time.Time }
+// Timing has the earliest times of the generations of one request: when the first sequence of one started, and when
+// its first token was sampled; zero: there are none. One goroutine uses it at a time.
+type Timing struct{ Started, First time.Time }
 
 // With returns a context whose generations count into the Timing.
 func With(ctx context.Context) (context.Context, *Timing) {
@@ -20,26 +18,10 @@ func With(ctx context.Context) (context.Context, *Timing) {
 	return context.WithValue(ctx, key{}, t), t
 }
 
-// Generation records when the first sequence of a generation started, and when its first token was
-// sampled. Without a Timing in ctx it does nothing.
-func Generation(ctx context.Context, started, firstToken time.Time) {
-	t, ok := ctx.Value(key{}).(*Timing)
-	if !ok {
-		return
+// Of returns the Timing of a context, or one that nobody reads.
+func Of(ctx context.Context) *Timing {
+	if t, ok := ctx.Value(key{}).(*Timing); ok {
+		return t
 	}
-	if t.first.IsZero() || started.Before(t.started) {
-		t.started = started
-	}
-	if t.first.IsZero() || firstToken.Before(t.first) {
-		t.first = firstToken
-	}
-}
-
-// Write sets the header Server-Timing (W3C Server Timing) of a request that began at a time. Its durations
-// are in milliseconds.
-func (t *Timing) Write(h http.Header, began time.Time) {
-	if !t.first.IsZero() {
-		millis := func(at time.Time) float64 { return float64(at.Sub(began)) / float64(time.Millisecond) }
-		h.Set("Server-Timing", fmt.Sprintf("queue;dur=%.3f, ttft;dur=%.3f", millis(t.started), millis(t.first)))
-	}
+	return new(Timing)
 }

@@ -26,26 +26,21 @@ import (
 )
 
 const (
-	// lingerBytes and lingerTime bound how much of the rest of a refused body is read.
-	lingerBytes = protocol.MaxBodyBytes
-	lingerTime  = 5 * time.Second
-	// bodyTimeout bounds the time in which a client sends its body.
-	bodyTimeout = 2 * time.Minute
-	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of its
-	// answer. Only the time of writes counts, so it never cuts a long generation.
+	lingerBytes = protocol.MaxBodyBytes // of the rest of a refused body that are read
+	lingerTime  = 5 * time.Second       // the same in time
+	bodyTimeout = 2 * time.Minute       // for a client to send its body
+
+	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of its answer. Only the time of
+	// writes counts, so it never cuts a long generation. On the whole a client must read writeRate bytes a second:
+	// one that reads a little now and then would hold its answer for hours.
 	WriteTimeout = 2 * time.Minute
 	writeChunk   = 1 << 20
-	// writeRate is how many bytes a second a client must read on the whole, after the first
-	// WriteTimeout. A client that reads a little now and then would hold its answer for hours.
-	writeRate = 256 << 10
-	// writeBuffer joins short parts of an answer.
-	writeBuffer = 64 << 10
-	// gzipFrom is the smallest answer in bytes for which compression saves time.
-	gzipFrom = 1 << 10
-	// bodyPrealloc bounds the memory that a Content-Length alone makes us allocate.
-	bodyPrealloc = 1 << 20
-	// usualRatio is how much larger a gzipped body usually is than its bytes on the wire.
-	usualRatio = 4
+	writeRate    = 256 << 10
+
+	writeBuffer  = 64 << 10 // bytes, to join short parts of an answer
+	gzipFrom     = 1 << 10  // the smallest answer in bytes for which compression saves time
+	bodyPrealloc = 1 << 20  // the most bytes that a Content-Length alone makes us allocate
+	usualRatio   = 4        // how much larger a gzipped body usually is than its bytes on the wire
 )
 
 // Reasons why a body could not be read.
@@ -75,10 +70,9 @@ func Declared(r *http.Request) error {
 	return ErrEncoding
 }
 
-// ReadBody reads a request's body to its end. Only then does net/http notice a client that
-// leaves. The limit, in bytes, holds for the bytes on the wire and for the decompressed ones.
-// The share grows by the memory that holds the body, also while it is read. The error is one of
-// this package's or of share's.
+// ReadBody reads a request's body to its end: only then does net/http notice a client that leaves. The limit, in bytes,
+// holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
+// The error is one of this package's or of share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
 	if req.ContentLength > limit {

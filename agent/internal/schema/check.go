@@ -73,26 +73,22 @@ func integer(value protocol.Raw) *big.Int {
 	return nil
 }
 
-// Validate checks a value against the document and returns it decoded. The error is a
-// *jsonschema.ValidationError when the value breaks it.
-func (d *Document) Validate(value protocol.Raw) (doc any, err error) {
-	if err := d.Usable(); err != nil {
-		return nil, err
-	}
-	return validate(d.check, value)
-}
+// checker checks values by a compiled schema.
+type checker struct{ schema *jsonschema.Schema }
 
-// validate refuses a check of more than maxCheckSteps, plus some for each byte of the value.
-func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
+// Validate checks a value and returns it decoded. The error is a *jsonschema.ValidationError when the value breaks
+// the schema. Else the check would take more than maxCheckSteps, plus some for each byte of the value. The
+// document must be usable.
+func (c checker) Validate(value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
 	}
 	most := maxCheckSteps + checkStepsPerByte*len(value)
-	c := counter{left: most}
-	if c.visit(doc, s); c.left < 0 {
+	steps := counter{left: most}
+	if steps.visit(doc, c.schema); steps.left < 0 {
 		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
 	}
-	return doc, s.Validate(doc)
+	return doc, c.schema.Validate(doc)
 }
 
 // accepts reports whether a value passes the check of a schema, or the check costs too much.
@@ -100,9 +96,8 @@ func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0
 	}
-	_, err := validate(n.check, value)
-	var invalid *jsonschema.ValidationError
-	return !errors.As(err, &invalid)
+	_, err := checker{n.check}.Validate(value)
+	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 
 // counter counts the steps of a check, which recursive schemas can double with every level.

@@ -67,7 +67,7 @@ type Document struct {
 
 	once    sync.Once
 	err     error
-	check   *jsonschema.Schema
+	checker // set by Usable
 	root    *node
 	raws    map[string]protocol.Raw // schemas of the source by JSON pointer
 	nodes   map[*jsonschema.Schema]*node
@@ -100,13 +100,13 @@ func (d *Document) Usable() error {
 			err = c.AddResource(documentURL, doc)
 		}
 		if err == nil {
-			d.check, err = c.Compile(documentURL)
+			d.schema, err = c.Compile(documentURL)
 		}
 		if err != nil {
 			d.err = d.plainError(err)
 			return
 		}
-		d.root = d.node(d.check)
+		d.root = d.node(d.schema)
 	})
 	return d.err
 }
@@ -122,8 +122,8 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 
 // Reason is the first reason of an error of Validate. what names what the location in it is of.
 func Reason(err error, what string) error {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return err
 	}
 	invalid = innermost(invalid)
