@@ -12,5 +12,6 @@ const (
 	MaxRobotCopies   = 1 << 20 // bytes of their JSON in all tools, each of which repeats it
 	MaxDepth         = 56      // of a call's arguments: answers nest them six levels deep, and readers take 64
 
+	maxParts    = 100 // of which $ref and allOf put a tool's parameters together
 	maxTypeName = 200 // bytes of a type's name, list[list[...]] included
 )

@@ -69,12 +69,16 @@ func TestSchemas(t *testing.T) {
 			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"to":{"type":"string"}},"required":["to"],"additionalProperties":false}`},
 		{"definitions stay while something leads to them", `{"name":"t","parameters":{"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"description":"D","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"]}}}}`,
 			`{"$defs":{"a/b c":{"description":"D","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"]}},"type":"object","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"],"description":"D"}`},
+		{"parts of a schema are written out", `{"name":"t","parameters":{"description":"D","allOf":[{"$ref":"#/$defs/base"},{"type":"dict","description":"E","properties":{"b":{"type":"int"},"x":{"enum":[1]}},"required":["b","a"]}],"properties":{"x":{"type":"int"}},"required":["x"],"$defs":{"base":{"allOf":[{"properties":{"a":{"type":"bool"}}}],"required":["a"],"additionalProperties":true}}}}`,
+			`{"description":"D","properties":{"x":{"type":"integer"},"a":{"type":"boolean"},"b":{"type":"integer"}},"required":["x","a","b"],"type":"object","additionalProperties":true,"allOf":[{"properties":{"x":{"enum":[1]}}}]}`},
 		{"conditions stay as they are", `{"name":"t","parameters":{"properties":{"a":{},"b":{}},"allOf":[{"if":{"required":["a"]},"then":{"required":["b"]}},true,{"anyOf":[{"required":["a"]},{"required":["b"]}]}]}}`,
-			`{"properties":{"a":{},"b":{}},"allOf":[{"if":{"required":["a"]},"then":{"required":["b"]}},true,{"anyOf":[{"required":["a"]},{"required":["b"]}]}],"type":"object"}`},
-		{"so do parts with parameters of their own", `{"name":"t","parameters":{"properties":{"x":{}},"allOf":[{"$ref":"#/$defs/y"}],"$defs":{"y":{"properties":{"y":{"type":"int"}}}}}}`,
-			`{"properties":{"x":{}},"allOf":[{"$ref":"#/$defs/y"}],"$defs":{"y":{"properties":{"y":{"type":"integer"}}}},"type":"object"}`},
+			`{"properties":{"a":{},"b":{}},"type":"object","allOf":[{"if":{"required":["a"]},"then":{"required":["b"]}},{"anyOf":[{"required":["a"]},{"required":["b"]}]}]}`},
 		{"so does a choice of what is required", `{"name":"t","parameters":{"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"],"title":"A"},{"type":"object","required":["b"]}]}}`,
 			`{"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"],"title":"A"},{"type":"object","required":["b"]}],"type":"object"}`},
+		{"a part that knows all parameters may refuse others", `{"name":"t","parameters":{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"required":["a"]}]}}`,
+			`{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}`},
+		{"a schema that consists of itself", `{"name":"t","parameters":{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#"}],"$defs":{"x":{"properties":{"a":{}},"allOf":[{"$ref":"#/$defs/x"}]}}}}`,
+			`{"type":"object","properties":{"a":{}}}`},
 		{"a type among others", `{"name":"t","parameters":{"type":["object","null"],"properties":{"a":{"type":"str"}}}}`,
 			`{"type":["object","null"],"properties":{"a":{"type":"string"}}}`},
 		{"type names in a list of types", `{"name":"t","parameters":{"a":{"type":["Str","null"]},"b":{"type":["int","Integer","list[str]"]}}}`,
@@ -144,11 +148,13 @@ func TestUnusableTools(t *testing.T) {
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
 		{"alternatives with parameters of their own", `{"name":"a","parameters":{"type":"object","properties":{"x":{}},"oneOf":[{"required":["x"]},{"properties":{"y":{}}}]}}`,
 			"parameters.oneOf has alternatives with properties; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool"},
+		{"a part that is written out again and again", `{"name":"a","parameters":{"allOf":[` + nestedRefs(12) + `],"$defs":{"a":` +
+			strings.Repeat(`{"allOf":[`, 12) + `{"not":{"const":"` + strings.Repeat("x", 100000) + `"}}` + strings.Repeat("]}", 12) + `}}}`,
+			"once their $ref and allOf are written out"},
 		{"alternatives that are references", `{"name":"a","parameters":{"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object"}}}}`, "parameters.anyOf has alternatives with $ref"},
+		{"alternatives in a part", `{"name":"a","parameters":{"allOf":[{"type":"object"},{"oneOf":[{"properties":{"y":{}}}]}]}}`, "parameters.allOf[1].oneOf has alternatives"},
 		{"arguments that are given as a whole", `{"name":"a","parameters":{"type":"object","enum":[{}]}}`, "parameters.enum fixes the arguments as a whole"},
 		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `the $ref "#/$defs/y" leads to nothing within the parameters`},
-		{"a reference at the top to itself", `{"name":"a","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"$ref":"#/$defs/x"}}}}`, "parameters.$ref.$ref leads back to itself"},
-		{"parameters beside a reference", `{"name":"a","parameters":{"$ref":"#/$defs/x","properties":{"a":{}},"$defs":{"x":{"properties":{"b":{}}}}}}`, "parameters has properties beside its $ref"},
 		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, `the $ref "https://example.org/x" leads to another document`},
 		{"a list as the parameters", `{"name":"a","parameters":{"type":"array","items":{"type":"string"}}}`, `parameters.type must be object, not "array"`},
 		{"a string as the parameters", `{"name":"a","parameters":{"type":"string","minLength":2}}`, `parameters.type must be object, not "string"`},
@@ -157,6 +163,10 @@ func TestUnusableTools(t *testing.T) {
 		{"a map beside a keyword", `{"name":"a","parameters":{"room":{"type":"str"},"required":["room"]}}`, `"required" is a keyword of JSON Schema; write the parameters under properties`},
 		{"look-ahead in a pattern", `{"name":"a","parameters":{"x":{"type":"str","pattern":"^(?!x)"}}}`, `parameters.properties.x.pattern "^(?!x)": groups other than`},
 		{"arguments that are no object", `{"name":"a","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"type":"string"}}}}`, `parameters.$ref.type must be object, not "string"`},
+		{"a part that refuses what stands in another", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{}},"additionalProperties":false},{"properties":{"y":{}}}]}}`,
+			`parameters.allOf[0].additionalProperties says what else there may be, and the parameter "y" stands in another part`},
+		{"a reference into what is written out", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{},"y":{"$ref":"#/allOf/0/properties/x"}}}]}}`, "put what it leads to under $defs"},
+		{"parts without end", `{"name":"a","parameters":{"allOf":[` + strings.Repeat(`{},`, maxParts) + `{}]}}`, "more than 100 parts"},
 	} {
 		for i := 0; strings.Contains(test.tools, "%s"); i++ { // one reference in many spellings
 			name := ""
@@ -392,4 +402,13 @@ func FuzzNormalise(f *testing.F) {
 		}
 		_, _ = set.Lift(set.Tools[0].Name, protocol.Raw(`{"a":1}`))
 	})
+}
+
+// nestedRefs are references to a definition and to what is nested in it.
+func nestedRefs(depth int) string {
+	var refs []string
+	for i := range depth {
+		refs = append(refs, `{"$ref":"#/$defs/a`+strings.Repeat("/allOf/0", i)+`"}`)
+	}
+	return strings.Join(refs, ",")
 }
