@@ -56,8 +56,7 @@ example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 
 # Go vet has seen the tests. They often wait, so one more package than there are processors is tested at once; with two
 # more, threads of native code that spin while they wait take each other's time.
 TEST := -vet=off -timeout 30m -p $(shell echo $$(($$(nproc) + 1)))
-# The race detector makes each collection of garbage dearer, so there are fewer. Programs that tests build and link need no
-# tables for debuggers.
+# Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
@@ -66,7 +65,7 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
 	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./...
-	go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
+	GOGC=$${GOGC:-400} go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
 	@third_party/test-device.sh
 
 .PHONY: test-device
