@@ -34,11 +34,11 @@ export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS DIST CUDA C
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
+	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd, llama-server and vLLM
-	go build -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
+	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -56,6 +56,7 @@ example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 
 # Go vet has seen the tests. They often wait, so one more package than there are processors is tested at once; with two
 # more, threads of native code that spin while they wait take each other's time.
 TEST := -vet=off -timeout 30m -p $(shell echo $$(($$(nproc) + 1)))
+# Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
@@ -63,8 +64,8 @@ computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
-	GORACE="atexit_sleep_ms=10 $${GORACE:-}" go test -race $(TEST) $(TESTFLAGS) ./...
-	go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./...
+	GOGC=$${GOGC:-400} go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
 	@third_party/test-device.sh
 
 .PHONY: test-device

@@ -5,7 +5,8 @@
 #
 # The library lies in the cache under a name made from everything that decides what it is: its sources,
 # llama.cpp's version, the compiler and the environment's flags. It holds code for several instruction sets and
-# runs on every CPU. Objects are kept, and clones share them, so that a change of one file compiles one file.
+# runs on every CPU. Objects are kept, and clones share them, so that a change of one file compiles one file. Like go
+# test, tests that passed are not run again until their programs, the libraries or the processor change.
 #
 #   JOBS               parallel compilations (default: all processors)
 set -euo pipefail
@@ -82,10 +83,16 @@ deliver() {
 }
 
 tests() {
-	local work=$work-$1
+	local work=$work-$1 inputs
 	shift
 	compile "$work" all -DBUILD_TESTING=ON "$@"
+	inputs=$(cat "$work"/*_test "$dest"/*.so.* "$dest"/*.gguf <(grep -Em1 '^(flags|Features)' /proc/cpuinfo) | hash8)
+	if [[ "$(cat "$work/PASSED" 2>/dev/null)" == "$inputs" ]]; then
+		say "the C++ tests passed before, with the same programs, libraries and processor ($work/PASSED)"
+		return
+	fi
 	(cd "$work" && ctest --output-on-failure -j "$jobs")
+	printf '%s\n' "$inputs" >"$work/PASSED"
 }
 
 mkdir -p "$cache/lib" "$cache/build"

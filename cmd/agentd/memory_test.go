@@ -63,7 +63,7 @@ func limited(t *testing.T, args ...string) (r *running, pid int) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	args = append([]string{program, "--port", "0", "--log-format", "json", "--threads", "1"}, args...)
-	env := os.Environ()
+	env := append(os.Environ(), "GOGC=") // the default, also where tests have another one
 	if dir, ok := group(t); ok {
 		args = append([]string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, dir}, args...)
 	} else {
