@@ -7,7 +7,6 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/tokens"
-	"agentd/internal/lru"
 	"agentd/scheduler/generation"
 )
 
@@ -124,7 +123,7 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: &catalogCache{f, lru.New[*cachedCatalog](maxCatalogs, maxCatalogBytes)}}
+	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f)}
 	if cfg.Kind == HistorySummarized {
 		if a.summarizer, err = newHistorySummarized(a); err != nil {
 			return nil, err

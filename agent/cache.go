@@ -16,6 +16,10 @@ type catalogCache struct {
 	entries *lru.Cache[*cachedCatalog]
 }
 
+func newCatalogCache(f format.Format) *catalogCache {
+	return &catalogCache{f, lru.New[*cachedCatalog](maxCatalogs, maxCatalogBytes)}
+}
+
 type cachedCatalog struct {
 	once    sync.Once
 	catalog *format.Catalog
@@ -30,7 +34,8 @@ const (
 )
 
 // get returns the catalog of raw tools or schemas, of a set that normalise makes of them the first time. The error
-// names the unusable tool. normalise depends on nothing but its argument and rules.
+// names the unusable tool. normalise depends on nothing but its argument, rules
+// and the agent's settings.
 func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
 	size := 16
 	for _, r := range raw {

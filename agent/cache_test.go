@@ -9,7 +9,6 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/tools"
-	"agentd/internal/lru"
 	"agentd/protocol"
 )
 
@@ -34,10 +33,6 @@ func tool(name string, padding int) []protocol.Raw {
 // get is what an input gets of a cache.
 func get(c *catalogCache, raw []protocol.Raw, robots []string) (*format.Catalog, error) {
 	return c.get(ofTools, raw, robots, func(own []protocol.Raw) (*tools.Set, error) { return tools.Normalise(own, robots, "robot") })
-}
-
-func newCatalogCache(f format.Format) *catalogCache {
-	return &catalogCache{f, lru.New[*cachedCatalog](maxCatalogs, maxCatalogBytes)}
 }
 
 func TestCatalogCache(t *testing.T) {
