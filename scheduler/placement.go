@@ -71,11 +71,12 @@ func (e *Engine) assign(r *request, w *worker, cost int) {
 // elsewhere submits a request again, to another context: it has ended because its own failed, or its own is stuck. It
 // returns the new request, or the same one if no other context can take it now.
 func (e *Engine) elsewhere(r *request, ended bool) *request {
+	takes := func(to *worker) bool { return to != nil && !e.closed && (ended || to.health.up(e.now())) }
 	e.mu.Lock()
-	to, cost := e.place(r)
-	stays := to == nil || e.closed || !ended && !to.health.up(e.now())
+	to, _ := e.place(r)
+	goes := takes(to)
 	e.mu.Unlock()
-	if stays {
+	if !goes {
 		return r
 	}
 	next, err := e.newRequest(r.gen)
@@ -96,7 +97,8 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	}
 	e.mu.Lock()
 	next.tried = r.tried
-	if e.closed || to.health.lost || !ended && r.worker.health.stage != stuck { // since then
+	to, cost := e.place(next) // others may have been placed since then
+	if !takes(to) || !ended && r.worker.health.stage != stuck {
 		e.mu.Unlock()
 		next.close()
 		return r

@@ -36,6 +36,9 @@ func (w *worker) reset(cause error) {
 	for _, r := range all {
 		w.failRequest(r, cause, true)
 	}
+	if len(w.engine.workers) > 1 {
+		w.deliver() // so that other contexts can take the requests also if clearing hangs
+	}
 	if err := w.back.Clear(true); err != nil {
 		w.log.Error().Err(err).Msg("context not cleared")
 		w.recordFailure(err)

@@ -19,6 +19,7 @@ import (
 // If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
 func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
+	left := false // ctx has ended
 	for waits := true; waits; {
 		select {
 		case <-r.more:
@@ -32,31 +33,37 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 			}
 			waits, r = next != r, next
 		case <-ctx.Done():
-			waits = false
+			waits, left = false, true
 		}
 	}
+	ended := true
 	select {
 	case <-r.done:
-		if r.err != nil {
-			a.release(r, false)
-			return nil, r.err
-		}
+	default:
+		ended = false
+	}
+	switch {
+	case ended && left && r.retry: // there is no time to try another context
+		r.failed = false
+	case ended && r.err != nil:
+		a.release(r, false)
+		return nil, r.err
+	case ended:
 		result := r.result(e.vocab, r.cached, r.times, r.candidates, nil)
 		a.release(r, result.Paused())
 		return result, nil
-	default: // ctx has ended
-		e.cancel(r)
-		go func() { // the worker may use the samplers until then
-			<-r.done
-			a.release(r, false)
-		}()
-		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			if partial := r.partialResult(e.vocab, err); partial != nil {
-				return partial, nil
-			}
-		}
-		return nil, ctx.Err()
 	}
+	e.cancel(r)
+	go func() { // the worker may use the samplers until then
+		<-r.done
+		a.release(r, false)
+	}()
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+		if partial := r.partialResult(e.vocab, err); partial != nil {
+			return partial, nil
+		}
+	}
+	return nil, ctx.Err()
 }
 
 func (e *Engine) validate(g *generation.Request) error {

@@ -12,10 +12,12 @@ func (c *Core) makeRoom(n int) bool {
 			c.evictCells(victim, short)
 			continue
 		}
-		if c.tree.used == c.tree.active {
+		// Cached sequences share cells, and one of them goes first. Cells of ended sequences are free in the next plan.
+		victim := c.victim(nil, false)
+		if victim == nil || c.tree.used == c.tree.active {
 			return false
 		}
-		c.evict(c.victim(nil, false), 0) // cached sequences share the other cells, and one of them goes first
+		c.evict(victim, 0)
 	}
 }
 

@@ -126,6 +126,20 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 	}
 }
 
+// A host block may be loaded in between, and its room is asked for.
+func TestCellsOfACancelledRequestAreFreeInTheNextPlan(t *testing.T) {
+	c := New(Config{Cells: 20, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
+	c.Submit(ask(1, make([]Token, 10), 1, 5))
+	c.Commit(StepDecoded, anything(c.Plan()))
+	c.Cancel(1)
+	if c.makeRoom(20) {
+		t.Error("there is room for all cells before the next plan")
+	}
+	if c.Plan(); !c.makeRoom(20) {
+		t.Error("the next plan freed no cells")
+	}
+}
+
 func TestSubmitPanicsForARequestThatCannotRun(t *testing.T) {
 	c := New(Config{Cells: 20, Policy: Policy{MaxSequences: 8, BatchTokens: 16}, MaxOutputs: 8, PartialCopy: true, Check: true})
 	c.Submit(ask(1, make([]Token, 10), 1, 10))

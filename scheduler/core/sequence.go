@@ -92,9 +92,9 @@ func (s *sequence) privateCells() int {
 	return cells
 }
 
-// allocate returns a sequence that runs for g, or with nil one that does not run. Without a free one it evicts a cached sequence other than
-// src. Its last choice is src itself, if that is cached: the result is then not empty. nil: no
-// id is available. If src is given, the result must become a copy of its first n tokens next.
+// allocate returns a sequence that runs for g, or with nil one that does not run. Without a free one it evicts a cached
+// sequence other than src. Its last choice is src itself, if that is cached: the result is then not empty. nil: no id is
+// available. If src is given, the result must become a copy of its first n tokens next.
 func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	if len(c.freeSeqs) == 0 {
 		if victim := c.victim(src, false); victim != nil {
