@@ -287,7 +287,7 @@ func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 	t.Logf("the tiles read %d cells, and %d in the order of the start", read, unordered)
 }
 
-// A sequence from which candidates wait to fork, and a fork of it without a token of its own, share all cells.
+// A sequence from which candidates wait to fork, and its fork without further tokens share all cells.
 func TestCellsOfAPreemptedRequestCanBeEvicted(t *testing.T) {
 	c := New(Config{Policy: Policy{MaxSequences: 10, BatchTokens: 1}, Cells: 16, MaxOutputs: 2, Check: true})
 	step := func() []Event {
