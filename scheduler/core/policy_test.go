@@ -127,7 +127,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 }
 
 // A host block may be loaded in between, and its room is asked for.
-func TestCellsOfACancelledRequestAreFreeInTheNextPlan(t *testing.T) {
+func TestNextPlanFreesCellsOfACancelledRequest(t *testing.T) {
 	c := New(Config{Cells: 20, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
 	c.Submit(ask(1, make([]Token, 10), 1, 5))
 	c.Commit(StepDecoded, anything(c.Plan()))
@@ -315,7 +315,7 @@ func TestCellsOfAPreemptedRequestCanBeEvicted(t *testing.T) {
 }
 
 // preferCached chose the request before, and now its other candidates wait.
-func TestRequestWithALowerPriorityDoesNotStartInPlaceOfAHigherOne(t *testing.T) {
+func TestLowerPriorityDoesNotStartInPlaceOfAHigherOne(t *testing.T) {
 	c := New(Config{Policy: Policy{MaxSequences: 4, BatchTokens: 16}, Cells: 20, MaxOutputs: 4, PartialCopy: true, Check: true})
 	high := ask(1, []Token{1, 2}, 3, 8)
 	high.Priority = 1
