@@ -315,7 +315,7 @@ func TestCellsOfAPreemptedRequestCanBeEvicted(t *testing.T) {
 }
 
 // preferCached chose the request before, and now its other candidates wait.
-func TestLowerPriorityDoesNotStartInPlaceOfAHigherOne(t *testing.T) {
+func TestLowerPriorityDoesNotStartBeforeAHigherOne(t *testing.T) {
 	c := New(Config{Policy: Policy{MaxSequences: 4, BatchTokens: 16}, Cells: 20, MaxOutputs: 4, PartialCopy: true, Check: true})
 	high := ask(1, []Token{1, 2}, 3, 8)
 	high.Priority = 1
