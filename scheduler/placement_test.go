@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,6 +186,45 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 			nothingLeft(t, e)
 		})
 	}
+}
+
+// Both have chosen a context before one of them is assigned.
+func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(context int, b backend) backend {
+		return &faulty{backend: b, decode: func(rows []core.Row) error {
+			if context == 0 && slices.ContainsFunc(rows, func(r core.Row) bool { return r.Seq != rows[0].Seq }) {
+				return llama.ErrLost
+			}
+			return nil
+		}}
+	}})
+	prompt := tokenize(t, m, story)
+	mustGenerate(t, e, greedy(prompt, 1, 2)) // the first context has the prompt, so both requests go there
+	var both, chosen sync.WaitGroup
+	chosen.Add(2)
+	for range 2 {
+		g := greedy(prompt, 1, 40)
+		g.IgnoreEnd = true
+		g.Progress = func(candidate int, _ []core.Token) {
+			if candidate < 0 {
+				chosen.Done()
+				chosen.Wait()
+			}
+		}
+		both.Go(func() {
+			if r, err := generate(t.Context(), e, g); err != nil || r.Completions[0].Err != nil {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	both.Wait()
+	for i, c := range e.Contexts()[1:] {
+		if c.Finished != 1 {
+			t.Errorf("context %d finished %d of the two requests, want one", i+1, c.Finished)
+		}
+	}
+	nothingLeft(t, e)
 }
 
 // Requests that only waited on the lost devices are retried.
