@@ -18,8 +18,8 @@ type turn struct {
 // chooseAdapter begins the turn of another adapter when the current one has nothing to run of the
 // highest priority. It preempts what runs then, which has a lower one.
 func (c *Core) chooseAdapter() {
-	if len(c.groups) == 0 {
-		return
+	if len(c.groups) == 0 || c.groups[0].Adapter == c.turn.adapter {
+		return // it starts, runs or waits for room
 	}
 	top := c.groups[0]
 	if g := c.firstStartable(); g != nil && g.Priority == top.Priority {

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // admit starts what fits, in order. For a higher priority, running sequences are preempted. A large request is not
 // passed over: it gets its room as running sequences end.
 func (c *Core) admit() {
@@ -25,7 +27,7 @@ func (c *Core) admit() {
 // requires eviction, preferCached chooses among those not started.
 func (c *Core) nextGroup() *group {
 	next := c.firstStartable()
-	waits := func(g *group) bool { return len(g.waiting) > 0 && g.Adapter == c.turn.adapter }
+	waits := func(g *group) bool { return g.started && len(g.waiting) > 0 && g.Adapter == c.turn.adapter }
 	var first *group // that could start one
 	busy, waiting := 0, 0
 	for _, g := range c.groups {
@@ -101,15 +103,6 @@ func (c *Core) startSequence(g *group) bool {
 	if sequences >= c.maxRunning {
 		return false
 	}
-	if g.Begun != nil && !g.started { // its candidates wait as if they had been preempted
-		g.sampled = true
-		for i := range g.candidates {
-			if !g.candidates[i].ended {
-				g.waiting = append(g.waiting, i)
-			}
-		}
-		c.start(g)
-	}
 	cand, target, base, generated := promptOnly, g.Prompt, 0, 0
 	var src prefixMatch
 	if g.sampled {
@@ -134,9 +127,18 @@ func (c *Core) startSequence(g *group) bool {
 	s.cand, s.target, s.base = cand, target, base
 	if g.sampled {
 		g.waiting = g.waiting[1:]
-	} else {
-		c.start(g)
+	} else if g.N > 1 {
 		s.reservedForks = c.firstWave(g, sequences, room, each) - 1
+	}
+	if !g.started {
+		g.started = true
+		c.version++
+		c.plan.Started = append(c.plan.Started, g.ID)
+		for _, earlier := range c.groups[:slices.Index(c.groups, g)] {
+			if !earlier.started && earlier.Adapter == g.Adapter {
+				earlier.passed++
+			}
+		}
 	}
 	c.attachPrefix(s, src)
 	return true
@@ -168,21 +170,6 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	target = make([]Token, 0, prompt+len(tokens))
 	target = append(append(target, g.Prompt...), tokens...)
 	return target, 0, c.matchPrefix(g.Adapter, target, len(c.running))
-}
-
-// start counts that the prompt of g has a sequence, before requests that came earlier.
-func (c *Core) start(g *group) {
-	g.started = true
-	c.version++
-	c.plan.Started = append(c.plan.Started, g.ID)
-	for _, earlier := range c.groups {
-		if earlier == g {
-			return
-		}
-		if !earlier.started && earlier.Adapter == g.Adapter {
-			earlier.passed++
-		}
-	}
 }
 
 // lengthEstimate is the running mean of completion lengths.

@@ -171,8 +171,9 @@ func (c *Core) Cancel(id RequestID) bool {
 	return true
 }
 
-// begin sets the candidates of Request.Begun.
+// begin sets the candidates of Request.Begun. They wait as if they had been preempted.
 func (g *group) begin() {
+	g.sampled = g.Begun != nil
 	for i, tokens := range g.Begun {
 		if tokens == nil {
 			g.candidates[i].ended = true
@@ -180,6 +181,7 @@ func (g *group) begin() {
 			continue
 		}
 		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
+		g.waiting = append(g.waiting, i)
 	}
 }
 
