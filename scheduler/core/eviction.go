@@ -69,7 +69,7 @@ func (c *Core) evictCells(victim *sequence, cells int) {
 	c.version++
 	c.addOp(Op{Kind: OpRemove, Seq: victim.id, Pos: length})
 	c.detach(victim) // it no longer holds the whole prompt
-	c.tree.trim(victim, length)
+	c.tree.share(victim, victim, length)
 }
 
 // evict frees a cached sequence, except its first kept positions (see freeTail).

@@ -68,8 +68,7 @@ func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 			c.saveToHost(s, src.length)
 			c.addOp(Op{Kind: OpRemove, Seq: s.id, Pos: src.length})
 			c.tree.deactivate(s)
-			c.tree.trim(s, src.length)
-			c.tree.activate(s)
+			c.tree.share(s, s, src.length)
 		}
 	case src.leader != nil:
 		s.leader, s.sharedLen = src.leader, src.sharedLen
@@ -89,7 +88,7 @@ func (c *Core) copyPrefix(dst, src *sequence, n int) {
 	if dst.keptPrefix < n {
 		c.addOp(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: dst.keptPrefix, End: n})
 	}
-	c.tree.attach(dst, c.tree.at(src, n))
+	c.tree.share(dst, src, n)
 	dst.keptPrefix = 0
 	dst.inContext = true
 	src.lastUse = c.step

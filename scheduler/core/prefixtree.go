@@ -35,14 +35,33 @@ func (n *node) end() int { return n.start + len(n.tokens) }
 // private reports whether only one sequence uses the cells of the node.
 func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
 
-// attach makes s, which is empty, end at n.
-func (t *prefixTree) attach(s *sequence, n *node) {
-	t.detachEnd(s)
-	s.leaf, s.length = n, n.end()
-	n.ends = append(n.ends, s)
-	for ; n.parent != nil; n = n.parent {
-		n.refs++
+// share makes s end where the first length tokens of src do. It is empty, or src itself, which must not run. If
+// necessary, the upper part of a node moves into a new parent. The node stays the lower part, with its children, its
+// ends and its spare capacity.
+func (t *prefixTree) share(s, src *sequence, length int) {
+	n := src.leaf
+	for n.parent != nil && n.start >= length {
+		n = n.parent
 	}
+	if k := length - n.start; k < len(n.tokens) {
+		up := &node{
+			parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
+			refs: n.refs, running: n.running,
+		}
+		n.parent.children[slices.Index(n.parent.children, n)] = up
+		n.parent, n.tokens, n.start = up, n.tokens[k:], length
+		n = up
+	}
+	if s == src {
+		t.unref(s.leaf, n)
+	} else {
+		for m := n; m.parent != nil; m = m.parent {
+			m.refs++
+		}
+	}
+	t.detachEnd(s)
+	s.leaf, s.length = n, length
+	n.ends = append(n.ends, s)
 	if s.state == seqRunning {
 		t.activate(s)
 	}
@@ -81,15 +100,6 @@ func (t *prefixTree) extend(s *sequence, tokens []Token, more int) {
 	n.ends = append(n.ends, s)
 }
 
-// trim removes the positions of s from length on. s must not run.
-func (t *prefixTree) trim(s *sequence, length int) {
-	n := t.at(s, length)
-	t.unref(s.leaf, n)
-	t.detachEnd(s)
-	s.leaf, s.length = n, length
-	n.ends = append(n.ends, s)
-}
-
 // activate counts the cells of s as active.
 func (t *prefixTree) activate(s *sequence) {
 	for n := s.leaf; n.parent != nil; n = n.parent {
@@ -111,10 +121,11 @@ func (t *prefixTree) deactivate(s *sequence) {
 // match returns the sequence through n with the longest prefix in common with target that ok accepts,
 // and the length of that prefix. whole: only sequences that are themselves a prefix of target.
 func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
-	common := commonPrefixLen(n.tokens, target[n.start:])
-	if common == len(n.tokens) && n.end() < len(target) {
+	here := min(n.start, len(target))
+	here += commonPrefixLen(n.tokens, target[here:])
+	if here == n.end() && here < len(target) {
 		for _, child := range n.children {
-			if child.tokens[0] != target[n.end()] {
+			if child.tokens[0] != target[here] {
 				continue
 			}
 			if s, l := child.match(target, whole, ok); l > length {
@@ -122,32 +133,19 @@ func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (
 			}
 		}
 	}
-	here := n.start + common
 	if best != nil || here == 0 {
 		return best, length
 	}
-	if !whole {
-		best = n.find(here, ok)
-	} else if common == len(n.tokens) {
+	if here == n.end() || !whole {
 		best = firstUsable(n.ends, here, ok)
+	}
+	for i := 0; best == nil && !whole && i < len(n.children); i++ {
+		best, _ = n.children[i].match(target[:here], false, ok)
 	}
 	if best == nil {
 		return nil, 0
 	}
 	return best, here
-}
-
-// find returns a sequence through n that ok accepts for length.
-func (n *node) find(length int, ok func(*sequence, int) bool) *sequence {
-	if s := firstUsable(n.ends, length, ok); s != nil {
-		return s
-	}
-	for _, child := range n.children {
-		if s := child.find(length, ok); s != nil {
-			return s
-		}
-	}
-	return nil
 }
 
 func firstUsable(list []*sequence, length int, ok func(*sequence, int) bool) *sequence {
@@ -200,26 +198,6 @@ func (t *prefixTree) inactive(s *sequence, length int) int {
 		}
 	}
 	return cells
-}
-
-// at returns the node on the path of s that ends at length. If necessary, it moves the upper part of a node into a new
-// parent. The node stays the lower part, with its children, its ends and its spare capacity.
-func (t *prefixTree) at(s *sequence, length int) *node {
-	n := s.leaf
-	for n.parent != nil && n.start >= length {
-		n = n.parent
-	}
-	if n.end() == length {
-		return n
-	}
-	k := length - n.start
-	up := &node{
-		parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
-		refs: n.refs, running: n.running,
-	}
-	n.parent.children[slices.Index(n.parent.children, n)] = up
-	n.parent, n.tokens, n.start = up, n.tokens[k:], length
-	return up
 }
 
 // unref removes one sequence from the nodes between n and top, excluding top.
