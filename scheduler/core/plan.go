@@ -39,15 +39,25 @@ func (c *Core) Plan() *Plan {
 
 // schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
 // tokens. If the sequences need more rows than there are, another one comes first in each step.
+// The last prompt token may need a separate step. Without PartialCopy a chunk ends where followers copy the sequence
+// and where a snapshot is taken.
 func (c *Core) schedule() {
 	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
 	followers, total := 0, 0
 	for _, s := range c.running {
 		switch {
-		case s.leader != nil:
+		case s.leader != nil: // which started before it
 			followers++
+			if !c.cfg.PartialCopy {
+				s.leader.chunk = min(s.leader.chunk, s.sharedLen-s.leader.length)
+			}
 		case s.inPrefill():
+			s.granted, s.chunk = 0, s.numRemaining()
+			fresh := s.cand == promptOnly || len(s.group.candidates[s.cand].tokens) == 0
+			if fresh && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
+				s.chunk-- // see snapshot
+			}
 			c.prefills = append(c.prefills, s)
 		default:
 			c.decodes = append(c.decodes, s)
@@ -63,15 +73,15 @@ func (c *Core) schedule() {
 		first = int(c.step % uint64(len(c.decodes)))
 	}
 	for i := 0; i < len(c.decodes) && budget > 0; i++ {
-		budget -= c.scheduleRows(c.decodes[(first+i)%len(c.decodes)], budget)
+		s := c.decodes[(first+i)%len(c.decodes)]
+		budget -= c.scheduleRows(s, min(budget, s.numRemaining()))
 	}
 	c.schedulePrefills(followers)
 	c.speculate()
 }
 
-// scheduleRows plans at most budget rows of s and returns how many.
-func (c *Core) scheduleRows(s *sequence, budget int) int {
-	n := min(budget, c.chunkSize(s))
+// scheduleRows plans n rows of s, or as many as there are cells for, and returns how many.
+func (c *Core) scheduleRows(s *sequence, n int) int {
 	planned := len(c.plan.Rows)
 	if !c.makeRoom(planned + n) {
 		n = c.cfg.Cells - c.tree.used - planned
@@ -101,29 +111,6 @@ func (c *Core) scheduleRows(s *sequence, budget int) int {
 		}
 	}
 	c.scheduled = append(c.scheduled, f)
-	return n
-}
-
-// chunkSize returns how many tokens of s one step can decode. The last prompt token may need a
-// separate step. Without PartialCopy a chunk ends where followers copy the sequence and
-// where a snapshot is taken.
-func (c *Core) chunkSize(s *sequence) int {
-	n := s.numRemaining()
-	if n == 1 {
-		return n
-	}
-	first := s.cand == promptOnly || len(s.group.candidates[s.cand].tokens) == 0
-	if first && (s.group.isolatesLast() || !c.cfg.PartialCopy) {
-		n-- // see snapshot
-	}
-	if c.cfg.PartialCopy {
-		return n
-	}
-	for _, f := range c.running {
-		if f.leader == s {
-			n = min(n, f.sharedLen-s.length)
-		}
-	}
 	return n
 }
 

@@ -16,7 +16,6 @@ func (c *Core) schedulePrefills(followers int) {
 		return
 	}
 	for _, s := range c.prefills {
-		s.granted = 0
 		most = max(most, c.rowCost(s))
 	}
 	cost := float64(rows) * most // in rows without visible cells
@@ -43,7 +42,7 @@ func (c *Core) schedulePrefills(followers int) {
 		} else if whole := (planned + affords + rowGroup/2) / rowGroup * rowGroup; whole > rowGroup {
 			affords = max(0, whole-planned)
 		}
-		n := min(left, affords, c.chunkSize(s)-s.granted)
+		n := min(left, affords, s.chunk-s.granted)
 		s.granted += n
 		planned += n
 		rows -= n

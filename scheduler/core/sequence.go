@@ -48,8 +48,9 @@ type sequence struct {
 	sharedLen int
 	// needsRematch: it lost its leader and needs another prefix.
 	needsRematch bool
-	// granted is the number of rows that its prompt gets in this step, see schedulePrefills.
-	granted int
+	// granted is the number of rows that its prompt gets in this step, see schedulePrefills, and chunk
+	// the most that it can get.
+	granted, chunk int
 }
 
 const promptOnly = -1
