@@ -99,7 +99,7 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	}
 	if !taken {
 		s.invalid = choices[0].NonFinite
-		c.finishSeq(s)
+		c.stop(s, seqCached)
 	}
 }
 

@@ -243,9 +243,9 @@ func (c *Core) abort(g *group, keep bool) {
 		switch s := c.running[i]; {
 		case s.group != g:
 		case keep && s.length > 0:
-			c.finishSeq(s)
+			c.stop(s, seqCached)
 		default:
-			c.stopRunning(s, seqFreeing)
+			c.stop(s, seqFreeing)
 			c.freeing = append(c.freeing, s)
 		}
 	}

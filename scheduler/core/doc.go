@@ -34,7 +34,7 @@
 //
 // # Life of a sequence
 //
-//	           allocate                 finishSeq
+//	           allocate                   stop
 //	+------+              +---------+  (last token)  +--------+
 //	| free | -----------> | running | -------------> | cached |
 //	+------+              +---------+                +--------+

@@ -25,9 +25,9 @@ func (c *Core) preempt(s *sequence, keep bool) {
 	c.stats.Preemptions++
 	g, cand := s.group, s.cand
 	if keep && s.length > 0 {
-		c.finishSeq(s)
+		c.stop(s, seqCached)
 	} else {
-		c.stopRunning(s, seqFreeing)
+		c.stop(s, seqFreeing)
 		c.saveToHost(s, s.length-s.privateCells())
 		c.freeSeq(s)
 	}

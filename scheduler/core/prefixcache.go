@@ -121,24 +121,6 @@ func (c *Core) advanceFollowers(s *sequence) {
 	}
 }
 
-// finishSeq stops s and keeps it for its prefix, unless another cached sequence holds the same
-// tokens in cells of its own.
-func (c *Core) finishSeq(s *sequence) {
-	g := s.group
-	c.scratch = append(c.scratch[:0], g.Prompt...)
-	if s.cand != promptOnly {
-		c.scratch = append(c.scratch, g.candidates[s.cand].tokens...)
-	}
-	c.scratch = c.scratch[:s.length]
-	usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
-	other, n := c.tree.root.match(c.scratch, !c.cfg.PartialCopy, usable)
-	c.stopRunning(s, seqCached)
-	if other != nil && n == s.length && !s.isForkSource() {
-		other.lastUse = c.step
-		c.freeSeq(s)
-	}
-}
-
 func (c *Core) isCached(s *sequence, _ int) bool { return s.state == seqCached && !s.invalid }
 
 // snapshot keeps the state one token before the end of a prompt, where only a whole sequence

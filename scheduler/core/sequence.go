@@ -125,12 +125,24 @@ func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	return s
 }
 
-// stopRunning moves a sequence from running to another state. Sequences that wait for its
-// prefill look for another prefix in the next plan.
-func (c *Core) stopRunning(s *sequence, next state) {
+// stop moves a sequence from running to another state. Sequences that wait for its prefill look for another prefix in
+// the next plan. It is freed instead of cached if another cached sequence holds the same tokens in cells of its own.
+func (c *Core) stop(s *sequence, next state) {
+	g := s.group
+	var twin *sequence
+	if next == seqCached && !s.isForkSource() {
+		c.scratch = append(c.scratch[:0], g.Prompt...)
+		if s.cand != promptOnly {
+			c.scratch = append(c.scratch, g.candidates[s.cand].tokens...)
+		}
+		usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
+		if same, n := c.tree.root.match(c.scratch[:s.length], !c.cfg.PartialCopy, usable); n == s.length {
+			twin = same
+		}
+	}
 	c.version++
 	c.tree.deactivate(s)
-	s.group.running--
+	g.running--
 	i := slices.Index(c.running, s)
 	c.running = slices.Delete(c.running, i, i+1)
 	for _, f := range c.running {
@@ -139,10 +151,14 @@ func (c *Core) stopRunning(s *sequence, next state) {
 		}
 	}
 	s.state, s.lastUse = next, c.step
-	if s.group.Fork {
+	if g.Fork {
 		s.lastUse = 0
 	}
 	s.target, s.base, s.cand, s.reservedForks, s.leader, s.sharedLen, s.needsRematch = nil, 0, 0, 0, nil, 0, false
+	if twin != nil {
+		twin.lastUse = c.step
+		c.freeSeq(s)
+	}
 }
 
 // freeSeq frees a sequence that does not run, and its id.

@@ -31,6 +31,20 @@ type StepCost struct {
 	Waited time.Duration
 }
 
+// waits is how the threads of a step wait for each other. Active waits are faster
+// on free processors. Beside other programs they are far slower, since a thread that
+// spins keeps its processor from the one that it waits for.
+//
+// Only steps with active waits show which of the two is better. Threads with brief waits may share a
+// processor although another one is free, when the kernel does not move them.
+type waits struct {
+	brief  bool
+	score  float64 // how far the latest steps with active waits were beyond busyShare
+	active int     // steps since waits are active
+	left   int     // steps until brief waits end
+	gap    int     // steps that the next brief waits last
+}
+
 // trial compares two counts of threads.
 type trial struct {
 	steps int    // that are left; 0: no trial
@@ -64,20 +78,35 @@ func (t *Threads) Brief() bool { return t.waits.brief }
 
 // Observe takes what the last step took, with Next threads and Brief waits.
 func (t *Threads) Observe(s StepCost) {
-	if t.most == 1 || s.Rows == 0 {
+	w := &t.waits
+	switch {
+	case t.most == 1 || s.Rows == 0:
 		return
-	}
-	brief := t.waits.brief
-	if t.trial.steps == 0 { // trials end before waits change
-		if came := t.waits.observe(float64(s.Waited) / float64(max(1, s.Time))); came {
+	case t.trial.steps > 0: // trials end before waits change
+		t.try(s)
+		return
+	case !w.brief:
+		w.active++
+		if w.active == activeLasts {
+			w.gap = briefFirst
+		}
+		w.score = max(0, w.score+min(1, float64(s.Waited)/float64(max(1, s.Time)))-busyShare)
+		if w.score < busyScore {
+			return
+		}
+		w.brief, w.left = true, w.gap
+		w.gap = min(2*w.gap, briefMost)
+		if w.active >= activeLasts { // other programs have come
 			t.anew()
 		}
+		return
+	}
+	if w.left--; w.left <= 0 {
+		w.brief, w.score, w.active = false, 0, 0
 	}
 	switch {
-	case !brief || t.fixed:
-	case t.trial.steps > 0:
-		t.try(s)
-	case t.wait > 1 || !t.waits.brief:
+	case t.fixed:
+	case t.wait > 1 || !w.brief:
 		t.wait--
 	case t.now == t.most || t.lower && t.now > 1:
 		t.start(t.fewer())
