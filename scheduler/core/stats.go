@@ -50,14 +50,10 @@ type Stats struct {
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Requests, s.Running = len(c.groups), len(c.running)
+	s.Cached = len(c.seqs) - len(c.freeSeqs) - len(c.running) - len(c.freeing)
 	s.UsedCells, s.ActiveCells, s.Cells = c.tree.used, c.tree.active, c.cfg.Cells
 	if s.HostCells = c.cfg.HostCells; c.host != nil {
 		s.HostUsed = c.host.used
-	}
-	for i := range c.seqs {
-		if c.seqs[i].state == seqCached {
-			s.Cached++
-		}
 	}
 	for _, g := range c.groups {
 		if g.started {
