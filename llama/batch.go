@@ -21,6 +21,7 @@ type Batch struct {
 	pos     []Pos
 	seqs    []*SeqID // each points to the one sequence id of a token
 	output  []int8
+	rows    []int32 // row in the logits of each token, -1: none
 	n       int
 	outputs int
 }
@@ -36,6 +37,7 @@ func NewBatch(capacity int) *Batch {
 	b.pos = unsafe.Slice((*Pos)(unsafe.Pointer(b.c.pos)), capacity)
 	b.seqs = unsafe.Slice((**SeqID)(unsafe.Pointer(b.c.seq_id)), capacity)
 	b.output = unsafe.Slice((*int8)(unsafe.Pointer(b.c.logits)), capacity)
+	b.rows = make([]int32, capacity)
 	counts := unsafe.Slice((*int32)(unsafe.Pointer(b.c.n_seq_id)), capacity)
 	for i := range counts {
 		counts[i] = 1
@@ -68,9 +70,9 @@ func (b *Batch) Add(t Token, p Pos, s SeqID, output bool) error {
 	b.tokens[b.n] = t
 	b.pos[b.n] = p
 	*b.seqs[b.n] = s
-	b.output[b.n] = 0
+	b.output[b.n], b.rows[b.n] = 0, -1
 	if output {
-		b.output[b.n] = 1
+		b.output[b.n], b.rows[b.n] = 1, int32(b.outputs)
 		b.outputs++
 	}
 	b.n++

@@ -33,7 +33,7 @@ type Context struct {
 	ptr    *C.struct_agd_context
 	memory Memory
 
-	rows    []int32  // row in logits of each token of the last batch, -1: none
+	rows    []int32  // as Batch.rows, of the last batch
 	nrows   int      // number of rows
 	logits  *C.float // base of the rows, once they were asked for
 	lastPos [MaxSequences]Pos
@@ -168,32 +168,7 @@ func (c *Context) Decode(b *Batch) error {
 		return err
 	}
 	c.logits, c.nrows, c.rows = nil, 0, c.rows[:0]
-	if err := c.check(b); err != nil {
-		return err
-	}
-	if c.reserves { // llama.cpp first sizes its graph
-		c.model.reserving.Lock()
-		defer c.model.reserving.Unlock()
-	}
-	b.c.n_tokens = C.int32_t(b.n)
-	if rc := C.agd_decode(c.ptr, b.c); rc != 0 {
-		return c.decodeError(rc)
-	}
-	c.reserves = false
-	for i := range b.n {
-		row := int32(-1)
-		if b.output[i] != 0 {
-			row = int32(c.nrows)
-			c.nrows++
-		}
-		c.rows = append(c.rows, row)
-	}
-	return nil
-}
-
-// check refuses what llama.cpp would abort on or silently compute wrongly.
-func (c *Context) check(b *Batch) error {
-	switch {
+	switch { // llama.cpp would abort on these and on what follows, or silently compute wrongly
 	case b.n == 0:
 		return fmt.Errorf("%w: it is empty", ErrInvalidBatch)
 	case b.n > c.batch:
@@ -214,6 +189,16 @@ func (c *Context) check(b *Batch) error {
 		}
 		c.seen[s], c.lastPos[s] = c.serial, p
 	}
+	if c.reserves { // llama.cpp first sizes its graph
+		c.model.reserving.Lock()
+		defer c.model.reserving.Unlock()
+	}
+	b.c.n_tokens = C.int32_t(b.n)
+	if rc := C.agd_decode(c.ptr, b.c); rc != 0 {
+		return c.decodeError(rc)
+	}
+	c.reserves = false
+	c.nrows, c.rows = b.outputs, append(c.rows, b.rows[:b.n]...)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type Model struct {
 	info      ModelInfo
 	metadata  map[string]string
 	template  string
+	scanned   atomic.Pointer[string] // the grammar that scanGrammar took last
 }
 
 // New loads the model file at path, or the first part of a split model. It needs at

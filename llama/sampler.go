@@ -63,8 +63,12 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 			}
 		}
 	}
-	if err := scanGrammar(cfg.Grammar); err != nil {
-		return nil, err
+	if known := m.scanned.Load(); cfg.Grammar != "" && (known == nil || *known != cfg.Grammar) {
+		grammar := cfg.Grammar
+		if err := scanGrammar(grammar); err != nil {
+			return nil, err
+		}
+		m.scanned.Store(&grammar) // requests with the same tools share it
 	}
 	if _, err := m.acquire(); err != nil {
 		return nil, err

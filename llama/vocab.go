@@ -7,6 +7,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,7 +42,7 @@ type Vocab struct {
 	bos, eos Token
 	addBOS   bool
 	addEOS   bool
-	markup   []string // texts of user-defined tokens that look like markup
+	markup   *regexp.Regexp // texts of user-defined tokens that look like markup; nil: there are none
 	longest  int
 	chunks   bool // long texts are tokenized in chunks
 }
@@ -60,6 +61,7 @@ func newVocab(m *Model) (*Vocab, error) {
 	}
 	v.pieces = string(unsafe.Slice((*byte)(unsafe.Pointer(blob)), v.offsets[n]))
 	C.free(unsafe.Pointer(blob))
+	var markup []string
 	for t := range Token(n) {
 		v.longest = max(v.longest, len(v.piece(t)))
 		if piece := v.piece(t); piece != "" {
@@ -71,8 +73,11 @@ func newVocab(m *Model) (*Vocab, error) {
 			v.special = append(v.special, t)
 		}
 		if piece := v.piece(t); v.attrs[t]&AttrUserDefined != 0 && strings.HasPrefix(piece, "<") && strings.HasSuffix(piece, ">") {
-			v.markup = append(v.markup, piece)
+			markup = append(markup, regexp.QuoteMeta(piece))
 		}
+	}
+	if markup != nil {
+		v.markup = regexp.MustCompile(strings.Join(markup, "|"))
 	}
 	if v.index = C.agd_vocab_index_new(ptr); v.index == nil {
 		return nil, fmt.Errorf("vocabulary: out of memory")
@@ -96,6 +101,10 @@ func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 // become those tokens. Without it they are plain text, as text from users must be.
 // Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer gets long texts in chunks, see
 // firstChunk.
+//
+// Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
+// tokens in any text, and GPT-OSS's <|start|> and <|channel|> are user-defined there. So
+// the text is cut after the first character of each.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
@@ -125,8 +134,10 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		text = text[len(part):]
 		for part != "" && err == nil {
 			cut := len(part)
-			if !parseSpecial {
-				cut = v.nextMarkup(part)
+			if !parseSpecial && v.markup != nil {
+				if found := v.markup.FindStringIndex(part); found != nil {
+					cut = found[0] + 1
+				}
 			}
 			tokens, err = v.tokenize(tokens, part[:cut], false, parseSpecial)
 			part = part[cut:]
@@ -136,26 +147,6 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		tokens = append(tokens, v.eos)
 	}
 	return slices.Clone(tokens), err
-}
-
-// nextMarkup returns where to cut text so that it contains no markup token: right after
-// the first character of the first one, or at the end.
-//
-// Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
-// tokens in any text, and GPT-OSS's <|start|> and <|channel|> are user-defined there.
-func (v *Vocab) nextMarkup(text string) int {
-	for at := 0; ; at++ {
-		next := strings.IndexByte(text[at:], '<')
-		if next < 0 {
-			return len(text)
-		}
-		at += next
-		for _, m := range v.markup {
-			if strings.HasPrefix(text[at:], m) {
-				return at + 1
-			}
-		}
-	}
 }
 
 // tokenize appends the tokens of text as llama.cpp finds them.
