@@ -76,21 +76,17 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 	_ = group.Wait() // its functions return nil
 	e.mu.Lock()
 	for i, r := range requests {
-		if errs[i] != nil {
-			continue
-		}
-		w, cost := e.place(r)
 		switch {
+		case errs[i] != nil:
 		case e.closed:
 			errs[i] = ErrClosed
 		case r.gen.N > a.unused:
 			errs[i] = fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, r.gen.N, a.unused)
-		case w == nil && e.pausing == notPaused:
+		case !e.assign(r, false):
 			errs[i] = fmt.Errorf("%w: %w", ErrModel, errNoContext)
 		default:
 			a.unused -= r.gen.N
 			e.calls.Add(1)
-			e.assign(r, w, cost)
 		}
 	}
 	e.mu.Unlock()
@@ -163,9 +159,10 @@ func (a *Admission) Keep(n int) {
 	e := a.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	given := max(0, a.unused-max(0, n))
-	a.unused -= given
-	e.admitted -= given
+	if given := a.unused - max(0, n); given > 0 {
+		a.unused -= given
+		e.admitted -= given
+	}
 }
 
 // Release returns the unused queue places. It must be called when no GenerateAll will follow; a

@@ -39,11 +39,10 @@ type Engine struct {
 	failed   uint64 // generations that ended with an error of the model
 	rate     completionRate
 	// stuckSteps counts what the watchdog found.
-	stuckSteps  uint64
-	trying      bool // the weights do not serve yet
-	pausing     pausing
-	quiet       chan struct{} // closed when no worker has a request; nil: nobody waits for that
-	undelivered int           // ended requests whose callers do not know it yet
+	stuckSteps uint64
+	trying     bool // the weights do not serve yet
+	pausing    pausing
+	quiet      chan struct{} // closed when no worker has a request; nil: nobody waits for that
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID

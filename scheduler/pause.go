@@ -49,9 +49,9 @@ func (e *Engine) Resume() {
 	e.pausing = notPaused
 }
 
-// signalQuiet closes quiet when no request is left, and all answers are given. Engine.mu is held.
+// signalQuiet closes quiet when no request is left. Engine.mu is held.
 func (e *Engine) signalQuiet() {
-	if e.quiet != nil && e.undelivered == 0 && !slices.ContainsFunc(e.workers, func(w *worker) bool { return len(w.assigned) > 0 }) {
+	if e.quiet != nil && !slices.ContainsFunc(e.workers, func(w *worker) bool { return len(w.assigned) > 0 }) {
 		close(e.quiet)
 		e.quiet = nil
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"agentd/llama"
@@ -22,15 +23,22 @@ type workload struct {
 	health   health
 }
 
-// place returns the context on which a request is done soonest: the one with the least left
+// assign gives a request to the context on which it is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
 // a prefix stay together until another context would be sooner even though it computes the
-// prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
-// context is left. cost estimates the tokens that it computes for the request. Engine.mu is held.
-func (e *Engine) place(r *request) (best *worker, cost int) {
+// prefix again. Work of another adapter counts twice: the request shares no step with it.
+//
+// It returns false if no context takes the request, see takes. While the engine is paused, it pauses the
+// request instead. Engine.mu is held.
+func (e *Engine) assign(r *request, up bool) bool {
+	if e.pausing != notPaused {
+		r.pause()
+		close(r.done)
+		return true
+	}
 	least, bestUp, now := 0, false, e.now()
 	for _, w := range e.workers {
-		if w.health.lost || r.tried&(1<<w.index) != 0 {
+		if !w.takes(r, up, now) {
 			continue
 		}
 		own := len(r.gen.Prompt) + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
@@ -41,22 +49,15 @@ func (e *Engine) place(r *request) (best *worker, cost int) {
 		if w.latest != r.gen.Adapter {
 			left += w.load
 		}
-		up := w.health.up(now) // a failing context comes last
-		if best == nil || up && !bestUp || up == bestUp && left < least {
-			best, least, bestUp, cost = w, left, up, own
+		isUp := w.health.up(now) // a failing context comes last
+		if r.worker == nil || isUp && !bestUp || isUp == bestUp && left < least {
+			least, bestUp, r.worker, r.cost = left, isUp, w, own
 		}
 	}
-	return best, cost
-}
-
-// assign gives a request to a worker, unless the engine is paused. Engine.mu is held.
-func (e *Engine) assign(r *request, w *worker, cost int) {
-	if e.pausing != notPaused {
-		r.pause()
-		close(r.done)
-		return
+	w := r.worker
+	if w == nil {
+		return false
 	}
-	r.worker, r.cost = w, cost
 	r.tried |= 1 << w.index
 	w.assigned[r] = struct{}{}
 	w.load += r.cost
@@ -66,15 +67,20 @@ func (e *Engine) assign(r *request, w *worker, cost int) {
 	}
 	w.inbox = append(w.inbox, command{request: r})
 	w.wakeUp()
+	return true
+}
+
+// takes reports whether a context can compute a request that it has not had. up: it must be well. Engine.mu is held.
+func (w *worker) takes(r *request, up bool, now time.Time) bool {
+	return !w.health.lost && r.tried&(1<<w.index) == 0 && (!up || w.health.up(now))
 }
 
 // elsewhere submits a request again, to another context: it has ended because its own failed, or its own is stuck. It
 // returns the new request, or the same one if no other context can take it now.
 func (e *Engine) elsewhere(r *request, ended bool) *request {
-	takes := func(to *worker) bool { return to != nil && !e.closed && (ended || to.health.up(e.now())) }
 	e.mu.Lock()
-	to, _ := e.place(r)
-	goes := takes(to)
+	takes := func(w *worker) bool { return w.takes(r, !ended, e.now()) }
+	goes := !e.closed && slices.ContainsFunc(e.workers, takes)
 	e.mu.Unlock()
 	if !goes {
 		return r
@@ -97,15 +103,14 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	}
 	e.mu.Lock()
 	next.tried = r.tried
-	to, cost := e.place(next) // others may have been placed since then
-	if !takes(to) || !ended && r.worker.health.stage != stuck {
+	// Others may have been placed since then.
+	if e.closed || !ended && r.worker.health.stage != stuck || !e.assign(next, !ended) {
 		e.mu.Unlock()
 		next.close()
 		return r
 	}
 	e.retried++
 	e.calls.Add(1) // for what ends below
-	e.assign(next, to, cost)
 	e.mu.Unlock()
 	e.cancel(r)
 	go func() { // a stuck worker may use the samplers until then
@@ -113,7 +118,9 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 		r.close()
 		e.calls.Done()
 	}()
-	e.log.Warn().Int("from", r.worker.index).Int("to", to.index).Msg("retrying generation on another context")
+	if next.worker != nil { // it is not paused
+		e.log.Warn().Int("from", r.worker.index).Int("to", next.worker.index).Msg("retrying generation on another context")
+	}
 	return next
 }
 

@@ -58,7 +58,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{index: i, workload: workload{load: load, prefixes: newPrefixIndex(64)}}
+				w := &worker{index: i, workload: workload{load: load, prefixes: newPrefixIndex(64), assigned: map[*request]struct{}{}}}
 				if tc.cached != nil {
 					w.prefixes.add(prefixBlocks(0, mine[:tc.cached[i]]))
 				}
@@ -72,8 +72,8 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 			}
 			j := &request{blocks: prefixBlocks(0, mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
-			if w, _ := e.place(j); w != nil {
-				got = w.index
+			if e.assign(j, false) {
+				got = j.worker.index
 			}
 			if got != tc.want {
 				t.Errorf("context %d, want %d", got, tc.want)

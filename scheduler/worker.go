@@ -363,11 +363,6 @@ func (w *worker) failRequest(r *request, cause error, retry bool) {
 func (w *worker) finish(r *request, err error) {
 	w.trees.cancel(r)
 	delete(w.requests, r.id)
-	w.engine.mu.Lock()
-	w.load -= r.cost
-	delete(w.assigned, r)
-	w.engine.undelivered++
-	w.engine.mu.Unlock()
 	r.err = err
 	r.times.End = w.engine.now().Sub(r.times.Submitted)
 	w.ended = append(w.ended, r)
@@ -384,15 +379,11 @@ func (w *worker) deliver() {
 	s.Finished += w.trees.found
 	w.engine.mu.Lock()
 	w.stats = s
-	w.engine.mu.Unlock()
-	if len(w.ended) == 0 {
-		return
-	}
 	for _, r := range w.ended {
+		w.load -= r.cost
+		delete(w.assigned, r)
 		close(r.done)
 	}
-	w.engine.mu.Lock()
-	w.engine.undelivered -= len(w.ended)
 	w.engine.signalQuiet()
 	w.engine.mu.Unlock()
 	clear(w.ended)
