@@ -167,7 +167,7 @@ func (c *Core) fork(s *sequence, i int) bool {
 		return false
 	}
 	c.stats.Forked++
-	c.copyPrefix(f, s, s.length)
+	c.attachPrefix(f, prefixMatch{seq: s, length: s.length})
 	c.continueWith(f, i)
 	return true
 }

@@ -60,7 +60,7 @@ func (c *Core) usable(s *sequence, n int) bool {
 	return (c.opsDelivered || !slices.ContainsFunc(c.plan.Ops, copied)) && c.cfg.Usable(s.id, n)
 }
 
-// attachPrefix gives s the prefix that was found for it.
+// attachPrefix gives s the prefix that was found for it. It is empty, or allocate returned it for this prefix.
 func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 	switch {
 	case s == src.seq: // allocate had no other id
@@ -74,30 +74,16 @@ func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 		s.leader, s.sharedLen = src.leader, src.sharedLen
 		return
 	case src.seq != nil:
-		c.copyPrefix(s, src.seq, src.length)
+		if s.keptPrefix < src.length {
+			c.addOp(Op{Kind: OpCopy, Seq: s.id, Src: src.seq.id, Pos: s.keptPrefix, End: src.length})
+		}
+		c.tree.share(s, src.seq, src.length)
+		s.keptPrefix, s.inContext, src.seq.lastUse = 0, true, c.step
 	}
 	if len(src.parts) > 0 {
 		c.loadFromHost(s, src.parts)
 	}
-	c.countCached(s)
-}
-
-// copyPrefix makes dst a copy of the first n tokens of src. dst is empty, or allocate returned
-// it for this copy.
-func (c *Core) copyPrefix(dst, src *sequence, n int) {
-	if dst.keptPrefix < n {
-		c.addOp(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: dst.keptPrefix, End: n})
-	}
-	c.tree.share(dst, src, n)
-	dst.keptPrefix = 0
-	dst.inContext = true
-	src.lastUse = c.step
-}
-
-// countCached records the tokens that a prompt has without computing them. A preempted prompt
-// starts again with what is still cached.
-func (c *Core) countCached(s *sequence) {
-	if s.cand == promptOnly {
+	if s.cand == promptOnly { // a preempted prompt starts again with what is still cached
 		s.group.cached = s.length
 	}
 }
@@ -115,8 +101,7 @@ func (c *Core) advanceFollowers(s *sequence) {
 			f.needsRematch, c.overcommitted = true, true // s can no longer be copied at that length
 			continue
 		}
-		c.copyPrefix(f, s, share)
-		c.countCached(f)
+		c.attachPrefix(f, prefixMatch{seq: s, length: share})
 		c.advanceFollowers(f)
 	}
 }
@@ -138,6 +123,6 @@ func (c *Core) snapshot(s *sequence) {
 		}
 	}
 	d := c.allocate(s, s.length, nil)
-	c.copyPrefix(d, s, s.length)
+	c.attachPrefix(d, prefixMatch{seq: s, length: s.length})
 	d.state, d.adapter, d.lastUse = seqCached, s.adapter, c.step
 }

@@ -21,7 +21,7 @@ type sequence struct {
 	// inContext: the context may hold cells for it.
 	inContext bool
 	// keptPrefix is the number of positions that the context still holds for it, between
-	// allocate and copyPrefix.
+	// allocate and attachPrefix.
 	keptPrefix int
 	// invalid: a step failed that was to extend it. Its contents are undefined.
 	invalid bool
@@ -95,7 +95,7 @@ func (s *sequence) privateCells() int {
 
 // allocate returns a sequence that runs for g, or with nil one that does not run. Without a free one it evicts a cached
 // sequence other than src. Its last choice is src itself, if that is cached: the result is then not empty. nil: no id is
-// available. If src is given, the result must become a copy of its first n tokens next.
+// available. If src is given, the result must get its first n tokens by attachPrefix next.
 func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	if len(c.freeSeqs) == 0 {
 		if victim := c.victim(src, false); victim != nil {
