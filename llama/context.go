@@ -4,6 +4,7 @@ package llama
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type Context struct {
 
 	rows    []int32  // as Batch.rows, of the last batch
 	nrows   int      // number of rows
-	logits  *C.float // base of the rows, once they were asked for
+	logits  *C.float // base of the rows
 	lastPos [MaxSequences]Pos
 	seen    [MaxSequences]uint64 // value of serial when the sequence was last in a batch
 	serial  uint64
@@ -155,20 +156,20 @@ func (c *Context) SetThreads(n int) error {
 func (c *Context) Memory() *Memory { return &c.memory }
 
 // Decode computes the tokens of b and appends them to their sequences.
-// Afterwards Logits returns the rows of the tokens with output set. Errors are
+// Afterwards Logits returns the rows of the tokens with output set. Without such
+// tokens Decode may return before a device has ended. Errors are
 // ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost,
 // ErrIncompatible and ErrClosed; each documents what happened to the KV cache.
 func (c *Context) Decode(b *Batch) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.tokens == nil {
-		return ErrClosed
-	}
 	if err := c.usable(); err != nil {
 		return err
 	}
 	c.logits, c.nrows, c.rows = nil, 0, c.rows[:0]
 	switch { // llama.cpp would abort on these and on what follows, or silently compute wrongly
+	case b.tokens == nil:
+		return ErrClosed
 	case b.n == 0:
 		return fmt.Errorf("%w: it is empty", ErrInvalidBatch)
 	case b.n > c.batch:
@@ -198,6 +199,11 @@ func (c *Context) Decode(b *Batch) error {
 		return c.decodeError(rc)
 	}
 	c.reserves = false
+	if b.outputs > 0 {
+		if c.logits = C.agd_logits(c.ptr); c.logits == nil {
+			return cmp.Or(c.usable(), native(ErrCompute, "the rows could not be read: "+C.GoString(C.agd_context_detail(c.ptr))))
+		}
+	}
 	c.nrows, c.rows = b.outputs, append(c.rows, b.rows[:b.n]...)
 	return nil
 }
@@ -246,8 +252,7 @@ func (c *Context) Abort() {
 
 // Logits is the row of the i-th token of the last decoded batch, which must
 // have had output set: Vocab().Size() values. It is a view of native memory that is
-// valid until the next Decode or Close and must not be changed. The first call after
-// a Decode waits for the computation.
+// valid until the next Decode or Close and must not be changed.
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,14 +261,6 @@ func (c *Context) Logits(i int) ([]float32, error) {
 	}
 	if i < 0 || i >= len(c.rows) || c.rows[i] < 0 {
 		return nil, fmt.Errorf("%w: token %d of a batch of %d", ErrNoLogits, i, len(c.rows))
-	}
-	if c.logits == nil {
-		if c.logits = C.agd_logits(c.ptr); c.logits == nil {
-			if err := c.usable(); err != nil {
-				return nil, err
-			}
-			return nil, native(ErrCompute, "the rows could not be read: "+C.GoString(C.agd_context_detail(c.ptr)))
-		}
 	}
 	all := unsafe.Slice((*float32)(unsafe.Pointer(c.logits)), c.nrows*c.vocab)
 	row := int(c.rows[i]) * c.vocab

@@ -90,16 +90,12 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	opts.allow, opts.n_allow = (*C.llama_token)(unsafe.Pointer(unsafe.SliceData(cfg.Allow))), C.size_t(len(cfg.Allow))
 	var cerr *C.char
 	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
-	return m.wrapSampler(ptr, cerr, cfg.Grammar != "", cfg.Score && cfg.Temperature > 0)
-}
-
-// wrapSampler takes over a new native sampler, or gives the model back.
-func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained, lists bool) (*Sampler, error) {
 	if ptr == nil {
 		m.release()
 		return nil, native(ErrGrammar, takeString(cerr))
 	}
-	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, lists: lists, ptr: ptr}, nil
+	lists := cfg.Score && cfg.Temperature > 0
+	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: cfg.Grammar != "", lists: lists, ptr: ptr}, nil
 }
 
 // Sample chooses the next token from a row of logits and advances the grammar by it.
@@ -219,7 +215,11 @@ func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
 	}
 	var cerr *C.char
 	ptr := C.agd_sampler_clone(s.ptr, C.bool(reseed), C.uint32_t(seed), &cerr)
-	return s.model.wrapSampler(ptr, cerr, s.constrained, s.lists)
+	if ptr == nil { // for lack of memory
+		s.model.release()
+		return nil, native(ErrAllocation, takeString(cerr))
+	}
+	return &Sampler{model: s.model, vocab: s.vocab, constrained: s.constrained, lists: s.lists, ptr: ptr}, nil
 }
 
 // Close frees the sampler.

@@ -49,7 +49,9 @@ func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 		}
 		for _, arch := range []string{synth.GPTOSS, synth.Qwen3, synth.Llama} {
 			v := shared(t, arch).Vocab()
-			whole, err := v.tokenize(nil, text, false, false)
+			unchunked := *v
+			unchunked.chunks = false
+			whole, err := unchunked.Tokenize(text, false, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -118,53 +118,40 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	}
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
-	var err error
-	if parseSpecial && (!v.chunks || len(text) <= chunkBytes) {
-		tokens, err = v.tokenize(tokens, text, addSpecial, true)
-		return slices.Clone(tokens), err
-	}
 	if addSpecial && v.addBOS {
 		tokens = append(tokens, v.bos)
 	}
-	for text != "" && err == nil {
-		part := text
-		if v.chunks {
-			part = text[:firstChunk(text)]
-		}
-		text = text[len(part):]
-		for part != "" && err == nil {
-			cut := len(part)
-			if !parseSpecial && v.markup != nil {
-				if found := v.markup.FindStringIndex(part); found != nil {
-					cut = found[0] + 1
-				}
+	var cerr *C.char
+	for chunk := ""; chunk != "" || text != ""; {
+		if chunk == "" {
+			cut := len(text)
+			if v.chunks {
+				cut = firstChunk(text)
 			}
-			tokens, err = v.tokenize(tokens, part[:cut], false, parseSpecial)
-			part = part[cut:]
+			chunk, text = text[:cut], text[cut:]
+		}
+		part := chunk
+		if !parseSpecial && v.markup != nil {
+			if found := v.markup.FindStringIndex(part); found != nil {
+				part = part[:found[0]+1]
+			}
+		}
+		room := tokens[len(tokens):cap(tokens)]
+		n := C.agd_tokenize(v.ptr, (*C.char)(unsafe.Pointer(unsafe.StringData(part))), C.int32_t(len(part)),
+			(*C.llama_token)(unsafe.Pointer(unsafe.SliceData(room))), C.int32_t(len(room)), false, C.bool(parseSpecial), &cerr)
+		switch {
+		case n == math.MinInt32:
+			return nil, fmt.Errorf("llama: tokenize: %s", takeString(cerr))
+		case n < 0: // again, with room for so many
+			tokens = slices.Grow(tokens, int(-n))
+		default:
+			tokens, chunk = tokens[:len(tokens)+int(n)], chunk[len(part):]
 		}
 	}
 	if addSpecial && v.addEOS {
 		tokens = append(tokens, v.eos)
 	}
-	return slices.Clone(tokens), err
-}
-
-// tokenize appends the tokens of text as llama.cpp finds them.
-func (v *Vocab) tokenize(tokens []Token, text string, addSpecial, parseSpecial bool) ([]Token, error) {
-	for {
-		room := tokens[len(tokens):cap(tokens)]
-		var cerr *C.char
-		n := C.agd_tokenize(v.ptr, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.int32_t(len(text)),
-			(*C.llama_token)(unsafe.Pointer(unsafe.SliceData(room))), C.int32_t(len(room)), C.bool(addSpecial), C.bool(parseSpecial), &cerr)
-		switch {
-		case n == math.MinInt32:
-			return nil, fmt.Errorf("llama: tokenize: %s", takeString(cerr))
-		case n < 0:
-			tokens = slices.Grow(tokens, int(-n))
-		default:
-			return tokens[:len(tokens)+int(n)], nil
-		}
-	}
+	return slices.Clone(tokens), nil
 }
 
 // Piece is the text of one token, which may be part of a UTF-8 character. With
