@@ -45,7 +45,7 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 				c.commitSamples(f, choices[:f.samples])
 				if g.unfinished == 0 {
 					c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
-					c.removeGroup(g)
+					c.end(g, false)
 				}
 			}
 			choices = choices[f.samples:]
@@ -176,7 +176,7 @@ func (c *Core) fork(s *sequence, i int) bool {
 func (c *Core) failGroup(g *group, why StepStatus) {
 	c.stats.Failed++
 	c.events = append(c.events, Event{Kind: RequestFailed, Request: g.ID, Cached: g.cached, Status: why})
-	c.abort(g, false)
+	c.end(g, false)
 }
 
 // handleNoSlot makes the next step need fewer cells. It terminates: each remedy works a

@@ -166,7 +166,7 @@ func (c *Core) Cancel(id RequestID) bool {
 	if !g.Fork {
 		c.stats.Cancelled++
 	}
-	c.abort(g, false)
+	c.end(g, false)
 	c.check()
 	return true
 }
@@ -203,7 +203,7 @@ func (c *Core) Interrupt(id RequestID) (begun [][]Token) {
 			begun[i] = append([]Token{}, cand.tokens...)
 		}
 	}
-	c.abort(g, true)
+	c.end(g, true)
 	c.check()
 	return begun
 }
@@ -233,9 +233,8 @@ func (c *Core) Idle() bool {
 	return len(c.groups) == 0 && len(c.freeing) == 0 && (c.opsDelivered || len(c.plan.Ops) == 0)
 }
 
-// abort ends a request early. Its running sequences are freed, or kept for their prefixes; the
-// cached ones stay.
-func (c *Core) abort(g *group, keep bool) {
+// end ends a request. Its running sequences are freed, or kept for their prefixes; the cached ones stay.
+func (c *Core) end(g *group, keep bool) {
 	if g.running > 0 {
 		c.admissionPaused = false
 	}
@@ -249,11 +248,6 @@ func (c *Core) abort(g *group, keep bool) {
 			c.freeing = append(c.freeing, s)
 		}
 	}
-	c.removeGroup(g)
-}
-
-// removeGroup forgets a request.
-func (c *Core) removeGroup(g *group) {
 	c.version++
 	delete(c.byID, g.ID)
 	i := slices.Index(c.groups, g)
