@@ -142,7 +142,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		switch {
 		case n == math.MinInt32:
 			return nil, fmt.Errorf("llama: tokenize: %s", takeString(cerr))
-		case n < 0: // again, with room for so many
+		case n < 0: // again, with a list for so many
 			tokens = slices.Grow(tokens, int(-n))
 		default:
 			tokens, chunk = tokens[:len(tokens)+int(n)], chunk[len(part):]
