@@ -327,3 +327,21 @@ func TestLowerPriorityDoesNotStartBeforeAHigherOne(t *testing.T) {
 		t.Errorf("%d candidates wait, and a request of a lower priority starts, which they would preempt", len(c.groups[0].waiting))
 	}
 }
+
+func TestResumedRequestStartsWhenItHasSpace(t *testing.T) {
+	c := New(Config{Cells: 8, Policy: Policy{MaxSequences: 4, BatchTokens: 8}, MaxOutputs: 4, PartialCopy: true, Check: true})
+	c.Submit(ask(1, []Token{1, 2, 3}, 1, 5))
+	c.Commit(StepDecoded, anything(c.Plan()))
+	resumed := ask(2, []Token{4, 5, 6}, 1, 5)
+	resumed.Begun = [][]Token{{7}}
+	c.Submit(resumed)
+	plan := c.Plan()
+	if c.Started(2) || len(plan.Started) > 0 || c.Stats().Waiting != 1 {
+		t.Errorf("started is %t, the plan starts %v, %d candidates wait", c.Started(2), plan.Started, c.Stats().Waiting)
+	}
+	c.Cancel(1)
+	c.Commit(StepDecoded, anything(plan))
+	if plan = c.Plan(); !c.Started(2) || !slices.Equal(plan.Started, []RequestID{2}) || c.Stats().Waiting != 0 {
+		t.Errorf("started is %t, the plan starts %v, %d candidates wait", c.Started(2), plan.Started, c.Stats().Waiting)
+	}
+}
