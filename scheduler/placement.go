@@ -70,7 +70,8 @@ func (e *Engine) assign(r *request, up bool) bool {
 	return true
 }
 
-// takes reports whether a context can compute a request that it has not had. up: it must be well. Engine.mu is held.
+// takes reports whether a context can compute a request, which it has not had before. up: it must be up. Engine.mu is
+// held.
 func (w *worker) takes(r *request, up bool, now time.Time) bool {
 	return !w.health.lost && r.tried&(1<<w.index) == 0 && (!up || w.health.up(now))
 }

@@ -35,9 +35,9 @@ func (n *node) end() int { return n.start + len(n.tokens) }
 // private reports whether only one sequence uses the cells of the node.
 func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
 
-// share makes s end where the first length tokens of src do. It is empty, or src itself, which must not run. If
-// necessary, the upper part of a node moves into a new parent. The node stays the lower part, with its children, its
-// ends and its spare capacity.
+// share makes s end where the first length tokens of src do, and activates it if it runs. s is empty, or src itself,
+// not active. If necessary, the upper part of a node moves into a new parent. The node stays the lower part, with its
+// children, its ends and its spare capacity.
 func (t *prefixTree) share(s, src *sequence, length int) {
 	n := src.leaf
 	for n.parent != nil && n.start >= length {
@@ -119,7 +119,8 @@ func (t *prefixTree) deactivate(s *sequence) {
 }
 
 // match returns the sequence through n with the longest prefix in common with target that ok accepts,
-// and the length of that prefix. whole: only sequences that are themselves a prefix of target.
+// and the length of that prefix. whole: only sequences that are themselves a prefix of target. The target
+// may end before n: then any sequence through n has all of it.
 func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
 	here := min(n.start, len(target))
 	here += commonPrefixLen(n.tokens, target[here:])
