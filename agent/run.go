@@ -429,7 +429,7 @@ func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d f
 	}
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: d.Calls}
-	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
+	out.Memory = turn.Decision(memory.WriteDecision(d.Say, d.Calls, false), change)
 }
 
 // failOne makes a candidate with an error. Its memory is the input's.
