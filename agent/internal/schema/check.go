@@ -24,29 +24,31 @@ func decode(raw protocol.Raw) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc, checkNumbers(doc)
-}
-
-func checkNumbers(v any) error {
-	switch v := v.(type) {
-	case map[string]any:
-		return checkNumbers(slices.Collect(maps.Values(v)))
-	case []any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
+	for left := []any{doc}; len(left) > 0; {
+		v := left[len(left)-1]
+		left = left[:len(left)-1]
+		switch v := v.(type) {
+		case map[string]any:
+			left = slices.AppendSeq(left, maps.Values(v))
+		case []any:
+			left = append(left, v...)
+		case json.Number:
+			if !expandable(string(v)) {
+				return doc, fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
 			}
 		}
-	case json.Number:
-		at := strings.IndexAny(string(v), "eE")
-		if at < 0 {
-			return nil
-		}
-		if exponent, err := strconv.Atoi(string(v[at+1:])); err != nil || exponent < -maxExponent || exponent > maxExponent {
-			return fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
-		}
 	}
-	return nil
+	return doc, nil
+}
+
+// expandable reports whether a number has no exponent beyond maxExponent.
+func expandable(number string) bool {
+	at := strings.IndexAny(number, "eE")
+	if at < 0 {
+		return true
+	}
+	exponent, err := strconv.Atoi(number[at+1:])
+	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
 // expression is a regular expression of ECMA-262, compiled alike for the check and the grammar.
@@ -64,7 +66,7 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 
 // integer returns the value of a number without a fraction (also 2.0), nil for others.
 func integer(value protocol.Raw) *big.Int {
-	if value.Kind() != '0' || checkNumbers(json.Number(value)) != nil {
+	if value.Kind() != '0' || !expandable(string(value)) {
 		return nil
 	}
 	if n, ok := new(big.Rat).SetString(string(value)); ok && n.IsInt() {
