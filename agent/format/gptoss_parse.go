@@ -224,7 +224,7 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	}
 	arguments := protocol.Raw(m.content)
 	if name != c.parallel || len(c.Set.Robots) < 2 {
-		call, err := c.Set.Lift(name, arguments)
+		call, err := c.Set.Accept(name, arguments, nil)
 		return []tools.Call{call}, err
 	}
 	list, ok := protocol.Get(arguments, "calls")

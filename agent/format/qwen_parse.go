@@ -80,7 +80,7 @@ func readCall(text string, set *tools.Set, renamed func(protocol.Raw) protocol.R
 	}
 	name, arguments, err := readFunction(renamed(value))
 	if err == nil {
-		call, err = set.Lift(name, arguments)
+		call, err = set.Accept(name, arguments, nil)
 	}
 	return call, rest, err
 }
@@ -117,14 +117,14 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 	name = strings.TrimSpace(name)
 	tool, known := set.Find(name)
 	if !known {
-		_, err = set.Lift(name, protocol.Raw("{}"))
+		_, err = set.Accept(name, protocol.Raw("{}"), nil)
 		return call, rest, err
 	}
 	arguments := protocol.Raw("{}")
 	for {
 		rest = trimSpace(rest)
 		if after, ok := strings.CutPrefix(rest, "</function>"); ok {
-			call, err = set.Lift(name, arguments)
+			call, err = set.Accept(name, arguments, nil)
 			return call, after, err
 		}
 		after, ok := strings.CutPrefix(rest, "<parameter=")
