@@ -45,15 +45,12 @@ type AgentError struct {
 
 // DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decode(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
-		d.value(&outs, &anything)
-		return outs
-	})
+	return decode[[]AgentOutput](body, MaxResponseDepth)
 }
 
 // DecodeAgentDecision decodes a decision by itself.
 func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
-	return decodeModel[AgentDecision](body)
+	return decode[*AgentDecision](body, MaxDepth)
 }
 
 // report receives a problem at or below the validated value.
