@@ -54,27 +54,16 @@ var (
 	ErrEncoding  = errors.New("the body's Content-Encoding is not gzip")
 )
 
-// Declared checks the headers of a body, which must be JSON, plain or gzipped. The error is
-// ErrMediaType or ErrEncoding.
-func Declared(r *http.Request) error {
-	if declared := r.Header.Get("Content-Type"); declared != "" {
-		kind, _, err := mime.ParseMediaType(declared)
-		if err != nil || kind != "application/json" {
-			return ErrMediaType
-		}
-	}
-	switch strings.ToLower(r.Header.Get("Content-Encoding")) {
-	case "", "identity", "gzip":
-		return nil
-	}
-	return ErrEncoding
-}
-
-// ReadBody reads a request's body to its end: only then does net/http notice a client that leaves. The limit, in bytes,
-// holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
+// ReadBody reads a request's JSON body, plain or gzipped, to its end: only then does net/http notice a client that
+// leaves. The limit, in bytes, holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
 // The error is one of this package's or of share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
+	if declared := c.GetHeader("Content-Type"); declared != "" {
+		if kind, _, err := mime.ParseMediaType(declared); err != nil || kind != "application/json" {
+			return nil, ErrMediaType
+		}
+	}
 	if req.ContentLength > limit {
 		return nil, ErrTooLarge
 	}
@@ -87,15 +76,21 @@ func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) 
 	most := limit + 1 // one byte more shows that a body is too large
 	start := min(max(req.ContentLength, 0)*usualRatio+bytes.MinRead, bodyPrealloc)
 	var source io.Reader = wire
-	if strings.EqualFold(c.GetHeader("Content-Encoding"), "gzip") {
+	switch strings.ToLower(c.GetHeader("Content-Encoding")) {
+	case "gzip":
 		unzip, err := gzip.NewReader(wire)
 		if err != nil {
 			return nil, bodyError(err, wire)
 		}
 		source = unzip
-	} else if req.ContentLength >= 0 {
-		most = req.ContentLength + 1 // which finds the end
-		start = min(most, bodyPrealloc)
+	case "", "identity":
+		if req.ContentLength >= 0 {
+			most = req.ContentLength + 1 // which finds the end
+			start = min(most, bodyPrealloc)
+		}
+	default:
+		c.Header("Accept-Encoding", "gzip")
+		return nil, ErrEncoding
 	}
 	body, err := readAll(source, start, most, share)
 	if err != nil {
