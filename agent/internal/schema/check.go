@@ -76,7 +76,10 @@ func integer(value protocol.Raw) *big.Int {
 }
 
 // checker checks values by a compiled schema.
-type checker struct{ schema *jsonschema.Schema }
+type checker struct {
+	schema *jsonschema.Schema
+	steps  int // the most for each byte of a value; 0: not known
+}
 
 // Validate checks a value and returns it decoded. The error is a *jsonschema.ValidationError when the value breaks
 // the schema. Else the check would take more than maxCheckSteps, plus some for each byte of the value. The
@@ -86,9 +89,11 @@ func (c checker) Validate(value protocol.Raw) (doc any, err error) {
 		return nil, err
 	}
 	most := maxCheckSteps + checkStepsPerByte*len(value)
-	steps := counter{left: most}
-	if steps.visit(doc, c.schema); steps.left < 0 {
-		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
+	if c.steps == 0 || c.steps*len(value) > most {
+		steps := counter{left: most}
+		if steps.visit(doc, c.schema); steps.left < 0 {
+			return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
+		}
 	}
 	return doc, c.schema.Validate(doc)
 }
@@ -98,7 +103,7 @@ func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0
 	}
-	_, err := checker{n.check}.Validate(value)
+	_, err := checker{schema: n.check}.Validate(value)
 	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 
