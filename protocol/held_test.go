@@ -133,7 +133,7 @@ func TestWrittenResponseEqualsAppendedOne(t *testing.T) {
 		if err := WriteResponse(&written, outs[:n]); err != nil {
 			t.Fatal(err)
 		}
-		if want := EncodeResponse(outs[:n]); !bytes.Equal(written.Bytes(), want) {
+		if want := AgentOutputs(outs[:n]).AppendJSON(nil); !bytes.Equal(written.Bytes(), want) {
 			t.Errorf("%d candidates: got %.200s, want %.200s", n, &written, want)
 		}
 	}

@@ -109,7 +109,8 @@ func (s *Server) postResponses(c *gin.Context) {
 		s.fail(c, err)
 	case ok:
 	case size < streamFrom:
-		s.sent(c, transfer.SendJSON(c, http.StatusOK, protocol.EncodeResponse(outs)))
+		answer := protocol.AgentOutputs(outs).AppendJSON(make([]byte, 0, size))
+		s.sent(c, transfer.SendJSON(c, http.StatusOK, answer))
 	default:
 		s.sent(c, transfer.StreamJSON(c, http.StatusOK, func(w io.Writer) error { return protocol.WriteResponse(w, outs) }))
 	}
