@@ -180,7 +180,13 @@ func Linger(c *gin.Context) {
 func SendJSON(c *gin.Context, status int, body []byte) error {
 	packed := len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding"))
 	if packed {
-		body = Compress(body)
+		var out bytes.Buffer // whose writes do not fail
+		z := zippers.Get().(*gzip.Writer)
+		defer zippers.Put(z)
+		z.Reset(&out)
+		_, _ = z.Write(body)
+		_ = z.Close()
+		body = out.Bytes()
 	}
 	return send(c, status, packed, int64(len(body)), func(w io.Writer) error {
 		_, err := w.Write(body)
@@ -288,18 +294,6 @@ var zippers = sync.Pool{New: func() any {
 	}
 	return z
 }}
-
-// Compress gzips a body, for speed rather than size.
-func Compress(body []byte) []byte {
-	var out bytes.Buffer
-	z := zippers.Get().(*gzip.Writer)
-	defer zippers.Put(z)
-	z.Reset(&out)
-	// Writes to a bytes.Buffer do not fail.
-	_, _ = z.Write(body)
-	_ = z.Close()
-	return out.Bytes()
-}
 
 // AcceptsGzip reports whether an Accept-Encoding header admits gzip: it has gzip or *, without q=0.
 func AcceptsGzip(header string) bool { return accepts(header, "gzip", "*") }
