@@ -175,62 +175,62 @@ func Linger(c *gin.Context) {
 	}
 }
 
-// SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is
-// long enough. It returns the error of a client that does not read the answer.
+const jsonType = "application/json; charset=utf-8"
+
+// SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is long enough. The client
+// has WriteTimeout for it and a second for each writeRate bytes. The error is that of one that does not read it.
 func SendJSON(c *gin.Context, status int, body []byte) error {
-	packed := len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding"))
-	if packed {
-		var out bytes.Buffer // whose writes do not fail
+	if len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		var packed bytes.Buffer // whose writes do not fail
 		z := zippers.Get().(*gzip.Writer)
 		defer zippers.Put(z)
-		z.Reset(&out)
+		z.Reset(&packed)
 		_, _ = z.Write(body)
 		_ = z.Close()
-		body = out.Bytes()
+		body = packed.Bytes()
+		c.Header("Content-Encoding", "gzip")
 	}
-	return send(c, status, packed, int64(len(body)), func(w io.Writer) error {
-		_, err := w.Write(body)
+	c.Header("Content-Type", jsonType)
+	c.Header("Content-Length", strconv.Itoa(len(body)))
+	c.Writer.Header().Add("Vary", "Accept-Encoding")
+	c.Status(status)
+	control := http.NewResponseController(c.Writer)
+	_ = control.SetWriteDeadline(time.Now().Add(WriteTimeout + time.Duration(len(body))*time.Second/writeRate))
+	if _, err := c.Writer.Write(body); err != nil {
 		return err
-	})
+	}
+	kept(control)
+	return nil
 }
 
 // StreamJSON is SendJSON for a long answer, which write writes in parts. So it is never in memory
 // as a whole, and has no Content-Length.
 func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
-	packed := AcceptsGzip(c.GetHeader("Accept-Encoding"))
-	return send(c, status, packed, -1, func(w io.Writer) error {
-		buffered := bufio.NewWriterSize(w, writeBuffer)
-		if !packed {
-			return errors.Join(write(buffered), buffered.Flush())
-		}
+	c.Header("Content-Type", jsonType)
+	c.Writer.Header().Add("Vary", "Accept-Encoding")
+	c.Status(status)
+	buffered := bufio.NewWriterSize(newPatientWriter(c, c.Writer), writeBuffer)
+	var err error
+	if AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		c.Header("Content-Encoding", "gzip")
 		z := zippers.Get().(*gzip.Writer)
 		defer zippers.Put(z)
 		z.Reset(buffered)
-		return errors.Join(write(z), z.Close(), buffered.Flush())
-	})
-}
-
-// send sends an answer of so many bytes; -1: its end shows how many.
-func send(c *gin.Context, status int, packed bool, length int64, write func(io.Writer) error) error {
-	h := c.Writer.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Add("Vary", "Accept-Encoding")
-	if packed {
-		h.Set("Content-Encoding", "gzip")
+		err = errors.Join(write(z), z.Close())
+	} else {
+		err = write(buffered)
 	}
-	if length >= 0 {
-		h.Set("Content-Length", strconv.FormatInt(length, 10))
-	}
-	c.Status(status)
-	patient := newPatientWriter(c, c.Writer)
-	if err := write(patient); err != nil {
+	if err = errors.Join(err, buffered.Flush()); err != nil {
 		return err
 	}
-	// The connection may be kept alive, so the deadline must end with the answer. The flush
-	// must happen before that.
-	_ = http.NewResponseController(c.Writer).Flush()
-	_ = patient.deadline(time.Time{})
+	kept(http.NewResponseController(c.Writer))
 	return nil
+}
+
+// kept ends the deadline of an answer, after all of it was sent: the connection may be kept alive.
+func kept(control *http.ResponseController) {
+	_ = control.Flush()
+	_ = control.SetWriteDeadline(time.Time{})
 }
 
 // Parts returns a function that sends parts of a stream, each at once, and the headers with the first
