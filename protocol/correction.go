@@ -47,16 +47,16 @@ func (c *eitherKind) read(d *decoder) {
 	}
 	kind, present := Get(d.text, "kind")
 	name, isText := Text(kind)
-	kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
-	switch {
-	case name == KindReplaceSay:
+	switch name {
+	case KindReplaceSay:
 		c.Correction = readModel[ReplaceSay](d)
 		return
-	case name == KindReplaceDecision:
+	case KindReplaceDecision:
 		c.Correction = readModel[ReplaceDecision](d)
 		return
 	}
 	d.skip()
+	kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
 	switch {
 	case !present:
 		d.problem(TypeMissing, `field "kind" is required: `+kinds, "kind")
