@@ -78,7 +78,7 @@ type CoachingDiagnosis struct {
 
 // DecodeSpecializedCoachingRequest decodes the body of POST /v1/coaching.
 func DecodeSpecializedCoachingRequest(body []byte) (*SpecializedCoachingRequest, error) {
-	return decode[*SpecializedCoachingRequest](body, MaxDepth)
+	return decode[SpecializedCoachingRequest](body, MaxDepth)
 }
 
 func (r *SpecializedCoachingRequest) readOther(d *decoder, _ string) {
@@ -134,10 +134,10 @@ func (*ReinjectionPoint) check(problem report, p presence) {
 
 // DecodeCoachingError decodes an active error of the usual form.
 func DecodeCoachingError(raw Raw) (*CoachingError, error) {
-	return decode[*CoachingError](raw, MaxDepth)
+	return decode[CoachingError](raw, MaxDepth)
 }
 
 // DecodeCoachingDiagnosis decodes a diagnosis of the usual form.
 func DecodeCoachingDiagnosis(raw Raw) (*CoachingDiagnosis, error) {
-	return decode[*CoachingDiagnosis](raw, MaxDepth)
+	return decode[CoachingDiagnosis](raw, MaxDepth)
 }

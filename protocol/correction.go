@@ -34,7 +34,10 @@ func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 // DecodeCorrection decodes either kind. An unknown or missing kind is a separate problem.
 func DecodeCorrection(raw Raw) (Correction, error) {
 	c, err := decode[eitherKind](raw, MaxDepth)
-	return c.Correction, err
+	if err != nil {
+		return nil, err
+	}
+	return c.Correction, nil
 }
 
 // eitherKind reads a correction by its kind.

@@ -43,24 +43,23 @@ var decoders = sync.Pool{New: func() any {
 }}
 
 // decode is DecodeWithin without a bound of memory.
-func decode[T any](body []byte, maxDepth int) (T, error) {
+func decode[T any](body []byte, maxDepth int) (*T, error) {
 	value, _, err := DecodeWithin[T](body, maxDepth, nil)
 	return value, err
 }
 
-// DecodeWithin decodes a whole body as one value: a pointer to a model, or a list of models. Its nesting is bounded, at
+// DecodeWithin decodes a whole body as one value: a model, or a list of models. Its nesting is bounded, at
 // most by MaxResponseDepth. hold is asked for bytes before they are allocated, and its error ends the decoding; nil:
 // there is no bound. held is about what value and body hold. Other errors are [Problems].
-func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (value T, held int, err error) {
-	var zero T
+func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (value *T, held int, err error) {
 	if hold != nil {
 		if err := hold(int64(len(body))); err != nil { // for compact
-			return zero, 0, err
+			return nil, 0, err
 		}
 	}
 	text, err := compact(body, maxDepth)
 	if err != nil {
-		return zero, 0, err
+		return nil, 0, err
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -68,17 +67,18 @@ func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (val
 	d.buf = *bytes.NewBuffer(text)
 	d.json.Reset(&d.buf)
 
-	d.value(&value, &whole)
+	value = new(T)
+	d.value(value, &whole)
 	if !d.stopped() {
 		d.end()
 	}
 	switch {
 	case d.refused != nil:
-		return zero, 0, d.refused
+		return nil, 0, d.refused
 	case d.syntax != nil:
-		return zero, 0, Problems{syntaxProblem(body)}
+		return nil, 0, Problems{syntaxProblem(body)}
 	case len(d.problems) > 0:
-		return zero, 0, d.problems
+		return nil, 0, d.problems
 	}
 	return value, cap(text) + d.taken, nil
 }

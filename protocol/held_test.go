@@ -64,11 +64,11 @@ var heldBodies = map[string]struct {
 }
 
 func decodeRequest(body []byte, hold func(int64) error) (any, int, error) {
-	return DecodeWithin[*AgentRequest](body, MaxDepth, hold)
+	return DecodeWithin[AgentRequest](body, MaxDepth, hold)
 }
 
 func decodeCoaching(body []byte, hold func(int64) error) (any, int, error) {
-	return DecodeWithin[*SpecializedCoachingRequest](body, MaxDepth, hold)
+	return DecodeWithin[SpecializedCoachingRequest](body, MaxDepth, hold)
 }
 
 // liveBytes is Go's heap without garbage.

@@ -45,11 +45,11 @@ func (info *AgentInfo) setDefaults() { info.ProtocolVersion = Version }
 
 // DecodeAgentHealth decodes the body of GET /health, ready or not.
 func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
-	return decode[*AgentHealth](body, MaxDepth)
+	return decode[AgentHealth](body, MaxDepth)
 }
 
 // DecodeAgentInfo decodes the body of GET /v1/info; [AgentInfo.Validate] checks for contradictions.
-func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decode[*AgentInfo](body, MaxDepth) }
+func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decode[AgentInfo](body, MaxDepth) }
 
 // Validate checks that capabilities and coaching fields agree. The error is [Problems].
 func (info *AgentInfo) Validate() error {

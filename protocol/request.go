@@ -37,7 +37,7 @@ var emptyObject = Raw("{}")[:2:2] // the default of raw objects. Appending never
 
 // DecodeAgentRequest decodes the body of POST /v1/responses. The error is [Problems].
 func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
-	return decode[*AgentRequest](body, MaxDepth)
+	return decode[AgentRequest](body, MaxDepth)
 }
 
 // check bounds what all candidates together return. The fields may have any order, so this comes last.

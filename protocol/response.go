@@ -48,12 +48,16 @@ type AgentError struct {
 
 // DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decode[[]AgentOutput](body, MaxResponseDepth)
+	outs, err := decode[[]AgentOutput](body, MaxResponseDepth)
+	if err != nil {
+		return nil, err
+	}
+	return *outs, nil
 }
 
 // DecodeAgentDecision decodes a decision by itself.
 func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
-	return decode[*AgentDecision](body, MaxDepth)
+	return decode[AgentDecision](body, MaxDepth)
 }
 
 // report receives a problem at or below the validated value.

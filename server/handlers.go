@@ -86,7 +86,7 @@ func (s *Server) postResponses(c *gin.Context) {
 		s.fail(c, bodyError(err))
 		return
 	}
-	req, held, err := protocol.DecodeWithin[*protocol.AgentRequest](body, protocol.MaxDepth, share.Add)
+	req, held, err := protocol.DecodeWithin[protocol.AgentRequest](body, protocol.MaxDepth, share.Add)
 	if err == nil {
 		if forMagma(c) {
 			callsOverSay(req)
