@@ -48,9 +48,9 @@ func decode[T any](body []byte, maxDepth int) (*T, error) {
 	return value, err
 }
 
-// DecodeWithin decodes a whole body as one value: a model, or a list of models. Its nesting is bounded, at
-// most by MaxResponseDepth. hold is asked for bytes before they are allocated, and its error ends the decoding; nil:
-// there is no bound. held is about what value and body hold. Other errors are [Problems].
+// DecodeWithin decodes a whole body as one value: a model, or a list of models. Its nesting is bounded, at most by
+// MaxResponseDepth. hold is asked for bytes before they are allocated, and its error ends the decoding; nil: there is
+// no bound. held is about what value and body hold. Other errors are [Problems].
 func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (value *T, held int, err error) {
 	if hold != nil {
 		if err := hold(int64(len(body))); err != nil { // for compact

@@ -17,9 +17,9 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 
 // DecideEach answers a request with one output for each candidate, in order. The whole request is admitted to the
 // engine at once, or refused before any work. It calls begun when the request was admitted and checked as a whole, and
-// then each with every candidate that is complete, once and from any goroutine; nil: nobody watches. Candidates that it
-// did not give have its error: protocol.Problems, a *generation.QueueFullError, generation.ErrClosed, or that of ctx or
-// of its budget.
+// then each with every candidate that is complete, once and from any goroutine; nil: nobody watches. Candidates that
+// it did not give have its error, which is protocol.Problems, a *generation.QueueFullError, generation.ErrClosed, or
+// that of ctx or of its budget.
 func (l *Service) DecideEach(
 	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
 ) ([]protocol.AgentOutput, error) {

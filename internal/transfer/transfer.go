@@ -55,8 +55,8 @@ var (
 )
 
 // ReadBody reads a request's JSON body, plain or gzipped, to its end: only then does net/http notice a client that
-// leaves. The limit, in bytes, holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
-// The error is one of this package's or of share's.
+// leaves. The limit, in bytes, holds on the wire and after decompression. The share grows by the memory that holds the
+// body, also while it is read. The error is one of this package's or of share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
 	if declared := c.GetHeader("Content-Type"); declared != "" {
