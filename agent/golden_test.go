@@ -52,7 +52,7 @@ func TestGoldenFiles(t *testing.T) {
 			a := newAgent(t, agent.Config{Kind: c.Config.Agent, Summary: agent.Summary{Budget: c.Config.Budget, Characters: c.Config.Budget > 0, Keep: c.Config.Keep}, Format: c.Config.Format, Prompt: format.Options{ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, CallsPerRobot: c.Config.CallsPerRobot}, Seed: 42}, nil)
 			outs := run(t, a, &script{answers: c.Answers}, req)
 			var got bytes.Buffer
-			if err := json.Indent(&got, protocol.EncodeResponse(outs), "", "  "); err != nil {
+			if err := json.Indent(&got, protocol.AgentOutputs(outs).AppendJSON(nil), "", "  "); err != nil {
 				t.Fatal(err)
 			}
 			got.WriteByte('\n')

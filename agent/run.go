@@ -209,10 +209,10 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 		a.finish(ctx, in, nil, err)
 		return
 	}
-	robots := tools.KnownRobots(in.input.Attributes)
+	robots, _ := protocol.Get(in.input.Attributes, tools.RobotsKey)
 	var err error
-	in.catalog, err = a.catalogs.get(ofTools, in.input.Tools, robots, func(raw []protocol.Raw) (*tools.Set, error) {
-		return tools.Normalise(raw, robots, a.cfg.DefaultRobot)
+	in.catalog, err = a.catalogs.get(ofTools, in.input.Tools, []string{string(robots)}, func(raw []protocol.Raw) (*tools.Set, error) {
+		return tools.Normalise(raw, tools.KnownRobots(in.input.Attributes), a.cfg.DefaultRobot)
 	})
 	switch {
 	case in.correction != nil && a.summarizer != nil:
@@ -429,7 +429,7 @@ func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d f
 	}
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: d.Calls}
-	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
+	out.Memory = turn.Decision(memory.WriteDecision(d.Say, d.Calls, false), change)
 }
 
 // failOne makes a candidate with an error. Its memory is the input's.

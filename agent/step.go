@@ -89,10 +89,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(say)+256)
 	b = append(append(b, s.head...), `},"output_raw":`...)
-	raw := append([]byte(`{"say": `), protocol.String(say)...)
-	raw = append(raw, `, "action": `...)
-	raw = append(memory.AppendAction(raw, calls, true), '}')
-	return append(rawjson.AppendString(b, raw), '}')
+	return append(rawjson.AppendString(b, memory.WriteDecision(say, calls, true)), '}')
 }
 
 // promptLog writes a file for each model call, which only the owner can read.

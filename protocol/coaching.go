@@ -78,12 +78,7 @@ type CoachingDiagnosis struct {
 
 // DecodeSpecializedCoachingRequest decodes the body of POST /v1/coaching.
 func DecodeSpecializedCoachingRequest(body []byte) (*SpecializedCoachingRequest, error) {
-	return decodeModel[SpecializedCoachingRequest](body)
-}
-
-// DecodeSpecializedCoachingRequestWithin is to bounded memory what DecodeAgentRequestWithin is.
-func DecodeSpecializedCoachingRequestWithin(body []byte, hold func(int64) error) (r *SpecializedCoachingRequest, held int, err error) {
-	return decodeWithin(body, MaxDepth, hold, readModel[SpecializedCoachingRequest])
+	return decode[SpecializedCoachingRequest](body, MaxDepth)
 }
 
 func (r *SpecializedCoachingRequest) readOther(d *decoder, _ string) {
@@ -138,9 +133,11 @@ func (*ReinjectionPoint) check(problem report, p presence) {
 }
 
 // DecodeCoachingError decodes an active error of the usual form.
-func DecodeCoachingError(raw Raw) (*CoachingError, error) { return decodeModel[CoachingError](raw) }
+func DecodeCoachingError(raw Raw) (*CoachingError, error) {
+	return decode[CoachingError](raw, MaxDepth)
+}
 
 // DecodeCoachingDiagnosis decodes a diagnosis of the usual form.
 func DecodeCoachingDiagnosis(raw Raw) (*CoachingDiagnosis, error) {
-	return decodeModel[CoachingDiagnosis](raw)
+	return decode[CoachingDiagnosis](raw, MaxDepth)
 }

@@ -32,7 +32,7 @@ type CoachingLog struct {
 
 // DecodeSpecializedCoachingResponse decodes the response of POST /v1/coaching without its request.
 func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingResponse, error) {
-	return decode(body, MaxResponseDepth, readModel[SpecializedCoachingResponse])
+	return decode[SpecializedCoachingResponse](body, MaxResponseDepth)
 }
 
 func (l *CoachingLog) check(problem report, p presence) {

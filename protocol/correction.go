@@ -33,31 +33,41 @@ func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
 // DecodeCorrection decodes either kind. An unknown or missing kind is a separate problem.
 func DecodeCorrection(raw Raw) (Correction, error) {
-	return decode(raw, MaxDepth, func(d *decoder) Correction {
-		if d.kind() != '{' {
-			d.mismatch(TypeDict, "an object")
-			return nil
-		}
-		kind, present := Get(d.text, "kind")
-		name, isText := Text(kind)
-		switch name {
-		case KindReplaceSay:
-			return readModel[ReplaceSay](d)
-		case KindReplaceDecision:
-			return readModel[ReplaceDecision](d)
-		}
-		d.skip()
-		kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
-		switch {
-		case !present:
-			d.problem(TypeMissing, `field "kind" is required: `+kinds, "kind")
-		case !isText:
-			d.problem(TypeString, "must be "+kinds, "kind")
-		default:
-			d.problem(TypeLiteral, "must be "+kinds+", not "+quote(name), "kind")
-		}
-		return nil
-	})
+	c, err := decode[eitherKind](raw, MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return c.Correction, nil
+}
+
+// eitherKind reads a correction by its kind.
+type eitherKind struct{ Correction }
+
+func (c *eitherKind) read(d *decoder) {
+	if d.kind() != '{' {
+		d.mismatch(TypeDict, "an object")
+		return
+	}
+	kind, present := Get(d.text, "kind")
+	name, isText := Text(kind)
+	switch name {
+	case KindReplaceSay:
+		c.Correction = readModel[ReplaceSay](d)
+		return
+	case KindReplaceDecision:
+		c.Correction = readModel[ReplaceDecision](d)
+		return
+	}
+	d.skip()
+	kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
+	switch {
+	case !present:
+		d.problem(TypeMissing, `field "kind" is required: `+kinds, "kind")
+	case !isText:
+		d.problem(TypeString, "must be "+kinds, "kind")
+	default:
+		d.problem(TypeLiteral, "must be "+kinds+", not "+quote(name), "kind")
+	}
 }
 
 // CallsOverSay removes the reply from a replace_decision that also has calls.

@@ -24,7 +24,7 @@ type decoder struct {
 	path     []step // where the next value stands
 	problems Problems
 	elements int               // list elements and map entries so far
-	hold     func(int64) error // see decodeWithin; nil: no bound
+	hold     func(int64) error // see DecodeWithin; nil: no bound
 	taken    int               // bytes of texts and structures so far
 	asked    int               // bytes of them that hold was asked for
 	refused  error             // of hold
@@ -42,24 +42,24 @@ var decoders = sync.Pool{New: func() any {
 	return &decoder{json: jsontext.NewDecoder(new(bytes.Buffer))}
 }}
 
-// decode reads a whole body as one value. The nesting is bounded, at most by MaxResponseDepth. The error is Problems.
-func decode[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
-	value, _, err := decodeWithin(body, maxDepth, nil, read)
+// decode is DecodeWithin without a bound of memory.
+func decode[T any](body []byte, maxDepth int) (*T, error) {
+	value, _, err := DecodeWithin[T](body, maxDepth, nil)
 	return value, err
 }
 
-// decodeWithin is decode with bounded memory. hold is asked for bytes before they
-// are allocated, and its error ends the decoding. held is about what the value holds.
-func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read func(*decoder) T) (value T, held int, err error) {
-	var zero T
+// DecodeWithin decodes a whole body as one value: a model, or a list of models. Its nesting is bounded, at most by
+// MaxResponseDepth. hold is asked for bytes before they are allocated, and its error ends the decoding; nil: there is
+// no bound. held is about what value and body hold. Other errors are [Problems].
+func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (value *T, held int, err error) {
 	if hold != nil {
 		if err := hold(int64(len(body))); err != nil { // for compact
-			return zero, 0, err
+			return nil, 0, err
 		}
 	}
 	text, err := compact(body, maxDepth)
 	if err != nil {
-		return zero, 0, err
+		return nil, 0, err
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -67,17 +67,18 @@ func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read
 	d.buf = *bytes.NewBuffer(text)
 	d.json.Reset(&d.buf)
 
-	value = read(d)
+	value = new(T)
+	d.value(value, &whole)
 	if !d.stopped() {
 		d.end()
 	}
 	switch {
 	case d.refused != nil:
-		return zero, 0, d.refused
+		return nil, 0, d.refused
 	case d.syntax != nil:
-		return zero, 0, Problems{syntaxProblem(body)}
+		return nil, 0, Problems{syntaxProblem(body)}
 	case len(d.problems) > 0:
-		return zero, 0, d.problems
+		return nil, 0, d.problems
 	}
 	return value, cap(text) + d.taken, nil
 }

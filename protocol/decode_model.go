@@ -5,9 +5,6 @@ import (
 	"reflect"
 )
 
-// decodeModel reads a whole body as a model. The error is Problems.
-func decodeModel[T any](body []byte) (*T, error) { return decode(body, MaxDepth, readModel[T]) }
-
 func readModel[T any](d *decoder) *T {
 	v := new(T)
 	d.model(v)

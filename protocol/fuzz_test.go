@@ -30,11 +30,6 @@ func codecOf[T appender](name string, decode func([]byte) (T, error), check func
 	}}
 }
 
-// outputs makes the list of outputs a model, for codecOf.
-type outputs []AgentOutput
-
-func (o outputs) AppendJSON(dst []byte) []byte { return append(dst, EncodeResponse(o)...) }
-
 func validDecision(d *AgentDecision) error {
 	var v validator
 	v.output(&AgentOutput{RequestID: "r", Status: StatusCompleted, Memory: emptyObject, Output: d}, nil)
@@ -43,7 +38,7 @@ func validDecision(d *AgentDecision) error {
 
 var codecs = []codec{
 	codecOf("AgentRequest", DecodeAgentRequest, nil),
-	codecOf("AgentOutputs", func(b []byte) (outputs, error) { return DecodeAgentOutputs(b) }, func(o outputs) error {
+	codecOf("AgentOutputs", func(b []byte) (AgentOutputs, error) { return DecodeAgentOutputs(b) }, func(o AgentOutputs) error {
 		for i := range o {
 			var v validator
 			if v.output(&o[i], nil); v.err() != nil {

@@ -64,11 +64,11 @@ var heldBodies = map[string]struct {
 }
 
 func decodeRequest(body []byte, hold func(int64) error) (any, int, error) {
-	return DecodeAgentRequestWithin(body, hold)
+	return DecodeWithin[AgentRequest](body, MaxDepth, hold)
 }
 
 func decodeCoaching(body []byte, hold func(int64) error) (any, int, error) {
-	return DecodeSpecializedCoachingRequestWithin(body, hold)
+	return DecodeWithin[SpecializedCoachingRequest](body, MaxDepth, hold)
 }
 
 // liveBytes is Go's heap without garbage.
@@ -133,7 +133,7 @@ func TestWrittenResponseEqualsAppendedOne(t *testing.T) {
 		if err := WriteResponse(&written, outs[:n]); err != nil {
 			t.Fatal(err)
 		}
-		if want := EncodeResponse(outs[:n]); !bytes.Equal(written.Bytes(), want) {
+		if want := AgentOutputs(outs[:n]).AppendJSON(nil); !bytes.Equal(written.Bytes(), want) {
 			t.Errorf("%d candidates: got %.200s, want %.200s", n, &written, want)
 		}
 	}

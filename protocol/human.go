@@ -29,12 +29,12 @@ type HumanCoachingResponse struct {
 
 // DecodeHumanCoachingRequest decodes a task for a person.
 func DecodeHumanCoachingRequest(body []byte) (*HumanCoachingRequest, error) {
-	return decodeModel[HumanCoachingRequest](body)
+	return decode[HumanCoachingRequest](body, MaxDepth)
 }
 
 // DecodeHumanCoachingResponse decodes a person's answer without its task.
 func DecodeHumanCoachingResponse(body []byte) (*HumanCoachingResponse, error) {
-	return decodeModel[HumanCoachingResponse](body)
+	return decode[HumanCoachingResponse](body, MaxDepth)
 }
 
 // check checks the status against the other fields. An invalid status is another problem.

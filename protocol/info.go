@@ -44,10 +44,12 @@ type AgentInfo struct {
 func (info *AgentInfo) setDefaults() { info.ProtocolVersion = Version }
 
 // DecodeAgentHealth decodes the body of GET /health, ready or not.
-func DecodeAgentHealth(body []byte) (*AgentHealth, error) { return decodeModel[AgentHealth](body) }
+func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
+	return decode[AgentHealth](body, MaxDepth)
+}
 
 // DecodeAgentInfo decodes the body of GET /v1/info; [AgentInfo.Validate] checks for contradictions.
-func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decodeModel[AgentInfo](body) }
+func DecodeAgentInfo(body []byte) (*AgentInfo, error) { return decode[AgentInfo](body, MaxDepth) }
 
 // Validate checks that capabilities and coaching fields agree. The error is [Problems].
 func (info *AgentInfo) Validate() error {

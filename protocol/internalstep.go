@@ -19,4 +19,4 @@ type InternalStep struct {
 func (s *InternalStep) setDefaults() { s.Origin = OriginModel }
 
 // DecodeInternalStep decodes a record. Tests of agents compare their steps with it, as exporters do.
-func DecodeInternalStep(raw Raw) (*InternalStep, error) { return decodeModel[InternalStep](raw) }
+func DecodeInternalStep(raw Raw) (*InternalStep, error) { return decode[InternalStep](raw, MaxDepth) }

@@ -6,6 +6,7 @@ package protocol
 func (r *AgentRequest) AppendJSON(dst []byte) []byte                { return appendValue(dst, r) }
 func (in *AgentInput) AppendJSON(dst []byte) []byte                 { return appendValue(dst, in) }
 func (o *AgentOutput) AppendJSON(dst []byte) []byte                 { return appendValue(dst, o) }
+func (o AgentOutputs) AppendJSON(dst []byte) []byte                 { return appendValue(dst, &o) }
 func (a *AgentDecision) AppendJSON(dst []byte) []byte               { return appendValue(dst, a) }
 func (c *ToolCall) AppendJSON(dst []byte) []byte                    { return appendValue(dst, c) }
 func (e *AgentError) AppendJSON(dst []byte) []byte                  { return appendValue(dst, e) }

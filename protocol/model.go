@@ -43,6 +43,8 @@ type rule struct {
 
 var anything = rule{least: math.MinInt64, most: math.MaxInt64} // the rule without rules
 
+var whole = rule{any: true, least: math.MinInt64, most: math.MaxInt64} // the rule of a body
+
 // model is what the tags of a struct say.
 type model struct {
 	fields  fields

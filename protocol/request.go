@@ -37,13 +37,7 @@ var emptyObject = Raw("{}")[:2:2] // the default of raw objects. Appending never
 
 // DecodeAgentRequest decodes the body of POST /v1/responses. The error is [Problems].
 func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
-	return decodeModel[AgentRequest](body)
-}
-
-// DecodeAgentRequestWithin bounds the memory. hold is asked for bytes before they are
-// allocated, and its error ends the decoding. held is about what the request and its body hold.
-func DecodeAgentRequestWithin(body []byte, hold func(int64) error) (r *AgentRequest, held int, err error) {
-	return decodeWithin(body, MaxDepth, hold, readModel[AgentRequest])
+	return decode[AgentRequest](body, MaxDepth)
 }
 
 // check bounds what all candidates together return. The fields may have any order, so this comes last.

@@ -23,6 +23,9 @@ type AgentOutput struct {
 	Error          *AgentError    `wire:"error,nullable"`  // exactly when error
 }
 
+// AgentOutputs is the response of POST /v1/responses.
+type AgentOutputs []AgentOutput
+
 // AgentDecision is a reply or tool calls, never both. Neither is valid too.
 type AgentDecision struct {
 	Say       string     `wire:"say,always"`
@@ -45,15 +48,16 @@ type AgentError struct {
 
 // DecodeAgentOutputs decodes the response of POST /v1/responses; [ValidateResponse] needs the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decode(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
-		d.value(&outs, &anything)
-		return outs
-	})
+	outs, err := decode[[]AgentOutput](body, MaxResponseDepth)
+	if err != nil {
+		return nil, err
+	}
+	return *outs, nil
 }
 
 // DecodeAgentDecision decodes a decision by itself.
 func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
-	return decodeModel[AgentDecision](body)
+	return decode[AgentDecision](body, MaxDepth)
 }
 
 // report receives a problem at or below the validated value.
@@ -132,12 +136,4 @@ func ResponseBytes(outs []AgentOutput) (sent, held int) {
 		before = o
 	}
 	return sent, held
-}
-
-// EncodeResponse returns the response of POST /v1/responses. Memories and other raw values are copied, not parsed.
-func EncodeResponse(outs []AgentOutput) []byte {
-	size, _ := ResponseBytes(outs)
-	out := sink{dst: make([]byte, 0, size)} // memories are large, so growing would copy much
-	out.value(&outs)
-	return out.dst
 }

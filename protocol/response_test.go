@@ -114,8 +114,8 @@ func TestResponseEncoding(t *testing.T) {
 		`{"request_id":"r","source_id":7,"candidate_index":1,"status":"error","memory":{},"internal_steps":[],"error":{"code":"c","message":"m"}},` +
 		`{"request_id":"r","source_id":3,"candidate_index":0,"status":"completed","memory":{},"internal_steps":[{"id":"step-0"}],` +
 		`"output":{"say":"","tool_calls":[{"name":"pick","arguments":{"n":1.0},"target_robot_name":"arm"}]}}]`
-	if got := string(EncodeResponse(outs)); got != want {
-		t.Errorf("EncodeResponse is\n%s, want\n%s", got, want)
+	if got := string(AgentOutputs(outs).AppendJSON(nil)); got != want {
+		t.Errorf("AppendJSON makes\n%s, want\n%s", got, want)
 	}
 	decoded, err := DecodeAgentOutputs([]byte(want))
 	if err != nil {
@@ -124,13 +124,13 @@ func TestResponseEncoding(t *testing.T) {
 	if err := ValidateResponse(req, decoded); err != nil {
 		t.Error(err)
 	}
-	if got := string(EncodeResponse(nil)); got != "[]" {
+	if got := string(AgentOutputs(nil).AppendJSON(nil)); got != "[]" {
 		t.Errorf("an empty response is %s", got)
 	}
 }
 
 func TestEncodingIsAlwaysValidUTF8(t *testing.T) {
-	out := EncodeResponse([]AgentOutput{{RequestID: "r", Status: StatusCompleted, Output: &AgentDecision{Say: "a\xffb\x00"}}})
+	out := AgentOutputs([]AgentOutput{{RequestID: "r", Status: StatusCompleted, Output: &AgentDecision{Say: "a\xffb\x00"}}}).AppendJSON(nil)
 	decoded, err := DecodeAgentOutputs(out)
 	if err != nil {
 		t.Fatal(err)

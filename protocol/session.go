@@ -85,7 +85,7 @@ func NewCoachingBackend(name, typ string) CoachingBackend {
 
 // DecodeCoachingSessionConfig decodes a configuration and fills in the defaults.
 func DecodeCoachingSessionConfig(body []byte) (*CoachingSessionConfig, error) {
-	return decodeModel[CoachingSessionConfig](body)
+	return decode[CoachingSessionConfig](body, MaxDepth)
 }
 
 func (c *CoachingSessionConfig) check(problem report, p presence) {

@@ -14,7 +14,7 @@ import (
 
 // Unmarshal decodes a body into any Go value as strictly as the decoders here. The error is Problems.
 func Unmarshal(body []byte, into any, opts ...json.Options) error {
-	if _, err := decode(body, MaxDepth, (*decoder).next); err != nil {
+	if _, err := decode[Raw](body, MaxDepth); err != nil {
 		return err
 	}
 	err := json.Unmarshal(body, into, opts...)

@@ -9,17 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// jsonBody refuses a body whose headers declare something other than JSON, plain or gzipped.
-func (s *Server) jsonBody(c *gin.Context) {
-	err := transfer.Declared(c.Request)
-	if errors.Is(err, transfer.ErrEncoding) {
-		c.Header("Accept-Encoding", "gzip")
-	}
-	if err != nil {
-		s.fail(c, bodyError(err))
-	}
-}
-
 // readBody reads the request body to its end. What the request holds counts in share, which is to be
 // released when the request has ended: the body, and so many times its text.
 func (s *Server) readBody(c *gin.Context, copies int64) (body []byte, share *budget.Share, err error) {

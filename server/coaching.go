@@ -60,7 +60,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 		if err != nil {
 			return nil, err
 		}
-		req, held, err := protocol.DecodeSpecializedCoachingRequestWithin(body, share.Add)
+		req, held, err := protocol.DecodeWithin[protocol.SpecializedCoachingRequest](body, protocol.MaxDepth, share.Add)
 		if err != nil {
 			return nil, err
 		}

@@ -29,13 +29,13 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	r.GET(pathModels, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(false, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(true, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathCompletions, mark, s.openAI(true, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Complete(ctx, m, id, body)
 	}))
-	r.POST(pathChat, mark, s.jsonBody, s.openAI(true, openai.Chat))
+	r.POST(pathChat, mark, s.openAI(true, openai.Chat))
 }
 
 func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {

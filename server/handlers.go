@@ -86,7 +86,7 @@ func (s *Server) postResponses(c *gin.Context) {
 		s.fail(c, bodyError(err))
 		return
 	}
-	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
+	req, held, err := protocol.DecodeWithin[protocol.AgentRequest](body, protocol.MaxDepth, share.Add)
 	if err == nil {
 		if forMagma(c) {
 			callsOverSay(req)
@@ -109,7 +109,8 @@ func (s *Server) postResponses(c *gin.Context) {
 		s.fail(c, err)
 	case ok:
 	case size < streamFrom:
-		s.sent(c, transfer.SendJSON(c, http.StatusOK, protocol.EncodeResponse(outs)))
+		answer := protocol.AgentOutputs(outs).AppendJSON(make([]byte, 0, size))
+		s.sent(c, transfer.SendJSON(c, http.StatusOK, answer))
 	default:
 		s.sent(c, transfer.StreamJSON(c, http.StatusOK, func(w io.Writer) error { return protocol.WriteResponse(w, outs) }))
 	}

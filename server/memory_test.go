@@ -51,7 +51,7 @@ func TestLargeAnswerIsTheOneThatWasDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	outs, _ := largeAnswer(t.Context(), req)
-	want := protocol.EncodeResponse(outs)
+	want := protocol.AgentOutputs(outs).AppendJSON(nil)
 	w := request{method: "POST", path: "/v1/responses", body: body}.do(t, s)
 	if w.Code != 200 || !bytes.Equal(w.Body.Bytes(), want) {
 		t.Errorf("got %d, %d bytes, headers %v", w.Code, w.Body.Len(), w.Header())

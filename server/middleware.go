@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -150,27 +149,17 @@ func knownMethod(m string) string {
 	return "OTHER"
 }
 
-// recover answers 500 to a request whose handler panicked.
-func (s *Server) recover(c *gin.Context) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) { // net/http's own way to drop a connection
-			panic(p)
-		}
-		s.metrics.panics.Inc()
-		s.log.Error().
-			Str("panic", fmt.Sprint(p)).
-			Bytes("stack", debug.Stack()).
-			Str("request_id", c.GetString(keyRequestID)).
-			Msg("a request panicked")
-		if c.Writer.Written() {
-			c.Abort()
-			return
-		}
-		s.fail(c, &Error{Code: CodeInternal, Err: fmt.Errorf("panic: %v", p)})
-	}()
-	c.Next()
+// panicked answers 500 to a request whose handler panicked.
+func (s *Server) panicked(c *gin.Context, p any) {
+	s.metrics.panics.Inc()
+	s.log.Error().
+		Str("panic", fmt.Sprint(p)).
+		Bytes("stack", debug.Stack()).
+		Str("request_id", c.GetString(keyRequestID)).
+		Msg("a request panicked")
+	if c.Writer.Written() {
+		c.Abort()
+		return
+	}
+	s.fail(c, &Error{Code: CodeInternal, Err: fmt.Errorf("panic: %v", p)})
 }

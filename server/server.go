@@ -127,7 +127,7 @@ func (s *Server) routes() (*gin.Engine, error) {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse
 	}
-	r.Use(s.identify, s.observe, s.recover, s.authorize, s.trace)
+	r.Use(s.identify, s.observe, gin.CustomRecoveryWithWriter(nil, s.panicked), s.authorize, s.trace)
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 
@@ -139,15 +139,15 @@ func (s *Server) routes() (*gin.Engine, error) {
 		}
 		get(pathHealth, s.getHealth)
 		get("/v1/info", s.getInfo)
-		g.POST(pathResponses, s.jsonBody, s.postResponses)
-		g.POST(pathCoaching, s.jsonBody, s.postCoaching)
-		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
+		g.POST(pathResponses, s.postResponses)
+		g.POST(pathCoaching, s.postCoaching)
+		g.PUT(pathSessions+":run_id", s.putSession)
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
 		get("/openapi.json", s.getOpenAPI)
 		get(pathMetrics, s.getMetrics)
 		get(pathWeights, s.getWeights)
-		g.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
-		g.POST(pathPause, s.mayChangeWeights, s.jsonBody, s.postPause)
+		g.PUT(pathWeights, s.mayChangeWeights, s.putWeights)
+		g.POST(pathPause, s.mayChangeWeights, s.postPause)
 		g.POST(pathResume, s.mayChangeWeights, s.postResume)
 		g.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
 	}

@@ -21,7 +21,9 @@ import (
 type Streaming interface {
 	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each
 	// with every complete candidate and its input's index, from any goroutine. The others have its error.
-	DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput)) error
+	DecideEach(
+		ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
+	) ([]protocol.AgentOutput, error)
 }
 
 // stream answers with a candidate a line, in the order of completion. The request holds so many bytes of
@@ -40,7 +42,7 @@ func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.Agent
 		defer writing.Wait()
 		defer close(l.ready)
 		var made atomic.Int64
-		err := inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
+		_, err := inference.DecideEach(budget.With(ctx, share), req, func() { l.ready <- line{} },
 			func(input int, out *protocol.AgentOutput) {
 				_, holds := protocol.ResponseBytes([]protocol.AgentOutput{*out})
 				made.Add(int64(holds))

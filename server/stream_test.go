@@ -33,9 +33,9 @@ func (eachFunc) Decide(ctx context.Context, req *protocol.AgentRequest) ([]proto
 	return echo(ctx, req)
 }
 
-func (f eachFunc) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
+func (f eachFunc) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) ([]protocol.AgentOutput, error) {
 	outs, _ := echo(ctx, req)
-	return f(ctx, begun, each, outs)
+	return nil, f(ctx, begun, each, outs)
 }
 
 // twoInputs are two candidates of input 0 and one of input 1.

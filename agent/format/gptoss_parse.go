@@ -170,9 +170,9 @@ func nextMessage(text string) (m harmonyMessage, rest string, more bool, err err
 		return m, "", false, err
 	}
 	if m.recipient != "" {
-		value, after, err := readJSON(body)
+		value, after, err := readJSON(body, "the arguments of "+m.recipient+" are")
 		if err != nil {
-			return m, "", false, fmt.Errorf("the arguments of %s are %w: %s", m.recipient, err, quoteStart(body))
+			return m, "", false, err
 		}
 		m.content, body = string(value), strings.TrimLeft(after, " \t\r\n")
 	} else {
@@ -224,7 +224,7 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	}
 	arguments := protocol.Raw(m.content)
 	if name != c.parallel || len(c.Set.Robots) < 2 {
-		call, err := c.Set.Lift(name, arguments)
+		call, err := c.Set.Accept(name, arguments, nil)
 		return []tools.Call{call}, err
 	}
 	list, ok := protocol.Get(arguments, "calls")
@@ -234,11 +234,7 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	var calls []tools.Call
 	for e := range protocol.Elements(list) {
 		robot, _ := protocol.Get(e, tools.RobotParameter)
-		function, args, err := readFunction(protocol.DeleteMember(e, tools.RobotParameter))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		call, err := c.Set.Accept(function, args, robot)
+		call, err := readFunction(protocol.DeleteMember(e, tools.RobotParameter), robot, c.Set)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

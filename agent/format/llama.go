@@ -215,7 +215,11 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	}
 	var calls []tools.Call
 	for tagged {
-		call, after, err := readCall(rest, c.Set, llamaFunction)
+		value, after, err := readJSON(rest, "a tool call is")
+		if err != nil {
+			return Decision{}, err
+		}
+		call, err := readFunction(llamaFunction(value), nil, c.Set)
 		if err != nil {
 			return Decision{}, err
 		}

@@ -80,16 +80,17 @@ func stray(text string, marks []string) error {
 	return nil
 }
 
-// readJSON reads one JSON value and returns what follows. Numbers and strings
-// keep their bytes. Of equal names in an object the last counts, as in Python.
-func readJSON(text string) (value protocol.Raw, rest string, err error) {
+// readJSON reads one JSON value and returns what follows. Numbers and strings keep their bytes. Of equal
+// names in an object the last counts, as in Python. Errors begin with what, such as "an action is".
+func readJSON(text, what string) (value protocol.Raw, rest string, err error) {
 	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
 	raw, err := d.ReadValue()
 	if err != nil {
+		reason := "no valid JSON (" + strings.TrimPrefix(err.Error(), "jsontext: ") + ")"
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, text, errors.New("the JSON ends too early")
+			reason = "the JSON ends too early"
 		}
-		return nil, text, fmt.Errorf("no valid JSON (%s)", strings.TrimPrefix(err.Error(), "jsontext: "))
+		return nil, text, fmt.Errorf("%s %s: %s", what, reason, quoteStart(text))
 	}
 	value, err = compacted(bytes.Clone(raw))
 	return value, text[d.InputOffset():], err

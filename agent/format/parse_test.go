@@ -228,7 +228,7 @@ func FuzzHistoryReadsBack(f *testing.F) {
 			if fm.name == "tagged" && strings.Contains(place, "</parameter>") {
 				continue // the form can't say it
 			}
-			content := memory.AppendDecision(nil, want.Say, want.Calls)
+			content := memory.WriteDecision(want.Say, want.Calls, false)
 			mem := `{"history":[{"content":"x"},{"author":"MODEL","content":` + string(protocol.String(string(content))) + `}]}`
 			in := newInput(t, fm.Format, mem, memory.System, "next", sampleTools, attributes)
 			prompt, err := fm.Render(in)

@@ -17,7 +17,9 @@ import (
 type qwen struct {
 	common
 	qwenVariant
-	think bool // the model thinks before it decides
+	think        bool   // the model thinks before it decides
+	intro, outro string // around the tools in the system message
+	opening      string // of the answer
 }
 
 // qwenVariant is where the family's chat templates differ.
@@ -56,12 +58,26 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 
 func newQwen(o Options, c common) (*qwen, error) {
 	c.stateKey = memory.QwenKey
-	q := &qwen{c, qwenVariantOf(o.Architecture, o.ChatTemplate), o.EnableThinking}
+	q := &qwen{common: c, qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate), think: o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
 	}
 	if q.openThink && !q.emptyThink {
 		q.think = true // nothing switches it off
+	}
+	switch {
+	case q.coder:
+		q.intro, q.outro = coderIntro, coderOutro
+	case q.xml:
+		q.intro, q.outro = qwen35Intro, qwen35Outro
+	default:
+		q.intro, q.outro = hermesIntro, hermesOutro
+	}
+	switch q.opening = "<|im_start|>assistant\n"; {
+	case q.emptyThink && !q.think:
+		q.opening += "<think>\n\n</think>\n\n"
+	case q.openThink:
+		q.opening += "<think>\n"
 	}
 	return q, nil
 }
@@ -114,7 +130,22 @@ const (
 func (q *qwen) Render(in *Input) (*Prompt, error) {
 	messages, c := conversation(in, false, decided), in.catalog()
 	b := newBuilder(q.split, c, messages)
-	q.renderSystem(b, messages[0].content, c)
+
+	toolsFirst := q.xml && !q.coder // Qwen 3.5
+	switch system := messages[0].content; {
+	case len(c.Set.Tools) > 0:
+		b.markup("<|im_start|>system\n")
+		if system != "" && !toolsFirst {
+			b.plain(system + "\n\n")
+		}
+		b.block(q.intro, c.text, q.outro)
+		if system != "" && toolsFirst {
+			b.plain("\n\n" + q.trim(system))
+		}
+		b.markup("<|im_end|>\n")
+	case system != "":
+		b.block("<|im_start|>system\n", q.trim(system), "<|im_end|>\n")
+	}
 
 	lastQuery := len(messages) - 1 // the last user message that is not a tool result: reasoning before it is not shown
 	for i := lastQuery; i > 0; i-- {
@@ -144,13 +175,7 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 			q.renderAssistant(b, m, i > lastQuery)
 		}
 	}
-	b.markup("<|im_start|>assistant\n")
-	switch {
-	case q.emptyThink && !q.think:
-		b.markup("<think>\n\n</think>\n\n")
-	case q.openThink:
-		b.markup("<think>\n")
-	}
+	b.markup(q.opening)
 	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
@@ -159,31 +184,6 @@ func (q *qwen) trim(s string) string {
 		return trimSpace(s)
 	}
 	return s
-}
-
-// renderSystem renders the system message with the tools, which stand before its text in Qwen 3.5, else after it.
-func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
-	intro, outro, after := hermesIntro, hermesOutro, ""
-	switch {
-	case len(c.Set.Tools) == 0 && system == "":
-		return
-	case len(c.Set.Tools) == 0:
-		b.block("<|im_start|>system\n", q.trim(system), "<|im_end|>\n")
-		return
-	case q.coder:
-		intro, outro = coderIntro, coderOutro
-	case q.xml:
-		intro, outro, system, after = qwen35Intro, qwen35Outro, "", system
-	}
-	b.markup("<|im_start|>system\n")
-	if system != "" {
-		b.plain(system + "\n\n")
-	}
-	b.block(intro, c.text, outro)
-	if after != "" {
-		b.plain("\n\n" + q.trim(after))
-	}
-	b.markup("<|im_end|>\n")
 }
 
 func (q *qwen) renderAssistant(b *builder, m *message, current bool) {

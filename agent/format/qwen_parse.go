@@ -24,7 +24,10 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 		if body = trimSpace(body); strings.HasPrefix(body, "<function=") {
 			call, rest, err = readTagged(body, c.Set)
 		} else {
-			call, rest, err = readCall(body, c.Set, func(value protocol.Raw) protocol.Raw { return value })
+			var value protocol.Raw
+			if value, rest, err = readJSON(body, "a tool call is"); err == nil {
+				call, err = readFunction(value, nil, c.Set)
+			}
 		}
 		if err != nil {
 			return nil, "", err
@@ -72,41 +75,29 @@ func parseBlocks(text string, inThoughts bool, r rules,
 // trimEnd drops white space at the end of an answer, which never has its end token.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
-// readCall reads a call in JSON, whose members renamed gives their usual names.
-func readCall(text string, set *tools.Set, renamed func(protocol.Raw) protocol.Raw) (call tools.Call, rest string, err error) {
-	value, rest, err := readJSON(text)
-	if err != nil {
-		return call, rest, fmt.Errorf("a tool call is %w: %s", err, quoteStart(text))
-	}
-	name, arguments, err := readFunction(renamed(value))
-	if err == nil {
-		call, err = set.Lift(name, arguments)
-	}
-	return call, rest, err
-}
-
-func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err error) {
+// readFunction reads a call {name, arguments} of a tool, with the robot as Accept takes it.
+func readFunction(value, robot protocol.Raw, set *tools.Set) (call tools.Call, err error) {
 	if value.Kind() != '{' {
-		return "", nil, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
+		return call, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
 	}
-	arguments = protocol.Raw("{}")
+	name, arguments := "", protocol.Raw("{}")
 	for key, v := range protocol.Members(value) {
 		switch key {
 		case "name":
 			var ok bool
 			if name, ok = protocol.Text(v); !ok {
-				return "", nil, errors.New("the name of a tool call must be a string")
+				return call, errors.New("the name of a tool call must be a string")
 			}
 		case "arguments":
 			arguments = v
 		default:
-			return "", nil, fmt.Errorf("a tool call has the unknown member %q; it may have name and arguments", key)
+			return call, fmt.Errorf("a tool call has the unknown member %q; it may have name and arguments", key)
 		}
 	}
 	if name == "" {
-		return "", nil, errors.New("a tool call has no name")
+		return call, errors.New("a tool call has no name")
 	}
-	return name, arguments, nil
+	return set.Accept(name, arguments, robot)
 }
 
 func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err error) {
@@ -117,14 +108,14 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 	name = strings.TrimSpace(name)
 	tool, known := set.Find(name)
 	if !known {
-		_, err = set.Lift(name, protocol.Raw("{}"))
+		_, err = set.Accept(name, protocol.Raw("{}"), nil)
 		return call, rest, err
 	}
 	arguments := protocol.Raw("{}")
 	for {
 		rest = trimSpace(rest)
 		if after, ok := strings.CutPrefix(rest, "</function>"); ok {
-			call, err = set.Lift(name, arguments)
+			call, err = set.Accept(name, arguments, nil)
 			return call, after, err
 		}
 		after, ok := strings.CutPrefix(rest, "<parameter=")

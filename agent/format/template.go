@@ -249,13 +249,13 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 
 func (t *template) answer(say string, calls []tools.Call) string {
 	if t.jsonOut {
-		return string(memory.AppendDecision(nil, say, calls))
+		return string(memory.WriteDecision(say, calls, false))
 	}
 	if len(calls) == 0 {
 		return say
 	}
-	action := memory.AppendAction([]byte(say+callOpen+"\n"), calls, len(calls) > 1)
-	return string(append(action, "\n"+callClose...))
+	action, _ := protocol.Get(memory.WriteDecision("", calls, len(calls) > 1), "action")
+	return say + callOpen + "\n" + string(action) + "\n" + callClose
 }
 
 // marker distinguishes special tokens of the template from their texts in user strings.

@@ -75,9 +75,9 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 		return t.parseJSON(text, c)
 	}
 	return parseBlocks(text, false, t.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
-		action, after, err := readJSON(body)
+		action, after, err := readJSON(body, "an action is")
 		if err != nil {
-			return nil, "", fmt.Errorf("an action is %w: %s", err, quoteStart(body))
+			return nil, "", err
 		}
 		if calls, err = readAction(calls, action, c.Set); err != nil {
 			return nil, "", err
@@ -99,9 +99,9 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 		return Decision{}, err
 	}
 	d := Decision{Reasoning: reasoning}
-	value, after, err := readJSON(rest)
+	value, after, err := readJSON(rest, "the output is")
 	if err != nil {
-		return d, fmt.Errorf("the output is %w: %s", err, quoteStart(rest))
+		return d, err
 	}
 	if after = strings.TrimSpace(after); after != "" {
 		return d, fmt.Errorf("the output goes on after its JSON object: %s", quoteStart(after))
@@ -119,7 +119,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 		return d, errors.New("say must be a string")
 	}
 	if s, ok := protocol.Text(action); ok { // JSON inside of a string
-		if action, rest, err = readJSON(s); err != nil || rest != "" {
+		if action, rest, err = readJSON(s, "the action is"); err != nil || rest != "" {
 			return d, errors.New("action must be an object or a list")
 		}
 	}
@@ -155,25 +155,15 @@ func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tool
 				action = protocol.DeleteMember(action, key)
 			}
 		}
-		return appendCall(calls, action, robot, set)
+		call, err := readFunction(action, robot, set)
+		return append(calls, call), err
 	}
-	for robot, call := range protocol.Members(action) {
-		var err error
-		if calls, err = appendCall(calls, call, protocol.String(robot), set); err != nil {
+	for robot, function := range protocol.Members(action) {
+		call, err := readFunction(function, protocol.String(robot), set)
+		if err != nil {
 			return nil, err
 		}
+		calls = append(calls, call)
 	}
 	return calls, nil
-}
-
-func appendCall(calls []tools.Call, function, robot protocol.Raw, set *tools.Set) ([]tools.Call, error) {
-	name, arguments, err := readFunction(function)
-	if err != nil {
-		return nil, err
-	}
-	call, err := set.Accept(name, arguments, robot)
-	if err != nil {
-		return nil, err
-	}
-	return append(calls, call), nil
 }

@@ -38,7 +38,7 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 			if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
 				say = string(rawSay)
 			}
-			calls = readAction(nil, action)
+			calls = readAction(nil, action, nil)
 			for i := range calls {
 				if calls[i].Arguments == nil {
 					calls[i].Arguments = protocol.Raw("{}")
@@ -47,43 +47,25 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 			return say, calls
 		}
 	}
-	calls = readAction(nil, v)
+	calls = readAction(nil, v, nil)
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(c tools.Call) bool { return c.Arguments == nil }) {
 		return text, nil // replies in JSON often have a member name
 	}
 	return "", calls
 }
 
-// readAction appends the calls of {robot: {name, arguments}}, {name, arguments, target_robot} or a list.
-func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
-	switch action.Kind() {
-	case '[':
-		for e := range protocol.Elements(action) {
-			calls = readAction(calls, e)
-		}
-	case '{':
-		if call, ok := readCall(action); ok {
-			return append(calls, call)
-		}
-		for name, value := range protocol.Members(action) {
-			if value.Kind() != '{' {
-				continue
-			}
-			if call, ok := readCall(value); ok {
-				call.TargetRobotName = name
-				calls = append(calls, call)
-			}
-		}
+// readAction appends the calls of {robot: {name, arguments}}, {name, arguments, target_robot} or a list. robot is the
+// name of a call in the first form. Absent arguments are nil, and other kinds are empty.
+func readAction(calls []tools.Call, action protocol.Raw, robot *string) []tools.Call {
+	for e := range protocol.Elements(action) { // none of an object
+		calls = readAction(calls, e, nil)
 	}
-	return calls
-}
-
-// readCall reads {name, arguments} and the robot. Absent arguments are nil, and other kinds are empty.
-func readCall(v protocol.Raw) (call tools.Call, ok bool) {
-	for name, value := range protocol.Members(v) {
+	var call tools.Call
+	named := false
+	for name, value := range protocol.Members(action) {
 		switch name {
 		case "name":
-			call.Name, ok = protocol.Text(value)
+			call.Name, named = protocol.Text(value)
 		case "arguments":
 			if call.Arguments = protocol.Raw("{}"); value.Kind() == '{' {
 				call.Arguments = value
@@ -96,28 +78,35 @@ func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 			}
 		}
 	}
-	return call, ok
-}
-
-// AppendDecision appends the content of a MODEL entry, {"say": "...", "action":
-// ...}, in the spacing of the first implementation. The action is {}, an object
-// with a key for each robot, or a list of these if a robot has several calls.
-func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
-	dst = append(dst, `{"say": `...)
-	dst = rawjson.AppendString(dst, say)
-	dst = append(dst, `, "action": `...)
-	dst = AppendAction(dst, calls, repeatsRobot(calls))
-	return append(dst, '}')
-}
-
-// AppendAction appends calls as one object, or as a list of objects with one robot, or none, each.
-func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
-	open, closed, separator := "{", "}", ", "
-	if list {
-		open, closed, separator = "[{", "}]", "}, {"
-		if len(calls) == 0 {
-			return append(dst, "[]"...)
+	switch {
+	case named && robot != nil:
+		call.TargetRobotName = *robot
+		return append(calls, call)
+	case named:
+		return append(calls, call)
+	case robot != nil:
+		return calls
+	}
+	for name, value := range protocol.Members(action) {
+		if value.Kind() == '{' {
+			calls = readAction(calls, value, &name)
 		}
+	}
+	return calls
+}
+
+// WriteDecision makes the content of a MODEL entry, {"say": "...", "action": ...}, in the spacing of the first
+// implementation. The action is {}, an object with a key for each robot, or a list of such objects, of one robot or
+// none each. It is a list if that is asked for, or a robot has several calls.
+func WriteDecision(say string, calls []tools.Call, list bool) []byte {
+	dst := rawjson.AppendString([]byte(`{"say": `), say)
+	dst = append(dst, `, "action": `...)
+	open, closed, separator := "{", "}", ", "
+	switch {
+	case list && len(calls) == 0:
+		open, closed = "[", "]"
+	case list || repeatsRobot(calls):
+		open, closed, separator = "[{", "}]", "}, {"
 	}
 	dst = append(dst, open...)
 	for i, call := range calls {
@@ -135,7 +124,7 @@ func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 			dst = append(dst, '}')
 		}
 	}
-	return append(dst, closed...)
+	return append(append(dst, closed...), '}')
 }
 
 func repeatsRobot(calls []tools.Call) bool {

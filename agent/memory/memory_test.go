@@ -48,7 +48,7 @@ func TestAppend(t *testing.T) {
 			}
 			a := m.Prepare(User, "Go \"é\"\n")
 			for range 2 { // candidates share what is prepared
-				got := a.Decision(AppendDecision(nil, "ok", nil), test.change)
+				got := a.Decision(WriteDecision("ok", nil, false), test.change)
 				if diff := cmp.Diff(test.after, string(got)); diff != "" {
 					t.Error(diff)
 				}
@@ -173,8 +173,8 @@ func TestReadDecision(t *testing.T) {
 	}
 }
 
-// TestAppendDecision pins the text that Python's json.dumps(..., ensure_ascii=False) writes.
-func TestAppendDecision(t *testing.T) {
+// TestWriteDecision pins the text that Python's json.dumps(..., ensure_ascii=False) writes.
+func TestWriteDecision(t *testing.T) {
 	for _, test := range []struct {
 		name, say string
 		calls     []tools.Call
@@ -189,7 +189,7 @@ func TestAppendDecision(t *testing.T) {
 			`{"say": "", "action": [{"r": {"name": "x", "arguments": {}}}, {"s": {"name": "y", "arguments": {}}}, {"r": {"name": "z", "arguments": {}}}]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, string(AppendDecision(nil, test.say, test.calls))); diff != "" {
+			if diff := cmp.Diff(test.want, string(WriteDecision(test.say, test.calls, false))); diff != "" {
 				t.Error(diff)
 			}
 			say, calls := ReadDecision(test.want)

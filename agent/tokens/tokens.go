@@ -35,7 +35,7 @@ type Vocabulary interface {
 // Tokenizer makes tokens of segments as llama.cpp does of the whole text. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary
-	slots chan struct{}                  // bounds the OS threads that native calls occupy
+	slots chan struct{}                  // one for each prompt: bounds the OS threads of native calls
 	cache *lru.Cache[[]generation.Token] // of texts
 
 	idOnce sync.Once
@@ -52,42 +52,49 @@ func New(v Vocabulary) *Tokenizer {
 // llama.cpp cuts a text at its special tokens and tokenizes the parts independently. So segments
 // alone give the same tokens as the whole text, if adjacent plain segments are joined before.
 func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]generation.Token, error) {
-	var prompt []generation.Token
-	var plain string
-	flush := func() error {
-		if plain == "" {
-			return nil
-		}
-		ids, err := t.tokenize(ctx, plain, false)
-		prompt = append(prompt, ids...)
-		plain = ""
-		return err
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
 	}
-	for _, segment := range segments {
-		if !segment.Special && segment.Tokens == nil {
-			plain += segment.Text // few: formats join adjacent text
+	if err := ctx.Err(); err != nil { // both may have been ready
+		return nil, err
+	}
+	var prompt []generation.Token
+	for i := 0; i < len(segments); i++ {
+		s := segments[i]
+		if s.Tokens != nil {
+			prompt = append(prompt, *s.Tokens...)
 			continue
 		}
-		if err := flush(); err != nil {
+		if s.Special {
+			if id, ok := t.vocab.Find(s.Text); ok { // else llama.cpp splits the text
+				prompt = append(prompt, id)
+				continue
+			}
+		}
+		for !s.Special && i+1 < len(segments) && !segments[i+1].Special && segments[i+1].Tokens == nil {
+			i++
+			s.Text += segments[i].Text // few: formats join adjacent text
+		}
+		cached := !s.Special && len(s.Text) >= tokenCacheMin
+		if cached {
+			if ids, ok := t.cache.Get(s.Text); ok { // shared: append copies them
+				prompt = append(prompt, ids...)
+				continue
+			}
+		}
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if segment.Tokens != nil {
-			prompt = append(prompt, *segment.Tokens...)
-			continue
-		}
-		if id, ok := t.vocab.Find(segment.Text); ok {
-			prompt = append(prompt, id)
-			continue
-		}
-		// The vocabulary has no such token; llama.cpp splits the text.
-		ids, err := t.tokenize(ctx, segment.Text, true)
+		ids, err := t.vocab.Tokenize(s.Text, false, s.Special)
 		if err != nil {
 			return nil, err
 		}
+		if cached && len(s.Text) <= tokenCacheBytes/8 { // one text must not empty the cache
+			t.cache.Add(s.Text, ids, len(s.Text))
+		}
 		prompt = append(prompt, ids...)
-	}
-	if err := flush(); err != nil {
-		return nil, err
 	}
 	if bos := t.vocab.BOS(); t.vocab.AddBOS() && bos >= 0 && (len(prompt) == 0 || prompt[0] != bos) {
 		prompt = append([]generation.Token{bos}, prompt...)
@@ -119,28 +126,3 @@ func (t *Tokenizer) VocabularyID() string {
 
 // AtLeast returns a lower bound of a text's tokens, since tokenizing large bodies takes minutes.
 func (t *Tokenizer) AtLeast(text string) int { return len(text) / t.vocab.LongestPiece() }
-
-// tokenize tokenizes text, in which special tokens count only with special. The result may be shared and must not
-// be changed.
-func (t *Tokenizer) tokenize(ctx context.Context, s string, special bool) ([]generation.Token, error) {
-	cached := !special && len(s) >= tokenCacheMin
-	if cached {
-		if ids, ok := t.cache.Get(s); ok {
-			return ids, nil
-		}
-	}
-	select {
-	case t.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-t.slots }()
-	if err := ctx.Err(); err != nil { // both were ready
-		return nil, err
-	}
-	ids, err := t.vocab.Tokenize(s, false, special)
-	if err == nil && cached && len(s) <= tokenCacheBytes/8 { // one text must not empty the cache
-		t.cache.Add(s, ids, len(s))
-	}
-	return ids, err
-}

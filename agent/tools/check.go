@@ -11,21 +11,15 @@ import (
 	"agentd/protocol"
 )
 
-// Lift takes the robot out of the model's arguments and checks
-// the rest. The error says what is wrong with the call.
-func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
-	var robot protocol.Raw
-	if tool, ok := s.Find(name); ok && tool.RobotParam != "" {
-		robot, _ = protocol.Get(written, tool.RobotParam)
-		written = protocol.DeleteMember(written, tool.RobotParam)
-	}
-	return s.Accept(name, written, robot)
-}
-
-// Accept checks a call whose robot is given apart from its arguments, as JSON; nil: the default robot.
+// Accept checks a call. robot is JSON; where it is nil, the tool's robot parameter is taken out of the arguments, and
+// without one the default robot is meant. The error says what is wrong with the call.
 func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
-	call := Call{Name: name, Arguments: arguments, TargetRobotName: s.DefaultRobot}
 	tool, ok := s.Find(name)
+	if ok && robot == nil && tool.RobotParam != "" {
+		robot, _ = protocol.Get(arguments, tool.RobotParam)
+		arguments = protocol.DeleteMember(arguments, tool.RobotParam)
+	}
+	call := Call{Name: name, Arguments: arguments, TargetRobotName: s.DefaultRobot}
 	var noText error
 	if robot != nil {
 		call.TargetRobotName, noText = rawjson.String(robot)

@@ -215,7 +215,7 @@ func TestRobotParameter(t *testing.T) {
 	}
 }
 
-func TestLift(t *testing.T) {
+func TestRobotIsTakenOutOfArguments(t *testing.T) {
 	own := `{"name":"own","parameters":{"target_robot":{"type":"int"}}}`
 	for _, test := range []struct {
 		name, tool, robots, written string
@@ -248,7 +248,7 @@ func TestLift(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := set.Lift(set.Tools[0].Name, protocol.Raw(test.written))
+			got, err := set.Accept(set.Tools[0].Name, protocol.Raw(test.written), nil)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want one with %q", err, test.err)
@@ -400,7 +400,7 @@ func FuzzNormalise(f *testing.F) {
 		if s := set.Tools[0].Prompted; !s.IsValid() {
 			t.Errorf("%s becomes the schema %s", tool, s)
 		}
-		_, _ = set.Lift(set.Tools[0].Name, protocol.Raw(`{"a":1}`))
+		_, _ = set.Accept(set.Tools[0].Name, protocol.Raw(`{"a":1}`), nil)
 	})
 }
 

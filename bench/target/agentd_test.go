@@ -46,7 +46,7 @@ func decider(t *testing.T, change func(i int, out *protocol.AgentOutput), header
 			change(i, &out)
 			outs = append(outs, out)
 		}
-		reply(http.StatusOK, string(protocol.EncodeResponse(outs)), headers...)(w, r)
+		reply(http.StatusOK, string(protocol.AgentOutputs(outs).AppendJSON(nil)), headers...)(w, r)
 	}
 }
 
@@ -321,7 +321,7 @@ func FuzzMetrics(f *testing.F) {
 func FuzzAgentdAnswer(f *testing.F) {
 	req := &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{{ID: 1, NumOutputs: 1}}}
 	out := protocol.AgentOutput{RequestID: "r", SourceID: 1, Status: "completed", Memory: protocol.Raw("{}"), Output: &protocol.AgentDecision{}, InternalSteps: []protocol.Raw{step("x", 3)}}
-	f.Add(protocol.EncodeResponse([]protocol.AgentOutput{out}), "queue;dur=1")
+	f.Add(protocol.AgentOutputs([]protocol.AgentOutput{out}).AppendJSON(nil), "queue;dur=1")
 	f.Fuzz(func(t *testing.T, body []byte, timing string) {
 		a, err := readAgentd(req, body, http.Header{"Server-Timing": {timing}}, Options{})
 		if err == nil && len(a.Candidates) != 1 {

@@ -96,5 +96,5 @@ func remember(in *protocol.AgentInput, d protocol.AgentDecision) (protocol.Raw, 
 		return nil, problems
 	}
 	turn := m.Prepare(memory.AuthorOf(in.Instruction.Type), in.Instruction.Content)
-	return turn.Decision(memory.AppendDecision(nil, d.Say, d.ToolCalls), memory.Change{}), nil
+	return turn.Decision(memory.WriteDecision(d.Say, d.ToolCalls, false), memory.Change{}), nil
 }

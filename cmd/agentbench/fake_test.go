@@ -104,7 +104,7 @@ func (f *fake) respond(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Server-Timing", "queue;dur=0.5, ttft;dur=1")
-	w.Write(protocol.EncodeResponse(outs))
+	w.Write(protocol.AgentOutputs(outs).AppendJSON(nil))
 }
 
 // bench runs agentbench and returns its output.

@@ -35,7 +35,7 @@ func cup(memory string) input {
 func (r *running) exchanged(id string, inputs ...input) (line string, outs []protocol.AgentOutput) {
 	r.t.Helper()
 	outs = r.ask(id, inputs...)
-	return fmt.Sprintf("{\"request\": %s, \"response\": %s}\n", strings.TrimSpace(body(r.t, id, inputs...)), protocol.EncodeResponse(outs)), outs
+	return fmt.Sprintf("{\"request\": %s, \"response\": %s}\n", strings.TrimSpace(body(r.t, id, inputs...)), protocol.AgentOutputs(outs).AppendJSON(nil)), outs
 }
 
 // exported runs the command and returns the lines that it prints.

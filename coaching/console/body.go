@@ -70,13 +70,6 @@ func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body
 	})
 }
 
-// jsonBody refuses a body whose headers declare something other than JSON.
-func (c *Console) jsonBody(g *gin.Context) {
-	if err := transfer.Declared(g.Request); err != nil {
-		c.fail(g, bodyFailure(err))
-	}
-}
-
 // readBody reads a body to its end. What the request holds counts in share, which is to be released
 // when the request has ended.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {

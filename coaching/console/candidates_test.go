@@ -75,7 +75,7 @@ func TestCandidatesAreDecisionsOfTheAgent(t *testing.T) {
 		outs[1].Output = &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{Name: "drop", Arguments: protocol.Raw(`{}`), TargetRobotName: "arm"}}}
 		outs[2].Status, outs[2].Error = "error", &protocol.AgentError{Code: "truncated", Message: "too long"}
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(protocol.EncodeResponse(outs))
+		w.Write(protocol.AgentOutputs(outs).AppendJSON(nil))
 	}))
 	var who me
 	if f.want(http.StatusOK, http.MethodGet, "/api/me", nil, &who); !who.Agent {

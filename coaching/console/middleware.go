@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -63,28 +62,18 @@ func (c *Console) observe(g *gin.Context) {
 	g.Next()
 }
 
-// recover answers 500 to a request whose handler panicked.
-func (c *Console) recover(g *gin.Context) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) { // net/http's own way to drop a connection
-			panic(p)
-		}
-		c.log.Error().
-			Str("panic", fmt.Sprint(p)).
-			Bytes("stack", debug.Stack()).
-			Str("request_id", g.GetString(keyRequestID)).
-			Msg("a request panicked")
-		if g.Writer.Written() {
-			g.Abort()
-			return
-		}
-		c.fail(g, fmt.Errorf("panic: %v", p))
-	}()
-	g.Next()
+// panicked answers 500 to a request whose handler panicked.
+func (c *Console) panicked(g *gin.Context, p any) {
+	c.log.Error().
+		Str("panic", fmt.Sprint(p)).
+		Bytes("stack", debug.Stack()).
+		Str("request_id", g.GetString(keyRequestID)).
+		Msg("a request panicked")
+	if g.Writer.Written() {
+		g.Abort()
+		return
+	}
+	c.fail(g, fmt.Errorf("panic: %v", p))
 }
 
 // knownHost refuses requests for other host names than the console's own. This prevents DNS

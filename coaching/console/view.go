@@ -162,7 +162,7 @@ func (s *taskView) output(pointID string, d *protocol.AgentDecision) string {
 		}
 		return string(list)
 	}
-	return string(memory.AppendDecision(nil, d.Say, d.ToolCalls))
+	return string(memory.WriteDecision(d.Say, d.ToolCalls, false))
 }
 
 // checkOutput validates an output that a person wrote as text. Problems are located from the

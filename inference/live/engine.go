@@ -1,9 +1,60 @@
 package live
 
 import (
+	"context"
+	"fmt"
+
 	"agentd/agent"
+	"agentd/internal/budget"
+	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
+
+// Decide is DecideEach for a caller that waits for all candidates.
+func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	return l.DecideEach(ctx, req, nil, nil)
+}
+
+// DecideEach answers a request with one output for each candidate, in order. The whole request is admitted to the
+// engine at once, or refused before any work. It calls begun when the request was admitted and checked as a whole, and
+// then each with every candidate that is complete, once and from any goroutine; nil: nobody watches. Candidates that
+// it did not give have its error, which is protocol.Problems, a *generation.QueueFullError, generation.ErrClosed, or
+// that of ctx or of its budget.
+func (l *Service) DecideEach(
+	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
+) ([]protocol.AgentOutput, error) {
+	v, release := l.use()
+	defer release()
+	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
+		return nil, err
+	}
+	using := &adapterUse{on: v}
+	defer using.end()
+	plan, err := v.Agent.Prepare(req, using)
+	if err != nil {
+		return nil, err
+	}
+	plan.Watch(begun, each)
+	n := plan.Completions
+	if n == 0 {
+		return v.Agent.Run(ctx, plan, nil)
+	}
+	if n > v.queueLimit { // waiting would not help
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
+			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
+	}
+	admission, leave, err := v.admit(n, using)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	outs, err := v.Agent.Run(ctx, plan, admission)
+	v.latency.count(plan.Summaries)
+	for i := range plan.Latencies {
+		v.latency.observe(ctx, &plan.Latencies[i])
+	}
+	return outs, err
+}
 
 // admit reserves places for all completions of a request, until release is called, or refuses it with
 // *generation.QueueFullError or generation.ErrClosed. using are the adapters of the request.

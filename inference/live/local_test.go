@@ -59,7 +59,15 @@ func openTiny(t *testing.T, arch string, opts load.Config) *modelVersion {
 
 // Decide is Service.Decide with this version.
 func (v *modelVersion) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	return v.decide(ctx, req, nil, nil)
+	return v.serving().Decide(ctx, req)
+}
+
+// serving is the service, with this version as the current one.
+func (v *modelVersion) serving() *Service {
+	v.service.mu.Lock()
+	defer v.service.mu.Unlock()
+	v.service.current = v
+	return v.service
 }
 
 // coachSchema is like a coach's answer; digits have no grammar here.

@@ -66,7 +66,7 @@ func answers(ctx context.Context, t *testing.T, l *Service, extra string) <-chan
 	go func() {
 		outs := make([]protocol.AgentOutput, 2)
 		given := func(_ int, o *protocol.AgentOutput) { outs[o.CandidateIndex] = *o }
-		err := l.DecideEach(ctx, req, func() {}, given)
+		_, err := l.DecideEach(ctx, req, func() {}, given)
 		if err != nil {
 			outs = nil
 			if !errors.Is(err, context.Canceled) {

@@ -380,25 +380,6 @@ func (l *Service) Close() error {
 	return err
 }
 
-// Decide answers a request with one output for each candidate, in order. The whole request is
-// admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
-// *generation.QueueFullError, generation.ErrClosed, or that of ctx or of its budget.
-func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	v, release := l.use()
-	defer release()
-	return v.decide(ctx, req, nil, nil)
-}
-
-// DecideEach is Decide that calls begun when the request was admitted and checked as a whole, and then
-// each with every candidate that is complete, once and from any goroutine. Candidates that it did not give
-// have its error.
-func (l *Service) DecideEach(ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput)) error {
-	v, release := l.use()
-	defer release()
-	_, err := v.decide(ctx, req, begun, each)
-	return err
-}
-
 // Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The
 // question waits in the same queue as the candidates of requests.
 func (l *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {

@@ -65,7 +65,7 @@ func TestCandidatesAreGivenBeforeTheirRequestEnds(t *testing.T) {
 	s := openTiny(t, synth.Qwen3, load.Config{FixedTokens: 500, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, QueueLimit: 32}})
 	ctx, leave := context.WithCancel(t.Context())
 	given := make(chan int, 32)
-	_, err := s.decide(ctx, decoded(t, `{"id":1,"num_outputs":32,"instruction":{"type":"user","content":"Go."}}`), func() {},
+	_, err := s.serving().DecideEach(ctx, decoded(t, `{"id":1,"num_outputs":32,"instruction":{"type":"user","content":"Go."}}`), func() {},
 		func(_ int, out *protocol.AgentOutput) {
 			given <- out.CandidateIndex
 			leave()
@@ -103,7 +103,7 @@ func TestGivenCandidatesAreThoseOfTheWholeAnswer(t *testing.T) {
 			begun := 0
 			got := make([]protocol.AgentOutput, len(want))
 			first := []int{0, 5, 8, 10, 11}
-			_, err = s.decide(t.Context(), req, func() { begun++ }, func(input int, out *protocol.AgentOutput) {
+			_, err = s.serving().DecideEach(t.Context(), req, func() { begun++ }, func(input int, out *protocol.AgentOutput) {
 				mu.Lock()
 				defer mu.Unlock()
 				if place := first[input] + out.CandidateIndex; begun != 1 || got[place].Status != "" {

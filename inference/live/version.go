@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"agentd/agent"
 	"agentd/inference/load"
-	"agentd/internal/budget"
-	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -52,39 +49,4 @@ func (v *modelVersion) Close() error {
 	}
 	v.adapters.close()
 	return errors.Join(err, v.Free())
-}
-
-// decide is Service.DecideEach, or Service.Decide without begun and each, with this version.
-func (v *modelVersion) decide(
-	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
-) ([]protocol.AgentOutput, error) {
-	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
-		return nil, err
-	}
-	using := &adapterUse{on: v}
-	defer using.end()
-	plan, err := v.Agent.Prepare(req, using)
-	if err != nil {
-		return nil, err
-	}
-	plan.Watch(begun, each)
-	n := plan.Completions
-	if n == 0 {
-		return v.Agent.Run(ctx, plan, nil)
-	}
-	if n > v.queueLimit { // waiting would not help
-		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
-			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
-	}
-	admission, release, err := v.admit(n, using)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	outs, err := v.Agent.Run(ctx, plan, admission)
-	v.latency.count(plan.Summaries)
-	for _, l := range plan.Latencies {
-		v.latency.observe(ctx, &l)
-	}
-	return outs, err
 }

@@ -54,27 +54,16 @@ var (
 	ErrEncoding  = errors.New("the body's Content-Encoding is not gzip")
 )
 
-// Declared checks the headers of a body, which must be JSON, plain or gzipped. The error is
-// ErrMediaType or ErrEncoding.
-func Declared(r *http.Request) error {
-	if declared := r.Header.Get("Content-Type"); declared != "" {
-		kind, _, err := mime.ParseMediaType(declared)
-		if err != nil || kind != "application/json" {
-			return ErrMediaType
-		}
-	}
-	switch strings.ToLower(r.Header.Get("Content-Encoding")) {
-	case "", "identity", "gzip":
-		return nil
-	}
-	return ErrEncoding
-}
-
-// ReadBody reads a request's body to its end: only then does net/http notice a client that leaves. The limit, in bytes,
-// holds on the wire and after decompression. The share grows by the memory that holds the body, also while it is read.
-// The error is one of this package's or of share's.
+// ReadBody reads a request's JSON body, plain or gzipped, to its end: only then does net/http notice a client that
+// leaves. The limit, in bytes, holds on the wire and after decompression. The share grows by the memory that holds the
+// body, also while it is read. The error is one of this package's or of share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
+	if declared := c.GetHeader("Content-Type"); declared != "" {
+		if kind, _, err := mime.ParseMediaType(declared); err != nil || kind != "application/json" {
+			return nil, ErrMediaType
+		}
+	}
 	if req.ContentLength > limit {
 		return nil, ErrTooLarge
 	}
@@ -87,15 +76,21 @@ func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) 
 	most := limit + 1 // one byte more shows that a body is too large
 	start := min(max(req.ContentLength, 0)*usualRatio+bytes.MinRead, bodyPrealloc)
 	var source io.Reader = wire
-	if strings.EqualFold(c.GetHeader("Content-Encoding"), "gzip") {
+	switch strings.ToLower(c.GetHeader("Content-Encoding")) {
+	case "gzip":
 		unzip, err := gzip.NewReader(wire)
 		if err != nil {
 			return nil, bodyError(err, wire)
 		}
 		source = unzip
-	} else if req.ContentLength >= 0 {
-		most = req.ContentLength + 1 // which finds the end
-		start = min(most, bodyPrealloc)
+	case "", "identity":
+		if req.ContentLength >= 0 {
+			most = req.ContentLength + 1 // which finds the end
+			start = min(most, bodyPrealloc)
+		}
+	default:
+		c.Header("Accept-Encoding", "gzip")
+		return nil, ErrEncoding
 	}
 	body, err := readAll(source, start, most, share)
 	if err != nil {
@@ -180,56 +175,62 @@ func Linger(c *gin.Context) {
 	}
 }
 
-// SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is
-// long enough. It returns the error of a client that does not read the answer.
+const jsonType = "application/json; charset=utf-8"
+
+// SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is long enough. The client
+// has WriteTimeout for it and a second for each writeRate bytes. The error is that of one that does not read it.
 func SendJSON(c *gin.Context, status int, body []byte) error {
-	packed := len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding"))
-	if packed {
-		body = Compress(body)
+	if len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		var packed bytes.Buffer // whose writes do not fail
+		z := zippers.Get().(*gzip.Writer)
+		defer zippers.Put(z)
+		z.Reset(&packed)
+		_, _ = z.Write(body)
+		_ = z.Close()
+		body = packed.Bytes()
+		c.Header("Content-Encoding", "gzip")
 	}
-	return send(c, status, packed, int64(len(body)), func(w io.Writer) error {
-		_, err := w.Write(body)
+	c.Header("Content-Type", jsonType)
+	c.Header("Content-Length", strconv.Itoa(len(body)))
+	c.Writer.Header().Add("Vary", "Accept-Encoding")
+	c.Status(status)
+	control := http.NewResponseController(c.Writer)
+	_ = control.SetWriteDeadline(time.Now().Add(WriteTimeout + time.Duration(len(body))*time.Second/writeRate))
+	if _, err := c.Writer.Write(body); err != nil {
 		return err
-	})
+	}
+	kept(control)
+	return nil
 }
 
 // StreamJSON is SendJSON for a long answer, which write writes in parts. So it is never in memory
 // as a whole, and has no Content-Length.
 func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
-	packed := AcceptsGzip(c.GetHeader("Accept-Encoding"))
-	return send(c, status, packed, -1, func(w io.Writer) error {
-		buffered := bufio.NewWriterSize(w, writeBuffer)
-		if !packed {
-			return errors.Join(write(buffered), buffered.Flush())
-		}
+	c.Header("Content-Type", jsonType)
+	c.Writer.Header().Add("Vary", "Accept-Encoding")
+	c.Status(status)
+	buffered := bufio.NewWriterSize(newPatientWriter(c, c.Writer), writeBuffer)
+	var err error
+	if AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		c.Header("Content-Encoding", "gzip")
 		z := zippers.Get().(*gzip.Writer)
 		defer zippers.Put(z)
 		z.Reset(buffered)
-		return errors.Join(write(z), z.Close(), buffered.Flush())
-	})
-}
-
-// send sends an answer of so many bytes; -1: its end shows how many.
-func send(c *gin.Context, status int, packed bool, length int64, write func(io.Writer) error) error {
-	h := c.Writer.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Add("Vary", "Accept-Encoding")
-	if packed {
-		h.Set("Content-Encoding", "gzip")
+		err = errors.Join(write(z), z.Close())
+	} else {
+		err = write(buffered)
 	}
-	if length >= 0 {
-		h.Set("Content-Length", strconv.FormatInt(length, 10))
-	}
-	c.Status(status)
-	patient := newPatientWriter(c, c.Writer)
-	if err := write(patient); err != nil {
+	if err = errors.Join(err, buffered.Flush()); err != nil {
 		return err
 	}
-	// The connection may be kept alive, so the deadline must end with the answer. The flush
-	// must happen before that.
-	_ = http.NewResponseController(c.Writer).Flush()
-	_ = patient.deadline(time.Time{})
+	kept(http.NewResponseController(c.Writer))
 	return nil
+}
+
+// kept ends the deadline of an answer, after all of it was sent: the connection may be kept alive.
+func kept(control *http.ResponseController) {
+	_ = control.Flush()
+	_ = control.SetWriteDeadline(time.Time{})
 }
 
 // Parts returns a function that sends parts of a stream, each at once, and the headers with the first
@@ -293,18 +294,6 @@ var zippers = sync.Pool{New: func() any {
 	}
 	return z
 }}
-
-// Compress gzips a body, for speed rather than size.
-func Compress(body []byte) []byte {
-	var out bytes.Buffer
-	z := zippers.Get().(*gzip.Writer)
-	defer zippers.Put(z)
-	z.Reset(&out)
-	// Writes to a bytes.Buffer do not fail.
-	_, _ = z.Write(body)
-	_ = z.Close()
-	return out.Bytes()
-}
 
 // AcceptsGzip reports whether an Accept-Encoding header admits gzip: it has gzip or *, without q=0.
 func AcceptsGzip(header string) bool { return accepts(header, "gzip", "*") }

@@ -203,3 +203,30 @@ func TestStreamedAnswerIsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// timedReader is a connection that records the deadlines of its writes.
+type timedReader struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+func (r *timedReader) SetWriteDeadline(at time.Time) error {
+	r.deadlines = append(r.deadlines, at)
+	return nil
+}
+
+func TestReaderOfAnswerHasTimeForItsLength(t *testing.T) {
+	for size, want := range map[int]time.Duration{10: WriteTimeout, 64 << 20: WriteTimeout + (64<<20)/writeRate*time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			reader := &timedReader{ResponseRecorder: httptest.NewRecorder()}
+			c, _ := gin.CreateTestContext(reader)
+			c.Request = httptest.NewRequest(http.MethodGet, "/", nil)
+			if err := SendJSON(c, http.StatusOK, make([]byte, size)); err != nil || len(reader.deadlines) != 2 || !reader.deadlines[1].IsZero() {
+				t.Fatalf("%v, deadlines %s", err, reader.deadlines)
+			}
+			if got := time.Until(reader.deadlines[0]).Round(time.Second); got != want || reader.Body.Len() != size {
+				t.Errorf("%d bytes of %d are sent, in %s at most, want %s", reader.Body.Len(), size, got, want)
+			}
+		})
+	}
+}

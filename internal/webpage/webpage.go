@@ -3,6 +3,8 @@
 package webpage
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -64,9 +66,19 @@ func (p *Page) read(files fs.FS, folder string) error {
 			return err
 		}
 		body, err := fs.ReadFile(sub, name)
+		if err != nil {
+			return err
+		}
 		sum := sha256.Sum256(body)
-		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: transfer.Compress(body)}
-		return err
+		var gzipped bytes.Buffer
+		z, err := gzip.NewWriterLevel(&gzipped, gzip.BestCompression)
+		if err != nil {
+			return err
+		}
+		_, _ = z.Write(body) // to a buffer, which takes all
+		_ = z.Close()
+		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: gzipped.Bytes()}
+		return nil
 	})
 }
 

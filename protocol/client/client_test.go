@@ -83,7 +83,7 @@ func TestCallsReachTheirEndpoints(t *testing.T) {
 			outs = append(outs, protocol.AgentOutput{RequestID: req.RequestID, SourceID: 7, CandidateIndex: i, Status: "completed",
 				Memory: req.Inputs[0].Memory, Output: &protocol.AgentDecision{Say: "y"}})
 		}
-		_, _ = w.Write(protocol.EncodeResponse(outs))
+		_, _ = w.Write(protocol.AgentOutputs(outs).AppendJSON(nil))
 	})
 	handle("PUT /base/v1/coaching/sessions/{run}", func(w http.ResponseWriter, body []byte) {
 		if _, err := protocol.DecodeCoachingSessionConfig(body); err != nil {

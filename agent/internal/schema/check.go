@@ -24,29 +24,31 @@ func decode(raw protocol.Raw) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc, checkNumbers(doc)
-}
-
-func checkNumbers(v any) error {
-	switch v := v.(type) {
-	case map[string]any:
-		return checkNumbers(slices.Collect(maps.Values(v)))
-	case []any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
+	for left := []any{doc}; len(left) > 0; {
+		v := left[len(left)-1]
+		left = left[:len(left)-1]
+		switch v := v.(type) {
+		case map[string]any:
+			left = slices.AppendSeq(left, maps.Values(v))
+		case []any:
+			left = append(left, v...)
+		case json.Number:
+			if !expandable(string(v)) {
+				return doc, fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
 			}
 		}
-	case json.Number:
-		at := strings.IndexAny(string(v), "eE")
-		if at < 0 {
-			return nil
-		}
-		if exponent, err := strconv.Atoi(string(v[at+1:])); err != nil || exponent < -maxExponent || exponent > maxExponent {
-			return fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
-		}
 	}
-	return nil
+	return doc, nil
+}
+
+// expandable reports whether a number has no exponent beyond maxExponent.
+func expandable(number string) bool {
+	at := strings.IndexAny(number, "eE")
+	if at < 0 {
+		return true
+	}
+	exponent, err := strconv.Atoi(number[at+1:])
+	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
 // expression is a regular expression of ECMA-262, compiled alike for the check and the grammar.
@@ -64,7 +66,7 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 
 // integer returns the value of a number without a fraction (also 2.0), nil for others.
 func integer(value protocol.Raw) *big.Int {
-	if value.Kind() != '0' || checkNumbers(json.Number(value)) != nil {
+	if value.Kind() != '0' || !expandable(string(value)) {
 		return nil
 	}
 	if n, ok := new(big.Rat).SetString(string(value)); ok && n.IsInt() {
@@ -74,7 +76,10 @@ func integer(value protocol.Raw) *big.Int {
 }
 
 // checker checks values by a compiled schema.
-type checker struct{ schema *jsonschema.Schema }
+type checker struct {
+	schema *jsonschema.Schema
+	steps  int // the most for each byte of a value; 0: not known
+}
 
 // Validate checks a value and returns it decoded. The error is a *jsonschema.ValidationError when the value breaks
 // the schema. Else the check would take more than maxCheckSteps, plus some for each byte of the value. The
@@ -84,9 +89,11 @@ func (c checker) Validate(value protocol.Raw) (doc any, err error) {
 		return nil, err
 	}
 	most := maxCheckSteps + checkStepsPerByte*len(value)
-	steps := counter{left: most}
-	if steps.visit(doc, c.schema); steps.left < 0 {
-		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
+	if c.steps == 0 || c.steps*len(value) > most {
+		steps := counter{left: most}
+		if steps.visit(doc, c.schema); steps.left < 0 {
+			return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
+		}
 	}
 	return doc, c.schema.Validate(doc)
 }
@@ -96,7 +103,7 @@ func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0
 	}
-	_, err := checker{n.check}.Validate(value)
+	_, err := checker{schema: n.check}.Validate(value)
 	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 

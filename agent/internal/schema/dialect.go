@@ -103,6 +103,7 @@ func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) p
 
 // schema translates a schema and records it by its pointer.
 func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw {
+	t.count++
 	switch v.Kind() {
 	case 'n':
 		return protocol.Raw("true")
@@ -124,6 +125,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw
 		case kind != Unknown:
 			if as, value := t.keyword(v, name, value, draft); as != "" {
 				put(as, value)
+				t.refers = t.refers || as == "$ref" || as == "$dynamicRef"
 			}
 		case t.targeted(child(path, name)):
 			put(name, t.value(value, child(path, name), draft))

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -76,5 +77,33 @@ func TestManyValuesAreNotCheckedOneByOne(t *testing.T) {
 	m.build(r)
 	if len(r.texts) != 1 || len(r.numbers) != 1 || len(r.values) != 0 {
 		t.Errorf("%d texts, %d numbers, %d values", len(r.texts), len(r.numbers), len(r.values))
+	}
+}
+
+// TestChecksTakeAStepForEachSchemaAndByte at most, where no schema refers to another.
+func TestChecksTakeAStepForEachSchemaAndByte(t *testing.T) {
+	const enough = 1 << 30
+	most := 0.0
+	for seed := range uint64(2000) {
+		d := &drawer{Rand: rand.New(rand.NewPCG(seed, 7))}
+		document, err := Parse(protocol.Raw(d.schema(4)))
+		if err != nil || document.Usable() != nil || document.steps == 0 {
+			continue
+		}
+		value := protocol.Raw(d.value(4))
+		doc, err := decode(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counter{left: enough}
+		c.visit(doc, document.schema)
+		took, bound := enough-c.left, document.steps*len(value)
+		if took > bound {
+			t.Errorf("%s takes %d steps of %s, more than %d", value, took, document.source, bound)
+		}
+		most = max(most, float64(took)/float64(bound))
+	}
+	if most < 0.5 {
+		t.Errorf("the checks take %g of the bound at most, so few were tried", most)
 	}
 }

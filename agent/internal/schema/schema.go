@@ -64,6 +64,8 @@ import (
 type Document struct {
 	Root   string       // names the document in errors. It may be set before the first use.
 	source protocol.Raw // of draft 2020-12
+	count  int          // of schemas in the source
+	refers bool         // one of them refers to another
 
 	once    sync.Once
 	err     error
@@ -105,6 +107,9 @@ func (d *Document) Usable() error {
 		if err != nil {
 			d.err = d.plainError(err)
 			return
+		}
+		if !d.refers {
+			d.steps = d.count
 		}
 		d.root = d.node(d.schema)
 	})

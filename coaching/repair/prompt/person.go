@@ -170,7 +170,7 @@ func (t request) badAnswer() protocol.Raw {
 		raw, _ := t.RawOutput()
 		return protocol.String(raw)
 	}
-	return memory.AppendDecision(nil, step.Output.Say, step.Output.ToolCalls)
+	return memory.WriteDecision(step.Output.Say, step.Output.ToolCalls, false)
 }
 
 // diagnosis is the reason and expected decision of the request's diagnosis. One of

@@ -62,7 +62,7 @@ func TestRepairFromFailureToCorrection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if outs[0].Output == nil || string(outs[0].Output.AppendJSON(nil)) != want {
-		t.Errorf("the other server answers %s\nwant the decision %s", protocol.EncodeResponse(outs), want)
+		t.Errorf("the other server answers %s\nwant the decision %s", protocol.AgentOutputs(outs).AppendJSON(nil), want)
 	}
 	if err := first.DeleteCoachingSession(t.Context(), req.RunID); err != nil {
 		t.Error(err)
