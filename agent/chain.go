@@ -58,7 +58,7 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 	}
 	history := append(in.memory.History[:len(in.memory.History):len(in.memory.History)],
 		memory.Entry{Author: memory.AuthorOf(in.input.Instruction.Type), Content: in.input.Instruction.Content},
-		memory.Entry{Author: memory.Model, Content: string(memory.WriteDecision(d.Say, d.Calls, false))})
+		memory.Entry{Author: memory.Model, Content: string(memory.WriteDecision(d.Say, d.ToolCalls, false))})
 	var raw []byte
 	for _, ids := range [][]generation.Token{in.request.Prompt, c.All()} {
 		for _, id := range ids {

@@ -63,12 +63,12 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 	d, err := r.format.Parse(text, r.chat.Catalog)
 	switch f := &r.chat.Functions; {
 	case err != nil:
-	case f.MustCall && len(d.Calls) == 0:
+	case f.MustCall && len(d.ToolCalls) == 0:
 		err = errors.New("the answer has no tool call, and one is required")
-	case f.OneCall && len(d.Calls) > 1:
+	case f.OneCall && len(d.ToolCalls) > 1:
 		err = errors.New("the answer has several tool calls, and one is allowed")
 	}
-	return d.Say, d.Calls, err
+	return d.Say, d.ToolCalls, err
 }
 
 // SoFar implements [format.Reader]. It is "" also where the answer may begin with thoughts.

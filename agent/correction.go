@@ -19,8 +19,7 @@ func (a *Agent) correct(in *inputRun) {
 		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, err})
 		return
 	}
-	corrected := correction.Corrected()
-	d := format.Decision{Say: corrected.Say, Calls: corrected.ToolCalls}
+	d := format.Decision{AgentDecision: correction.Corrected()}
 	var prompt *format.Prompt
 	if in.catalog != nil {
 		// A correction works without a prompt too.
@@ -28,7 +27,7 @@ func (a *Agent) correct(in *inputRun) {
 			prompt = nil
 		}
 	}
-	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.Calls)
+	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching, nil).correction(d.Say, d.ToolCalls)
 	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
 	in.complete(&in.out[0], turn, d)

@@ -78,7 +78,7 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 
 // decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
 func decisionKey(d *format.Decision) string {
-	calls := slices.Clone(d.Calls)
+	calls := slices.Clone(d.ToolCalls)
 	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.TargetRobotName, b.TargetRobotName) })
 	b := strconv.AppendQuote(nil, d.Say)
 	for _, c := range calls {

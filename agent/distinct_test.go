@@ -63,7 +63,9 @@ func TestKeysAreEqualForEqualDecisions(t *testing.T) {
 	call := func(robot, arguments string) tools.Call {
 		return tools.Call{Name: "go", TargetRobotName: robot, Arguments: protocol.Raw(arguments)}
 	}
-	calls := func(list ...tools.Call) format.Decision { return format.Decision{Calls: list} }
+	calls := func(list ...tools.Call) format.Decision {
+		return format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: list}}
+	}
 	for name, c := range map[string]struct {
 		a, b  format.Decision
 		equal bool
@@ -72,13 +74,13 @@ func TestKeysAreEqualForEqualDecisions(t *testing.T) {
 		"escapes":                          {calls(call("r", `{"a": "\u0078"}`)), calls(call("r", `{"a": "x"}`)), true},
 		"number with a fraction of zero":   {calls(call("r", `{"a": 1.0}`)), calls(call("r", `{"a": 1}`)), true},
 		"order of robots":                  {calls(call("r", `{}`), call("s", `{}`)), calls(call("s", `{}`), call("r", `{}`)), true},
-		"reasoning":                        {format.Decision{Say: "x", Reasoning: []string{"y"}}, format.Decision{Say: "x"}, true},
+		"reasoning":                        {format.Decision{AgentDecision: protocol.AgentDecision{Say: "x"}, Reasoning: []string{"y"}}, format.Decision{AgentDecision: protocol.AgentDecision{Say: "x"}}, true},
 		"large integers":                   {calls(call("r", `{"a": 9007199254740993}`)), calls(call("r", `{"a": 9007199254740992}`)), false},
 		"number and text":                  {calls(call("r", `{"a": "1"}`)), calls(call("r", `{"a": 1}`)), false},
 		"order of elements":                {calls(call("r", `{"a": [1, 2]}`)), calls(call("r", `{"a": [2, 1]}`)), false},
 		"robot":                            {calls(call("r", `{}`)), calls(call("s", `{}`)), false},
-		"text":                             {format.Decision{Say: "x"}, format.Decision{Say: "y"}, false},
-		"text that looks like a call":      {format.Decision{Say: "\"\n\"r\" \"go\" {}"}, calls(call("r", `{}`)), false},
+		"text":                             {format.Decision{AgentDecision: protocol.AgentDecision{Say: "x"}}, format.Decision{AgentDecision: protocol.AgentDecision{Say: "y"}}, false},
+		"text that looks like a call":      {format.Decision{AgentDecision: protocol.AgentDecision{Say: "\"\n\"r\" \"go\" {}"}}, calls(call("r", `{}`)), false},
 		"calls twice for one robot":        {calls(call("r", `{}`), call("r", `{"a":1}`)), calls(call("r", `{"a":1}`), call("r", `{}`)), false},
 	} {
 		if equal := decisionKey(&c.a) == decisionKey(&c.b); equal != c.equal {

@@ -387,7 +387,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 		in.failOne(out, failed(c.Err))
 		return
 	}
-	decision, err := format.Decision{Say: c.Text}, error(nil)
+	decision, err := format.Decision{AgentDecision: protocol.AgentDecision{Say: c.Text}}, error(nil)
 	code := CodeInvalidOutput
 	if !a.cfg.IgnoreEnd {
 		decision, err = a.format.Parse(c.Text, in.catalog)
@@ -424,12 +424,12 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 // complete makes a candidate of a decision.
 func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision) {
 	change := memory.Change{Final: d.Say != "", NewTask: in.startsTask()}
-	if len(d.Calls) > 0 {
+	if len(d.ToolCalls) > 0 {
 		change.Reasoning = d.Reasoning
 	}
 	out.Status = protocol.StatusCompleted
-	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: d.Calls}
-	out.Memory = turn.Decision(memory.WriteDecision(d.Say, d.Calls, false), change)
+	out.Output = &d.AgentDecision
+	out.Memory = turn.Decision(memory.WriteDecision(d.Say, d.ToolCalls, false), change)
 }
 
 // failOne makes a candidate with an error. Its memory is the input's.

@@ -169,7 +169,7 @@ func TestSchemasOfLibrariesAreShownWithTheRobot(t *testing.T) {
 				t.Errorf("the grammar stops after %q of %q", prefix, test.call)
 			}
 			d, err := f.Parse(test.call, c)
-			if err != nil || d.Calls[0].TargetRobotName != "b" || string(d.Calls[0].Arguments) != `{"to":"x"}` {
+			if err != nil || d.ToolCalls[0].TargetRobotName != "b" || string(d.ToolCalls[0].Arguments) != `{"to":"x"}` {
 				t.Errorf("Parse(%q) = %+v, %v", test.call, d, err)
 			}
 		})

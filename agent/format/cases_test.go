@@ -136,7 +136,7 @@ func TestTaggedValues(t *testing.T) {
 					t.Errorf("the grammar stops after %q", prefix)
 				}
 				d, err := f.Parse(call(text), c)
-				if err != nil || string(d.Calls[0].Arguments) != `{"x":`+want+`}` {
+				if err != nil || string(d.ToolCalls[0].Arguments) != `{"x":`+want+`}` {
 					t.Errorf("%q is read as %+v, %v", text, d, err)
 				}
 			}

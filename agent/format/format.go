@@ -128,8 +128,7 @@ func (p *Prompt) turnClosed() int {
 
 // Decision is a parsed answer of a model.
 type Decision struct {
-	Say       string
-	Calls     []tools.Call
+	protocol.AgentDecision
 	Reasoning []string // what the model thought aloud, by paragraph
 }
 

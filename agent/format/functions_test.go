@@ -87,14 +87,14 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 					if want && err != nil {
 						t.Errorf("Parse(%q): %v", text, err)
 					}
-					for _, call := range d.Calls {
+					for _, call := range d.ToolCalls {
 						if call.TargetRobotName != "" {
 							t.Errorf("Parse(%q) = %+v", text, d)
 						}
 					}
 				}
 				eachNoise(t, f, k, grammar, func(answer string) {
-					if d, err := f.Parse(answer, c); err != nil || len(d.Calls) == 0 && test.chosen.MustCall || len(d.Calls) > 1 && test.chosen.OneCall {
+					if d, err := f.Parse(answer, c); err != nil || len(d.ToolCalls) == 0 && test.chosen.MustCall || len(d.ToolCalls) > 1 && test.chosen.OneCall {
 						t.Errorf("Parse(%q) = %+v, %v", answer, d, err)
 					}
 				})

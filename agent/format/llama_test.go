@@ -111,7 +111,7 @@ func TestConstrainedNoiseCallsInBothForms(t *testing.T) {
 		tagless := strings.Replace(grammar, "<|python_tag|>? ", "", 1)
 		eachNoise(t, f, k, strings.Replace(tagless, "calls | reply", form.root, 1), func(answer string) {
 			d, err := f.Parse(answer, c)
-			if err != nil || len(d.Calls) == 0 || !strings.HasPrefix(answer, form.begins) {
+			if err != nil || len(d.ToolCalls) == 0 || !strings.HasPrefix(answer, form.begins) {
 				t.Errorf("Parse(%q) = %+v, %v", answer, d, err)
 			}
 		})

@@ -47,7 +47,7 @@ func (r rules) decide(say string, calls []tools.Call, reasoning []string) (Decis
 		}
 		called[call.TargetRobotName] = call.Name
 	}
-	d.Calls = calls
+	d.ToolCalls = calls
 	return d, nil
 }
 

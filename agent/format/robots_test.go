@@ -134,7 +134,7 @@ func TestOneCallForEachRobot(t *testing.T) {
 							t.Errorf("for %q %q is admitted: %t, up to %q, in\n%s", robots, answer, admitted, prefix, grammar)
 						}
 						d, err := f.Parse(answer, c)
-						if ok && (err != nil || len(d.Calls) != len(calls)) {
+						if ok && (err != nil || len(d.ToolCalls) != len(calls)) {
 							t.Errorf("Parse(%q) = %+v, %v", answer, d, err)
 						}
 						if !ok && (err == nil || !strings.Contains(err.Error(), "two calls")) {
@@ -199,7 +199,7 @@ func TestNoiseNamesEachRobotOnce(t *testing.T) {
 					t.Fatalf("Parse(%q): %v", answer, err)
 				}
 				var seen []string
-				for _, call := range d.Calls {
+				for _, call := range d.ToolCalls {
 					if slices.Contains(seen, call.TargetRobotName) || !named.MatchString(call.TargetRobotName) {
 						t.Fatalf("%q names %s again", answer, call.TargetRobotName)
 					}

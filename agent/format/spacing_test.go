@@ -288,7 +288,7 @@ func FuzzCallsHaveTheSpacingOfTheHistory(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%s: Parse(%q): %v", s.setup, other, err)
 				}
-				if a, b := spacedCall(first.Calls[0]), spacedCall(second.Calls[0]); a != b {
+				if a, b := spacedCall(first.ToolCalls[0]), spacedCall(second.ToolCalls[0]); a != b {
 					t.Fatalf("%s: %q is read as %s, not as %s", s.setup, other, b, a)
 				}
 			}
