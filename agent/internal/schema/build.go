@@ -279,7 +279,7 @@ func (m *compiler) automaton(l pattern.Language) (pattern.Automaton, error) {
 		return nil, err
 	}
 	m.states -= len(a)
-	m.automata[key] = slices.Concat(pattern.Automaton{}, a) // not nil
+	m.automata[key] = append(pattern.Automaton{}, a...) // not nil, also if it has no states
 	return a, nil
 }
 
