@@ -72,7 +72,7 @@ func newVocab(m *Model) (*Vocab, error) {
 		if v.attrs[t]&(AttrControl|AttrUserDefined) != 0 {
 			v.special = append(v.special, t)
 		}
-		if piece := v.piece(t); v.attrs[t]&AttrUserDefined != 0 && strings.HasPrefix(piece, "<") && strings.HasSuffix(piece, ">") {
+		if piece := v.piece(t); v.attrs[t]&AttrUserDefined != 0 && strings.HasPrefix(piece, "<") && strings.HasSuffix(piece, ">") && utf8.ValidString(piece) {
 			markup = append(markup, regexp.QuoteMeta(piece))
 		}
 	}
@@ -118,7 +118,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	}
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
-	if addSpecial && v.addBOS {
+	if addSpecial && v.addBOS && v.bos >= 0 {
 		tokens = append(tokens, v.bos)
 	}
 	var cerr *C.char
@@ -148,7 +148,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 			tokens, chunk = tokens[:len(tokens)+int(n)], chunk[len(part):]
 		}
 	}
-	if addSpecial && v.addEOS {
+	if addSpecial && v.addEOS && v.eos >= 0 {
 		tokens = append(tokens, v.eos)
 	}
 	return slices.Clone(tokens), nil

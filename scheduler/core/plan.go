@@ -9,13 +9,7 @@ func (c *Core) Plan() *Plan {
 	c.dropDeliveredOps()
 	c.step++
 	c.plan.Started = c.plan.Started[:0]
-	for i, s := range c.running {
-		if s.needsRematch { // it lost its leader; what that computed is still there
-			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
-			c.advanceFollowers(s)
-		}
-	}
+	c.rematch()
 	for _, s := range c.freeing {
 		c.freeSeq(s)
 	}
@@ -37,11 +31,23 @@ func (c *Core) Plan() *Plan {
 	return &c.plan
 }
 
+// rematch gives another prefix to sequences that lost their leader; what that computed is still there.
+func (c *Core) rematch() {
+	for i, s := range c.running {
+		if s.needsRematch {
+			s.needsRematch = false
+			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
+			c.advanceFollowers(s)
+		}
+	}
+}
+
 // schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
 // tokens. If the sequences need more rows than there are, another one comes first in each step.
 // The last prompt token may need a separate step. Without PartialCopy a chunk ends where followers copy the sequence
 // and where a snapshot is taken.
 func (c *Core) schedule() {
+	c.rematch() // a leader may have made way in this plan
 	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
 	followers, total := 0, 0

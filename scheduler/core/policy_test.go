@@ -345,3 +345,25 @@ func TestResumedRequestStartsWhenItHasSpace(t *testing.T) {
 		t.Errorf("started is %t, the plan starts %v, %d candidates wait", c.Started(2), plan.Started, c.Stats().Waiting)
 	}
 }
+
+func TestFollowerOfAPreemptedLeaderKeepsItsPrefix(t *testing.T) {
+	c := New(Config{Cells: 128, Policy: Policy{MaxSequences: 8, BatchTokens: 16}, MaxOutputs: 8, PartialCopy: true, Check: true})
+	prompt := make([]Token, 64)
+	for i := range prompt {
+		prompt[i] = Token(i)
+	}
+	c.Submit(ask(1, prompt, 1, 5))
+	c.Commit(StepDecoded, anything(c.Plan()))
+	follower, other := ask(2, append(slices.Clone(prompt), 99), 1, 5), ask(3, slices.Repeat([]Token{100}, 80), 1, 5)
+	follower.Priority, other.Priority = 1, 1
+	c.Submit(follower)
+	c.Submit(other)
+	for range 40 {
+		if plan := c.Plan(); len(plan.Rows) > 0 {
+			c.Commit(StepDecoded, anything(plan))
+		}
+	}
+	if s := c.Stats(); s.Preemptions == 0 || s.CachedTokens == 0 || !c.Idle() {
+		t.Errorf("%+v", s)
+	}
+}
