@@ -132,6 +132,9 @@ func (w *worker) run() {
 			w.startQueued()
 			idle = w.core.Idle()
 		} else {
+			if len(w.ended) > 0 { // by a command: its callers do not wait for the step
+				w.deliver()
+			}
 			rows = w.step()
 		}
 		w.deliver()
