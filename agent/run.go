@@ -209,10 +209,10 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 		a.finish(ctx, in, nil, err)
 		return
 	}
-	robots, _ := protocol.Get(in.input.Attributes, tools.RobotsKey)
+	robots := tools.KnownRobots(in.input.Attributes)
 	var err error
-	in.catalog, err = a.catalogs.get(ofTools, in.input.Tools, []string{string(robots)}, func(raw []protocol.Raw) (*tools.Set, error) {
-		return tools.Normalise(raw, tools.KnownRobots(in.input.Attributes), a.cfg.DefaultRobot)
+	in.catalog, err = a.catalogs.get(ofTools, in.input.Tools, robots, func(raw []protocol.Raw) (*tools.Set, error) {
+		return tools.Normalise(raw, robots, a.cfg.DefaultRobot)
 	})
 	switch {
 	case in.correction != nil && a.summarizer != nil:

@@ -149,7 +149,8 @@ func knownMethod(m string) string {
 	return "OTHER"
 }
 
-// panicked answers 500 to a request whose handler panicked.
+// panicked answers 500 to a request whose handler panicked. gin ends one that panics with an error of its connection
+// without a call of this, so handlers must not.
 func (s *Server) panicked(c *gin.Context, p any) {
 	s.metrics.panics.Inc()
 	s.log.Error().

@@ -14,6 +14,14 @@ import (
 	"agentd/protocol"
 )
 
+func says(text string) format.Decision {
+	return format.Decision{AgentDecision: protocol.AgentDecision{Say: text}}
+}
+
+func calls(list ...tools.Call) format.Decision {
+	return format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: list}}
+}
+
 // TestParse states what each parser makes of answers that no grammar held back.
 func TestParse(t *testing.T) {
 	look := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "arm"}
@@ -29,12 +37,12 @@ func TestParse(t *testing.T) {
 		want                format.Decision
 		err                 string // part of the message
 	}{
-		{name: "the mark of an end token is text", setup: "hermes", answer: " Was <s>10</s>\n", want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Was <s>10</s>"}}},
-		{name: "so is another one", setup: "json", answer: `{"say": "Was <|im_end|>", "action": {}}`, want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Was <|im_end|>"}}},
+		{name: "the mark of an end token is text", setup: "hermes", answer: " Was <s>10</s>\n", want: says("Was <s>10</s>")},
+		{name: "so is another one", setup: "json", answer: `{"say": "Was <|im_end|>", "action": {}}`, want: says("Was <|im_end|>")},
 		{name: "numbers and escapes keep their bytes", setup: "hermes",
 			answer: `<tool_call>{"name":"report","arguments":{"data": 1.50e+02, "tags":["\u00e9"],"either":"a\/b","target_robot":"base"}}</tool_call>`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "report", TargetRobotName: "base",
-				Arguments: protocol.Raw(`{"data":1.50e+02,"tags":["\u00e9"],"either":"a\/b"}`)}}}}},
+			want: calls(tools.Call{Name: "report", TargetRobotName: "base",
+				Arguments: protocol.Raw(`{"data":1.50e+02,"tags":["\u00e9"],"either":"a\/b"}`)})},
 		{name: "thoughts are kept apart", setup: "hermes", answer: "<think>a\n</think>\n\nHi",
 			want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Hi"}, Reasoning: []string{"a"}}},
 		{name: "only the end of thoughts counts", setup: "hermes", answer: "a</think>Hi",
@@ -43,12 +51,12 @@ func TestParse(t *testing.T) {
 		{name: "two blocks of thoughts", setup: "hermes", answer: "<think>a</think><think>b</think>c", err: "stray <think>"},
 		{name: "text before a call", setup: "hermes", answer: "I look. " + hermesLook, err: "text beside tool calls"},
 		{name: "text before a call is dropped when calls win", setup: "hermes", mixed: format.MixedTools, answer: "I look. " + hermesLook,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "an unknown tool", setup: "hermes", answer: strings.Replace(hermesLook, "look", "fly", 1), err: `tool "fly" is unknown; known are move_to, grasp, look, report`},
 		{name: "an unknown robot", setup: "hermes", answer: strings.Replace(hermesLook, `"arm"`, `"leg"`, 1), err: `unknown robot "leg"; known are arm, base`},
 		{name: "a robot that is no string", setup: "hermes", answer: strings.Replace(hermesLook, `"arm"`, `5`, 1), err: "must name a robot"},
 		{name: "no robot among several", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}}</tool_call>`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}}},
+			want: calls(tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"})},
 		{name: "a missing argument", setup: "hermes", answer: `<tool_call>{"name":"grasp","arguments":{"target_robot":"arm"}}</tool_call>`,
 			err: "required arguments are missing: object"},
 		{name: "an argument of a wrong type", setup: "hermes", answer: `<tool_call>{"name":"grasp","arguments":{"object":"cup","pose":{"x":"a"},"target_robot":"arm"}}</tool_call>`,
@@ -59,17 +67,17 @@ func TestParse(t *testing.T) {
 		{name: "a call that is cut", setup: "hermes", answer: `<tool_call>{"name":"look","argu`, err: "the JSON ends too early"},
 		{name: "a call that is not closed", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}}`, err: "not closed by </tool_call>"},
 		{name: "a name twice counts where it stands last", setup: "hermes", answer: `<tool_call>{"name":"report","arguments":{"data":{"a":1,"a":2},"tags":[],"either":1,"target_robot":"arm"}}</tool_call>`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2},"tags":[],"either":1}`)}}}}},
+			want: calls(tools.Call{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2},"tags":[],"either":1}`)})},
 
 		{name: "tagged values take the types of their parameters", setup: "tagged",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=tries> 3 </parameter><parameter=soft>False</parameter>" +
 				"<parameter=target_robot>\narm\n</parameter></function></tool_call>",
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "grasp", TargetRobotName: "arm", Arguments: protocol.Raw(`{"object":"cup","tries":3,"soft":false}`)}}}}},
+			want: calls(tools.Call{Name: "grasp", TargetRobotName: "arm", Arguments: protocol.Raw(`{"object":"cup","tries":3,"soft":false}`)})},
 		{name: "a parameter twice", setup: "tagged", err: "has the parameter object twice",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=object>cup</parameter></function></tool_call>"},
 		{name: "text among the parameters", setup: "tagged", err: "where a <parameter= or </function> tag belongs",
 			answer: "<tool_call><function=grasp>cup</function></tool_call>"},
-		{name: "JSON calls are read by the tagged form too", setup: "tagged", answer: hermesLook, want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+		{name: "JSON calls are read by the tagged form too", setup: "tagged", answer: hermesLook, want: calls(look)},
 
 		{name: "analysis, then a final reply", setup: "gpt-oss", answer: "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>",
 			want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Hi"}, Reasoning: []string{"a"}}},
@@ -77,58 +85,68 @@ func TestParse(t *testing.T) {
 			answer: "<|channel|>commentary<|message|>I look<|end|><|start|>assistant to=functions.look<|channel|>commentary json<|message|>{\"target_robot\":\"arm\"}<|call|>"},
 		{name: "a preamble is dropped when calls win", setup: "gpt-oss", mixed: format.MixedTools,
 			answer: "<|channel|>commentary<|message|>I look<|end|><|start|>assistant to=functions.look<|channel|>commentary json<|message|>{\"target_robot\":\"arm\"}<|call|>",
-			want:   format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want:   calls(look)},
 		{name: "a preamble before a final reply is no part of it", setup: "gpt-oss", answer: "<|channel|>commentary<|message|>I look<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>",
-			want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Hi"}}},
+			want: says("Hi")},
 		{name: "a preamble alone", setup: "gpt-oss", answer: "<|channel|>commentary<|message|>I look", err: "commentary, but neither a final reply nor a function call"},
 		{name: "no robot among several in a function for several calls", setup: "gpt-oss",
 			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{}},{"name":"look","arguments":{},"target_robot":"arm"}]}`,
-			want:   format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}, look}}}},
+			want:   calls(tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}, look)},
+		{name: "a robot among the arguments of one of several calls", setup: "gpt-oss",
+			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{"target_robot":"base"}},{"name":"look","arguments":{},"target_robot":"arm"}]}`,
+			want:   calls(base, look)},
+		{name: "an unknown robot among the arguments of one of several calls", setup: "gpt-oss",
+			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{"target_robot":"leg"}}]}`,
+			err:    `unknown robot "leg"`},
 		{name: "several calls at once", setup: "gpt-oss",
 			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{},"target_robot":"arm"},{"name":"look","arguments":{},"target_robot":"base"}]}`,
-			want:   format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, {Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "base"}}}}},
+			want:   calls(look, tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "base"})},
 
-		{name: "end tokens left behind are dropped", setup: "llama", answer: " Hello <|eot_id|>\n", want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Hello"}}},
-		{name: "a call, and the end of its message", setup: "llama", answer: llamaLook + "<|eom_id|>", want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
-		{name: "a call behind the tag", setup: "llama", answer: "\n<|python_tag|>\n" + llamaLook + "<|eom_id|>", want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+		{name: "end tokens left behind are dropped", setup: "llama", answer: " Hello <|eot_id|>\n", want: says("Hello")},
+		{name: "a call, and the end of its message", setup: "llama", answer: llamaLook + "<|eom_id|>", want: calls(look)},
+		{name: "a call behind the tag", setup: "llama", answer: "\n<|python_tag|>\n" + llamaLook + "<|eom_id|>", want: calls(look)},
 		{name: "arguments in place of parameters", setup: "llama", answer: `{"name":"look","arguments":{"target_robot":"arm"}}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "no parameters", setup: "llama", answer: `{"name": "look"}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}}},
+			want: calls(tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"})},
 		{name: "arguments and parameters", setup: "llama", answer: `{"name":"look","arguments":{},"parameters":{"target_robot":"arm"}}`, err: `unknown member "parameters"`},
 		{name: "the type of the tools in the prompt", setup: "llama", answer: `{"type": "function", "name": "look", "parameters": {"target_robot": "arm"}}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "the form of the tools in the prompt", setup: "llama", answer: `{"type": "function", "function": {"name": "look", "parameters": {"target_robot": "arm"}}}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "several calls between semicolons", setup: "llama", answer: "<|python_tag|>" + llamaLook + "; " + llamaBase,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, base}}}},
-		{name: "several calls without the tag", setup: "llama", answer: llamaLook + ";" + llamaBase + ";", want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, base}}}},
-		{name: "several calls, each on a line", setup: "llama", answer: llamaLook + "\n" + llamaBase, want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, base}}}},
-		{name: "several calls between commas", setup: "llama", answer: llamaLook + ", " + llamaBase, want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, base}}}},
+			want: calls(look, base)},
+		{name: "several calls without the tag", setup: "llama", answer: llamaLook + ";" + llamaBase + ";", want: calls(look, base)},
+		{name: "several calls, each on a line", setup: "llama", answer: llamaLook + "\n" + llamaBase, want: calls(look, base)},
+		{name: "several calls between commas", setup: "llama", answer: llamaLook + ", " + llamaBase, want: calls(look, base)},
 		{name: "a tag before each call", setup: "llama", answer: "<|python_tag|>" + llamaLook + ";<|python_tag|>" + llamaBase,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look, base}}}},
+			want: calls(look, base)},
 		{name: "strings may hold what separates calls", setup: "llama", answer: `{"name":"report","parameters":{"data":"<|python_tag|>};{","tags":[],"either":1,"target_robot":"arm"}}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":"<|python_tag|>};{","tags":[],"either":1}`)}}}}},
+			want: calls(tools.Call{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":"<|python_tag|>};{","tags":[],"either":1}`)})},
 		{name: "text before the tag", setup: "llama", answer: "I look. <|python_tag|>" + llamaLook, err: "text beside tool calls"},
 		{name: "text behind a call", setup: "llama", answer: llamaLook + " I look.", err: "text beside tool calls"},
 		{name: "text is dropped when calls win", setup: "llama", mixed: format.MixedTools, answer: "I look. <|python_tag|>" + llamaLook + "; Done.",
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "a call that is cut", setup: "llama", answer: `{"name": "look", "param`, err: "the JSON ends too early"},
 		{name: "a call of a tool as Python", setup: "llama", answer: `<|python_tag|>look.call(target_robot="arm")`, err: "no valid JSON"},
 		{name: "a tag and nothing else", setup: "llama", answer: "<|python_tag|><|eom_id|>", err: "the JSON ends too early"},
 		{name: "a stray tag", setup: "llama", answer: llamaLook + "; <|python_tag|>", err: "stray <|python_tag|>"},
 		{name: "a reply that goes on with a message", setup: "llama", answer: "Hi<|eot_id|><|start_header_id|>user", err: "stray <|start_header_id|>"},
-		{name: "an object that is no call is a reply", setup: "llama", answer: `{"answer": 5}`, want: format.Decision{AgentDecision: protocol.AgentDecision{Say: `{"answer": 5}`}}},
+		{name: "an object that is no call is a reply", setup: "llama", answer: `{"answer": 5}`, want: says(`{"answer": 5}`)},
 
 		{name: "a block may lack its end", setup: "blocks", answer: `<tool_call>{"arm": {"name": "look", "arguments": {}}}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 		{name: "no robot among several in a flat action", setup: "blocks", answer: `<tool_call>{"name":"look","arguments":{}}</tool_call>`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"}}}}},
+			want: calls(tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), TargetRobotName: "robot"})},
 		{name: "a flat action", setup: "blocks", answer: `<tool_call>{"name":"look","arguments":{},"target_robot":"arm"}</tool_call>`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
-		{name: "other members of the object don't count", setup: "json", answer: `{"think":"x","say":"Hi","action":{}}`, want: format.Decision{AgentDecision: protocol.AgentDecision{Say: "Hi"}}},
+			want: calls(look)},
+		{name: "other members of the object don't count", setup: "json", answer: `{"think":"x","say":"Hi","action":{}}`, want: says("Hi")},
+		{name: "a robot among the arguments of an action", setup: "json", answer: `{"say":"","action":{"name":"look","arguments":{"target_robot":"base"}}}`,
+			want: calls(base)},
+		{name: "an unknown robot among the arguments of an action", setup: "json", answer: `{"say":"","action":{"name":"look","arguments":{"target_robot":"leg"}}}`,
+			err: `unknown robot "leg"`},
 		{name: "an action within a string", setup: "json", answer: `{"say":"","action":"{\"arm\":{\"name\":\"look\",\"arguments\":{}}}"}`,
-			want: format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{look}}}},
+			want: calls(look)},
 	} {
 		t.Run(test.setup+": "+test.name, func(t *testing.T) {
 			s := setupOf(test.setup)
@@ -216,10 +234,10 @@ func FuzzHistoryReadsBack(f *testing.F) {
 		if !utf8.ValidString(say) || !utf8.ValidString(place) || speed != speed || speed-speed != 0 {
 			t.Skip("no JSON")
 		}
-		want := format.Decision{AgentDecision: protocol.AgentDecision{Say: say}}
+		want := says(say)
 		if callIt {
-			want = format.Decision{AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{{Name: "move_to", TargetRobotName: "arm",
-				Arguments: protocol.Raw(fmt.Sprintf(`{"place":%s,"speed":%g}`, protocol.String(place), speed))}}}}
+			want = calls(tools.Call{Name: "move_to", TargetRobotName: "arm",
+				Arguments: protocol.Raw(fmt.Sprintf(`{"place":%s,"speed":%g}`, protocol.String(place), speed))})
 		}
 		if !callIt && (say == "" || strings.Contains(say, "<") || strings.HasPrefix(say, "{")) {
 			t.Skip("not something that is said")

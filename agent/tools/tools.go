@@ -79,12 +79,9 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// RobotsKey is the member of attributes with the known robots.
-const RobotsKey = "known_robots"
-
 // KnownRobots are attributes.known_robots if it is a list of strings, each once, without empty ones.
 func KnownRobots(attributes protocol.Raw) []string {
-	raw, _ := protocol.Get(attributes, RobotsKey)
+	raw, _ := protocol.Get(attributes, "known_robots")
 	robots, _ := rawjson.Strings(raw) // none of any other value
 	seen := make(map[string]bool, len(robots))
 	return slices.DeleteFunc(robots, func(r string) bool {

@@ -30,7 +30,7 @@ const (
 	lingerTime  = 5 * time.Second       // the same in time
 	bodyTimeout = 2 * time.Minute       // for a client to send its body
 
-	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of its answer. Only the time of
+	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of a streamed answer. Only the time of
 	// writes counts, so it never cuts a long generation. On the whole a client must read writeRate bytes a second:
 	// one that reads a little now and then would hold its answer for hours.
 	WriteTimeout = 2 * time.Minute
@@ -183,10 +183,10 @@ func SendJSON(c *gin.Context, status int, body []byte) error {
 	if len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding")) {
 		var packed bytes.Buffer // whose writes do not fail
 		z := zippers.Get().(*gzip.Writer)
-		defer zippers.Put(z)
 		z.Reset(&packed)
 		_, _ = z.Write(body)
 		_ = z.Close()
+		zippers.Put(z) // not after the client has read
 		body = packed.Bytes()
 		c.Header("Content-Encoding", "gzip")
 	}
