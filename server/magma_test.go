@@ -30,6 +30,24 @@ func TestOpenAPIDocumentHasBothBasePaths(t *testing.T) {
 	}
 }
 
+// TestRoutesHaveTheSameHandlersAtBothBasePaths, so that a test at one of them is enough.
+func TestRoutesHaveTheSameHandlersAtBothBasePaths(t *testing.T) {
+	s := newTest(t, Ready, echo)
+	handlers := map[string][]string{}
+	for _, base := range []string{"", pathMagma} {
+		for _, r := range s.router.Routes() {
+			path, under := strings.CutPrefix(r.Path, pathMagma)
+			if page := path == "/" || strings.HasPrefix(path, "/assets/"); under == (base != "") && !page {
+				handlers[base] = append(handlers[base], r.Method+" "+path+" "+r.Handler)
+			}
+		}
+		slices.Sort(handlers[base])
+	}
+	if !slices.Equal(handlers[""], handlers[pathMagma]) || len(handlers[""]) < 15 {
+		t.Errorf("at the root %q, at %s %q", handlers[""], pathMagma, handlers[pathMagma])
+	}
+}
+
 func TestMetricsDistinguishBasePaths(t *testing.T) {
 	s := newTest(t, Ready, echo)
 	request{method: "POST", path: "/magma/v1/responses", body: validBody}.do(t, s)

@@ -70,6 +70,7 @@ func (r *running) decodedBy(adapter, instruction string) (output, generation str
 
 // TestAdaptersComputeThroughEveryEngine, as models whose weights have the adapter added.
 func TestAdaptersComputeThroughEveryEngine(t *testing.T) {
+	t.Parallel()
 	f := newAdapterFiles(t)
 	instructions := []string{"Go to the kitchen and wait there.", "Go to the kitchen and sing.", "Go to the kitchen and wait there."}
 	names := []string{"", "careful", "quick"}
@@ -104,10 +105,10 @@ func TestAdaptersComputeThroughEveryEngine(t *testing.T) {
 		}
 		r.expect(422, `["body","inputs",0,"extra_keys","adapter"],"msg":"it names no adapter of this server; the adapters are careful, quick"`, "POST", "/v1/responses", body(t, "r", user(1, "a").extra(`{"adapter":"slow"}`)))
 	}
-	serveModel(t, append(f.options(), "--max-new-tokens", "16")...).atBoth(t, check)
+	serveModel(t, append(f.options(), "--max-new-tokens", "16")...).atOne(t, check)
 	t.Run("through agentd", func(t *testing.T) {
 		engine := serveModel(t, append(f.options(), "--max-new-tokens", "16")...)
-		serveEngines(t, []string{engine.url}, "--model", f.model, "--max-new-tokens", "16").atBoth(t, check)
+		serveEngines(t, []string{engine.url}, "--model", f.model, "--max-new-tokens", "16").atOne(t, check)
 		all := serveEngines(t, []string{engine.url}, "--engine-model", "careful", "--model", f.model, "--max-new-tokens", "16")
 		for _, text := range instructions {
 			if got, _ := all.decodedBy("", text); got != want["careful"+text] {
@@ -119,6 +120,7 @@ func TestAdaptersComputeThroughEveryEngine(t *testing.T) {
 
 // TestAdapterLoadedAtTheEngineIsFound without a restart of the agentd before it.
 func TestAdapterLoadedAtTheEngineIsFound(t *testing.T) {
+	t.Parallel()
 	f := newAdapterFiles(t)
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, tokens, "trainer+weights:"+weightsToken+"\n")
@@ -143,8 +145,9 @@ func TestAdapterLoadedAtTheEngineIsFound(t *testing.T) {
 
 // TestOwnCoachAnswersWithTheAdapterOfTheStep; an adapter that is not loaded is an error of the coaching.
 func TestOwnCoachAnswersWithTheAdapterOfTheStep(t *testing.T) {
+	t.Parallel()
 	f := newAdapterFiles(t)
-	serveModel(t, f.options()...).atBoth(t, func(t *testing.T, r *running) {
+	serveModel(t, f.options()...).atOne(t, func(t *testing.T, r *running) {
 		r.expect(204, "", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own", "timeout": 300, "max_retry": 0}}}`)
 		defer r.expect(204, "", "DELETE", session1, "")
 		coached := func(adapter string) string {

@@ -64,6 +64,7 @@ func numberOf(t *testing.T, variable string, usual uint64) uint64 {
 // request ends as a whole answer or as a refusal that may be retried. Sessions, answers and
 // people's tasks survive, and none of them comes twice.
 func TestKillingEveryPartInTurnLosesNothing(t *testing.T) {
+	t.Parallel()
 	seed, rounds := numberOf(t, "AGENTD_CHAOS_SEED", 1), numberOf(t, "AGENTD_CHAOS_ROUNDS", 1)
 	t.Logf("AGENTD_CHAOS_SEED=%d AGENTD_CHAOS_ROUNDS=%d", seed, rounds)
 	draw := rand.New(rand.NewPCG(seed, 0))

@@ -97,6 +97,7 @@ func TestConsoleCoachesSessionsOfOtherProviders(t *testing.T) {
 }
 
 func TestBackendsCoachWhenPeopleAreUnreachable(t *testing.T) {
+	t.Parallel()
 	model := newCoaches(t, `{"why": "no", "outcome": "corrected", "reinjection_point_id": "start", "decision": {"say": "It is locked.", "tool_calls": []}}`)
 	r := startFake(t, ready(newFakeModel()), "--coach-human", "http://127.0.0.1:1?key="+coachKey) // nobody listens on this port
 	r.expect(204, "", "PUT", session1, llmSession("openai", model.URL))

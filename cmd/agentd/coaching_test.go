@@ -156,6 +156,7 @@ func (r *running) expect(status int, part, method, path, body string) {
 // TestLocalModelCoaches: its answer is random, and constrained so that
 // it is a valid correction whenever it is one.
 func TestLocalModelCoaches(t *testing.T) {
+	t.Parallel()
 	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			spec, err := synth.Preset("tiny", arch)
@@ -168,7 +169,7 @@ func TestLocalModelCoaches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			serveModel(t, "--model", path).atBoth(t, ownModelCoaches)
+			serveModel(t, "--model", path).atOne(t, ownModelCoaches)
 			t.Run("through llama-server", func(t *testing.T) {
 				ownModelCoaches(t, serveEngines(t, []string{llamaServer(t, path).url}, "--model", path))
 			})
@@ -204,7 +205,7 @@ func TestCoachesAtDisallowedAddressesAreRefused(t *testing.T) {
 	m := newFakeModel()
 	r := startFake(t, ready(m), "--coaching-allow", "coach.example.org,127.0.0.1", "--coaching-allow", "10.0.0.0/8")
 	r.health("ready")
-	r.atBoth(t, coachesWhereAllowed)
+	r.atOne(t, coachesWhereAllowed)
 	for _, want := range []string{`"coaches_may_be_at":"coach.example.org, 127.0.0.1, 10.0.0.0/8"`, `"level":"warn","run_id":"run/1","status":422,"reason":"body.backends.b.endpoint: http://93.184.215.14/ names an address that the server's operator does not allow (--coaching-allow 93.184.215.14)"`} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, r.log)
@@ -242,7 +243,7 @@ func coachesWhereAllowed(t *testing.T, r *running) {
 }
 
 // TestFullSessionRefusesFurtherRequests: one worker, and nobody waits.
-func TestFullSessionRefusesFurtherRequests(t *testing.T) { eachBase(t, fullSession) }
+func TestFullSessionRefusesFurtherRequests(t *testing.T) { atBase(t, fullSession) }
 
 func fullSession(t *testing.T, base string) {
 	c := newCoaches(t, `{"why": "no", "outcome": "abandoned"}`)
@@ -278,7 +279,7 @@ func startTask(t *testing.T, base string, args ...string) (c *coaches, r *runnin
 
 // TestDrainEndsTasksOfPeople: once its time is up, with 503; and the task
 // is withdrawn.
-func TestDrainEndsTasksOfPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
+func TestDrainEndsTasksOfPeople(t *testing.T) { atBase(t, drainEndsWaits) }
 
 func drainEndsWaits(t *testing.T, base string) {
 	c, r, answer := startTask(t, base, "--drain-timeout", "10ms")
@@ -296,7 +297,7 @@ func drainEndsWaits(t *testing.T, base string) {
 
 // TestSessionClosesDuringDrain: DELETE still works, and withdraws what
 // the drain waits for.
-func TestSessionClosesDuringDrain(t *testing.T) { eachBase(t, closeWhileDraining) }
+func TestSessionClosesDuringDrain(t *testing.T) { atBase(t, closeWhileDraining) }
 
 func closeWhileDraining(t *testing.T, base string) {
 	c, r, answer := startTask(t, base)

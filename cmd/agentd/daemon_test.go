@@ -170,7 +170,7 @@ func interruptWith(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-func TestPortAnswersWhileTheModelLoads(t *testing.T) { eachBase(t, portAnswersWhileLoading) }
+func TestPortAnswersWhileTheModelLoads(t *testing.T) { atBase(t, portAnswersWhileLoading) }
 
 func portAnswersWhileLoading(t *testing.T, base string) {
 	proceed, m := make(chan struct{}), newFakeModel()
@@ -264,7 +264,7 @@ func startWorkAt(t *testing.T, base string, now func() time.Time, args ...string
 
 func TestFirstSignalDrains(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		eachBase(t, func(t *testing.T, base string) { firstSignalDrains(t, base, signal) })
+		atBase(t, func(t *testing.T, base string) { firstSignalDrains(t, base, signal) })
 	}
 }
 
@@ -291,7 +291,7 @@ func secondsApart() func() time.Time {
 	return func() time.Time { return time.Unix(looks.Add(1), 0) }
 }
 
-func TestSecondSignalEndsAtOnce(t *testing.T) { eachBase(t, secondSignalEnds) }
+func TestSecondSignalEndsAtOnce(t *testing.T) { atBase(t, secondSignalEnds) }
 
 func secondSignalEnds(t *testing.T, base string) {
 	m, r, answer := startWorkAt(t, base, secondsApart())
@@ -308,7 +308,7 @@ func secondSignalEnds(t *testing.T, base string) {
 }
 
 // TestRepeatedSignalsCountOnce: timeout(1) sends two.
-func TestRepeatedSignalsCountOnce(t *testing.T) { eachBase(t, repeatedSignalsCountOnce) }
+func TestRepeatedSignalsCountOnce(t *testing.T) { atBase(t, repeatedSignalsCountOnce) }
 
 func repeatedSignalsCountOnce(t *testing.T, base string) {
 	looks := make(chan struct{}, 3)

@@ -26,6 +26,7 @@ func biasedModel(t *testing.T, bias map[string]float32) string {
 // TestRepeatingCandidateEnds: with a reason that a person understands, in
 // the error, in its internal step and in the metrics; or goes on where that is asked for.
 func TestRepeatingCandidateEnds(t *testing.T) {
+	t.Parallel()
 	path := biasedModel(t, map[string]float32{" the": 60})
 	const limited = "reached the limit of 70 new tokens"
 	for name, tc := range map[string]struct {
@@ -73,6 +74,7 @@ func TestRepeatingCandidateEnds(t *testing.T) {
 // TestRobotGetsOneCall: a model that prefers calls to an end calls each robot once,
 // in every format, with forced and draft tokens; with any it calls some again.
 func TestRobotGetsOneCall(t *testing.T) {
+	t.Parallel()
 	path := biasedModel(t, map[string]float32{"<|im_end|>": -60, "<|endoftext|>": -60, "<tool_call>": 60})
 	const tools = `[{"name":"go","description":"D","parameters":{"type":"object","properties":{"room":{"enum":["hall","kitchen"]}},"required":["room"]}},
 		{"name":"wait","description":"D","parameters":{}}]`

@@ -28,9 +28,10 @@ func (r *running) idle() {
 // TestManyClients: agentd check finds no ids or texts of one client at another, while 16 clients send
 // mixed requests.
 func TestManyClients(t *testing.T) {
+	t.Parallel()
 	for _, contexts := range []string{"1", "3"} {
 		t.Run(contexts+" contexts", func(t *testing.T) {
-			serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12", "--contexts", contexts).atBoth(t, func(t *testing.T, r *running) {
+			serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12", "--contexts", contexts).atOne(t, func(t *testing.T, r *running) {
 				r.passes("--load", "16", "--only", "order,error,cancel,load,concurrent/own-answers,concurrent/order")
 				r.idle()
 				if contexts == "3" {
@@ -46,7 +47,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { eachBase(t, limitsAreErrors) }
+func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { atBase(t, limitsAreErrors) }
 
 func limitsAreErrors(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "1024", "--max-new-tokens", "8", "--debug", "constrain=off").at(base)
@@ -76,7 +77,7 @@ func limitsAreErrors(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestFixedTokens(t *testing.T) { eachBase(t, fixedTokens) }
+func TestFixedTokens(t *testing.T) { atBase(t, fixedTokens) }
 
 func fixedTokens(t *testing.T, base string) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=9").at(base)
@@ -88,7 +89,7 @@ func fixedTokens(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestHeaderAndMetricsReportTiming(t *testing.T) { eachBase(t, timing) }
+func TestHeaderAndMetricsReportTiming(t *testing.T) { atBase(t, timing) }
 
 func timing(t *testing.T, base string) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--debug", "fixed-tokens=3").at(base)
@@ -107,10 +108,10 @@ func timing(t *testing.T, base string) {
 	r.idle()
 }
 
-// eachEndless runs a test with a model that never ends a text: at both base paths, and through an engine. computes
+// eachEndless runs a test with a model that never ends a text: at one base path, and through an engine. computes
 // waits until so many candidates are computed, and for 0 until nothing of a request is left.
 func eachEndless(t *testing.T, f func(t *testing.T, r *running, computes func(n int)), args ...string) {
-	eachBase(t, func(t *testing.T, base string) {
+	atBase(t, func(t *testing.T, base string) {
 		r := serveModel(t, append([]string{"--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--debug", "constrain=off"}, args...)...).at(base)
 		f(t, r, func(n int) {
 			if n == 0 {
@@ -166,7 +167,7 @@ func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 	return gone
 }
 
-func TestClientsThatLeaveFreeTheirSequences(t *testing.T) { eachBase(t, clientsThatLeave) }
+func TestClientsThatLeaveFreeTheirSequences(t *testing.T) { atBase(t, clientsThatLeave) }
 
 func clientsThatLeave(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--debug", "constrain=off").at(base)
@@ -203,6 +204,7 @@ func requestTimeout(t *testing.T, r *running, computes func(n int)) {
 }
 
 func TestDrainFinishesTheModelsWork(t *testing.T) {
+	t.Parallel()
 	eachEndless(t, drainFinishesWork, "--max-new-tokens", "300")
 }
 
@@ -218,7 +220,7 @@ func drainFinishesWork(t *testing.T, r *running, computes func(n int)) {
 	}
 }
 
-func TestDrainTimeoutEndsLinesWithItsReason(t *testing.T) { eachBase(t, drainTimeoutOfLines) }
+func TestDrainTimeoutEndsLinesWithItsReason(t *testing.T) { atBase(t, drainTimeoutOfLines) }
 
 func drainTimeoutOfLines(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000",
@@ -241,7 +243,7 @@ func drainTimeoutOfLines(t *testing.T, base string) {
 	}
 }
 
-func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
+func TestSecondSignalStopsModelAtOnce(t *testing.T) { atBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {
 	r := startAt(t, nil, secondsApart(), "--threads", "1", "--model", endlessModel(t), "--debug", "repetition-stop=off", "--context-length", "16384", "--max-new-tokens", "6000", "--debug", "constrain=off").at(base)

@@ -109,6 +109,7 @@ func TestLlamaServerDecidesAsTheEmbeddedEngine(t *testing.T) {
 }
 
 func TestAgentdAsEngineDecidesAsTheEmbeddedEngine(t *testing.T) {
+	t.Parallel()
 	engine := serveModel(t)
 	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}), decisionsCompared/2)
 }

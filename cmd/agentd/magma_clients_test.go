@@ -74,6 +74,7 @@ func recordedRun(t *testing.T, name string) (list []recorded) {
 // TestRecordedRunsOfMagmaReplay: what the stable tools sent in real runs, with their
 // simulator, is answered as they want it. docs/magma.md says how such a run is made.
 func TestRecordedRunsOfMagmaReplay(t *testing.T) {
+	t.Parallel()
 	coach := newCoaches(t, `{"why": "It is not known.", "outcome": "corrected", "decision": {"say": "Which button?", "tool_calls": []}}`)
 	for _, name := range []string{"bench-2.0.1.jsonl", "gen-2.0.0.jsonl"} {
 		t.Run(name, func(t *testing.T) {

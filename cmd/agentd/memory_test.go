@@ -99,6 +99,7 @@ func peak(t *testing.T, pid int) int {
 }
 
 func TestHostileClientsTogetherStayBelowTheMemoryLimit(t *testing.T) {
+	t.Parallel()
 	r, pid := limited(t, "--context-length", "2048")
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -36,6 +36,7 @@ var langChainPackages = append([]string{
 }, openAIPackages...)
 
 func TestReleasedPythonClients(t *testing.T) {
+	t.Parallel()
 	for program, packages := range map[string][]string{"openai_client.py": openAIPackages, "langchain_client.py": langChainPackages} {
 		t.Run(program, func(t *testing.T) {
 			p := installedPython(t, packages)

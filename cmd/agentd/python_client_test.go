@@ -18,6 +18,7 @@ var clientPackages = []string{
 // TestPythonClientWorksWithTheServer: clients/python is installed as users do it, and
 // its tests ask a server with the default model.
 func TestPythonClientWorksWithTheServer(t *testing.T) {
+	t.Parallel()
 	source := filepath.Join("..", "..", "clients", "python")
 	p := installedPython(t, clientPackages).with(t, source)
 	r := serveModel(t)

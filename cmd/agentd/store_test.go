@@ -12,6 +12,7 @@ import (
 // TestPersonsAnswerSurvivesEveryCrash: the agent's server is killed while a person works,
 // then the database, then the console.
 func TestPersonsAnswerSurvivesEveryCrash(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, embedded(t)...)
 	directory, port := t.TempDir(), fixedPort(t)
 	startConsole := func() *running { return startProcessAt(t, port, "console", "--data-dir", directory) }

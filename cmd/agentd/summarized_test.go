@@ -38,6 +38,7 @@ func modelSteps(t *testing.T, o protocol.AgentOutput) (steps []protocol.Internal
 // TestHistoryOverBudgetIsSummarized over HTTP, by models of both families and the one inside agentd: a
 // conversation grows until it is summarized, twice.
 func TestHistoryOverBudgetIsSummarized(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		model  []string
 		tokens string // of a summary; GPT-OSS's tiny one thinks first, letter by letter

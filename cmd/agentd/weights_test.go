@@ -75,6 +75,7 @@ func (r *running) decided(adapter string) (versions, output string, err error) {
 }
 
 func TestWeightsChangeUnderLoad(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"one context": nil, "two contexts": {"--contexts", "2"}} {
 		t.Run(name, func(t *testing.T) { weightsUnderLoad(t, weightsServer(t, args...)) })
 	}

@@ -184,7 +184,7 @@ func TestPublishedModelsAreThoseOfTheConverter(t *testing.T) {
 		t.Run(pre, func(t *testing.T) {
 			parent := t.TempDir()
 			dir, ours := filepath.Join(parent, "model-f32"), filepath.Join(parent, "ours.gguf")
-			texts := append(remote.Probes(1000), strings.Join(remote.Probes(300), " "))
+			texts := append(remote.Probes(200), strings.Join(remote.Probes(60), " "))
 			text, err := json.Marshal(texts)
 			if err != nil {
 				t.Fatal(err)

@@ -25,9 +25,11 @@ const (
 	lateRequests = 2
 	// The comparison of vocabularies has so many strings, fewer when an engine returns, and so
 	// many calls at a time.
-	probeStrings      = 1000
-	probeStringsAgain = 100
+	probeStrings      = 200
+	probeStringsAgain = 20
 	probeCalls        = 8
+	// A string has at most so many parts: fewer and longer strings need fewer calls.
+	probeParts = 60
 	// relistAfter is the least time between two lists of adapters because of unknown names or
 	// refused calls.
 	relistAfter = time.Second

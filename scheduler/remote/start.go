@@ -265,7 +265,7 @@ func Probes(n int) []string {
 	list := make([]string, n)
 	for i := range list {
 		var b strings.Builder
-		for range 1 + random.IntN(12) {
+		for range 1 + random.IntN(probeParts) {
 			b.WriteString(parts[random.IntN(len(parts))])
 		}
 		list[i] = b.String()
