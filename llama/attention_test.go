@@ -28,18 +28,16 @@ type herd struct {
 func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, 7))
-	batch := newBatch(t, c.BatchSize())
+	var batch []Row
 	token := func() Token { return Token(r.IntN(c.vocab)) }
 	add := func(p Pos, s SeqID, output bool) {
-		if err := batch.Add(token(), p, s, output); err != nil {
-			t.Fatal(err)
-		}
+		batch = append(batch, Row{token(), p, s, output})
 	}
 	decode := func() {
 		if err := c.Decode(batch); err != nil {
 			t.Fatal(err)
 		}
-		batch.Reset()
+		batch = batch[:0]
 	}
 	copies := func(src, dst SeqID, n int) {
 		if err := c.Memory().Copy(src, dst, 0, Pos(n)); err != nil {
@@ -49,7 +47,7 @@ func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32
 	fill := func(s SeqID, from, to int) {
 		for p := from; p < to; p++ {
 			add(Pos(p), s, p == to-1)
-			if batch.Len() == c.BatchSize() || p == to-1 {
+			if len(batch) == c.BatchSize() || p == to-1 {
 				decode()
 			}
 		}

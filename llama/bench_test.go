@@ -14,7 +14,7 @@ func BenchmarkDecodeStep(b *testing.B) {
 	for _, n := range []int{1, 8, 32} {
 		b.Run(fmt.Sprintf("width=%d", n), func(b *testing.B) {
 			c := newContext(b, m, SetContext(8192), SetMaxSequences(n))
-			batch := newBatch(b, n)
+			batch := make([]Row, n)
 			pos := Pos(0)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -24,11 +24,8 @@ func BenchmarkDecodeStep(b *testing.B) {
 					}
 					pos = 0
 				}
-				batch.Reset()
-				for s := range SeqID(n) {
-					if err := batch.Add(65, pos, s, true); err != nil {
-						b.Fatal(err)
-					}
+				for s := range batch {
+					batch[s] = Row{65, pos, SeqID(s), true}
 				}
 				pos++
 				if err := c.Decode(batch); err != nil {

@@ -22,16 +22,14 @@ func fullCache(b *testing.B, m *Model, cached int) {
 	const each = 1000
 	h := herd{agents: 16, candidates: 4, common: 300, prompt: 900}
 	c := newContext(b, m, SetContext(cached+h.common+h.agents*(h.prompt-h.common+h.candidates*64)), SetBatch(512), SetMaxSequences(256), SetMaxOutputs(64), SetThreads(2, 2))
-	batch := newBatch(b, c.BatchSize())
+	var batch []Row
 	for n := range cached {
-		if err := batch.Add(Token(n%200), Pos(n%each), SeqID(64+n/each), false); err != nil {
-			b.Fatal(err)
-		}
-		if batch.Len() == c.BatchSize() || n == cached-1 {
+		batch = append(batch, Row{Token(n % 200), Pos(n % each), SeqID(64 + n/each), false})
+		if len(batch) == c.BatchSize() || n == cached-1 {
 			if err := c.Decode(batch); err != nil {
 				b.Fatal(err)
 			}
-			batch.Reset()
+			batch = batch[:0]
 		}
 	}
 	const steps = 30

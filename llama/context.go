@@ -11,6 +11,21 @@ import (
 	"unsafe"
 )
 
+// SeqID names a sequence of a context's memory, from 0 to MaxSequences()-1.
+type SeqID int32
+
+// Pos is the position of a token in its sequence, from 0.
+type Pos int32
+
+// Row is a token of a batch at its place in a sequence. With Output set, Logits returns
+// the row of logits after it.
+type Row struct {
+	Token  Token
+	Pos    Pos
+	Seq    SeqID
+	Output bool
+}
+
 // Context is a KV cache and compute buffers of a model; the package says who may use it.
 //
 // The cache is unified: all sequences share its cells, so that Copy makes a fork
@@ -33,10 +48,10 @@ type Context struct {
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
 	memory Memory
+	filled C.struct_llama_batch // by Decode; it has memory for batch tokens
 
-	rows    []int32  // as Batch.rows, of the last batch
-	nrows   int      // number of rows
-	logits  *C.float // base of the rows
+	rows    []int32  // row in logits of each token of the last batch, -1: none
+	logits  *C.float // its first row
 	lastPos [MaxSequences]Pos
 	seen    [MaxSequences]uint64 // value of serial when the sequence was last in a batch
 	serial  uint64
@@ -89,10 +104,10 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 		seqs:  o.sequences,
 		outs:  o.outputs,
 		vocab: m.vocab.Size(),
-		rows:  make([]int32, 0, o.batch),
 
 		abortPtr: cc,
 	}
+	c.filled, c.rows = C.llama_batch_init(C.int32_t(c.batch), 0, 1), make([]int32, 0, c.batch)
 	if !bool(C.agd_has_gpu()) {
 		c.threads = o.threadsBatch
 	}
@@ -112,11 +127,12 @@ func (c *Context) Close() error {
 	c.abortMu.Unlock()
 	c.closeWaits()
 	C.agd_context_free(c.ptr)
+	C.llama_batch_free(c.filled)
 	if c.adapter != nil {
 		c.adapter.users.Add(-1)
 		c.adapter = nil
 	}
-	c.ptr, c.logits, c.nrows, c.rows = nil, nil, 0, nil
+	c.ptr, c.logits, c.rows = nil, nil, nil
 	c.model.release()
 	return nil
 }
@@ -131,7 +147,7 @@ func (c *Context) BatchSize() int { return c.batch }
 // MaxSequences is the number of sequence ids.
 func (c *Context) MaxSequences() int { return c.seqs }
 
-// MaxOutputs is the number of tokens of one batch that may have output set.
+// MaxOutputs is the number of tokens of one batch that may have Output set.
 func (c *Context) MaxOutputs() int { return c.outs }
 
 // SetThreads sets how many CPU threads decode and sample from the next Decode on: 1 to
@@ -155,32 +171,37 @@ func (c *Context) SetThreads(n int) error {
 // Memory gives the operations on the context's memory.
 func (c *Context) Memory() *Memory { return &c.memory }
 
-// Decode computes the tokens of b and appends them to their sequences.
-// Afterwards Logits returns the rows of the tokens with output set. Without such
-// tokens Decode may return before a device has ended. Errors are
-// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost,
-// ErrIncompatible and ErrClosed; each documents what happened to the KV cache.
-func (c *Context) Decode(b *Batch) error {
+// Decode computes a batch of rows and appends their tokens to their sequences. Tokens of a
+// sequence must have consecutive positions that continue it in the KV cache. Afterwards
+// Logits returns the logits of the rows with Output set. Without such rows Decode may return
+// before a device has ended. It keeps no reference to rows. Errors are ErrNoKVSlot,
+// ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost, ErrIncompatible and
+// ErrClosed; each documents what happened to the KV cache.
+func (c *Context) Decode(rows []Row) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(); err != nil {
 		return err
 	}
-	c.logits, c.nrows, c.rows = nil, 0, c.rows[:0]
-	switch { // llama.cpp would abort on these and on what follows, or silently compute wrongly
-	case b.tokens == nil:
-		return ErrClosed
-	case b.n == 0:
+	c.logits, c.rows = nil, c.rows[:0]
+	n, outputs, b, index := len(rows), 0, &c.filled, c.rows
+	if n == 0 { // llama.cpp would abort on this and on what follows, or silently compute wrongly
 		return fmt.Errorf("%w: it is empty", ErrInvalidBatch)
-	case b.n > c.batch:
-		return fmt.Errorf("%w: %d tokens, the context takes %d", ErrInvalidBatch, b.n, c.batch)
-	case b.outputs > c.outs:
-		return fmt.Errorf("%w: %d outputs, the context takes %d", ErrInvalidBatch, b.outputs, c.outs)
+	} else if n > c.batch {
+		return fmt.Errorf("%w: %d tokens, the context takes %d", ErrInvalidBatch, n, c.batch)
 	}
+	tokens, positions, logits := unsafe.Slice(b.token, n), unsafe.Slice(b.pos, n), unsafe.Slice(b.logits, n)
+	seqs, counts := unsafe.Slice(b.seq_id, n), unsafe.Slice(b.n_seq_id, n)
 	c.serial++
-	for i := range b.n {
-		t, p, s := b.tokens[i], b.pos[i], *b.seqs[i]
+	for i, r := range rows {
+		t, p, s := r.Token, r.Pos, r.Seq
 		switch {
+		case t < 0:
+			return fmt.Errorf("%w: token %d", ErrInvalidBatch, t)
+		case p < 0:
+			return fmt.Errorf("%w: position %d", ErrInvalidBatch, p)
+		case s < 0 || s >= MaxSequences:
+			return fmt.Errorf("%w: sequence %d is not from 0 to %d", ErrInvalidBatch, s, MaxSequences-1)
 		case int(t) >= c.vocab:
 			return fmt.Errorf("%w: token %d of the batch is %d, the vocabulary has %d", ErrInvalidBatch, i, t, c.vocab)
 		case int(s) >= c.seqs:
@@ -189,22 +210,31 @@ func (c *Context) Decode(b *Batch) error {
 			return fmt.Errorf("%w: token %d of the batch is at position %d of sequence %d, after %d", ErrInvalidBatch, i, p, s, c.lastPos[s])
 		}
 		c.seen[s], c.lastPos[s] = c.serial, p
+		tokens[i], positions[i], counts[i], *seqs[i] = C.llama_token(t), C.llama_pos(p), 1, C.llama_seq_id(s)
+		logits[i], index = 0, append(index, -1)
+		if r.Output {
+			logits[i], index[i] = 1, int32(outputs)
+			outputs++
+		}
+	}
+	if outputs > c.outs {
+		return fmt.Errorf("%w: %d outputs, the context takes %d", ErrInvalidBatch, outputs, c.outs)
 	}
 	if c.reserves { // llama.cpp first sizes its graph
 		c.model.reserving.Lock()
 		defer c.model.reserving.Unlock()
 	}
-	b.c.n_tokens = C.int32_t(b.n)
-	if rc := C.agd_decode(c.ptr, b.c); rc != 0 {
+	b.n_tokens = C.int32_t(n)
+	if rc := C.agd_decode(c.ptr, *b); rc != 0 {
 		return c.decodeError(rc)
 	}
 	c.reserves = false
-	if b.outputs > 0 {
+	if outputs > 0 {
 		if c.logits = C.agd_logits(c.ptr); c.logits == nil {
 			return cmp.Or(c.usable(), native(ErrCompute, "the rows could not be read: "+C.GoString(C.agd_context_detail(c.ptr))))
 		}
 	}
-	c.nrows, c.rows = b.outputs, append(c.rows, b.rows[:b.n]...)
+	c.rows = index
 	return nil
 }
 
@@ -251,7 +281,7 @@ func (c *Context) Abort() {
 }
 
 // Logits is the row of the i-th token of the last decoded batch, which must
-// have had output set: Vocab().Size() values. It is a view of native memory that is
+// have had Output set: Vocab().Size() values. It is a view of native memory that is
 // valid until the next Decode or Close and must not be changed.
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
@@ -262,7 +292,6 @@ func (c *Context) Logits(i int) ([]float32, error) {
 	if i < 0 || i >= len(c.rows) || c.rows[i] < 0 {
 		return nil, fmt.Errorf("%w: token %d of a batch of %d", ErrNoLogits, i, len(c.rows))
 	}
-	all := unsafe.Slice((*float32)(unsafe.Pointer(c.logits)), c.nrows*c.vocab)
-	row := int(c.rows[i]) * c.vocab
-	return all[row : row+c.vocab : row+c.vocab], nil
+	row := (*float32)(unsafe.Add(unsafe.Pointer(c.logits), int(c.rows[i])*c.vocab*C.sizeof_float))
+	return unsafe.Slice(row, c.vocab), nil
 }

@@ -50,7 +50,7 @@ func SetMicroBatch(n int) ContextOption { return func(o *contextOptions) { o.mic
 // SetMaxSequences sets the number of sequence ids, up to MaxSequences.
 func SetMaxSequences(n int) ContextOption { return func(o *contextOptions) { o.sequences = n } }
 
-// SetMaxOutputs sets how many tokens of a batch may have output set. Each takes a row
+// SetMaxOutputs sets how many tokens of a batch may have Output set. Each takes a row
 // of the vocabulary's size. The default is the number of sequences.
 func SetMaxOutputs(n int) ContextOption { return func(o *contextOptions) { o.outputs = n } }
 

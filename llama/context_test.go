@@ -58,42 +58,6 @@ func TestEveryKVTypeDecodes(t *testing.T) {
 	}
 }
 
-type entry struct {
-	t   Token
-	p   Pos
-	s   SeqID
-	out bool
-}
-
-func TestBatchAddRefuses(t *testing.T) {
-	for _, tc := range []struct {
-		rule string
-		e    entry
-	}{
-		{"a negative token", entry{-1, 0, 0, false}},
-		{"a negative position", entry{1, -1, 0, false}},
-		{"a negative sequence", entry{1, 0, -1, false}},
-		{"a sequence beyond the largest", entry{1, 0, MaxSequences, false}},
-	} {
-		t.Run(tc.rule, func(t *testing.T) {
-			b := newBatch(t, 2)
-			if err := b.Add(tc.e.t, tc.e.p, tc.e.s, tc.e.out); !errors.Is(err, ErrInvalidBatch) {
-				t.Errorf("Add: %v", err)
-			}
-			if b.Len() != 0 {
-				t.Error("it was added")
-			}
-		})
-	}
-	b := newBatch(t, 1)
-	if err := b.Add(1, 0, 0, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Add(1, 1, 0, true); !errors.Is(err, ErrInvalidBatch) {
-		t.Errorf("a full batch: %v", err)
-	}
-}
-
 func TestDecodeRefusesInvalidBatches(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	c := newContext(t, m, SetBatch(4), SetMaxSequences(2), SetMaxOutputs(2))
@@ -102,32 +66,33 @@ func TestDecodeRefusesInvalidBatches(t *testing.T) {
 	size := Token(m.Vocab().Size())
 	for _, tc := range []struct {
 		rule, want string
-		entries    []entry
+		rows       []Row
 	}{
 		{"an empty batch", "empty", nil},
-		{"more tokens than the context takes", "5 tokens", []entry{{1, 0, 1, false}, {1, 1, 1, false}, {1, 2, 1, false}, {1, 3, 1, false}, {1, 4, 1, false}}},
-		{"more outputs than the context takes", "3 outputs", []entry{{1, 0, 1, true}, {1, 1, 1, true}, {1, 2, 1, true}}},
-		{"a token beyond the vocabulary", "token 0 of the batch is", []entry{{size, 0, 1, true}}},
-		{"a sequence beyond the context's", "in sequence 2", []entry{{1, 0, 2, true}}},
-		{"a gap after the memory", "goes on at position", []entry{{1, end + 2, 0, true}}},
-		{"a position that is in the memory", "goes on at position", []entry{{1, end, 0, true}}},
-		{"a gap within the batch", "after 0", []entry{{1, 0, 1, false}, {1, 2, 1, true}}},
-		{"a position twice in the batch", "after 0", []entry{{1, 0, 1, false}, {1, 0, 1, true}}},
-		{"positions backwards", "after 1", []entry{{1, 1, 1, false}, {1, 0, 1, true}}},
+		{"more tokens than the context takes", "5 tokens", []Row{{1, 0, 1, false}, {1, 1, 1, false}, {1, 2, 1, false}, {1, 3, 1, false}, {1, 4, 1, false}}},
+		{"more outputs than the context takes", "3 outputs", []Row{{1, 0, 1, true}, {1, 1, 1, true}, {1, 2, 1, true}}},
+		{"a token beyond the vocabulary", "token 0 of the batch is", []Row{{size, 0, 1, true}}},
+		{"a sequence beyond the context's", "in sequence 2", []Row{{1, 0, 2, true}}},
+		{"a negative token", "batch: token -1", []Row{{1, 0, 1, true}, {-1, 1, 1, true}}},
+		{"a negative position", "batch: position -1", []Row{{1, end + 1, 0, true}, {1, -1, 1, true}}},
+		{"a negative sequence", "batch: sequence -1 is not from 0", []Row{{1, 0, 1, true}, {1, 0, -1, true}}},
+		{"a sequence beyond the largest", "is not from 0 to 255", []Row{{1, 0, 1, true}, {1, 0, MaxSequences, true}}},
+		{"a gap after the memory", "goes on at position", []Row{{1, end + 2, 0, true}}},
+		{"a position that is in the memory", "goes on at position", []Row{{1, end, 0, true}}},
+		{"a gap within the batch", "after 0", []Row{{1, 0, 1, false}, {1, 2, 1, true}}},
+		{"a position twice in the batch", "after 0", []Row{{1, 0, 1, false}, {1, 0, 1, true}}},
+		{"positions backwards", "after 1", []Row{{1, 1, 1, false}, {1, 0, 1, true}}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			b := newBatch(t, 8)
-			for _, e := range tc.entries {
-				if err := b.Add(e.t, e.p, e.s, e.out); err != nil {
-					t.Fatal(err)
-				}
-			}
-			err := c.Decode(b)
+			err := c.Decode(tc.rows)
 			if !errors.Is(err, ErrInvalidBatch) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Decode: %v, want %q", err, tc.want)
 			}
 			if lastPos(c, 0) != end || lastPos(c, 1) != -1 {
 				t.Error("the memory has changed")
+			}
+			if _, err := c.Logits(0); !errors.Is(err, ErrNoLogits) {
+				t.Errorf("Logits: %v", err)
 			}
 		})
 	}
@@ -139,12 +104,10 @@ func TestLogitsOfOutputsOnly(t *testing.T) {
 	if _, err := c.Logits(0); !errors.Is(err, ErrNoLogits) {
 		t.Errorf("before any Decode: %v", err)
 	}
-	b := newBatch(t, 8)
 	outputs := []bool{false, true, false, true, false}
+	b := make([]Row, len(outputs))
 	for i, out := range outputs {
-		if err := b.Add(Token(65+i), Pos(i), 0, out); err != nil {
-			t.Fatal(err)
-		}
+		b[i] = Row{Token(65 + i), Pos(i), 0, out}
 	}
 	if err := c.Decode(b); err != nil {
 		t.Fatal(err)
@@ -175,13 +138,10 @@ func TestLogitsOfOutputsOnly(t *testing.T) {
 func TestFullMemoryIsErrNoKVSlotAndRecovers(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	c := newContext(t, m, SetContext(256), SetBatch(64))
-	b := newBatch(t, 64)
+	b := make([]Row, 64)
 	fill := func(seq SeqID, from Pos) error {
-		b.Reset()
-		for i := range 64 {
-			if err := b.Add(65, from+Pos(i), seq, i == 63); err != nil {
-				t.Fatal(err)
-			}
+		for i := range b {
+			b[i] = Row{65, from + Pos(i), seq, i == 63}
 		}
 		return c.Decode(b)
 	}
@@ -208,9 +168,9 @@ func TestFullMemoryIsErrNoKVSlotAndRecovers(t *testing.T) {
 func TestAbort(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	c := newContext(t, m, SetContext(2048), SetBatch(2048), SetMicroBatch(16))
-	b := newBatch(t, 2048)
-	for i := range c.BatchSize() {
-		b.Add(65, Pos(i), 0, i == c.BatchSize()-1)
+	b := make([]Row, c.BatchSize())
+	for i := range b {
+		b[i] = Row{65, Pos(i), 0, i == len(b)-1}
 	}
 	c.Abort()
 	if err := c.Decode(b); !errors.Is(err, ErrAborted) {
@@ -259,12 +219,8 @@ func TestCloseWaitsForTheOtherGoroutine(t *testing.T) {
 		c := newContext(t, m)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			b := NewBatch(8)
-			defer b.Free()
 			for pos := Pos(0); pos < 200; pos++ {
-				b.Reset()
-				b.Add(65, pos, 0, true)
-				if err := c.Decode(b); err != nil {
+				if err := c.Decode([]Row{{65, pos, 0, true}}); err != nil {
 					if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrAborted) {
 						t.Errorf("Decode: %v", err)
 					}
@@ -288,20 +244,15 @@ func TestCloseWaitsForTheOtherGoroutine(t *testing.T) {
 func TestDecodeAndSampleDoNotAllocate(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	c := newContext(t, m)
-	b := newBatch(t, 1)
+	b := []Row{{65, 0, 0, true}}
 	greedy := newSampler(t, m, SamplerConfig{})
 	drawn := newSampler(t, m, SamplerConfig{Temperature: 1, TopK: 40, TopP: 0.9})
 	constrained := newSampler(t, m, SamplerConfig{Grammar: `root ::= [a-z ]*`})
-	pos := Pos(0)
 	step := func() {
-		b.Reset()
-		if err := b.Add(65, pos, 0, true); err != nil {
-			t.Fatal(err)
-		}
-		pos++
 		if err := c.Decode(b); err != nil {
 			t.Fatal(err)
 		}
+		b[0].Pos++
 		row, err := c.Logits(0)
 		if err != nil {
 			t.Fatal(err)

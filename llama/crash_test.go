@@ -69,11 +69,7 @@ func decodeFromFileCutShort(file, kind string) {
 	if kind == "worker" {
 		faultstest.InOpenMP("read", mappedAt(file))
 	}
-	b := NewBatch(1)
-	if err := b.Add(1, 0, 0, true); err != nil {
-		panic(err)
-	}
-	fmt.Println(c.Decode(b))
+	fmt.Println(c.Decode([]Row{{1, 0, 0, true}}))
 }
 
 // mappedAt is the address of the last page of a mapped file, in hexadecimal.

@@ -22,8 +22,7 @@ func TestOnDeviceFailureInMidStepLosesOneContext(t *testing.T) {
 	within(t, sameOnDevice, want, few(t, other))
 	for _, nodes := range []int{1, 20} {
 		c := newContext(t, m, failAt(nodes))
-		b := newBatch(t, 1)
-		must(t, b.Add(50, 0, 0, true))
+		b := []Row{{50, 0, 0, true}}
 		if err := c.Decode(b); !errors.Is(err, ErrLost) {
 			t.Fatalf("%d nodes: %v, want ErrLost", nodes, err)
 		}

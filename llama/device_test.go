@@ -120,11 +120,10 @@ func forkAndShare(t *testing.T, c *Context) (rows [][]float32) {
 	for s := SeqID(1); s < 4; s++ {
 		must(t, c.Memory().Copy(0, s, -1, -1))
 	}
-	b := newBatch(t, 4)
+	b := make([]Row, 4)
 	for step := range 3 { // all in one batch
-		b.Reset()
-		for s := range SeqID(4) {
-			must(t, b.Add(Token(50+int(s)+step), Pos(24+step), s, true))
+		for s := range b {
+			b[s] = Row{Token(50 + s + step), Pos(24 + step), SeqID(s), true}
 		}
 		must(t, c.Decode(b))
 		for i := range 4 {
@@ -184,9 +183,9 @@ func restore(t *testing.T, c *Context) (rows [][]float32) {
 // drafts computes several rows of a sequence at once, and removes two of them.
 func drafts(t *testing.T, c *Context) (rows [][]float32) {
 	feed(t, c, 0, countTo(20, 3))
-	b := newBatch(t, 4)
-	for i := range 4 {
-		must(t, b.Add(Token(60+i), Pos(20+i), 0, true))
+	b := make([]Row, 4)
+	for i := range b {
+		b[i] = Row{Token(60 + i), Pos(20 + i), 0, true}
 	}
 	must(t, c.Decode(b))
 	for i := range 4 {

@@ -16,8 +16,8 @@
 // # Ownership
 //
 // Any number of goroutines may use a [Model] and its [Vocab]. A [Model] counts what
-// was made from it and can't be freed before that is closed. A [Context] and its
-// [Batch] belong to one goroutine. It should be locked to its OS thread, because the
+// was made from it and can't be freed before that is closed. A [Context] belongs to
+// one goroutine. It should be locked to its OS thread, because the
 // threads of a computation belong to the thread that starts it. Only [Context.Abort]
 // may come from elsewhere. Each method of a [Context] takes a lock, so that a Close
 // from another goroutine waits. A [Sampler] has one user at a time, but different

@@ -35,22 +35,19 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := llama.NewBatch(ctx.BatchSize())
-	defer batch.Free()
+	var batch []llama.Row
 	pos := llama.Pos(0)
 	var answer []llama.Token
 	for {
-		batch.Reset()
+		batch = batch[:0]
 		for i, token := range tokens {
-			if err := batch.Add(token, pos, 0, i == len(tokens)-1); err != nil {
-				log.Fatal(err)
-			}
+			batch = append(batch, llama.Row{Token: token, Pos: pos, Output: i == len(tokens)-1})
 			pos++
 		}
 		if err := ctx.Decode(batch); err != nil {
 			log.Fatal(err)
 		}
-		logits, err := ctx.Logits(batch.Len() - 1)
+		logits, err := ctx.Logits(len(batch) - 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -85,13 +82,7 @@ func ExampleMemory_Copy() {
 		log.Fatal(err)
 	}
 	defer ctx.Close()
-	batch := llama.NewBatch(8)
-	defer batch.Free()
-	for pos := range llama.Pos(3) {
-		if err := batch.Add(65, pos, 0, pos == 2); err != nil {
-			log.Fatal(err)
-		}
-	}
+	batch := []llama.Row{{Token: 65, Pos: 0}, {Token: 65, Pos: 1}, {Token: 65, Pos: 2, Output: true}}
 	if err := ctx.Decode(batch); err != nil {
 		log.Fatal(err)
 	}

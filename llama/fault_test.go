@@ -18,13 +18,10 @@ func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {
 		want := feed(t, other, 0, prompt)
 
 		c := newContext(t, m, failAt(nodes))
-		b := newBatch(t, 1)
+		b := []Row{{prompt[0], 0, 0, true}}
 		var err error
 		for pos := Pos(0); err == nil; pos++ {
-			b.Reset()
-			if err := b.Add(prompt[0], pos, 0, true); err != nil {
-				t.Fatal(err)
-			}
+			b[0].Pos = pos
 			if err = c.Decode(b); err == nil {
 				_, err = c.Logits(0)
 			}
@@ -73,8 +70,7 @@ func TestVulkanExceptionLosesContext(t *testing.T) {
 	t.Cleanup(func() { must(t, m.Free()) })
 	const outOfDeviceMemory = -2
 	c := newContext(t, m, failAt(7, outOfDeviceMemory))
-	b := newBatch(t, 1)
-	must(t, b.Add(50, 0, 0, true))
+	b := []Row{{50, 0, 0, true}}
 	for range 2 {
 		if err := c.Decode(b); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "made to fail") {
 			t.Fatalf("%v, want ErrLost", err)
@@ -102,8 +98,7 @@ func TestLostVulkanDeviceIsNotTouchedAgain(t *testing.T) {
 	const deviceLost = -4
 	m := private(t)
 	c := newContext(t, m, failAt(7, deviceLost))
-	b := newBatch(t, 1)
-	must(t, b.Add(50, 0, 0, true))
+	b := []Row{{50, 0, 0, true}}
 	if err := c.Decode(b); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "ErrorDeviceLost") || !gpuFailed() {
 		t.Errorf("%v, noted: %t; want ErrLost of a device that is noted as failed", err, gpuFailed())
 	}

@@ -12,14 +12,13 @@ import (
 func decodeForks(t *testing.T, c *Context) (rows [][]float32) {
 	t.Helper()
 	feed(t, c, 0, countTo(24, 1))
-	b := newBatch(t, 4)
+	b := make([]Row, 4)
 	for s := SeqID(1); s < 4; s++ {
 		must(t, c.Memory().Copy(0, s, -1, -1))
 	}
 	for step := range 2 {
-		b.Reset()
-		for s := range SeqID(4) {
-			must(t, b.Add(Token(50+int(s)+step), Pos(24+step), s, true))
+		for s := range b {
+			b[s] = Row{Token(50 + s + step), Pos(24 + step), SeqID(s), true}
 		}
 		must(t, c.Decode(b))
 		for i := range 4 {

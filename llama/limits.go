@@ -9,7 +9,7 @@ const (
 	// (LLAMA_MAX_SEQ of llama.cpp).
 	MaxSequences = C.AGD_MAX_SEQUENCES
 
-	// MaxBatch bounds the tokens of a batch, of about 40 bytes each.
+	// MaxBatch bounds the tokens of a batch. A Context holds about 60 bytes for each.
 	MaxBatch = 1 << 20
 
 	// MaxContext bounds the cells of a context.

@@ -51,13 +51,10 @@ func firstLogits(t *testing.T, m *Model) (rows [][]float32) {
 	t.Helper()
 	const width = 11
 	c := newContext(t, m, SetContext(256), SetBatch(width), SetMicroBatch(4), SetMaxSequences(2*width), SetMaxOutputs(width))
-	b := newBatch(t, width)
+	b := make([]Row, width)
 	for round := range 2 {
-		b.Reset()
-		for i := range width {
-			if err := b.Add(Token(40+7*i+round), 0, SeqID(round*width+i), i%3 != 1); err != nil {
-				t.Fatal(err)
-			}
+		for i := range b {
+			b[i] = Row{Token(40 + 7*i + round), 0, SeqID(round*width + i), i%3 != 1}
 		}
 		if err := c.Decode(b); err != nil {
 			t.Fatal(err)

@@ -84,12 +84,6 @@ func newSampler(t testing.TB, m *Model, cfg SamplerConfig) *Sampler {
 	return s
 }
 
-func newBatch(t testing.TB, capacity int) *Batch {
-	b := NewBatch(capacity)
-	t.Cleanup(b.Free)
-	return b
-}
-
 func tokenize(t testing.TB, m *Model, text string) []Token {
 	t.Helper()
 	tokens, err := m.Vocab().Tokenize(text, false, true)
@@ -108,13 +102,10 @@ func lastPos(c *Context, seq SeqID) Pos {
 // feed decodes tokens at the end of seq and returns a copy of the last row.
 func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
 	t.Helper()
-	b := NewBatch(len(tokens))
-	defer b.Free()
+	b := make([]Row, len(tokens))
 	start := lastPos(c, seq) + 1
 	for i, tok := range tokens {
-		if err := b.Add(tok, start+Pos(i), seq, i == len(tokens)-1); err != nil {
-			t.Fatal(err)
-		}
+		b[i] = Row{tok, start + Pos(i), seq, i == len(tokens)-1}
 	}
 	if err := c.Decode(b); err != nil {
 		t.Fatal(err)

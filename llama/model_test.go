@@ -281,8 +281,6 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 	c, _ := m.NewContext(SetContext(64))
 	s, _ := m.NewSampler(SamplerConfig{})
 	tmpl, _ := m.NewTemplate("")
-	b := NewBatch(4)
-	b.Add(1, 0, 0, true)
 	row := make([]float32, m.Vocab().Size())
 	c.Close()
 	s.Close()
@@ -293,7 +291,7 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 	second := func(_ any, err error) error { return err }
 	mem := c.Memory()
 	for name, err := range map[string]error{
-		"Decode":      c.Decode(b),
+		"Decode":      c.Decode([]Row{{1, 0, 0, true}}),
 		"Logits":      second(c.Logits(0)),
 		"Copy":        mem.Copy(0, 1, 0, -1),
 		"Remove":      mem.Remove(0, 0, -1),
@@ -317,10 +315,5 @@ func TestUseAfterCloseIsAnError(t *testing.T) {
 	c.Abort() // must not touch freed memory
 	if m.Vocab().Size() == 0 || len(m.Vocab().Piece(65, true)) == 0 {
 		t.Error("the vocabulary's facts are gone")
-	}
-	b.Free()
-	b.Free()
-	if err := b.Add(1, 0, 0, false); !errors.Is(err, ErrClosed) {
-		t.Errorf("Add after Free: %v", err)
 	}
 }

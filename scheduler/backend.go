@@ -36,12 +36,12 @@ type backend interface {
 // contextBackend implements backend with a llama context.
 type contextBackend struct {
 	*llama.Context
-	batch  *llama.Batch
+	rows   []llama.Row // of the last Decode
 	blocks map[core.BlockID]*llama.State
 }
 
 func newContextBackend(c *llama.Context) *contextBackend {
-	return &contextBackend{Context: c, batch: llama.NewBatch(c.BatchSize()), blocks: map[core.BlockID]*llama.State{}}
+	return &contextBackend{Context: c, rows: make([]llama.Row, 0, c.BatchSize()), blocks: map[core.BlockID]*llama.State{}}
 }
 
 func (b *contextBackend) Apply(o core.Op) (err error) {
@@ -80,13 +80,11 @@ func (b *contextBackend) Clear(zero bool) error {
 }
 
 func (b *contextBackend) Decode(rows []core.Row) error {
-	b.batch.Reset()
+	b.rows = b.rows[:0]
 	for _, r := range rows {
-		if err := b.batch.Add(r.Token, llama.Pos(r.Pos), llama.SeqID(r.Seq), r.Output); err != nil {
-			return err
-		}
+		b.rows = append(b.rows, llama.Row{Token: r.Token, Pos: llama.Pos(r.Pos), Seq: llama.SeqID(r.Seq), Output: r.Output})
 	}
-	return b.Context.Decode(b.batch)
+	return b.Context.Decode(b.rows)
 }
 
 func (b *contextBackend) UseThreads(n int) ([]int, error) {
@@ -101,6 +99,5 @@ func (b *contextBackend) Range(s core.SeqID) (first, last int) {
 
 func (b *contextBackend) Close() error {
 	b.dropAll()
-	b.batch.Free()
 	return b.Context.Close()
 }

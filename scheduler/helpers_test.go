@@ -337,16 +337,12 @@ func naiveWith(t testing.TB, m *llama.Model, a *llama.Adapter, g generation.Requ
 		t.Fatal(err)
 	}
 	defer s.Close()
-	b := llama.NewBatch(512)
-	defer b.Free()
 	done := generation.Completion{Finish: generation.FinishLength}
 	feed := slices.Clone(g.Prompt)
 	for pos := 0; len(done.Tokens) < g.MaxTokens; {
-		b.Reset()
+		b := make([]llama.Row, len(feed))
 		for i, token := range feed {
-			if err := b.Add(token, llama.Pos(pos+i), 0, i == len(feed)-1); err != nil {
-				t.Fatal(err)
-			}
+			b[i] = llama.Row{Token: token, Pos: llama.Pos(pos + i), Output: i == len(feed)-1}
 		}
 		pos += len(feed)
 		if err := c.Decode(b); err != nil {

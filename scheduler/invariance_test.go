@@ -173,13 +173,11 @@ func (all *readings) alone(t *testing.T, m *llama.Model, kv string) (rows, diffe
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := llama.NewBatch(1024)
-	defer b.Free()
 	for _, r := range all.rows {
 		if rows++; rows > count(200, 60) {
 			return rows - 1, differ
 		}
-		row := logitsAlone(t, c, b, r.context)
+		row := logitsAlone(t, c, r.context)
 		if !sameBits(row, r.logits) {
 			differ++
 		}

@@ -113,14 +113,12 @@ func compareLogits(t *testing.T, arch string, read map[string]reading) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := llama.NewBatch(1024)
-	defer b.Free()
 	worst, flips, rows := 0.0, 0, 0
 	for _, r := range read {
 		if rows++; rows > compared {
 			break
 		}
-		row := logitsAlone(t, c, b, r.context)
+		row := logitsAlone(t, c, r.context)
 		for i, want := range row {
 			worst = max(worst, math.Abs(float64(want-r.logits[i])))
 		}
@@ -135,21 +133,19 @@ func compareLogits(t *testing.T, arch string, read map[string]reading) {
 }
 
 // logitsAlone computes tokens in one piece in the emptied context. It returns a view of the last logits.
-func logitsAlone(t *testing.T, c *llama.Context, b *llama.Batch, tokens []llama.Token) []float32 {
+func logitsAlone(t *testing.T, c *llama.Context, tokens []llama.Token) []float32 {
 	t.Helper()
 	if err := c.Memory().Clear(true); err != nil {
 		t.Fatal(err)
 	}
-	b.Reset()
+	b := make([]llama.Row, len(tokens))
 	for i, token := range tokens {
-		if err := b.Add(token, llama.Pos(i), 0, i == len(tokens)-1); err != nil {
-			t.Fatal(err)
-		}
+		b[i] = llama.Row{Token: token, Pos: llama.Pos(i), Output: i == len(tokens)-1}
 	}
 	if err := c.Decode(b); err != nil {
 		t.Fatal(err)
 	}
-	row, err := c.Logits(b.Len() - 1)
+	row, err := c.Logits(len(b) - 1)
 	if err != nil {
 		t.Fatal(err)
 	}

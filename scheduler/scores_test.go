@@ -27,16 +27,12 @@ func forward(t testing.TB, m *llama.Model, tokens []llama.Token) [][]float32 {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := llama.NewBatch(64)
-	defer b.Free()
 	var rows [][]float32
 	for at := 0; at < len(tokens); at += 64 {
 		chunk := tokens[at:min(at+64, len(tokens))]
-		b.Reset()
+		b := make([]llama.Row, len(chunk))
 		for i, token := range chunk {
-			if err := b.Add(token, llama.Pos(at+i), 0, true); err != nil {
-				t.Fatal(err)
-			}
+			b[i] = llama.Row{Token: token, Pos: llama.Pos(at + i), Output: true}
 		}
 		if err := c.Decode(b); err != nil {
 			t.Fatal(err)

@@ -64,10 +64,9 @@ func plain(t *testing.T, m *llama.Model, prompt, tokens []llama.Token, rows int,
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := llama.NewBatch(len(all))
-	defer b.Free()
+	var b []llama.Row
 	for at := 0; at < len(all)-1; {
-		b.Reset()
+		b = b[:0]
 		end := len(all) - 1
 		if rows > 0 {
 			end = min(end, at+rows)
@@ -76,9 +75,7 @@ func plain(t *testing.T, m *llama.Model, prompt, tokens []llama.Token, rows int,
 			end = min(end, max(at+1, len(prompt)))
 		}
 		for i := at; i < end; i++ {
-			if err := b.Add(all[i], llama.Pos(i), 0, i >= len(prompt)-1); err != nil {
-				t.Fatal(err)
-			}
+			b = append(b, llama.Row{Token: all[i], Pos: llama.Pos(i), Output: i >= len(prompt)-1})
 		}
 		if err := c.Decode(b); err != nil {
 			t.Fatal(err)

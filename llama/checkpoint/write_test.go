@@ -78,13 +78,10 @@ func logits(t *testing.T, path string) (rows []float32) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := llama.NewBatch(n)
-	defer b.Free()
+	b := make([]llama.Row, n)
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		if err := b.Add(llama.Token(random.IntN(m.Vocab().Size())), llama.Pos(i), 0, true); err != nil {
-			t.Fatal(err)
-		}
+	for i := range b {
+		b[i] = llama.Row{Token: llama.Token(random.IntN(m.Vocab().Size())), Pos: llama.Pos(i), Output: true}
 	}
 	if err := c.Decode(b); err != nil {
 		t.Fatal(err)

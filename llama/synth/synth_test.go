@@ -67,19 +67,15 @@ func generate(t testing.TB, m *llama.Model, prompt string, n int) []llama.Token 
 		t.Fatal(err)
 	}
 	defer s.Close()
-	b := llama.NewBatch(128)
-	defer b.Free()
 	next, err := m.Vocab().Tokenize(prompt, false, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []llama.Token
 	for pos := llama.Pos(0); len(out) < n; {
-		b.Reset()
+		b := make([]llama.Row, len(next))
 		for i, tok := range next {
-			if err := b.Add(tok, pos, 0, i == len(next)-1); err != nil {
-				t.Fatal(err)
-			}
+			b[i] = llama.Row{Token: tok, Pos: pos, Output: i == len(next)-1}
 			pos++
 		}
 		if err := c.Decode(b); err != nil {

@@ -89,14 +89,11 @@ func (s *sample) decode(m *llama.Model) ([][]float32, error) {
 		return nil, err
 	}
 	defer c.Close() //nolint:errcheck // nothing is left to lose
-	b := llama.NewBatch(len(s.IDs))
-	defer b.Free()
+	batch := make([]llama.Row, len(s.IDs))
 	for i, id := range s.IDs {
-		if err := b.Add(id, llama.Pos(i), 0, slices.Contains(s.Rows, i)); err != nil {
-			return nil, err
-		}
+		batch[i] = llama.Row{Token: id, Pos: llama.Pos(i), Output: slices.Contains(s.Rows, i)}
 	}
-	if err := c.Decode(b); err != nil {
+	if err := c.Decode(batch); err != nil {
 		return nil, err
 	}
 	rows := make([][]float32, 0, len(s.Rows))
