@@ -187,7 +187,7 @@ func (f *llama) before(*gbnf.Grammar) string { return "" }
 
 // ParseChat takes the tag for what it is before an object.
 func (f *llama) ParseChat(text string) (string, error) {
-	return trimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
+	return strings.TrimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
 }
 
 // trimLlama drops marks of end tokens at the end of an answer.

@@ -125,7 +125,7 @@ func FuzzAnswer(f *testing.F) {
 					if !ok || strings.Contains(e.Error(), key) || len([]rune(e.Detail)) > maxDetail {
 						t.Errorf("%s in mode %s: %T %v", name, mode, err, err)
 					}
-				case strings.TrimSpace(a.Text) == "" || a.Model == "" || strings.Contains(a.Model, key):
+				case a.Model == "" || strings.Contains(a.Model, key): // the text may be empty
 					t.Errorf("%s in mode %s answers %+v", name, mode, a)
 				}
 			}
