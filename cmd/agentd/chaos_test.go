@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -269,12 +269,13 @@ func (c *chaos) personCorrects(run string) (text string) {
 		for deadline := time.Now().Add(patience); ; {
 			status, answer, _ := c.send("POST", "/v1/coaching", requestIn(c.t, run))
 			var res struct{ Status string }
-			if err := json.Unmarshal([]byte(answer), &res); status != http.StatusOK || err != nil || time.Now().After(deadline) {
+			err := json.Unmarshal([]byte(answer), &res)
+			if err == nil && status == http.StatusOK && res.Status != protocol.CoachingFailed {
+				return answer
+			}
+			if err != nil || status != http.StatusOK || time.Now().After(deadline) {
 				c.t.Errorf("POST in %s: %d %s, %v", run, status, answer, err)
 				return ""
-			}
-			if res.Status != protocol.CoachingFailed {
-				return answer
 			}
 		}
 	}

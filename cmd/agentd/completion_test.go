@@ -28,7 +28,6 @@ func lines() map[string]*options.Command {
 // TestShellsComplete: what a user types before the tab, and the last word after it. Each shell that is here runs its own
 // completion.
 func TestShellsComplete(t *testing.T) {
-	t.Parallel()
 	for shell, complete := range map[string]func(t *testing.T, dir, script, typed string) string{
 		"bash": func(t *testing.T, dir, script, typed string) string {
 			return onTerminal(t, dir, typed, "bash --norc --noprofile -i", script)
