@@ -100,7 +100,7 @@ nightly: agentd ## what is too long for each change: 100,000 schema pairs, 10,00
 	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
-			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \
+			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p || exit; \
 		done; \
 	done
 	go test -race -count=10 -timeout 60m ./scheduler/... ./agent ./coaching/...

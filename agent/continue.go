@@ -60,9 +60,6 @@ func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 
 // checkContinue refuses what extra_keys.continue excludes, and leaves one of several equal completions.
 func (in *inputRun) checkContinue() protocol.Problems {
-	if in.resume == nil {
-		return nil
-	}
 	problem := ""
 	first := in.resume.Completions[0]
 	switch {

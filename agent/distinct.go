@@ -100,9 +100,6 @@ func canonicalJSON(raw protocol.Raw) []byte {
 
 // appendBranch appends what a search reports about a candidate to the object of its generation.
 func appendBranch(b []byte, c *generation.Completion) []byte {
-	if c.Branch == nil {
-		return b
-	}
 	b = appendFloat(append(b, `,"candidate":{"probability":`...), math.Exp(min(0, c.Branch.Logprob)), 64)
 	b = appendFloat(append(b, `,"logprob":`...), min(0, c.Branch.Logprob), 64)
 	return fmt.Appendf(b, `,"paths":%d,"exact":%t}`, c.Branch.Paths, c.Branch.Exact)

@@ -143,7 +143,10 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
 			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
 	}
-	return append(problems, in.checkContinue()...)
+	if in.resume != nil {
+		problems = append(problems, in.checkContinue()...)
+	}
+	return problems
 }
 
 func (in *inputRun) completions() int {

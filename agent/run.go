@@ -51,7 +51,9 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	if g != nil {
 		g.Keep(completions)
 	}
-	p.watch()
+	if p.each != nil {
+		p.watch()
+	}
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
 	for _, in := range runs {
 		p.Summaries.add(in.counts)
@@ -140,7 +142,9 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		if err == nil && ctx.Err() == nil && !r.Paused() { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
 		}
-		waiting[i].span.add(r)
+		if r != nil && waiting[i].span.IsRecording() {
+			waiting[i].span.add(r)
+		}
 		done(waiting[i], r, err)
 	})
 }
@@ -167,11 +171,8 @@ func (in *inputRun) fail(f *failure) {
 	}
 }
 
-// watch begins to give candidates, if there is a Watch.
+// watch begins to give candidates.
 func (p *Plan) watch() {
-	if p.each == nil {
-		return
-	}
 	p.begun()
 	for i, in := range p.inputs {
 		in.given = make([]bool, len(in.out))

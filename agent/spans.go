@@ -40,9 +40,6 @@ func (a *Agent) startSpan(ctx context.Context, in *inputRun) inputSpan {
 
 // add counts what a generation of the input used.
 func (s *inputSpan) add(r *generation.Result) {
-	if r == nil || !s.IsRecording() {
-		return
-	}
 	s.prompt += r.PromptTokens
 	s.cached += r.CachedTokens
 	s.finish = nil // of the last generation: that of the candidates

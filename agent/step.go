@@ -58,7 +58,9 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	if s.cut > 0 {
 		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}
-	b = appendBranch(b, c)
+	if c.Branch != nil {
+		b = appendBranch(b, c)
+	}
 	in, last := s.in, generation.Part{}
 	if in.version != "" {
 		last.Version = cmp.Or(result.Version, in.version)

@@ -109,11 +109,8 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	return errors.Join(append(errs, removed.free())...)
 }
 
-// adapterOf returns an adapter of a worker's model, nil for 0.
+// adapterOf returns an adapter of a worker's model.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
-	if id == 0 {
-		return nil, nil // the model without an adapter
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if a := e.adapters[id][w.Model]; a != nil {
@@ -123,11 +120,11 @@ func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 }
 
 // useAdapter makes the context apply an adapter; 0: none.
-func (w *worker) useAdapter(id core.AdapterID) error {
-	if w.adapter == id {
-		return nil
+func (w *worker) useAdapter(id core.AdapterID) (err error) {
+	var a *llama.Adapter
+	if id != 0 {
+		a, err = w.engine.adapterOf(id, w)
 	}
-	a, err := w.engine.adapterOf(id, w)
 	if err == nil {
 		err = w.back.SetAdapter(a)
 	}

@@ -261,13 +261,12 @@ func (t *tree) fail(n *search.Node, end generation.Completion) {
 	t.search.Fail(n)
 }
 
-// event handles an event of the core. It returns false for one that is not of a branch, or that
-// fails the whole request.
+// event handles an event of the core about a branch. It returns false for one that fails the whole request.
 func (s *trees) event(e *core.Event) bool {
-	b := s.branches[e.Request]
-	if b == nil || e.Kind == core.RequestFailed {
+	if e.Kind == core.RequestFailed {
 		return false
 	}
+	b := s.branches[e.Request]
 	t := b.tree
 	switch {
 	case e.Kind == core.RequestFinished:
@@ -353,12 +352,9 @@ func (s *trees) collect(t *tree) (ended int) {
 	return r.gen.N
 }
 
-// cancel ends the search of a request, if it has one.
+// cancel ends the search of a request.
 func (s *trees) cancel(r *request) {
 	t := r.tree
-	if t == nil {
-		return
-	}
 	r.tree = nil
 	for _, id := range slices.Sorted(maps.Keys(s.branches)) {
 		if s.branches[id].tree == t {

@@ -59,9 +59,6 @@ func (e *Engine) signalQuiet() {
 
 // interrupt ends the worker's requests that a pause concerns.
 func (w *worker) interrupt(p pausing) {
-	if p == notPaused {
-		return
-	}
 	for _, r := range w.list() {
 		switch queued := slices.Index(w.queue, r); {
 		case queued >= 0:
@@ -93,9 +90,6 @@ func (r *request) pause() {
 
 // resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
 func (r *request) resume(v *llama.Vocab) error {
-	if r.gen.Resume == nil {
-		return nil
-	}
 	for i := range r.candidates {
 		if err := r.resumeOne(i, v); err != nil {
 			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
@@ -143,11 +137,8 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	return nil
 }
 
-// begun is core.Request.Begun of a request; nil: no candidate has begun. all: all candidates have ended before.
+// begun is core.Request.Begun of a resumed request; nil: no candidate has begun. all: all candidates have ended before.
 func (r *request) begun() (list [][]core.Token, all bool) {
-	if r.gen.Resume == nil {
-		return nil, false
-	}
 	none, all := true, true
 	for i := range r.candidates {
 		c := &r.candidates[i]

@@ -70,7 +70,7 @@ func (w *worker) startQueued() {
 		w.queue = nil
 		w.reset(errNonFinite)
 		w.queue = waiting
-	case !w.cfg.Isolate || len(waiting) == 0:
+	case len(waiting) == 0:
 		return
 	default:
 		if err := w.back.Clear(false); err != nil {

@@ -87,8 +87,10 @@ func (e *Engine) validate(g *generation.Request) error {
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
-	if _, err := e.adapterOf(g.Adapter, e.workers[0]); err != nil {
-		return err
+	if g.Adapter != 0 {
+		if _, err := e.adapterOf(g.Adapter, e.workers[0]); err != nil {
+			return err
+		}
 	}
 	size := llama.Token(e.vocab.Size())
 	for i, t := range g.Prompt {
@@ -182,9 +184,11 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		}
 		r.samplers = append(r.samplers, s)
 	}
-	if err := r.resume(e.vocab); err != nil {
-		r.close()
-		return nil, err
+	if gen.Resume != nil {
+		if err := r.resume(e.vocab); err != nil {
+			r.close()
+			return nil, err
+		}
 	}
 	return r, nil
 }

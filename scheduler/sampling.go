@@ -88,7 +88,8 @@ func (s *sampling) choose() []core.Choice {
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
 	workers := min(s.goroutines, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.trees.branches) == 0 {
+	searching := len(w.trees.branches) > 0
+	if workers > 1 && w.back.SamplerThreads() >= workers && !searching {
 		s.sampleBatch()
 	} else {
 		var next atomic.Int64
@@ -104,7 +105,9 @@ func (s *sampling) choose() []core.Choice {
 		work()
 		wg.Wait()
 	}
-	w.trees.expand(s.tasks, s.choices)
+	if searching {
+		w.trees.expand(s.tasks, s.choices)
+	}
 	now := w.engine.now()
 	for i, c := range s.choices {
 		t := &s.tasks[i]

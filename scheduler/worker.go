@@ -128,9 +128,13 @@ func (w *worker) run() {
 	for open, rows := w.round(); open; open, rows = w.round() {
 		idle := w.core.Idle()
 		if idle {
-			w.checkIdle()
-			w.startQueued()
-			idle = w.core.Idle()
+			if checkInvariants {
+				w.checkIdle()
+			}
+			if w.nonFinite || w.cfg.Isolate {
+				w.startQueued()
+				idle = w.core.Idle()
+			}
 		} else {
 			if len(w.ended) > 0 { // by a command: its callers do not wait for the step
 				w.deliver()
@@ -186,7 +190,9 @@ func (w *worker) round() (open bool, rows int) {
 			}
 		}
 	}
-	w.interrupt(pausing)
+	if pausing != notPaused {
+		w.interrupt(pausing)
+	}
 	return !closed, rows
 }
 
@@ -195,7 +201,9 @@ func (w *worker) cancel(r *request) {
 		w.queue = slices.Delete(w.queue, i, i+1)
 		w.counters.cancelled++
 	} else if w.requests[r.id] == r {
-		w.trees.cancel(r)
+		if r.tree != nil {
+			w.trees.cancel(r)
+		}
 		w.core.Cancel(r.id)
 	} else {
 		return
@@ -210,7 +218,11 @@ func (w *worker) newID() core.RequestID {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
-	begun, ended := r.begun()
+	var begun [][]core.Token
+	ended := false
+	if r.gen.Resume != nil {
+		begun, ended = r.begun()
+	}
 	switch {
 	case ended:
 		w.finish(r, nil)
@@ -280,7 +292,7 @@ func (w *worker) apply() error {
 		r := w.requests[id]
 		r.reach(&r.times.Queue, planned)
 	}
-	if len(w.plan.Rows) == 0 {
+	if len(w.plan.Rows) == 0 || w.adapter == w.plan.Adapter {
 		return nil
 	}
 	return w.useAdapter(w.plan.Adapter)
@@ -303,11 +315,14 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		r := w.requests[e.Request]
 		switch {
 		case r == nil: // a branch of a request that another one has ended
-		case w.trees.event(&e):
+		case w.trees.branches[e.Request] != nil && w.trees.event(&e):
 		case e.Kind == core.CandidateFinished:
 			ended++
 			c := &r.candidates[e.Candidate]
-			c.Tokens, c.Finish, c.Repeated = e.Tokens, e.Finish, w.describeRepeat(&e)
+			c.Tokens, c.Finish = e.Tokens, e.Finish
+			if e.Repeated > 0 {
+				c.Repeated = w.describeRepeat(&e)
+			}
 			w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
 			if c.Finish != generation.FinishStop {
 				c.StopToken = -1 // a forced end after the token limit
@@ -324,7 +339,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			w.failRequest(r, cause, e.Status == core.StepFailed)
 		}
 	}
-	ended += w.trees.commit()
+	if len(w.trees.changed) > 0 {
+		ended += w.trees.commit()
+	}
 	w.engine.mu.Lock()
 	if ended > 0 {
 		w.engine.rate.record(ended, w.engine.now(), w.busySince)
@@ -341,11 +358,8 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	}
 }
 
-// describeRepeat describes the n-gram with which a candidate repeated itself, "" if it did not.
+// describeRepeat describes the n-gram with which a candidate repeated itself.
 func (w *worker) describeRepeat(e *core.Event) string {
-	if e.Repeated == 0 {
-		return ""
-	}
 	text := w.engine.vocab.Detokenize(e.Tokens[len(e.Tokens)-e.Repeated:], true)
 	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
@@ -364,7 +378,9 @@ func (w *worker) failRequest(r *request, cause error, retry bool) {
 
 // finish ends a request; err is the answer for all of it. deliver answers the caller.
 func (w *worker) finish(r *request, err error) {
-	w.trees.cancel(r)
+	if r.tree != nil {
+		w.trees.cancel(r)
+	}
 	delete(w.requests, r.id)
 	r.err = err
 	r.times.End = w.engine.now().Sub(r.times.Submitted)
@@ -393,11 +409,8 @@ func (w *worker) deliver() {
 	w.ended = w.ended[:0]
 }
 
-// checkIdle verifies that nothing leaked, if checkInvariants is set.
+// checkIdle verifies that nothing leaked.
 func (w *worker) checkIdle() {
-	if !checkInvariants {
-		return
-	}
 	if err := w.core.Verify(); err != nil {
 		panic(err)
 	}

@@ -22,7 +22,15 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	if len(set.Tools) > 0 {
 		answer = either(set, "calls", "reply")
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
-		if err := q.addCall(g, set); err != nil {
+		open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
+		add := func(rule string, tool *tools.Tool) error {
+			return addFunction(g, rule, tool, `", "arguments": `, q.addRobot(g, set, jsonString))
+		}
+		if q.xml {
+			open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
+			add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
+		}
+		if err := addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add); err != nil {
 			return err
 		}
 	}
@@ -44,19 +52,6 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	}
 	g.Add("think", body)
 	return "think "
-}
-
-// addCall adds the rule call: one call of any of the tools.
-func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
-	open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
-	add := func(rule string, tool *tools.Tool) error {
-		return addFunction(g, rule, tool, `", "arguments": `, q.addRobot(g, set, jsonString))
-	}
-	if q.xml {
-		open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
-		add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
-	}
-	return addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add)
 }
 
 // addCall adds a rule: one of the tools' rules, which add defines, between two expressions.

@@ -102,10 +102,14 @@ func WriteDecision(say string, calls []tools.Call, list bool) []byte {
 	dst := rawjson.AppendString([]byte(`{"say": `), say)
 	dst = append(dst, `, "action": `...)
 	open, closed, separator := "{", "}", ", "
+	robots := make(map[string]bool, len(calls))
+	for _, call := range calls {
+		robots[call.TargetRobotName] = true
+	}
 	switch {
 	case list && len(calls) == 0:
 		open, closed = "[", "]"
-	case list || repeatsRobot(calls):
+	case list || len(robots) < len(calls):
 		open, closed, separator = "[{", "}]", "}, {"
 	}
 	dst = append(dst, open...)
@@ -125,15 +129,4 @@ func WriteDecision(say string, calls []tools.Call, list bool) []byte {
 		}
 	}
 	return append(append(dst, closed...), '}')
-}
-
-func repeatsRobot(calls []tools.Call) bool {
-	seen := make(map[string]bool, len(calls))
-	for _, call := range calls {
-		if seen[call.TargetRobotName] {
-			return true
-		}
-		seen[call.TargetRobotName] = true
-	}
-	return false
 }

@@ -44,6 +44,7 @@ func TestSizesAreWithinLimits(t *testing.T) {
 	sizes := map[string]int{"options of the server": len(serve.DefaultConfig().Command().Options)}
 	countFiles(t, sizes)
 	countWorker(t, sizes)
+	countFunctions(t, sizes)
 	for what, size := range sizes {
 		if limit, ok := limits[what]; !ok || size > limit {
 			t.Errorf("%s: %d; the limit is %d (0: the table has no row)", what, size, limit)

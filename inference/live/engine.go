@@ -49,7 +49,9 @@ func (l *Service) DecideEach(
 	}
 	defer leave()
 	outs, err := v.Agent.Run(ctx, plan, admission)
-	v.latency.count(plan.Summaries)
+	if plan.Summaries != (agent.SummaryCounts{}) {
+		v.latency.count(plan.Summaries)
+	}
 	for i := range plan.Latencies {
 		v.latency.observe(ctx, &plan.Latencies[i])
 	}

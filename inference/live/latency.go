@@ -68,9 +68,6 @@ func (l *latency) collect(out chan<- prometheus.Metric) {
 
 // count counts the summaries of a request.
 func (l *latency) count(c agent.SummaryCounts) {
-	if c == (agent.SummaryCounts{}) {
-		return
-	}
 	for result, n := range map[string]int{"whole": c.Whole, "truncated": c.Truncated, "failed": c.Failed} {
 		if n > 0 {
 			l.summaries.WithLabelValues(result).Add(float64(n))

@@ -157,13 +157,14 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 	if h.using != h.asked { // a pause has interrupted what came before
 		all = h.renamed(all, h.asked, done)
 	}
+	labels := h.service.cfg.WeightsDir != "" // else the weights can't change
 	for len(all) > 0 {
 		var mu sync.Mutex
 		var next []heldRequest
 		now := make([]generation.Request, len(all))
 		for i := range all {
 			now[i] = all[i].request
-			if each := now[i].Each; each != nil {
+			if each := now[i].Each; each != nil && labels {
 				now[i].Each = func(r *generation.Result, k int) {
 					if r, err := h.label(ctx, &now[i], r); err == nil { // else the request fails with it
 						each(r, k)
@@ -172,12 +173,12 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 			}
 		}
 		h.Admission.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
-			if r != nil {
+			if r != nil && labels {
 				r, err = h.label(ctx, &now[i], r)
 			}
 			if r == nil || !r.Paused() {
-				if r != nil {
-					phases(tracing.Under(ctx, now[i].Context), r)
+				if under := tracing.Under(ctx, now[i].Context); r != nil && tracing.On(under) {
+					phases(under, r)
 				}
 				done(all[i].index, r, err)
 				return
@@ -276,9 +277,6 @@ func (h *held) renamed(requests []heldRequest, before *adapterUse, done func(i i
 
 // label names the weights of a result's new tokens.
 func (h *held) label(ctx context.Context, of *generation.Request, r *generation.Result) (*generation.Result, error) {
-	if h.service.cfg.WeightsDir == "" {
-		return r, nil // they can't change
-	}
 	version, err := h.on.Weights.Version(context.WithoutCancel(ctx)) // it was known before the weights served
 	if err != nil {
 		return nil, err

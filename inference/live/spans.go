@@ -13,9 +13,6 @@ import (
 // phases makes the spans queue, prefill and decode of a generation, from the times of its result. A phase
 // that did not end by itself lasts until the end.
 func phases(ctx context.Context, r *generation.Result) {
-	if !tracing.On(ctx) {
-		return
-	}
 	t := &r.Times
 	tokens := 0
 	for i := range r.Completions {

@@ -15,12 +15,9 @@ type turn struct {
 	arrivals uint64 // of all requests so far
 }
 
-// chooseAdapter begins the turn of another adapter when the current one has nothing to run of the
+// chooseAdapter begins the turn of the first request's adapter when the current one has nothing to run of the
 // highest priority. It preempts what runs then, which has a lower one.
 func (c *Core) chooseAdapter() {
-	if len(c.groups) == 0 || c.groups[0].Adapter == c.turn.adapter {
-		return // it starts, runs or waits for room
-	}
 	top := c.groups[0]
 	if g := c.firstStartable(); g != nil && g.Priority == top.Priority {
 		return

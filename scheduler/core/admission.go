@@ -5,7 +5,9 @@ import "slices"
 // admit starts what fits, in order. For a higher priority, running sequences are preempted. A large request is not
 // passed over: it gets its room as running sequences end.
 func (c *Core) admit() {
-	c.chooseAdapter()
+	if len(c.groups) > 0 && c.groups[0].Adapter != c.turn.adapter {
+		c.chooseAdapter()
+	}
 	for {
 		g, low := c.nextGroup(), c.lowest()
 		makesWay := g != nil && low != nil && low.group.Priority < g.Priority

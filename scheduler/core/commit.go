@@ -35,7 +35,9 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 			switch {
 			case f.seq.state == seqRunning:
 				c.advanceFollowers(f.seq)
-				c.snapshot(f.seq)
+				if !c.cfg.PartialCopy && !c.cfg.NoPrefixCache {
+					c.snapshot(f.seq)
+				}
 			case len(f.drafts) > 0:
 				c.tree.extend(f.seq, f.drafts, 0) // cancelled: the context holds them until the next plan
 			}

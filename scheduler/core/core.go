@@ -128,7 +128,9 @@ func (c *Core) Submit(r Request) {
 	c.turn.arrivals++
 	c.version++
 	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
-	g.begin()
+	if r.Begun != nil {
+		g.begin()
+	}
 	if !r.Fork {
 		c.stats.PromptTokens += uint64(len(r.Prompt))
 	}
@@ -173,7 +175,7 @@ func (c *Core) Cancel(id RequestID) bool {
 
 // begin sets the candidates of Request.Begun. They wait as if they had been preempted.
 func (g *group) begin() {
-	g.sampled = g.Begun != nil
+	g.sampled = true
 	for i, tokens := range g.Begun {
 		if tokens == nil {
 			g.candidates[i].ended = true

@@ -134,9 +134,6 @@ func (c *Core) dropBlock(b *hostBlock) {
 // extend returns the parts of the adapter's blocks that continue target after its first length tokens
 // without a gap. It returns nil if they are too short to be worth loading.
 func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts []hostPart) {
-	if h == nil {
-		return nil
-	}
 	hash, hashed, before := EmptyHash, 0, length
 	for i, start := range h.starts {
 		if i > 0 && start == h.starts[i-1] {

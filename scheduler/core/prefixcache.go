@@ -36,7 +36,10 @@ func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixM
 	target = target[:len(target)-1]
 	usable := func(s *sequence, n int) bool { return s.adapter == adapter && c.usable(s, n) }
 	seq, length := c.tree.root.match(target, !c.cfg.PartialCopy, usable)
-	src := prefixMatch{seq: seq, length: length, parts: c.host.extend(adapter, target, length)}
+	src := prefixMatch{seq: seq, length: length}
+	if c.host != nil {
+		src.parts = c.host.extend(adapter, target, length)
+	}
 	length = src.cached()
 	for _, s := range c.running[:older] {
 		if s.base > 0 || !s.inPrefill() || s.adapter != adapter {
@@ -106,15 +109,12 @@ func (c *Core) advanceFollowers(s *sequence) {
 	}
 }
 
-func (c *Core) isCached(s *sequence, _ int) bool { return s.state == seqCached && !s.invalid }
+func isCached(s *sequence) bool { return s.state == seqCached && !s.invalid }
 
-// snapshot keeps the state one token before the end of a prompt, where only a whole sequence
-// can be copied. The same prompt and its continuations can both start there.
+// snapshot keeps the state one token before the end of a prompt, for a context that can copy only whole sequences. The
+// same prompt and its continuations can both start there.
 func (c *Core) snapshot(s *sequence) {
-	if c.cfg.PartialCopy || c.cfg.NoPrefixCache || s.cand != promptOnly || s.numRemaining() != 1 || s.length == 0 {
-		return
-	}
-	if firstUsable(s.leaf.ends, s.length, c.isCached) != nil {
+	if s.cand != promptOnly || s.numRemaining() != 1 || s.length == 0 || slices.ContainsFunc(s.leaf.ends, isCached) {
 		return
 	}
 	if len(c.freeSeqs) == 0 {

@@ -138,7 +138,9 @@ func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (
 		return best, length
 	}
 	if here == n.end() || !whole {
-		best = firstUsable(n.ends, here, ok)
+		if i := slices.IndexFunc(n.ends, func(s *sequence) bool { return ok(s, here) }); i >= 0 {
+			best = n.ends[i]
+		}
 	}
 	for i := 0; best == nil && !whole && i < len(n.children); i++ {
 		best, _ = n.children[i].match(target[:here], false, ok)
@@ -147,15 +149,6 @@ func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (
 		return nil, 0
 	}
 	return best, here
-}
-
-func firstUsable(list []*sequence, length int, ok func(*sequence, int) bool) *sequence {
-	for _, s := range list {
-		if ok(s, length) {
-			return s
-		}
-	}
-	return nil
 }
 
 // order sorts running sequences by their leaves, so that those which share cells lie side by

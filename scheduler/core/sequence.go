@@ -135,7 +135,7 @@ func (c *Core) stop(s *sequence, next state) {
 		if s.cand != promptOnly {
 			c.scratch = append(c.scratch, g.candidates[s.cand].tokens...)
 		}
-		usable := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
+		usable := func(t *sequence, _ int) bool { return t.adapter == s.adapter && isCached(t) }
 		if same, n := c.tree.root.match(c.scratch[:s.length], !c.cfg.PartialCopy, usable); n == s.length {
 			twin = same
 		}

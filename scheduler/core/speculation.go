@@ -25,7 +25,16 @@ func (c *Core) speculate() {
 	if candidates == 0 {
 		return
 	}
-	rows = c.draftRoom(min(rows, c.cfg.MaxOutputs-outputs))
+	rows = min(rows, c.cfg.MaxOutputs-outputs)
+	// Cached sequences are evicted as for other rows, so that the rows of a candidate do not depend on what else is cached.
+	// What waiting candidates need stays.
+	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {
+		if victim := c.victim(nil, true); victim == nil || victim.isForkSource() {
+			rows = max(0, c.cfg.Cells-c.tree.used-len(c.plan.Rows))
+			break
+		}
+		c.makeRoom(c.cfg.Cells - c.tree.used + 1)
+	}
 	// Another candidate is first in each step. Rows that one does not use go to the next.
 	for i := range c.scheduled {
 		f := &c.scheduled[(i+int(c.step%uint64(len(c.scheduled))))%len(c.scheduled)]
@@ -39,19 +48,6 @@ func (c *Core) speculate() {
 // canSpeculate reports whether the rows end with the next token of one candidate.
 func (f *scheduledRows) canSpeculate() bool {
 	return f.samples > 0 && f.seq.cand != promptOnly && !f.seq.group.Branch
-}
-
-// draftRoom returns how many of so many speculative rows have cells. It evicts cached
-// sequences like other rows do, so that the rows of a candidate do not depend on what else is
-// cached. It does not evict what waiting candidates need.
-func (c *Core) draftRoom(rows int) int {
-	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {
-		if victim := c.victim(nil, true); victim == nil || victim.isForkSource() {
-			return max(0, c.cfg.Cells-c.tree.used-len(c.plan.Rows))
-		}
-		c.makeRoom(c.cfg.Cells - c.tree.used + 1)
-	}
-	return rows
 }
 
 // propose plans at most so many speculative rows after f, and returns how many.

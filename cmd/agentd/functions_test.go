@@ -1,0 +1,71 @@
+//go:build !race
+
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/token"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+const (
+	// program answers the request. go covers packages only of a program that is covered itself.
+	program = "agentd/cmd/agentd/testdata/functions"
+	// walked are the packages whose functions count. Left out are those that compute one thing after a call that counts:
+	// a grammar of a schema, values of bytes, a call of C.
+	walked = program + ",agentd/agent,agentd/agent/format,agentd/agent/memory,agentd/agent/tokens,agentd/inference/live," +
+		"agentd/scheduler,agentd/scheduler/core,agentd/server"
+	// shortFunction is the number of lines up to which a function does not count: an accessor, a guard.
+	shortFunction = 7
+)
+
+// onTimers are functions of the scheduler that timers call, request or not.
+var onTimers = regexp.MustCompile(`\*Engine\.(watch|look)$|\*rounds\.tick$|\*threads\.look$`)
+
+var covered = regexp.MustCompile(`(?m)^agentd/(\S+):(\d+):\s+(\S+)\s+(\d+\.\d)%$`)
+
+// countFunctions counts the named functions that run for the request of ARCHITECTURE's ten steps, from its first byte
+// to the last one of the answer.
+func countFunctions(t *testing.T, sizes map[string]int) {
+	t.Helper()
+	tools := `[{"name": "go_to", "description": "Drive to a room.", "parameters": {"room": {"type": "string"}}}]`
+	ins := []input{user(1, "Go to the hall.").tools(tools), user(2, "Go to the kitchen.").tools(tools).outputs(3)}
+	for i := range ins {
+		ins[i].Attributes = json.RawMessage(`{"known_robots": ["rover", "scout"]}`)
+	}
+	dir := t.TempDir()
+	serves := exec.CommandContext(t.Context(), "go", "run", "-cover", "-covermode=atomic", "-coverpkg="+walked,
+		program, tinyModel(t, synth.Qwen3), dir)
+	serves.Stdin = strings.NewReader(body(t, "r", ins...))
+	if out, err := serves.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "func", "-i", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := map[string]int{} // of the function whose body begins at file:line
+	goFiles(t, func(name string, fset *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+				from, to := fset.Position(f.Pos()).Line, fset.Position(f.End()).Line
+				lines[name+":"+strconv.Itoa(fset.Position(f.Body.Lbrace).Line)] = to - from + 1
+			}
+		}
+	})
+	for _, f := range covered.FindAllStringSubmatch(string(out), -1) {
+		at := f[1] + ":" + f[2]
+		if f[4] == "0.0" || strings.HasPrefix(at, "cmd/") || onTimers.MatchString(f[3]) || lines[at] <= shortFunction {
+			continue
+		}
+		sizes["functions of a request"]++
+		t.Log(at, f[3])
+	}
+}
