@@ -106,7 +106,11 @@ func TestHistoryOverBudgetIsSummarized(t *testing.T) {
 					if !strings.Contains(string(o.Memory), `"mine":{"n":1e2}`) {
 						t.Errorf("another key was lost: %s", o.Memory)
 					}
-					if text, _ := protocol.Get(o.Memory, "summary"); summarized && (count(t, o.Memory) != 2 || len(text) <= len(`""`)) {
+					text, _ := protocol.Get(o.Memory, "summary")
+					// Whether a model without training writes a usable summary depends on how the CPU rounds. If not, the
+					// newest entries stay, beside the two of this turn.
+					cut, entries := strings.Contains(string(text), "no summary of them could be used"), count(t, o.Memory)
+					if summarized && (entries != 2 && (!cut || entries > count(t, protocol.Raw(given))+1) || len(text) <= len(`""`)) {
 						t.Errorf("a summarized memory is %s", o.Memory)
 					}
 					if !answered {
