@@ -371,6 +371,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if in.turn == nil {
 		in.turn = in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 		in.step = newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel, in.request.Prompt)
+		in.step.form = a.format.CallForm()
 		if in.shortening != nil {
 			in.step.cut = in.shortening.cut
 		}
@@ -383,7 +384,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	if c.Err != nil {
 		if len(c.Tokens) > 0 { // the partial output may explain the error
 			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)
-			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil, -1))
+			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, &format.Decision{}, -1))
 		}
 		in.failOne(out, failed(c.Err))
 		return
@@ -414,7 +415,7 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 			in.forget(out)
 		}
 	}
-	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, differs))
+	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, &decision, differs))
 }
 
 // withStep appends a step. Candidates share the steps before it.

@@ -22,6 +22,7 @@ type stepMaker struct {
 	in     *inputRun
 	prompt string
 	tokens []generation.Token // of the prompt, nil for a correction
+	form   string             // in which the model calls
 	head   []byte             // through the last shared input element
 	cut    int                // messages that were left out of the history, see historySummarized
 	next   map[string]int     // nextPromptDiffers by the tokens of an answer
@@ -49,12 +50,14 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 
 // model makes the step of a model call, with the text of the end token. differs is where the
 // next prompt leaves these tokens; -1: nowhere.
-func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
+func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, d *format.Decision, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,
 		result.PromptTokens, result.CachedTokens, len(c.Tokens))
 	b = fmt.Appendf(rawjson.AppendString(b, string(c.Finish)), `,"seed":%d`, seed)
-	b = appendText(b, "reasoning", strings.Join(reasoning, "\n\n"))
+	b = appendText(b, "reasoning", strings.Join(d.Reasoning, "\n\n"))
+	b = appendText(b, "call_form", d.CallForm)
+	b = appendText(b, "model_call_form", s.form)
 	if s.cut > 0 {
 		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}

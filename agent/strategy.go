@@ -220,7 +220,7 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	}
 	if c.Err == nil || len(c.Tokens) > 0 { // else there is no output
 		step := newStep(in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel, s.request.Prompt)
-		in.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
+		in.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], &format.Decision{}, -1)}
 		h.log.write(ComponentSummarizer, s.prompt.Text, c.Text+c.Stop, invalid)
 	}
 	switch {

@@ -60,7 +60,7 @@ type Options struct {
 	ChatTemplate    string
 	EnableThinking  bool   // lets models that can do so think before they decide
 	ReasoningEffort string // of gpt-oss: low, medium or high
-	OutputStyle     string // of the template format, StyleBlocks or StyleJSON
+	OutputStyle     string // of the template format, StyleBlocks or StyleJSON; or a form of calls, such as FormFenced
 	MixedOutput     string // MixedReject or MixedTools
 	CallsPerRobot   string // CallsOne (also "") or CallsAny
 	ModelAPI        ModelAPI
@@ -130,11 +130,13 @@ func (p *Prompt) turnClosed() int {
 type Decision struct {
 	protocol.AgentDecision
 	Reasoning []string // what the model thought aloud, by paragraph
+	CallForm  string   // of the calls, such as FormNative; "": there are none
 }
 
 // Format is the form of prompts and answers of a family of models. It is safe for concurrent use.
 type Format interface {
 	Name() string
+	CallForm() string // in which the model writes calls, such as FormNative
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
 	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
@@ -166,6 +168,7 @@ type Catalog struct {
 	parallel string       // name of the function that stands for several calls
 
 	spacing gbnf.Spacing
+	plain   bool                                // calls have the format's own form only
 	build   func(*gbnf.Grammar, *Catalog) error // adds the rules of answers
 
 	once       sync.Once
@@ -173,25 +176,29 @@ type Catalog struct {
 	grammarErr error
 }
 
-// Grammar is the grammar of answers, built on the first call. Where all tools together are too
-// large, the largest ones are widened until the rest fits, and the check of calls decides.
+// Grammar is the grammar of answers, built on the first call. Where all tools together are too large, calls have the
+// format's own form only. Then the largest tools are widened until the rest fits, and the check of calls decides.
 func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
 		c.grammarErr = errors.New("the grammar could not be made") // stays where build panics
-		for share := gbnf.Limit; ; share = share.Quarter() {
+		for share := gbnf.Limit; ; {
 			g := gbnf.New(c.spacing)
 			g.Share = share
 			err := c.build(g, c)
 			if err == nil {
 				err = g.TooLarge()
 			}
-			if errors.Is(err, gbnf.ErrTooLarge) && share.Rules > 0 {
-				continue
+			switch {
+			case errors.Is(err, gbnf.ErrTooLarge) && !c.plain:
+				c.plain = true
+			case errors.Is(err, gbnf.ErrTooLarge) && share.Rules > 0:
+				share = share.Quarter()
+			default:
+				if c.grammarErr = err; err == nil {
+					c.grammar = g.String()
+				}
+				return
 			}
-			if c.grammarErr = err; err == nil {
-				c.grammar = g.String()
-			}
-			return
 		}
 	})
 	return c.grammar, c.grammarErr
@@ -243,12 +250,15 @@ func New(name string, o Options) (Format, error) {
 	if o.ModelAPI == nil {
 		return nil, errors.New("format: Options.ModelAPI is missing")
 	}
-	r := rules{mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
+	r := rules{form: FormNative, mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
 	if r.mixed != MixedReject && r.mixed != MixedTools {
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
 	}
 	if !r.once && o.CallsPerRobot != CallsAny {
 		return nil, fmt.Errorf("calls_per_robot %q is unknown; use %s or %s", o.CallsPerRobot, CallsOne, CallsAny)
+	}
+	if slices.Contains(Forms, o.OutputStyle) {
+		r.form, o.OutputStyle = o.OutputStyle, ""
 	}
 	if o.OutputStyle == StyleJSON && name != Template {
 		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or set Config.Format %s",
@@ -284,6 +294,7 @@ type common struct {
 }
 
 func (c *common) Name() string          { return c.name }
+func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }

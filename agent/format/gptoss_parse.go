@@ -24,15 +24,20 @@ const functionsPrefix = "functions."
 // calls is free: prompts have json.dumps' spacing, the models' own examples none.
 func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 	addAnalysis(g)
-	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
-	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
-	answer := "final"
+	reply := gbnf.Text{Forbidden: harmonyMarks, NonBlank: true}
+	const final = "<|channel|>final<|message|>"
+	answer := gbnf.Literal(final) + " reply"
 	if len(c.Set.Tools) > 0 {
-		answer = either(c.Set, "call", "final")
+		objects := functions{g: g, robot: f.addRobot(g, c.Set, jsonString), next: callArguments}
+		if err := objects.addAll(c); err != nil {
+			return err
+		}
 		if err := f.addCalls(g, c); err != nil {
 			return err
 		}
+		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms()))
 	}
+	g.AddText("reply", reply)
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
 	return nil
 }
@@ -125,6 +130,11 @@ type harmonyMessage struct{ channel, recipient, content string }
 func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	var reasoning, say, comments []string
 	var calls []tools.Call
+	if !strings.Contains(text, "<|message|>") {
+		if calls, _, _ := recognise(text, c.Set); len(calls) > 0 {
+			return f.decide(c.Set, text, nil, nil)
+		}
+	}
 	for rest, more := text, true; more; {
 		var m harmonyMessage
 		var err error
@@ -157,7 +167,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}
-	return f.decide(strings.Join(say, "\n"), calls, reasoning)
+	return f.decide(c.Set, strings.Join(say, "\n"), calls, reasoning)
 }
 
 // nextMessage cuts off a message after "<|start|>assistant". A call ends with its JSON value.

@@ -73,6 +73,7 @@ const (
 type rules struct {
 	mixed string // MixedReject or MixedTools
 	once  bool   // one call for each robot
+	form  string // in which the model calls
 }
 
 // most is the most calls of a constrained answer: no more than known robots

@@ -9,7 +9,6 @@ import (
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
-	"agentd/protocol"
 )
 
 // llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens, calls as {"name", "parameters"} objects,
@@ -157,19 +156,13 @@ var llamaMarks = []string{
 
 // grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
-//	root ::= <|python_tag|>? call ("; " call)* | reply
-//
-// Where there are tools, no reply begins with a brace, as calls do.
+//	root ::= <|python_tag|>? call ("; " call)* | a call in another form | reply
 func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, reply := c.Set, gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
 	answer := "reply"
 	if len(set.Tools) > 0 {
-		reply.NotFirst = "{"
-		answer = either(set, "calls", "reply")
-		err := addCall(g, "call", set, gbnf.Literal(llamaName), gbnf.Literal("}"), func(rule string, tool *tools.Tool) error {
-			return addFunction(g, rule, tool, llamaParameters, f.addRobot(g, set, jsonString))
-		})
-		if err != nil {
+		objects := functions{g: g, robot: f.addRobot(g, set, jsonString), next: llamaParameters}
+		if err := addCall(g, "call", set, gbnf.Literal(llamaName), gbnf.Literal("}"), objects.add); err != nil {
 			return err
 		}
 		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), f.most(set)-1)
@@ -177,6 +170,7 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 			calls = pythonTag + "? " + calls // a token of the vocabulary
 		}
 		g.Add("calls", calls)
+		answer = f.addForms(g, c, &reply, "calls", objects.forms())
 	}
 	g.AddText("reply", reply)
 	g.Add("root", answer)
@@ -204,22 +198,17 @@ func trimLlama(text string) string {
 	}
 }
 
-var bareCall = regexp.MustCompile(`^\{\s*"(name"|parameters"|arguments"|function"|type"\s*:\s*"function")`)
-
 // Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	text = trimSpace(trimLlama(text))
-	say, rest, tagged := "", text, len(c.Set.Tools) > 0 && bareCall.MatchString(text)
-	if !tagged {
-		say, rest, tagged = strings.Cut(text, pythonTag)
-	}
+	say, rest, tagged := strings.Cut(text, pythonTag)
 	var calls []tools.Call
 	for tagged {
 		value, after, err := readJSON(rest, "a tool call is")
 		if err != nil {
 			return Decision{}, err
 		}
-		call, err := readFunction(llamaFunction(value), nil, c.Set)
+		call, err := readFunction(value, nil, c.Set)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -233,22 +222,9 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	if err := stray(say, llamaMarks); err != nil {
 		return Decision{}, err
 	}
-	return f.decide(say, calls, nil)
-}
-
-// llamaFunction is a call with the usual names of its members. Models also copy
-// the form of the tools in the prompt, {"type": "function", "function": {...}}.
-func llamaFunction(value protocol.Raw) protocol.Raw {
-	if value.Kind() != '{' {
-		return value
+	d, err := f.decide(c.Set, say, calls, nil)
+	if d.CallForm == FormBare {
+		d.CallForm = FormNative
 	}
-	value = protocol.DeleteMember(value, "type")
-	if function, ok := protocol.Get(value, "function"); ok && function.Kind() == '{' {
-		value = function
-	}
-	parameters, ok := protocol.Get(value, "parameters")
-	if _, both := protocol.Get(value, "arguments"); !ok || both {
-		return value
-	}
-	return protocol.SetMember(protocol.DeleteMember(value, "parameters"), "arguments", parameters)
+	return d, err
 }

@@ -15,17 +15,15 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 
 // grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
-//	root ::= think? (call ("\n" call)* | reply)
+//	root ::= think? (call ("\n" call)* | a call in another form | reply)
 func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, answer := c.Set, "reply"
-	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
+	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
 	if len(set.Tools) > 0 {
-		answer = either(set, "calls", "reply")
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
-		add := func(rule string, tool *tools.Tool) error {
-			return addFunction(g, rule, tool, `", "arguments": `, q.addRobot(g, set, jsonString))
-		}
+		objects := functions{g: g, robot: q.addRobot(g, set, jsonString), next: callArguments}
+		add := objects.add
 		if q.xml {
 			open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
 			add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
@@ -33,7 +31,14 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 		if err := addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add); err != nil {
 			return err
 		}
+		if q.xml {
+			if err := objects.addAll(c); err != nil {
+				return err
+			}
+		}
+		answer = q.addForms(g, c, &reply, "calls", objects.forms())
 	}
+	g.AddText("reply", reply)
 	g.Add("root", q.before(g)+answer)
 	return nil
 }
@@ -67,11 +72,44 @@ func addCall(g *gbnf.Grammar, name string, set *tools.Set, before, after string,
 	return nil
 }
 
-// addFunction adds a tool's rule for calls in JSON: its name, what follows it, the arguments.
-func addFunction(g *gbnf.Grammar, rule string, tool *tools.Tool, next, robot string) error {
-	args, err := addArguments(g, tool, robot)
-	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+next)+" "+args)
+// functions adds the rules of calls in JSON: a tool's name, what follows it, the arguments.
+type functions struct {
+	g     *gbnf.Grammar
+	robot string // the rule of the robot among the arguments; "": none
+	next  string // between name and arguments
+
+	rules, args []string // of the tools
+}
+
+// callArguments stands between a call's name and its arguments.
+const callArguments = `", "arguments": `
+
+func (f *functions) add(rule string, tool *tools.Tool) error {
+	args, err := addArguments(f.g, tool, f.robot)
+	f.g.Add(rule, gbnf.Literal(jsonText(tool.Name)+f.next)+" "+args)
+	f.rules, f.args = append(f.rules, rule), append(f.args, args)
 	return err
+}
+
+// addAll adds those of all tools, for calls in other forms than the format's own.
+func (f *functions) addAll(c *Catalog) error {
+	if c.plain {
+		return nil
+	}
+	for i := range c.Set.Tools {
+		if err := f.add(fmt.Sprintf("object-%d", i), &c.Set.Tools[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forms are the calls in other forms.
+func (f *functions) forms() otherForms {
+	return otherForms{
+		object: gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(f.rules) + " gap " + gbnf.Literal("}"),
+		starts: []string{nameStart}, args: f.args,
+	}
 }
 
 // jsonText is s as it stands between the quotes of a JSON string.

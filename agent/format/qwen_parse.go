@@ -17,11 +17,11 @@ const (
 
 // Parse reads thoughts, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
-	return parseBlocks(text, q.think && q.openThink, q.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return parseBlocks(text, q.think && q.openThink, q.rules, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		var call tools.Call
 		var rest string
 		var err error
-		if body = trimSpace(body); strings.HasPrefix(body, "<function=") {
+		if body = trimSpace(body); strings.HasPrefix(body, functionOpen) {
 			call, rest, err = readTagged(body, c.Set)
 		} else {
 			var value protocol.Raw
@@ -48,12 +48,17 @@ func (q *qwen) ParseChat(text string) (string, error) {
 
 // parseBlocks reads thoughts, then blocks after callOpen, or a reply. read appends
 // the calls of a block and returns the rest. Strings in a block may have any mark.
-func parseBlocks(text string, inThoughts bool, r rules,
+func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
 	reasoning, rest, err := splitThoughts(trimEnd(text), inThoughts, callOpen)
 	if err != nil {
 		return Decision{}, err
+	}
+	if strings.Contains(rest, callOpen) != strings.Contains(rest, callClose) { // the other mark is missing
+		if calls, _, _ := recognise(rest, set); len(calls) > 0 {
+			return r.decide(set, rest, nil, reasoning)
+		}
 	}
 	var say strings.Builder
 	var calls []tools.Call
@@ -64,7 +69,7 @@ func parseBlocks(text string, inThoughts bool, r rules,
 		}
 		say.WriteString(before)
 		if !found {
-			return r.decide(say.String(), calls, reasoning)
+			return r.decide(set, say.String(), calls, reasoning)
 		}
 		if calls, rest, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err
@@ -77,6 +82,7 @@ func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // readFunction reads a call {name, arguments} of a tool, with the robot as Accept takes it.
 func readFunction(value, robot protocol.Raw, set *tools.Set) (call tools.Call, err error) {
+	value = asFunction(value)
 	if value.Kind() != '{' {
 		return call, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
 	}
@@ -101,7 +107,7 @@ func readFunction(value, robot protocol.Raw, set *tools.Set) (call tools.Call, e
 }
 
 func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err error) {
-	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<function="), ">")
+	name, rest, ok := strings.Cut(strings.TrimPrefix(text, functionOpen), ">")
 	if !ok {
 		return call, rest, errors.New("the <function= tag of a tool call is not closed by >")
 	}

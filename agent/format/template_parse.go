@@ -16,24 +16,28 @@ import (
 //	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
 func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, think := c.Set, thinkRule(g, t.think, false)
+	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
 	var answers []string
 	if len(set.Tools) > 0 {
-		if err := t.addAction(g, set); err != nil {
+		others, err := t.addAction(g, set)
+		if err != nil {
 			return err
 		}
 		if t.jsonOut {
 			answers = append(answers, gbnf.Literal(`{"say": "", "action": `)+" action "+gbnf.Literal("}"))
 		} else {
-			answers = append(answers, gbnf.Literal(callOpen)+` "\n"? action "\n"? `+gbnf.Literal(callClose))
+			g.Add("calls", gbnf.Literal(callOpen)+` "\n"? action "\n"? `+gbnf.Literal(callClose))
+			answers = append(answers, t.addForms(g, c, &reply, "calls", others))
 		}
 	}
 	switch {
-	case set.MustCall && len(answers) > 0:
+	case len(answers) > 0 && (set.MustCall || !t.jsonOut):
+		g.AddText("reply", reply)
 	case t.jsonOut:
 		g.Add("said", `"\"" ( `+gbnf.NonBlank(controls+`"\`)+` | [\\] ["\\] ) `+g.JSON(gbnf.AnyChar)+`* "\""`)
 		answers = append(answers, gbnf.Literal(`{"say": `)+" said "+gbnf.Literal(`, "action": {}}`))
 	default:
-		g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
+		g.AddText("reply", reply)
 		answers = append(answers, "reply")
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
@@ -49,20 +53,32 @@ func (t *template) ParseChat(text string) (string, error) {
 }
 
 // addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
-func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
+func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error) {
 	before, after := gbnf.Literal(`{"name": "`), gbnf.Literal("}")
+	robot := t.addRobot(g, set, jsonString)
 	if !set.Chat {
-		before, after = gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
+		before, after = gbnf.Literal("{")+" "+robot+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
 	}
-	err := addCall(g, "one", set, before, after, func(rule string, tool *tools.Tool) error {
-		return addFunction(g, rule, tool, `", "arguments": `, "")
-	})
+	functions := functions{g: g, next: callArguments}
+	err := addCall(g, "one", set, before, after, functions.add)
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
 	}
 	g.Add("action", action)
-	return err
+	others := functions.forms()
+	if !set.Chat { // the robot stands before the call, or behind the arguments
+		call := gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(functions.rules)
+		others.object = "( " + robot + " " + gbnf.Literal(": {") + " gap " + call + " gap " + gbnf.Literal("}") +
+			" | " + call + " " + gbnf.Literal(`, "target_robot": `) + " " + robot + " ) gap " + gbnf.Literal("}")
+		for _, name := range set.Robots {
+			others.starts = append(others.starts, string(protocol.String(name))+gbnf.Gap+":"+gbnf.Gap+"{"+gbnf.Gap+nameStart)
+		}
+		if len(set.Robots) > 1 {
+			others.args = nil // they name no robot
+		}
+	}
+	return others, err
 }
 
 // controls are the control characters of ASCII, which JSON strings escape.
@@ -74,7 +90,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
 	}
-	return parseBlocks(text, false, t.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return parseBlocks(text, false, t.rules, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		action, after, err := readJSON(body, "an action is")
 		if err != nil {
 			return nil, "", err
@@ -129,7 +145,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 			return d, err
 		}
 	}
-	return t.decide(reply, calls, reasoning)
+	return t.decide(c.Set, reply, calls, reasoning)
 }
 
 // readAction appends the calls of an action: {robot: {name, arguments}}, a flat
@@ -149,7 +165,7 @@ func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tool
 	}
 	if name, ok := protocol.Get(action, "name"); ok && name.Kind() == '"' {
 		var robot protocol.Raw
-		for _, key := range []string{"target_robot_name", tools.RobotParameter} {
+		for _, key := range []string{targetRobotName, tools.RobotParameter} {
 			if v, ok := protocol.Get(action, key); ok {
 				robot = v
 				action = protocol.DeleteMember(action, key)

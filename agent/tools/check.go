@@ -15,8 +15,14 @@ import (
 // without one the default robot is meant. The error says what is wrong with the call.
 func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	tool, ok := s.Find(name)
-	if ok && robot == nil && tool.RobotParam != "" {
-		robot, _ = protocol.Get(arguments, tool.RobotParam)
+	if ok && tool.RobotParam != "" {
+		inside, has := protocol.Get(arguments, tool.RobotParam)
+		if has && robot != nil && string(inside) != string(robot) {
+			return Call{}, fmt.Errorf("the call of %s names two robots, %s and %s", name, robot, inside)
+		}
+		if has {
+			robot = inside
+		}
 		arguments = protocol.DeleteMember(arguments, tool.RobotParam)
 	}
 	call := Call{Name: name, Arguments: arguments, TargetRobotName: s.DefaultRobot}

@@ -4,8 +4,9 @@ import "time"
 
 // Limits and automatic choices.
 const (
-	defaultQueueLimit     = 8192 // the largest request of the protocol (4,096 candidates), and as much again after it
-	defaultModelNewTokens = 256  // tokens of the default model's answers, which take half of it: TestDefaultModelAnswersFit
+	defaultQueueLimit     = 8192        // the largest request of the protocol (4,096 candidates), and as much again after it
+	defaultModelNewTokens = 256         // tokens of the default model's answers, which take half of it: TestDefaultModelAnswersFit
+	formTimeout           = time.Minute // of the questions that show in which form the model calls
 
 	// The default KV cache, in tokens. A candidate uses no more than the trained context, but many share the cache.
 	autoContextCPU = 32 << 10 // at most: enough for a batch of long histories

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/internal/budget"
 	"agentd/internal/defaultmodel"
 	"agentd/llama"
@@ -69,6 +70,9 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 		return m, err
 	}
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
+		return m, err
+	}
+	if err := m.findForm(ctx, cfg, func() (agent.Generator, error) { return m.Engine.Admit(1) }); err != nil {
 		return m, err
 	}
 	m.Weights.begin(lookInterval)
@@ -196,8 +200,28 @@ func (m *Model) makeAgent(cfg Config) error {
 		return err
 	}
 	m.Agent = made
-	m.Info.Format = made.Format()
+	m.Info.Format, m.Info.CallForm = made.Format(), made.CallForm()
 	return nil
+}
+
+// findForm asks the model in which form it calls, unless Config.Agent.Prompt.OutputStyle says it, and makes the agent
+// again for another form than the format's.
+func (m *Model) findForm(ctx context.Context, cfg Config, admit func() (agent.Generator, error)) error {
+	style := &cfg.Agent.Prompt.OutputStyle
+	if *style != "" && *style != format.StyleBlocks || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, formTimeout)
+	defer cancel()
+	form, err := m.Agent.FindForm(ctx, admit)
+	if err != nil {
+		cfg.Log.Warn().Err(err).Msg("the model could not be asked in which form it calls tools; it is taken for the prompt format's own")
+	}
+	if form == format.FormNative {
+		return nil
+	}
+	*style = form
+	return m.makeAgent(cfg)
 }
 
 // sampling merges the parameters of the config, the model file and the protocol.

@@ -33,6 +33,7 @@ type EngineInfo struct {
 	Default bool   // the embedded model
 	Format  string // of prompts and outputs: qwen, gpt-oss, llama, template
 
+	CallForm      string            // in which the model calls: native, bare, fenced, named
 	Device        string            // of the layers
 	Placement     []llama.Placement // of all models and contexts
 	Contexts      int

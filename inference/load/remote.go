@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 
+	"agentd/agent"
 	"agentd/internal/defaultmodel"
 	"agentd/llama/checkpoint"
 	"agentd/scheduler/remote"
@@ -55,7 +56,10 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()
 	cfg.Agent.NoDistinct = "engines at URLs can't search for distinct candidates"
 	cfg.Agent.NoScheduling = "engines at URLs can't continue answers or order them by priority"
-	return m, m.makeAgent(cfg)
+	if err := m.makeAgent(cfg); err != nil {
+		return m, err
+	}
+	return m, m.findForm(ctx, cfg, func() (agent.Generator, error) { return m.Remote.Admit(1) })
 }
 
 // embeddedFields are the settings of the embedded engine.

@@ -26,6 +26,7 @@ func TestTextAgreesWithSearch(t *testing.T) {
 		{Forbidden: []string{"<a>", "</a>", "<ab>"}},
 		{Forbidden: []string{"<a>", "aab", "ba"}, NonBlank: true},
 		{Forbidden: []string{"<a>"}, NonBlank: true, NotFirst: "/b"},
+		{Forbidden: []string{"<a>"}, NonBlank: true, NotBegin: starts("ba"+Gap+"/", "/"+Word+" b", "bb")},
 		{Until: "</a>"},
 		{Until: "\n</a>", Forbidden: []string{"</a>"}, NonBlank: true},
 		{Until: "aab", Forbidden: []string{"<a>"}},
@@ -57,12 +58,38 @@ func TestTextAgreesWithSearch(t *testing.T) {
 	}
 }
 
+func starts(list ...string) *Starts {
+	s := new(Starts)
+	for _, text := range list {
+		s.Add(text)
+	}
+	return s
+}
+
+func TestStartsSayWhatMayStillBecomeOne(t *testing.T) {
+	s := starts("`"+Word+"\n{"+Gap+`"é"`, "go(")
+	for text, want := range map[string]bool{
+		"": true, "`": true, "`json\n{ \n\t\"é": true, "`json\n{\"é\" and more": true, "go": true, "go(x": true,
+		"`a b": false, "`json\n {": false, "gone": false, "hi": false,
+	} {
+		if got := s.Within(text); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+	if new(Starts).Within("x") {
+		t.Error("an empty set has a text")
+	}
+}
+
 // search matches a Text by plain searching.
 func (t Text) search(s string) bool {
 	if t.NonBlank && (s == "" || strings.ContainsAny(s[:1], " \t\r\n")) {
 		return false
 	}
 	if s != "" && strings.Contains(t.NotFirst, s[:1]) {
+		return false
+	}
+	if t.NotBegin != nil && regexp.MustCompile(`^(ba[ \n]*/|/[ab]* b|bb)`).MatchString(s) {
 		return false
 	}
 	body := s

@@ -15,6 +15,8 @@ type Text struct {
 	Until    string
 	NonBlank bool   // asks for a first character that is not white space, as strings.TrimSpace has it
 	NotFirst string // more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
+	// NotBegin, if NonBlank, are texts with which it does not begin. No string has their characters.
+	NotBegin *Starts
 }
 
 // state is a node of the trie of all strings.
@@ -51,7 +53,11 @@ func (g *Grammar) AddText(name string, t Text) {
 				free = NonBlank(string(excluded)+t.NotFirst) + " " + ref(0)
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
 			}
-			first = strings.Join(append(slices.Clone(moves), free), " | ")
+			if t.NotBegin.empty() {
+				first = strings.Join(append(slices.Clone(moves), free), " | ")
+			} else {
+				first = strings.Join(t.NotBegin.add(g, name, string(excluded), moves, ref(0), t.NotFirst), " | ")
+			}
 		}
 	}
 	if !t.NonBlank {
@@ -157,15 +163,22 @@ var spaces = func() (list []rune) {
 	return list
 }()
 
-// NonBlank is the expression of a character that is neither white space nor one of others, in ASCII.
-func NonBlank(others string) string {
+// NonBlank is the expression of a character that is neither white space nor one of others.
+func NonBlank(others string) string { return classOf("^", string(spaces)+others) }
+
+// classOf is the class of these characters.
+func classOf(prefix, chars string) string {
 	var b strings.Builder
-	b.WriteString("[^")
-	for _, r := range spaces {
-		fmt.Fprintf(&b, `\u%04X`, r)
-	}
-	for _, r := range others {
-		fmt.Fprintf(&b, `\x%02X`, r)
+	b.WriteString("[" + prefix)
+	for _, r := range chars {
+		switch {
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02X`, r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
 	}
 	return b.String() + "]"
 }

@@ -47,6 +47,7 @@ func (d *Daemon) logModel(f load.EngineInfo) {
 		Str("architecture", f.Architecture).
 		Str("description", f.Description).
 		Str("format", f.Format).
+		Str("call_form", f.CallForm).
 		Uint64("parameters", f.Params).
 		Uint64("bytes", f.SizeBytes).
 		Int("trained_context", f.ContextTrain).

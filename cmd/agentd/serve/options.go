@@ -73,7 +73,7 @@ func (c *Config) format() []options.Option {
 	a, f := &c.Inference.Agent, &c.Inference.Agent.Prompt
 	return []options.Option{
 		option("chat-template", "FILE|TEXT", "Jinja template in place of the model's own: a file, or the template itself. --model-format template renders it. qwen, gpt-oss and llama have their own prompts; qwen finds the model's variant in it.", options.Text(&f.ChatTemplate)),
-		option("output-style", "STYLE", "Output that the template format expects: qwen_format or json.", options.Choice(&f.OutputStyle, []string{"qwen_format", "json"}, nil)),
+		option("output-style", "STYLE", "Output that the template format expects, qwen_format or json; or the form in which the model calls, native, bare, fenced or named, instead of asking it at start.", options.Choice(&f.OutputStyle, []string{"qwen_format", "json", "native", "bare", "fenced", "named"}, nil)),
 		option("agent", "KIND,KEY=VALUE,...", "The agent, and settings of its summaries.", options.SettingsAfter(
 			key("kind", "KIND", "full-history shows the model the whole history. history-summarized replaces it by a summary when the prompt exceeds the budget, and has no coaching. Each continues with the memory of the other.", options.Choice(&a.Kind, []string{agent.FullHistory, agent.HistorySummarized}, nil)),
 			key("budget", "N", "largest prompt. auto: 5000 tokens, or less in a small context; 4 characters for each token.", options.IntOr(&a.Summary.Budget, 1, maxContext, "auto", 0)),

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"context"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// Questions that any model that calls tools answers with a call. They show in which form it calls.
+var (
+	formQuestions = []string{"What is the weather in Paris now?", "Set a timer for ten minutes.", "Play the song Yesterday."}
+	formTools     = []protocol.Raw{
+		protocol.Raw(`{"name":"get_weather","description":"Get the current weather of a city.","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}`),
+		protocol.Raw(`{"name":"set_timer","description":"Start a timer.","parameters":{"type":"object","properties":{"minutes":{"type":"integer"}},"required":["minutes"]}}`),
+		protocol.Raw(`{"name":"play_song","description":"Play a song.","parameters":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}`),
+	}
+)
+
+// formTokens is how much of an answer shows its form.
+const formTokens = 12
+
+// FindForm finds in which form the model writes calls, such as [format.FormFenced]: that with which most of its greedy
+// answers to a few questions begin, without a grammar. It is [format.FormNative] where none does, as with models that
+// think aloud, or that can't call. admit is the engine's for one completion.
+func (a *Agent) FindForm(ctx context.Context, admit func() (Generator, error)) (string, error) {
+	counts := map[string]int{}
+	for _, question := range formQuestions {
+		request, reader, err := a.Chat(ctx, &format.Chat{
+			Messages:  []format.ChatMessage{{Text: question}},
+			Functions: tools.Functions{Raw: formTools},
+		})
+		if err != nil {
+			return format.FormNative, err
+		}
+		request.Grammar, request.MaxTokens, request.Sampling, request.Seeds = "", formTokens, a.sampling(true), []uint32{0}
+		g, err := admit()
+		if err != nil {
+			return format.FormNative, err
+		}
+		var result *generation.Result
+		g.GenerateAll(ctx, []generation.Request{*request}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
+		if err != nil {
+			return format.FormNative, err
+		}
+		counts[reader.chat.Catalog.FormOf(result.Completions[0].Text)]++
+	}
+	for form, n := range counts {
+		if n > len(formQuestions)/2 && form != "" {
+			return form, nil
+		}
+	}
+	return format.FormNative, nil
+}
+
+// CallForm is the form in which the model writes calls.
+func (a *Agent) CallForm() string { return a.format.CallForm() }

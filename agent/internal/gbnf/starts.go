@@ -1,0 +1,109 @@
+package gbnf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Starts is a set of texts with which something begins, as a trie. No text of it begins another.
+type Starts struct{ nodes []start }
+
+// start is a node of the trie: a text so far.
+type start struct {
+	next  map[rune]int
+	loop  string // of these characters any number may follow
+	whole bool   // it is a text of the set
+}
+
+// What stands for any number of characters in a text that is added.
+const (
+	Gap  = "\x00" // white space
+	Word = "\x01" // letters of ASCII, digits and what else names a language
+)
+
+var loops = map[rune]string{
+	0: " \n\t\r",
+	1: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-",
+}
+
+// maxStarts bounds the nodes, each a rule of a grammar.
+const maxStarts = 4000
+
+// Add adds a text, which may have [Gap] and [Word] in it, unless the set has no room for it.
+func (s *Starts) Add(text string) {
+	if len(s.nodes)+len(text) > maxStarts {
+		return
+	}
+	if s.nodes == nil {
+		s.nodes = []start{{next: map[rune]int{}}}
+	}
+	at := 0
+	for _, r := range text {
+		if loop := loops[r]; loop != "" {
+			s.nodes[at].loop = loop
+			continue
+		}
+		to, ok := s.nodes[at].next[r]
+		if !ok {
+			to = len(s.nodes)
+			s.nodes = append(s.nodes, start{next: map[rune]int{}})
+			s.nodes[at].next[r] = to
+		}
+		at = to
+	}
+	s.nodes[at].whole = true
+}
+
+// Within reports whether a text begins with one of the set, or may still become one.
+func (s *Starts) Within(text string) bool {
+	if s.empty() {
+		return false
+	}
+	at := 0
+	for _, r := range text {
+		to, ok := s.nodes[at].next[r]
+		switch {
+		case ok:
+			at = to
+		case !strings.ContainsRune(s.nodes[at].loop, r):
+			return false
+		}
+		if s.nodes[at].whole {
+			return true
+		}
+	}
+	return true
+}
+
+// add adds the rules of texts that begin with none of the set, and returns the alternatives at their beginning. A
+// character that leads out of the set is followed by what moves say, whose first characters are special, or by rest.
+// The beginning has none of NonBlank's characters, nor those of first.
+func (s *Starts) add(g *Grammar, name, special string, moves []string, rest, first string) []string {
+	ref := func(i int) string { return fmt.Sprintf("%s-s%d", name, i) }
+	for i, n := range slices.Backward(s.nodes) {
+		if n.whole {
+			continue
+		}
+		var body []string
+		excluded := special + n.loop
+		if n.loop != "" {
+			body = append(body, classOf("", n.loop)+" "+ref(i))
+		}
+		for _, r := range slices.Sorted(maps.Keys(n.next)) {
+			excluded += string(r)
+			if to := n.next[r]; !s.nodes[to].whole {
+				body = append(body, classOf("", string(r))+" "+ref(to))
+			}
+		}
+		body = append(body, moves...)
+		if i == 0 {
+			return append(body, NonBlank(excluded+first)+" "+rest)
+		}
+		g.Add(ref(i), "| "+strings.Join(append(body, classOf("^", excluded)+" "+rest), " | "))
+	}
+	return nil
+}
+
+func (s *Starts) empty() bool { return s == nil || s.nodes == nil }
