@@ -96,6 +96,19 @@ const (
 // Mark is mark i, 0 <= i < MaxMarks.
 func Mark(i int) string { return fmt.Sprintf("<[%d]>", firstMark+i) }
 
+// Marks of units match no text either. A unit is a text such as a call: from UnitBegin to the next UnitEnd.
+// A text holds no unit twice. Where no other unit is left, it does not pass UnitNext, which separates another one.
+// Each stands before a literal, and its first character decides: nothing else may go on with that character
+// there. Units that begin with a brace are compared without the white space between JSON tokens.
+var UnitBegin, UnitEnd, UnitNext = unit(0), unit(1), unit(2)
+
+const (
+	firstUnit = firstMark + 0x100
+	unitMarks = 3
+)
+
+func unit(i int) string { return fmt.Sprintf("<[%d]>", firstUnit+i) }
+
 // WithoutMarks removes marks for engines that don't know them. The result admits more.
 func WithoutMarks(text string) string {
 	return notation.ReplaceAllStringFunc(text, func(part string) string {
@@ -111,7 +124,7 @@ var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\
 
 func isMark(part string) bool {
 	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(part, "<["), "]>"))
-	return err == nil && n >= firstMark && n < firstMark+MaxMarks
+	return err == nil && (n >= firstMark && n < firstMark+MaxMarks || n >= firstUnit && n < firstUnit+unitMarks)
 }
 
 // Size is how much a grammar takes, or a part of one.

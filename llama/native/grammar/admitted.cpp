@@ -10,6 +10,7 @@
 //     or the </ of a tag, have their tokens corrected.
 //  4. Other tokens are walked over. They are few, or most are refused at the first byte.
 #include "grammar/matcher.h"
+#include "grammar/units.h"
 
 #include <algorithm>
 
@@ -192,7 +193,7 @@ bool matcher::admitted(std::vector<llama_token> & out, size_t most) {
         out.push_back(t);
     });
     walk(0, vocab->order.size(), now, 0, [&](llama_token t) {
-        if (named.empty() || !named[t]) {
+        if ((named.empty() || !named[t]) && !(units && units->refuses(*this, t))) {
             out.push_back(t);
         }
         return out.size() > most;
@@ -210,6 +211,9 @@ void matcher::admitted(token_set & out) {
     if (now.remain > 0 || !admitted_by_class(out)) {
         out.clear(vocab->is_eog.size());
         walk(0, vocab->order.size(), now, 0, add);
+    }
+    if (units) {
+        units->filter(*this, out);
     }
     for_named(add);
     if (now.remain == 0 && states[now.at]->nodes.front() == 0) {

@@ -48,6 +48,15 @@ class token_set {
 
     const uint64_t * data() const { return words.data(); }
 
+    // Calls f(token) for each; f may remove it.
+    template <typename F> void for_each(F f) const {
+        for (size_t i = 0; i < words.size(); i++) {
+            for (uint64_t bits = words[i]; bits != 0; bits &= bits - 1) {
+                f(static_cast<llama_token>(i * 64 + __builtin_ctzll(bits)));
+            }
+        }
+    }
+
   private:
     std::vector<uint64_t> words;
 };

@@ -1,6 +1,7 @@
 #include "grammar/matcher.h"
 
 #include "assumptions.h"
+#include "grammar/units.h"
 
 #include <algorithm>
 #include <limits>
@@ -53,7 +54,20 @@ grammar_rules::grammar_rules(const llama_grammar_rules & rules, uint32_t root) :
                 throw std::runtime_error("llama.cpp's parser made a grammar element of type " + std::to_string(e.type) +
                                          ", which agentd's matcher does not know; use the pinned llama.cpp");
             }
-            elements.push_back(is_mark(e) ? element{ type_mark, e.value - first_mark } : element{ e.type, e.value });
+            elements.push_back(is_unit_mark(e) ? element{ type_unit, e.value - first_unit_mark }
+                               : is_mark(e)    ? element{ type_mark, e.value - first_mark }
+                                               : element{ e.type, e.value });
+        }
+    }
+    for (size_t i = 0; i < elements.size(); i++) {
+        if (elements[i].type != type_unit) {
+            continue;
+        }
+        units             = true;
+        const auto & next = elements[i + 1]; // at least an END
+        if (next.type != LLAMA_GRETYPE_CHAR || next.value >= 0x80 || elements[i + 2].type == LLAMA_GRETYPE_CHAR_ALT ||
+            elements[i + 2].type == LLAMA_GRETYPE_CHAR_RNG_UPPER) {
+            throw std::runtime_error("a mark of a unit does not stand before a literal with an ASCII character");
         }
     }
 }
@@ -77,11 +91,19 @@ matcher::matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<c
     if (now.at == no_set) {
         throw std::runtime_error("it admits no text: each way to begin has a mark twice");
     }
+    if (this->grammar->units) {
+        units = std::make_unique<unit_filter>(*this->grammar, *this->vocab);
+    }
 }
 
 matcher::matcher(const matcher & other) : grammar(other.grammar), vocab(other.vocab) {
+    if (other.units) {
+        units = std::make_unique<unit_filter>(*other.units);
+    }
     restart(other);
 }
+
+matcher::~matcher() = default;
 
 // --- elements ----------------------------------------------------------------
 
@@ -173,6 +195,10 @@ const std::vector<matcher::node> & matcher::closure(node n) {
             if (const uint64_t mark = uint64_t(1) << grammar->elements[top].value; (marks & mark) == 0) {
                 todo.push_back(push(below, top + 1, marks | mark));
             }
+            continue;
+        }
+        if (at != 0 && type(top) == type_unit) {
+            todo.push_back(push(below, top + 1, marks));
             continue;
         }
         if (at == 0 || type(top) != LLAMA_GRETYPE_RULE_REF) {
@@ -342,8 +368,11 @@ matcher::position matcher::after_token(llama_token token) {
     if (vocab->is_eog[token] || vocab->piece(token).empty()) {
         return { no_set };
     }
-    const position text  = feed(now, vocab->piece(token));
-    const set      named = by_token(token);
+    position  text  = feed(now, vocab->piece(token));
+    const set named = by_token(token);
+    if (units && may_stop(text) && units->refuses(*this, token)) {
+        text.at = no_set;
+    }
     if (named == no_set) {
         return may_stop(text) ? text : position{ no_set };
     }
@@ -380,6 +409,9 @@ bool matcher::accept(llama_token token) {
         if (next.at == no_set) {
             return false;
         }
+        if (units) {
+            units->advance(*this, token);
+        }
         now = next;
     }
     forget();
@@ -405,6 +437,10 @@ bool matcher::few_next() {
            });
 }
 
+matcher::place matcher::here() const {
+    return { restarts, units ? units->place() : 0, now };
+}
+
 // --- memory --------------------------------------------------------------------
 
 // Drops what is remembered, but for the present place, once that is much.
@@ -418,6 +454,9 @@ void matcher::forget() {
 void matcher::restart(const matcher & from) {
     work = 0;
     restarts++;
+    if (units) {
+        units->forget();
+    }
     stacks = { { 0, 0, 0 } };
     known.clear();
     with.clear();

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,16 +29,32 @@ namespace agd {
 constexpr uint32_t first_mark = 0x7FFF0000;
 constexpr uint32_t max_marks  = 64;
 
-// Type of an element that is a mark, beside llama.cpp's types; the value is i.
-constexpr uint32_t type_mark = 1u << 16;
+// Marks of units, <[first_unit_mark + i]>, match no text and may be passed again. A unit is the text between a begin
+// and the next end. No text holds one twice (units.h). Each stands before a literal with an ASCII character, which
+// decides: nothing without the mark may go on with it there.
+constexpr uint32_t first_unit_mark = first_mark + 0x100;
+enum unit_mark : uint32_t {
+    unit_begin, // before the first character
+    unit_end,   // before the first character after it
+    unit_next,  // before what separates another unit from those so far
+    no_unit_mark,
+};
 
-// Whether an element of a parsed grammar is a mark.
+// Types of elements that are marks, beside llama.cpp's types; the value is i.
+constexpr uint32_t type_mark = 1u << 16;
+constexpr uint32_t type_unit = type_mark + 1;
+
+// Whether an element of a parsed grammar is a mark of a unit, or any mark.
+inline bool is_unit_mark(const llama_grammar_element & e) {
+    return e.type == LLAMA_GRETYPE_TOKEN && e.value >= first_unit_mark && e.value < first_unit_mark + no_unit_mark;
+}
 inline bool is_mark(const llama_grammar_element & e) {
-    return e.type == LLAMA_GRETYPE_TOKEN && e.value >= first_mark && e.value < first_mark + max_marks;
+    return is_unit_mark(e) ||
+           (e.type == LLAMA_GRETYPE_TOKEN && e.value >= first_mark && e.value < first_mark + max_marks);
 }
 
 // A parsed grammar: its rules one after the other, each ended by an element END. The constructor throws for an
-// element of a type that matcher does not know.
+// element of a type that matcher does not know, and for a mark of a unit in a wrong place.
 struct grammar_rules {
     grammar_rules(const llama_grammar_rules & rules, uint32_t root);
 
@@ -48,6 +65,7 @@ struct grammar_rules {
     std::vector<element>  elements;
     std::vector<uint32_t> starts; // of rules in elements
     uint32_t              root;   // a rule
+    bool                  units = false; // whether there are marks of units
 };
 
 // Parses a GBNF text with llama.cpp's parser and checks that it can be matched at a bounded cost. Throws
@@ -61,6 +79,8 @@ struct too_ambiguous : std::runtime_error {
     too_ambiguous() : std::runtime_error("there are too many ways to read what was written so far") {}
 };
 
+class unit_filter;
+
 // A matcher reads tokens one after the other. What may follow is a set of stacks of grammar positions. Stacks
 // are shared lists with numbers, so that ways to read the text which meet again become one. Sets and the steps
 // between them are cached: an automaton, built as far as it is used.
@@ -69,6 +89,7 @@ class matcher {
     matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<const vocab_index> vocab);
     matcher(const matcher & other); // in the same place of the same grammar
     matcher & operator=(const matcher &) = delete;
+    ~matcher();
 
     // Whether token may come next. Without first, its work adds to that of the previous call.
     bool admits(llama_token token, bool first = true);
@@ -115,10 +136,12 @@ class matcher {
     // Drops a large cache; the position in the grammar stays.
     void forget();
     // Equal ones of a matcher admit the same tokens.
-    using place = std::pair<uint64_t, position>;
-    place here() const { return { restarts, now }; }
+    using place = std::tuple<uint64_t, uint64_t, position>;
+    place here() const;
 
   private:
+    friend class unit_filter;
+
     using node = uint32_t; // a stack; 0 is the empty one: the text may end
 
     // What state::only holds beside characters.
@@ -193,6 +216,7 @@ class matcher {
 
     std::shared_ptr<const grammar_rules> grammar;
     std::shared_ptr<const vocab_index>   vocab;
+    std::unique_ptr<unit_filter>         units; // null: the grammar has none
     position                             now;
     size_t                               work     = 0;
     uint64_t                             restarts = 1; // since then sets have other numbers
