@@ -84,7 +84,7 @@ func TestInternalStep(t *testing.T) {
 		t.Errorf("task_attributes %s", attributes)
 	}
 	generation, _ := protocol.Get(step.InputElements, "generation")
-	want := fmt.Sprintf(`{"prompt_tokens":100,"cached_tokens":60,"completion_tokens":7,"finish_reason":"stop","seed":%d,"reasoning":"hm"}`, g.asked[0].Seeds[0])
+	want := fmt.Sprintf(`{"prompt_tokens":100,"cached_tokens":60,"completion_tokens":7,"finish_reason":"stop","seed":%d,"reasoning":"hm","model_call_form":"native"}`, g.asked[0].Seeds[0])
 	if diff := cmp.Diff(want, string(generation)); diff != "" {
 		t.Error(diff)
 	}
@@ -190,6 +190,14 @@ func TestCandidateErrors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("complete calls before the limit are in the step", func(t *testing.T) {
+		cut := func(r *generation.Result) { r.Completions[0].Finish = generation.FinishLength }
+		g := &script{answers: []string{"[{\"name\": \"x\", \"arguments\": {\"target_robot\": \"a\"}}, {\"name\":"}, adjust: cut}
+		out := run(t, newAgent(t, agent.Config{}, nil), g, request(t, `{"tools":[{"name":"x"}],"attributes":{"known_robots":["a","b"]}}`))[0]
+		if want := `"complete_calls":[{"name":"x","arguments":{},"target_robot_name":"a"}]`; out.Error == nil || out.Error.Code != "truncated" || !strings.Contains(string(out.InternalSteps[0]), want) {
+			t.Errorf("%+v, want a step with %s", out, want)
+		}
+	})
 	t.Run("what a candidate said before it failed is in its step", func(t *testing.T) {
 		for tokens, steps := range map[int]int{0: 0, 3: 1} {
 			fails := func(r *generation.Result) {

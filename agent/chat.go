@@ -71,21 +71,24 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 	return d.Say, d.ToolCalls, err
 }
 
+// Cut implements [format.Reader].
+func (r *ChatReader) Cut(text string) (say string, calls []tools.Call) {
+	if len(r.chat.Functions.Raw) > 0 {
+		calls = format.Complete(r.format, text, r.chat.Catalog)
+	}
+	if len(calls) == 0 {
+		say = r.SoFar(text)
+	}
+	return say, calls
+}
+
 // SoFar implements [format.Reader]. It is "" also where the answer may begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && mayBeCall(say, r.chat.Catalog.CallBegin) {
+	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && r.chat.Catalog.MayBeCall(say) {
 		return ""
 	}
 	return say
-}
-
-// mayBeCall reports whether a text may begin a call. Where calls are bare objects, no reply begins with a brace.
-func mayBeCall(say, begin string) bool {
-	if begin[0] != '<' {
-		return say[0] == '{'
-	}
-	return strings.HasPrefix(say, begin) || strings.HasPrefix(begin, say)
 }
 
 // Question is a plain conversation that the model continues, for coaching by the local model.

@@ -51,11 +51,12 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 			chat: chatWith(toolset.Functions{}, `{"properties":{"a":{"uniqueItems":true}}}`), answer: `{"a":[1,1]}`, err: "member a: ", sofar: `{"a":[1,1]}`,
 		},
 		"a call":                             {chat: chatWith(weather(false, false), ""), answer: askRome, calls: 1},
-		"two calls":                          {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + askRome, calls: 2},
+		"two calls":                          {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1), calls: 2},
+		"the same call twice":                {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + askRome, err: "is there twice"},
 		"a reply beside tools":               {chat: chatWith(weather(false, true), ""), answer: "Hi", say: "Hi", sofar: "Hi"},
 		"a call that only the check refuses": {chat: chatWith(weather(true, true), ""), answer: askOslo, err: "the call of weather is invalid: argument city: 'not' failed"},
 		"a reply where a call is required":   {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "has no tool call", sofar: "Hi"},
-		"two calls where one is allowed":     {chat: chatWith(weather(true, true), ""), answer: askRome + "\n" + askRome, err: "has several tool calls"},
+		"two calls where one is allowed":     {chat: chatWith(weather(true, true), ""), answer: askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1), err: "has several tool calls"},
 		"a call that was cut off":            {chat: chatWith(weather(false, false), ""), answer: askRome[:20], err: "the JSON ends too early"},
 		"the beginning of a call":            {chat: chatWith(weather(false, false), ""), answer: "<tool_ca", say: "<tool_ca"},
 	} {
@@ -143,5 +144,30 @@ func TestEqualResponseFormatsAreCompiledOnce(t *testing.T) {
 	}
 	if len(made) != 2 {
 		t.Errorf("%d catalogs of 2 schemas", len(made))
+	}
+}
+
+func TestCompleteCallsOfAnAnswerThatWasCutOff(t *testing.T) {
+	askRome := strings.Replace(askOslo, "Oslo", "Rome", 1)
+	list := "```json\n[{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}, {\"name\": \"weather\", \"arguments\": {\"city\": \"Be"
+	for name, test := range map[string]struct {
+		answer, say string
+		calls       int
+	}{
+		"one and a half":            {askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1)[:40], "", 1},
+		"half":                      {askRome[:40], "", 0},
+		"a list":                    {list, "", 1},
+		"a list, after its comma":   {list[:strings.Index(list, ", {\"name\": \"weather\", \"arguments\": {\"city\": \"Be")+2], "", 1},
+		"a reply with braces in it": {"{x} and (y) > z", "{x} and (y) > z", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, read, err := newAgent(t, agent.Config{}, nil).Chat(t.Context(), chatWith(weather(false, false), ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if say, calls := read.Cut(test.answer); say != test.say || len(calls) != test.calls {
+				t.Errorf("%q, %v", say, calls)
+			}
+		})
 	}
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"agentd/agent/format"
 	"agentd/agent/tools"
@@ -24,10 +26,11 @@ const formTokens = 12
 
 // FindForm finds in which form the model writes calls, such as [format.FormFenced]: that with which most of its greedy
 // answers to a few questions begin, without a grammar. It is [format.FormNative] where none does, as with models that
-// think aloud, or that can't call. admit is the engine's for one completion.
-func (a *Agent) FindForm(ctx context.Context, admit func() (Generator, error)) (string, error) {
-	counts := map[string]int{}
-	for _, question := range formQuestions {
+// think aloud, or that can't call. admit is the engine's for n completions.
+func (a *Agent) FindForm(ctx context.Context, admit func(n int) (Generator, error)) (string, error) {
+	requests := make([]generation.Request, len(formQuestions))
+	var catalog *format.Catalog
+	for i, question := range formQuestions {
 		request, reader, err := a.Chat(ctx, &format.Chat{
 			Messages:  []format.ChatMessage{{Text: question}},
 			Functions: tools.Functions{Raw: formTools},
@@ -36,23 +39,27 @@ func (a *Agent) FindForm(ctx context.Context, admit func() (Generator, error)) (
 			return format.FormNative, err
 		}
 		request.Grammar, request.MaxTokens, request.Sampling, request.Seeds = "", formTokens, a.sampling(true), []uint32{0}
-		g, err := admit()
-		if err != nil {
-			return format.FormNative, err
-		}
-		var result *generation.Result
-		g.GenerateAll(ctx, []generation.Request{*request}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
-		if err != nil {
-			return format.FormNative, err
-		}
-		counts[reader.chat.Catalog.FormOf(result.Completions[0].Text)]++
+		requests[i], catalog = *request, reader.chat.Catalog
 	}
+	g, err := admit(len(requests))
+	if err != nil {
+		return format.FormNative, err
+	}
+	counts, errs := map[string]int{}, make([]error, len(requests))
+	var mu sync.Mutex
+	g.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
+		if errs[i] = err; err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			counts[catalog.FormOf(r.Completions[0].Text)]++
+		}
+	})
 	for form, n := range counts {
-		if n > len(formQuestions)/2 && form != "" {
+		if n > len(requests)/2 && form != "" {
 			return form, nil
 		}
 	}
-	return format.FormNative, nil
+	return format.FormNative, errors.Join(errs...)
 }
 
 // CallForm is the form in which the model writes calls.

@@ -401,6 +401,9 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 			err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise max_new_tokens on the server for longer answers",
 				len(c.Tokens))
 		}
+		if err != nil && code == CodeTruncated {
+			decision = format.Decision{Reasoning: decision.Reasoning, Complete: format.Complete(a.format, c.Text, in.catalog)}
+		}
 	}
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
 	differs := -1

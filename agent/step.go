@@ -58,6 +58,13 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	b = appendText(b, "reasoning", strings.Join(d.Reasoning, "\n\n"))
 	b = appendText(b, "call_form", d.CallForm)
 	b = appendText(b, "model_call_form", s.form)
+	if len(d.Complete) > 0 {
+		b = rawjson.AppendList(append(b, `,"complete_calls":`...), d.Complete, func(b []byte, c tools.Call) []byte {
+			b = rawjson.AppendString(append(b, `{"name":`...), c.Name)
+			b = append(append(append(b, `,"arguments":`...), c.Arguments...), `,"target_robot_name":`...)
+			return append(rawjson.AppendString(b, c.TargetRobotName), '}')
+		})
+	}
 	if s.cut > 0 {
 		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}

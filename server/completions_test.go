@@ -51,6 +51,7 @@ func (f *fakeChat) Generate(_ context.Context, _ *generation.Request, admitted f
 
 func (f *fakeChat) Read(text string) (string, []tools.Call, error) { return text, nil, f.answer }
 func (f *fakeChat) SoFar(string) string                            { return "" }
+func (f *fakeChat) Cut(string) (string, []tools.Call)              { return "", nil }
 
 func TestStreamsSendTheirHeadersBeforeTheAnswer(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -207,6 +207,8 @@ type Chat struct {
 type Reader interface {
 	// Read reads an answer that ended by itself: calls or a text. The error says what is wrong with it.
 	Read(text string) (say string, calls []tools.Call, err error)
+	// Cut reads an answer that was cut off: the calls that were complete, else what SoFar returns.
+	Cut(text string) (say string, calls []tools.Call)
 	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
 	SoFar(text string) string
 }

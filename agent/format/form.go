@@ -35,34 +35,36 @@ type otherForms struct {
 
 // addForms adds the rules of calls in other forms, and what answers are if calls are the format's own:
 //
-//	bare   ::= object ("\n" object)* | list
-//	fenced ::= "```" word "\n" (list | object) "\n```"
-//	named  ::= name "(" arguments ")" ("\n" name "(" arguments ")")*
+//	bare   ::= bare-call ("\n" bare-call)* | list
+//	fenced ::= "```" word "\n" (bare-call | list) "\n```"
+//	named  ::= named-call ("\n" named-call)*
 //
-// A model that writes fences ends after one object, and goes on only in a list. So where several calls are possible,
-// its fences have lists. No reply begins as a call begins.
+// A model that calls in JSON of its own ends after one object, and goes on only in a list. So where several calls are
+// possible, it writes lists. No reply begins as a call begins.
 func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls string, o otherForms) string {
 	if c.plain {
 		return either(c.Set, calls, "reply")
 	}
 	more := r.most(c.Set) - 1
+	begin, end, next := r.unit(c.Set, gbnf.UnitBegin), r.unit(c.Set, gbnf.UnitEnd), r.unit(c.Set, gbnf.UnitNext)
 	g.Add("gap", `( "\n" [ ]{0,8} | " " )?`)
-	g.Add("object", gbnf.Literal("{")+" gap "+o.object)
-	list := fmt.Sprintf(`"[" gap object ( "," gap object ){0,%d} gap "]"`, more)
-	objects := "object | " + list
-	if more > 0 && r.form == FormFenced {
-		objects = list
+	g.Add("bare-call", begin+gbnf.Literal("{")+" gap "+o.object)
+	list := fmt.Sprintf(`"[" gap bare-call ( %s"," gap bare-call ){0,%d} gap "]"`, next, more)
+	bare, objects := fmt.Sprintf(`bare-call ( %s"\n" bare-call ){0,%d} | %s`, next, more, list), "bare-call | "+list
+	lists := more > 0 && (r.form == FormBare || r.form == FormFenced)
+	if lists {
+		bare, objects = list, list
 	}
-	g.Add("bare", fmt.Sprintf(`object ( "\n" object ){0,%d} | %s`, more, list))
+	g.Add("bare", bare)
 	g.Add("fenced", gbnf.Literal(fence)+` [a-zA-Z0-9_+.-]{0,16} "\n" gap ( `+objects+` ) "\n"? `+gbnf.Literal(fence))
 	forms := []string{FormBare, FormFenced}
 	if len(o.args) > 0 {
 		named := make([]string, len(o.args))
 		for i, args := range o.args {
-			named[i] = gbnf.Literal(c.Set.Tools[i].Name+"(") + " " + args
+			named[i] = begin + gbnf.Literal(c.Set.Tools[i].Name+"(") + " " + args
 		}
-		g.Add("one-named", gbnf.Alternatives(named)+` ")"`)
-		g.Add("named", fmt.Sprintf(`one-named ( "\n" one-named ){0,%d}`, more))
+		g.Add("named-call", gbnf.Alternatives(named)+" "+end+`")"`)
+		g.Add("named", fmt.Sprintf(`named-call ( %s"\n" named-call ){0,%d}`, next, more))
 		forms = append(forms, FormNamed)
 	}
 	if c.Set.MustCall {
@@ -71,7 +73,8 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 		}
 		return calls
 	}
-	reply.NotBegin = startsOf(c.Set, o)
+	reply.NotBegin = startsOf(c.Set, o, lists)
+	c.starts = reply.NotBegin
 	if calls != "" {
 		forms = append(forms, calls)
 	}
@@ -79,8 +82,14 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 }
 
 // startsOf are the texts with which calls in other forms begin.
-func startsOf(set *tools.Set, o otherForms) *gbnf.Starts {
+func startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 	s := new(gbnf.Starts)
+	if lists { // else the model would begin a call so, and could not end it
+		for _, start := range []string{"{", nameStart} {
+			s.Add(start)
+			s.Add(fence + gbnf.Word + "\n" + gbnf.Gap + start)
+		}
+	}
 	for i := range set.Tools {
 		if len(o.args) > 0 {
 			s.Add(set.Tools[i].Name + "(")
@@ -88,12 +97,19 @@ func startsOf(set *tools.Set, o otherForms) *gbnf.Starts {
 		for _, before := range []string{"", fence + gbnf.Word + "\n" + gbnf.Gap} {
 			for _, start := range o.starts {
 				object := "{" + gbnf.Gap + start + jsonText(set.Tools[i].Name) + `"`
-				s.Add(before + object)
+				if !lists {
+					s.Add(before + object)
+				}
 				s.Add(before + "[" + gbnf.Gap + object)
 			}
 		}
 	}
 	return s
+}
+
+// MayBeCall reports whether a text that has not ended may be a call, in whatever form.
+func (c *Catalog) MayBeCall(text string) bool {
+	return strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
 }
 
 // FormOf is the form of the call with which an answer begins, or "".
@@ -181,6 +197,24 @@ func (r rules) recognise(text string, set *tools.Set) (calls []tools.Call, form 
 		form = ""
 	}
 	return calls, form, nil
+}
+
+// Complete returns the calls that were complete before an answer was cut off.
+func Complete(f Format, text string, c *Catalog) []tools.Call {
+	if len(c.Set.Tools) == 0 {
+		return nil
+	}
+	for range maxEnds {
+		end := strings.LastIndexAny(text, "})>")
+		if end < 0 {
+			return nil
+		}
+		if d, err := f.Parse(text[:end+1], c); err == nil && len(d.ToolCalls) > 0 {
+			return d.ToolCalls
+		}
+		text = text[:end]
+	}
+	return nil
 }
 
 // trimMarks drops marks of calls around a text whose other half is missing.

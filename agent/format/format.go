@@ -129,8 +129,9 @@ func (p *Prompt) turnClosed() int {
 // Decision is a parsed answer of a model.
 type Decision struct {
 	protocol.AgentDecision
-	Reasoning []string // what the model thought aloud, by paragraph
-	CallForm  string   // of the calls, such as FormNative; "": there are none
+	Reasoning []string     // what the model thought aloud, by paragraph
+	Complete  []tools.Call // before the answer was cut off
+	CallForm  string       // of the calls, such as FormNative; "": there are none
 }
 
 // Format is the form of prompts and answers of a family of models. It is safe for concurrent use.
@@ -168,7 +169,8 @@ type Catalog struct {
 	parallel string       // name of the function that stands for several calls
 
 	spacing gbnf.Spacing
-	plain   bool                                // calls have the format's own form only
+	starts  *gbnf.Starts                        // of calls in other forms; nil: no reply is excluded
+	plain   bool                                // calls have the form of the format only
 	build   func(*gbnf.Grammar, *Catalog) error // adds the rules of answers
 
 	once       sync.Once

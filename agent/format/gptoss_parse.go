@@ -35,7 +35,7 @@ func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 		if err := f.addCalls(g, c); err != nil {
 			return err
 		}
-		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms()))
+		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms(f.unit(c.Set, gbnf.UnitEnd))))
 	}
 	g.AddText("reply", reply)
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
@@ -71,7 +71,7 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 		add(fmt.Sprintf("tool-%d", i), tool.Name, args)
 	}
 	if len(c.Set.Robots) > 1 {
-		args, err := addParallel(g, c.Set, robot)
+		args, err := f.addParallel(g, c.Set, robot)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 }
 
 // addParallel adds the rules of the arguments of parallelName, and returns the name of their root.
-func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) {
+func (f *gptoss) addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) {
 	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {
 		tool := &set.Tools[i]
@@ -93,11 +93,11 @@ func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		calls[i] = g.Seq().Open("{").Literal(`"name"`).Colon().Literal(string(protocol.String(tool.Name))).Comma().
-			Literal(`"arguments"`).Colon().Text(args).Comma().Literal(`"target_robot"`).Colon().Text(robot).Close("}").String()
+		calls[i] = g.Seq().Text(f.unit(set, gbnf.UnitBegin)).Open("{").Literal(`"name"`).Colon().Literal(string(protocol.String(tool.Name))).Comma().
+			Literal(`"arguments"`).Colon().Text(args).Comma().Literal(`"target_robot"`).Colon().Text(robot).CloseUnit(f.unit(set, gbnf.UnitEnd), "}").String()
 	}
 	one := g.Rule(strings.Join(calls, " | "))
-	more := g.Seq().Comma().Text(one).String()
+	more := g.Seq().Text(f.unit(set, gbnf.UnitNext)).Comma().Text(one).String()
 	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Text(one).
 		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }

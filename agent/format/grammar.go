@@ -88,6 +88,15 @@ func (r rules) most(set *tools.Set) int {
 	return maxCalls
 }
 
+// unit is a mark of units, such as gbnf.UnitBegin, where equal calls are possible: if a robot has one call, its name
+// distinguishes them.
+func (r rules) unit(set *tools.Set, mark string) string {
+	if r.once && !set.Chat && len(set.Robots) > 0 {
+		return ""
+	}
+	return mark + " "
+}
+
 // addRobot adds the rule of a call's robot and returns its name, "" in a chat. It admits the
 // known robots, as write spells them, else any nonempty string. If a robot is called once, a mark
 // stands before its name. Robots beyond the number of marks have none, and the check decides.

@@ -151,14 +151,14 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 			`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "leg"}}` + "\n</tool_call>",
 			`<tool_call>` + "\n" + `{"name": "grasp", "arguments": {"target_robot": "arm"}}` + "\n</tool_call>",
 			`<tool_call>` + "\n" + `{"name": "grasp", "arguments": {"object": "fork", "target_robot": "arm"}}` + "\n</tool_call>",
-			`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "arm"}}`,
+			`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "arm"}`,
 			`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "arm"}}` + "\n</tool_call>\nDone.",
 			`Well. <tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "arm"}}` + "\n</tool_call>",
 		},
 		"hermes, thinking": {"<think>\nnever ends", "<think>\nx</think>\n\n"},
 		"tagged": {
 			strings.Replace(xmlLook, "look", "fly", 1), strings.Replace(xmlLook, "arm", "leg", 1), xmlLook + "\nDone.",
-			strings.Replace(xmlGrasp, "-1.5", "far", 1), strings.Replace(xmlGrasp, "object", "thing", 1), strings.TrimSuffix(xmlLook, "</tool_call>"),
+			strings.Replace(xmlGrasp, "-1.5", "far", 1), strings.Replace(xmlGrasp, "object", "thing", 1), strings.TrimSuffix(xmlLook, "</function>\n</tool_call>"),
 		},
 		"gpt-oss": {
 			"Hello", final, think, "<|channel|>commentary<|message|>Hello", "<|channel|>odd<|message|>Hello", final + "a<|channel|>b<|start|>user",
@@ -170,8 +170,8 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		},
 		"llama": {
 			"", " \n", "<|python_tag|>", "<|python_tag|>Hello", "Hi <|python_tag|>" + llamaLook, llamaLook + "; ok", llamaLook + " " + "Done.",
-			`{"name": "look"`, `{"name": "look", "parameters": {"target_robot": "arm"}`, "<|python_tag|>[" + llamaLook + "]",
-			strings.Replace(llamaLook, "look", "fly", 1), strings.Replace(llamaLook, "arm", "leg", 1), strings.Replace(llamaGrasp, `"object": "cup", `, "", 1),
+			`{"name": "look"`, `{"name": "look", "parameters": {"target_robot": "arm"}`,
+			strings.Replace(llamaLook, "arm", "leg", 1), strings.Replace(llamaGrasp, `"object": "cup", `, "", 1),
 			strings.Replace(llamaGrasp, "cup", "fork", 1), "Hi<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nYo", "<|python_tag|>look.call(target_robot=\"arm\")",
 		},
 		"blocks": {

@@ -162,15 +162,16 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	answer := "reply"
 	if len(set.Tools) > 0 {
 		objects := functions{g: g, robot: f.addRobot(g, set, jsonString), next: llamaParameters}
-		if err := addCall(g, "call", set, gbnf.Literal(llamaName), gbnf.Literal("}"), objects.add); err != nil {
+		end := f.unit(set, gbnf.UnitEnd)
+		if err := addCall(g, "call", set, f.unit(set, gbnf.UnitBegin)+gbnf.Literal(llamaName), end+gbnf.Literal("}"), objects.add); err != nil {
 			return err
 		}
-		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), f.most(set)-1)
+		calls := fmt.Sprintf("call ( %s%s call ){0,%d}", f.unit(set, gbnf.UnitNext), gbnf.Literal(llamaNextCall), f.most(set)-1)
 		if f.tag {
 			calls = pythonTag + "? " + calls // a token of the vocabulary
 		}
 		g.Add("calls", calls)
-		answer = f.addForms(g, c, &reply, "calls", objects.forms())
+		answer = f.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
 	g.AddText("reply", reply)
 	g.Add("root", answer)
@@ -198,21 +199,34 @@ func trimLlama(text string) string {
 	}
 }
 
+var llamaCall = regexp.MustCompile(`^\{\s*"name"\s*:\s*"([^"\\]+)"`)
+
 // Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	text = trimSpace(trimLlama(text))
-	say, rest, tagged := strings.Cut(text, pythonTag)
+	say, rest, tagged := "", text, false
+	if begun := llamaCall.FindStringSubmatch(text); begun != nil {
+		_, tagged = c.Set.Find(begun[1])
+	}
+	if calls, form, _ := recognise(text, c.Set); !tagged && len(calls) > 0 { // strings in them may have the tag
+		d, err := f.decide(c.Set, text, nil, nil)
+		if form == FormBare {
+			d.CallForm = FormNative
+		}
+		return d, err
+	}
+	if !tagged {
+		say, rest, tagged = strings.Cut(text, pythonTag)
+	}
 	var calls []tools.Call
 	for tagged {
 		value, after, err := readJSON(rest, "a tool call is")
 		if err != nil {
 			return Decision{}, err
 		}
-		call, err := readFunction(value, nil, c.Set)
-		if err != nil {
+		if calls, err = readAction(calls, asFunction(value), c.Set); err != nil {
 			return Decision{}, err
 		}
-		calls = append(calls, call)
 		after = trimSpace(after)
 		rest = trimSpace(strings.TrimPrefix(strings.TrimLeft(after, ";, \t\r\n"), pythonTag))
 		if tagged = strings.HasPrefix(rest, "{"); !tagged {
@@ -222,9 +236,5 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	if err := stray(say, llamaMarks); err != nil {
 		return Decision{}, err
 	}
-	d, err := f.decide(c.Set, say, calls, nil)
-	if d.CallForm == FormBare {
-		d.CallForm = FormNative
-	}
-	return d, err
+	return f.decide(c.Set, say, calls, nil)
 }

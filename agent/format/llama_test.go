@@ -109,7 +109,7 @@ func TestConstrainedNoiseCallsInBothForms(t *testing.T) {
 	}
 	for _, form := range []struct{ root, begins string }{{"calls", `{"name": "`}, {"<|python_tag|> calls", "<|python_tag|>"}} {
 		tagless := strings.Replace(grammar, "<|python_tag|>? ", "", 1)
-		eachNoise(t, f, k, strings.Replace(tagless, "calls | reply", form.root, 1), func(answer string) {
+		eachNoise(t, f, k, rooted(tagless, form.root), func(answer string) {
 			d, err := f.Parse(answer, c)
 			if err != nil || len(d.ToolCalls) == 0 || !strings.HasPrefix(answer, form.begins) {
 				t.Errorf("Parse(%q) = %+v, %v", answer, d, err)

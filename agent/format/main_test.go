@@ -3,6 +3,7 @@ package format_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,12 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 )
+
+// rooted is a grammar whose texts are those of another rule or expression.
+func rooted(grammar, root string) string {
+	_, rules, _ := strings.Cut(grammar, "\n")
+	return "root ::= " + root + "\n" + rules
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -65,7 +65,7 @@ func TestParse(t *testing.T) {
 			err: "additional properties 'z' not allowed"},
 		{name: "arguments that are no object", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":"{}"}</tool_call>`, err: "must be an object, not a string"},
 		{name: "a call that is cut", setup: "hermes", answer: `<tool_call>{"name":"look","argu`, err: "the JSON ends too early"},
-		{name: "a call that is not closed", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}}`, err: "not closed by </tool_call>"},
+		{name: "a call that is not closed", setup: "hermes", answer: `<tool_call>{"name":"look","arguments":{}} and`, err: "not closed by </tool_call>"},
 		{name: "a name twice counts where it stands last", setup: "hermes", answer: `<tool_call>{"name":"report","arguments":{"data":{"a":1,"a":2},"tags":[],"either":1,"target_robot":"arm"}}</tool_call>`,
 			want: calls(tools.Call{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2},"tags":[],"either":1}`)})},
 
@@ -162,6 +162,9 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if test.want.CallForm == "" && len(test.want.ToolCalls) > 0 {
+				test.want.CallForm = format.FormNative
+			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -257,6 +260,9 @@ func FuzzHistoryReadsBack(f *testing.F) {
 			got, err := fm.Parse(answer, in.Catalog)
 			if err != nil {
 				t.Fatalf("%s: %q: %v", fm.name, answer, err)
+			}
+			if want.CallForm = ""; len(want.ToolCalls) > 0 {
+				want.CallForm = format.FormNative
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: %q: %s", fm.name, answer, diff)

@@ -1,7 +1,9 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +22,7 @@ type qwen struct {
 	think        bool   // the model thinks before it decides
 	intro, outro string // around the tools in the system message
 	opening      string // of the answer
+	system       string // of a chat that has no system message
 }
 
 // qwenVariant is where the family's chat templates differ.
@@ -56,6 +59,9 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 	return v
 }
 
+// qwenSystemIn finds the system message that templates of Qwen 2.5 give a chat without one.
+var qwenSystemIn = regexp.MustCompile(`<\|im_start\|>system\\n([^{}<'"]+)<\|im_end\|>`)
+
 func newQwen(o Options, c common) (*qwen, error) {
 	c.stateKey = memory.QwenKey
 	q := &qwen{common: c, qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate), think: o.EnableThinking}
@@ -72,6 +78,9 @@ func newQwen(o Options, c common) (*qwen, error) {
 		q.intro, q.outro = qwen35Intro, qwen35Outro
 	default:
 		q.intro, q.outro = hermesIntro, hermesOutro
+	}
+	if found := qwenSystemIn.FindStringSubmatch(o.ChatTemplate); found != nil {
+		q.system = found[1]
 	}
 	switch q.opening = "<|im_start|>assistant\n"; {
 	case q.emptyThink && !q.think:
@@ -132,7 +141,11 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 	b := newBuilder(q.split, c, messages)
 
 	toolsFirst := q.xml && !q.coder // Qwen 3.5
-	switch system := messages[0].content; {
+	system := messages[0].content
+	if in.Chat != nil {
+		system = cmp.Or(system, q.system)
+	}
+	switch {
 	case len(c.Set.Tools) > 0:
 		b.markup("<|im_start|>system\n")
 		if system != "" && !toolsFirst {

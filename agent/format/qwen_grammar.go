@@ -20,15 +20,16 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, answer := c.Set, "reply"
 	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
 	if len(set.Tools) > 0 {
-		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
-		open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
+		g.Add("calls", fmt.Sprintf(`call ( %s"\n" call ){0,%d}`, q.unit(set, gbnf.UnitNext), q.most(set)-1))
+		begin, end := q.unit(set, gbnf.UnitBegin), q.unit(set, gbnf.UnitEnd)
+		open, closed := begin+gbnf.Literal(`{"name": "`), end+gbnf.Literal("}\n</tool_call>")
 		objects := functions{g: g, robot: q.addRobot(g, set, jsonString), next: callArguments}
 		add := objects.add
 		if q.xml {
-			open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
+			open, closed = begin+gbnf.Literal(functionOpen), `"<" `+end+gbnf.Literal("/function>\n</tool_call>")
 			add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
 		}
-		if err := addCall(g, "call", set, gbnf.Literal(open), gbnf.Literal(closed), add); err != nil {
+		if err := addCall(g, "call", set, gbnf.Literal("<tool_call>\n")+" "+open, closed, add); err != nil {
 			return err
 		}
 		if q.xml {
@@ -36,7 +37,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 				return err
 			}
 		}
-		answer = q.addForms(g, c, &reply, "calls", objects.forms())
+		answer = q.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
 	g.AddText("reply", reply)
 	g.Add("root", q.before(g)+answer)
@@ -104,10 +105,10 @@ func (f *functions) addAll(c *Catalog) error {
 	return nil
 }
 
-// forms are the calls in other forms.
-func (f *functions) forms() otherForms {
+// forms are the calls in other forms. end is the mark of a unit before what closes them, or "".
+func (f *functions) forms(end string) otherForms {
 	return otherForms{
-		object: gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(f.rules) + " gap " + gbnf.Literal("}"),
+		object: gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(f.rules) + " gap " + end + gbnf.Literal("}"),
 		starts: []string{nameStart}, args: f.args,
 	}
 }

@@ -33,7 +33,7 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 			return nil, "", err
 		}
 		after, closed := strings.CutPrefix(trimSpace(rest), callClose)
-		if !closed {
+		if !closed && after != "" { // the mark may be missing where the answer ends
 			return nil, "", fmt.Errorf("the call of %s is not closed by %s", call.Name, callClose)
 		}
 		return append(calls, call), after, nil
@@ -55,7 +55,7 @@ func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
 	if err != nil {
 		return Decision{}, err
 	}
-	if strings.Contains(rest, callOpen) != strings.Contains(rest, callClose) { // the other mark is missing
+	if !strings.HasPrefix(rest, callOpen) { // strings in other calls may have the marks
 		if calls, _, _ := recognise(rest, set); len(calls) > 0 {
 			return r.decide(set, rest, nil, reasoning)
 		}

@@ -113,14 +113,11 @@ func TestOneCallForEachRobot(t *testing.T) {
 						for i := range calls {
 							calls[i] = simpleCall{[]string{"go", "go_on", "wait"}[rng.IntN(len(raw))], "a", robots[rng.IntN(len(robots))]}
 						}
-						ok := each == format.CallsAny
-						if !ok {
-							seen := map[string]bool{}
-							for _, call := range calls {
-								seen[call.robot] = true
-							}
-							ok = len(seen) == len(calls)
+						robotsOf, callsOf := map[string]bool{}, map[simpleCall]bool{}
+						for _, call := range calls {
+							robotsOf[call.robot], callsOf[call] = true, true
 						}
+						ok := len(robotsOf) == len(calls) || each == format.CallsAny && len(callsOf) == len(calls)
 						if len(calls) > 1 && ok {
 							distinct++
 						} else if !ok {
@@ -137,8 +134,8 @@ func TestOneCallForEachRobot(t *testing.T) {
 						if ok && (err != nil || len(d.ToolCalls) != len(calls)) {
 							t.Errorf("Parse(%q) = %+v, %v", answer, d, err)
 						}
-						if !ok && (err == nil || !strings.Contains(err.Error(), "two calls")) {
-							t.Errorf("Parse(%q) = %+v, %v, want an error of two calls", answer, d, err)
+						if want := map[string]string{format.CallsOne: "two calls", format.CallsAny: "twice"}[each]; !ok && (err == nil || !strings.Contains(err.Error(), want)) {
+							t.Errorf("Parse(%q) = %+v, %v, want an error with %q", answer, d, err, want)
 						}
 					}
 				}
@@ -165,6 +162,9 @@ func TestNoiseNamesEachRobotOnce(t *testing.T) {
 			grammar, err := c.Grammar()
 			if err != nil {
 				t.Fatal(err)
+			}
+			if s.name == "llama" { // whose calls and replies may begin with a brace
+				grammar = rooted(grammar, "calls")
 			}
 			v := k.model.Vocab()
 			counts := map[int]int{}
@@ -207,7 +207,7 @@ func TestNoiseNamesEachRobotOnce(t *testing.T) {
 				}
 				counts[len(seen)]++
 			}
-			if counts[1] == 30 || counts[3] == 0 {
+			if several := counts[2] + counts[3]; several == 0 {
 				t.Errorf("decisions by their number of calls: %v: the test shows little", counts)
 			}
 		})
@@ -267,12 +267,12 @@ func TestMoreRobotsThanMarks(t *testing.T) {
 func TestRobotsThatNoGrammarKnowsAreChecked(t *testing.T) {
 	s := setups[0]
 	f, k := s.open(t)
-	c := catalogOf(t, f, []protocol.Raw{simpleTool("go", "a")})
+	c := catalogOf(t, f, []protocol.Raw{simpleTool("go", "a", "b")})
 	grammar, err := c.Grammar()
 	if err != nil {
 		t.Fatal(err)
 	}
-	same := writers[s.name]([]simpleCall{{"go", "a", "x"}, {"go", "a", "x"}})
+	same := writers[s.name]([]simpleCall{{"go", "a", "x"}, {"go", "b", "x"}})
 	if prefix, ok := admits(t, k, grammar, same); !ok {
 		t.Errorf("the grammar stops after %q", prefix)
 	}

@@ -54,23 +54,24 @@ func (t *template) ParseChat(text string) (string, error) {
 
 // addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error) {
-	before, after := gbnf.Literal(`{"name": "`), gbnf.Literal("}")
+	begin, end := t.unit(set, gbnf.UnitBegin), t.unit(set, gbnf.UnitEnd)
+	before, after := begin+gbnf.Literal(`{"name": "`), end+gbnf.Literal("}")
 	robot := t.addRobot(g, set, jsonString)
 	if !set.Chat {
-		before, after = gbnf.Literal("{")+" "+robot+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
+		before, after = begin+gbnf.Literal("{")+" "+robot+" "+gbnf.Literal(`: {"name": "`), end+gbnf.Literal("}}")
 	}
 	functions := functions{g: g, next: callArguments}
 	err := addCall(g, "one", set, before, after, functions.add)
 	action := "one"
 	if most := t.most(set); most > 1 {
-		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
+		action += fmt.Sprintf(` | "[" one ( %s", " one ){1,%d} "]"`, t.unit(set, gbnf.UnitNext), most-1)
 	}
 	g.Add("action", action)
-	others := functions.forms()
+	others := functions.forms(end)
 	if !set.Chat { // the robot stands before the call, or behind the arguments
 		call := gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(functions.rules)
 		others.object = "( " + robot + " " + gbnf.Literal(": {") + " gap " + call + " gap " + gbnf.Literal("}") +
-			" | " + call + " " + gbnf.Literal(`, "target_robot": `) + " " + robot + " ) gap " + gbnf.Literal("}")
+			" | " + call + " " + gbnf.Literal(`, "target_robot": `) + " " + robot + " ) gap " + end + gbnf.Literal("}")
 		for _, name := range set.Robots {
 			others.starts = append(others.starts, string(protocol.String(name))+gbnf.Gap+":"+gbnf.Gap+"{"+gbnf.Gap+nameStart)
 		}

@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return m, err
 	}
-	if err := m.findForm(ctx, cfg, func() (agent.Generator, error) { return m.Engine.Admit(1) }); err != nil {
+	if err := m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Engine.Admit(n) }); err != nil {
 		return m, err
 	}
 	m.Weights.begin(lookInterval)
@@ -206,7 +206,7 @@ func (m *Model) makeAgent(cfg Config) error {
 
 // findForm asks the model in which form it calls, unless Config.Agent.Prompt.OutputStyle says it, and makes the agent
 // again for another form than the format's.
-func (m *Model) findForm(ctx context.Context, cfg Config, admit func() (agent.Generator, error)) error {
+func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (agent.Generator, error)) error {
 	style := &cfg.Agent.Prompt.OutputStyle
 	if *style != "" && *style != format.StyleBlocks || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
 		return nil

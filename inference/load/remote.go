@@ -59,7 +59,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.makeAgent(cfg); err != nil {
 		return m, err
 	}
-	return m, m.findForm(ctx, cfg, func() (agent.Generator, error) { return m.Remote.Admit(1) })
+	return m, m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Remote.Admit(n) })
 }
 
 // embeddedFields are the settings of the embedded engine.

@@ -222,7 +222,7 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	case done.Err != nil:
 		return nil, "", done.Err
 	case reason == "length":
-		text = c.answers.SoFar(done.Text)
+		text, calls = c.answers.Cut(done.Text)
 	default:
 		if text, calls, err = c.answers.Read(done.Text); err != nil {
 			return nil, "", &Error{Param: path("choices", i), Message: err.Error() + "; send the request again, or change its messages", Answer: true}
@@ -231,7 +231,9 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	message = &said{Role: "assistant", ToolCalls: newCalls(calls)}
 	switch {
 	case len(calls) > 0:
-		reason = "tool_calls"
+		if reason == "stop" {
+			reason = "tool_calls"
+		}
 	case text != "" || reason == "stop":
 		text, reason = c.Stop.cut(text, reason)
 		message.Content = &text

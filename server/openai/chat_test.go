@@ -51,6 +51,15 @@ func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
 	return "", []tools.Call{{Name: call.Name, Arguments: call.Arguments}}, nil
 }
 
+// Cut finds the call before a comma.
+func (r scriptedReader) Cut(text string) (string, []tools.Call) {
+	whole, _, _ := strings.Cut(text, "},")
+	if _, calls, err := r.Read(whole + "}"); err == nil && len(calls) > 0 {
+		return "", calls
+	}
+	return r.SoFar(text), nil
+}
+
 // withTool is a request that offers the function f.
 const withTool = `{` + hello + `, "tools": [{"type": "function", "function": {"name": "f"}}]`
 
@@ -168,6 +177,17 @@ func TestUnusableToolsAndSchemasAreNamed(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Answer || err.Error() != test.want {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+func TestCallsThatWereCompleteBeforeTheLimitAreGivenOut(t *testing.T) {
+	m := &scripted{text: `{"name":"f","arguments":{}},{"name":"f","argu`, finish: generation.FinishLength}
+	body, err := Chat(t.Context(), m, "1", []byte(withTool+`}`), Stream{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(body); !strings.Contains(got, `"finish_reason":"length"`) || strings.Count(got, `"name":"f"`) != 1 {
+		t.Errorf("%s", got)
 	}
 }
 

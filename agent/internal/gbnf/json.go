@@ -143,6 +143,9 @@ func (s *Seq) Open(bracket string) *Seq { return s.Literal(bracket).space() }
 // Close appends the bracket that closes it.
 func (s *Seq) Close(bracket string) *Seq { return s.space().Literal(bracket) }
 
+// CloseUnit is Close with a mark before the bracket.
+func (s *Seq) CloseUnit(mark, bracket string) *Seq { return s.space().Text(mark).Literal(bracket) }
+
 // Comma appends what stands between members or elements.
 func (s *Seq) Comma() *Seq {
 	if s.g.spacing == DumpsSpacing {
