@@ -40,7 +40,7 @@ def options() -> argparse.ArgumentParser:
     p.add_argument("--max-tokens", type=int, default=512, help="longest answer")
     p.add_argument("--max-steps", type=int, default=20, help="answers in a turn of multi_turn_base")
     p.add_argument("--timeout", type=float, default=600, help="seconds for an answer")
-    p.add_argument("--args", default="", help="further options of the server, separated by spaces")
+    p.add_argument("--args", default="", help="further options of the server, as in --args='--threads 1'")
     p.add_argument("--out", help="file for the result with every answer, as JSON")
     p.add_argument("--show-wrong", type=int, default=0, metavar="N", help="print N wrong answers of each category")
     p.add_argument(

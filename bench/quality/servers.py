@@ -13,7 +13,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAMES = ["agentd", "llama-server", "vllm"]
 # For each request: the longest prompts of the benchmark and of its turns, and the answer.
-CONTEXT = 8192
+CONTEXT = 16384
 # A model may have to be read from a slow disk, and vLLM compiles first.
 PATIENCE = 600
 
