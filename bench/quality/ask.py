@@ -19,8 +19,8 @@ class Answer:
     error: str = ""
     form: str = ""  # how the calls were written, where the server says so
     seconds: float = 0.0
-    message: dict = dataclasses.field(default_factory=dict)  # of chat completions, for the next turn
-    ids: list[str] = dataclasses.field(default_factory=list)  # of the calls, likewise
+    ids: list[str] = dataclasses.field(default_factory=list)  # of the calls, in chat completions
+    broken: str = ""  # calls that can't be carried out
 
 
 def exchange(url: str, body: dict | None, timeout: float) -> object:
@@ -70,7 +70,7 @@ class Chat(Way):
     def read(self, answer: dict) -> Answer:
         choice = answer["choices"][0]
         message = choice["message"]
-        found = Answer(text=message.get("content") or "", cut=choice["finish_reason"] == "length", message=message)
+        found = Answer(text=message.get("content") or "", cut=choice["finish_reason"] == "length")
         found.prompt_tokens = answer["usage"]["prompt_tokens"]
         found.completion_tokens = answer["usage"]["completion_tokens"]
         for call in message.get("tool_calls") or []:
@@ -79,8 +79,7 @@ class Chat(Way):
             except ValueError:
                 arguments = None
             if not isinstance(arguments, dict):
-                # A cut may leave half a call, which nobody can carry out.
-                found.text += f" [not a call: {call['function']}]"
+                found.broken += f" {call['function']}"
                 continue
             found.calls.append({call["function"]["name"]: arguments})
             found.ids.append(call.get("id"))

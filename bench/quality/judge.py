@@ -48,7 +48,7 @@ def judge(benchmark: Benchmark, category: str, item: dict, answer: Answer) -> di
         "question": item["question"][0],
         "expected": item["expected"],
         "calls": answer.calls,
-        "text": answer.text,
+        "text": answer.text + answer.broken,
         "form": answer.form,
         "cut": answer.cut,
         "prompt_tokens": answer.prompt_tokens,

@@ -172,6 +172,7 @@ class Asking(unittest.TestCase):
             ([{"area": {"base": 1}}], ["c0"], True, 30, 4),
             (found.calls, found.ids, found.cut, found.prompt_tokens, found.completion_tokens),
         )
+        self.assertIn("'[]'", found.broken)
         self.assertIn("full", failed.error)
         path, body = bodies[0]
         want = {

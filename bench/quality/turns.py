@@ -16,6 +16,13 @@ def written(calls: list[dict], tools: list[dict]) -> list[str | None]:
     return lines
 
 
+def message(answer: Answer) -> dict:
+    """An answer as a message of the conversation."""
+    functions = [{"name": n, "arguments": json.dumps(a)} for call in answer.calls for n, a in call.items()]
+    calls = [{"id": i, "type": "function", "function": f} for i, f in zip(answer.ids, functions)]
+    return {"role": "assistant", "content": answer.text} | ({"tool_calls": calls} if calls else {})
+
+
 def play(benchmark: Benchmark, way: Chat, item: dict, max_steps: int) -> dict:
     """The record of an item. The executor keeps the services of an item by its id."""
     tools = benchmark.tools(item)
@@ -31,7 +38,7 @@ def play(benchmark: Benchmark, way: Chat, item: dict, max_steps: int) -> dict:
             total.seconds += answer.seconds
             total.cut = total.cut or answer.cut
             total.error = answer.error
-            messages.append(answer.message or {"role": "assistant", "content": answer.text})
+            messages.append(message(answer))
             if answer.error or not answer.calls:
                 break
             lines = written(answer.calls, tools)
