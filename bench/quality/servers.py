@@ -10,7 +10,8 @@ import tempfile
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 NAMES = ["agentd", "llama-server", "vllm"]
 # For each request: the longest prompts of the benchmark and of its turns, and the answer.
 CONTEXT = 16384
@@ -42,7 +43,8 @@ def command(server: str, model: str, clients: int, max_tokens: int, several: boo
             return [str(ROOT / "bench/bin/llama-server"), "--model", model, "--jinja", "--offline", "--no-webui", *size]
         case "vllm":
             calls = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-            return [str(ROOT / "third_party/vllm.sh"), "--model", model, "--max-model-len", str(CONTEXT), *calls]
+            size = ["--max-model-len", str(CONTEXT), "--cells", cells, "--converter", str(HERE / "checkpoint.py")]
+            return [str(ROOT / "third_party/vllm.sh"), "--model", model, *size, *calls]
     raise SystemExit(f"--server: got {server!r}, want a URL or one of {', '.join(NAMES)}")
 
 
