@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -105,7 +106,8 @@ def measure(a: argparse.Namespace) -> dict:
 def main() -> None:
     a = options().parse_args()
     # An end by a signal goes through the blocks that end servers.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     if a.compare:
         print(tables.compared([json.loads(pathlib.Path(f).read_text()) for f in a.compare]))
         return
@@ -117,4 +119,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        os._exit(130)  # an exit would wait for threads, and these for answers

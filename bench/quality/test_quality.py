@@ -3,10 +3,12 @@
 import contextlib
 import http.server
 import json
+import signal
 import socketserver
 import subprocess
 import sys
 import threading
+import time
 import types
 import unittest
 
@@ -27,7 +29,7 @@ def item(category: str, number: int) -> dict:
 
 @contextlib.contextmanager
 def answering(*answers: tuple[int, object]):
-    """A server that gives these answers in turn. It yields its URL and the bodies it got."""
+    """A server that gives these answers in turn, and then none. It yields its URL and the bodies it got."""
     bodies, left = [], list(answers)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,7 +38,10 @@ def answering(*answers: tuple[int, object]):
 
         def do_POST(self):
             bodies.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            self.give(*left.pop(0))
+            if left:
+                self.give(*left.pop(0))
+            else:
+                threading.Event().wait()
 
         def give(self, status: int, answer: object):
             self.send_response(status)
@@ -279,6 +284,16 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1])), Handler).serve_forever(
     def test_a_server_that_ends_by_itself_is_an_error(self):
         with self.assertRaisesRegex(SystemExit, "ended with 3"), servers.serving([sys.executable, "-c", "exit(3)"]):
             self.fail("it was ready")
+
+    def test_a_signal_ends_the_program_while_it_waits_for_answers(self):
+        program = [sys.executable, "-B", str(servers.HERE), "--categories", "simple_python", "--items", "9", "--server"]
+        with answering() as (url, bodies):
+            running = subprocess.Popen([*program, url])
+            while len(bodies) < 4 and running.poll() is None:
+                time.sleep(0.05)
+            running.send_signal(signal.SIGTERM)
+            self.assertEqual(130, running.wait())
+        self.assertEqual(4, len(bodies))  # clients at a time
 
     def test_only_several_calls_need_an_option_of_agentd(self):
         for server in servers.NAMES:
