@@ -10,7 +10,8 @@ RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and for the
-# comparison: make bench ARGS="--quick", ARGS="--loads all" or ARGS="--peers vllm".
+# comparison: make bench ARGS="--quick", ARGS="--loads all" or ARGS="--peers vllm"; and for
+# the quality of calls: make quality ARGS="--items 20".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
@@ -89,14 +90,16 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: agentd ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 5 minutes of GRPO, all fuzz targets, race stress
-	@third_party/prereqs.sh cc postgres python3 pip
+nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, 5 minutes of GRPO, all fuzz targets, race stress
+	@third_party/prereqs.sh cc postgres python3 pip unzip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
 	AGENTD_CHAIN_TURNS=2500 go test -count=1 -run PromptsGoOn ./agent
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference/live
 	model=$$(third_party/smollm2.sh); AGENTD_SAME_BYTES=$$model go test -count=1 -timeout 60m -run SameBytesUnderAnyLoad -v ./cmd/agentd
+	third_party/models.sh 0.5b && go test -count=1 -run RealSmallModel -v ./cmd/agentd
+	bench/quality/run.sh all --items 10
 	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
@@ -114,6 +117,11 @@ test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; instal
 bench: agentd agentbench peers ## compare agentd with llama-server, into bench/results, in at most 15 minutes; ARGS="--peers vllm" adds vLLM
 	$(if $(findstring vllm,$(ARGS)),@third_party/prereqs.sh python3 pip tcmalloc && third_party/vllm.sh install)
 	./agentbench suite $(ARGS)
+
+.PHONY: quality
+quality: agentd peers ## how often tool calls are right, on the benchmark BFCL with two real models (1.6 GB, once); ARGS="--items 20" is short
+	@third_party/prereqs.sh python3 pip unzip
+	bench/quality/run.sh all $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built here (the cache outside the clone stays)

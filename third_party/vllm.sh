@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # vllm.sh --model FILE [OPTIONS]  serves a GGUF file of a Qwen 3 with vLLM's CPU build and its fastest settings.
-#                                 OPTIONS are vLLM's, and --threads N and --cells N, tokens in the KV cache
+#                                 OPTIONS are vLLM's, and --threads N and --cells N, tokens in the KV cache;
+#                                 --converter PROGRAM, for other models: PROGRAM FILE DIRECTORY writes a checkpoint
 # vllm.sh python                  installs vLLM and prints the path of its Python
 # vllm.sh install                 installs vLLM only. It goes into the cache, takes 6 GB and some minutes, and needs
 #                                 Python 3.11 to 3.14, AVX2 and glibc 2.28
@@ -37,16 +38,18 @@ PY
 }
 
 # convert DIRECTORY writes the model as vLLM reads it.
-convert() { "$python" -B "$root/household/train/huggingface.py" "$file" "$1"; }
+convert() { "$python" -B "$converter" "$file" "$1"; }
 
 [[ -n ${VLLM_VENV:-} ]] || with_lock vllm install
 [[ ${1:-} == install ]] && exit
 [[ ${1:-} != python ]] || { echo "$python" && exit; }
 
+converter=$root/household/train/huggingface.py
 file='' threads=0 cells=0 options=()
 while (($#)); do
 	case $1 in
 	--model) file=$2 && shift ;;
+	--converter) converter=$2 && shift ;;
 	--threads) threads=$2 && shift ;;
 	--cells) cells=$2 && shift ;;
 	*) options+=("$1") ;;

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// qualityPrograms are the measuring program of bench/quality, and the Python that has its packages. A test is skipped
+// where these can't be installed.
+func qualityPrograms(t *testing.T) (run, python string) {
+	t.Helper()
+	run, err := filepath.Abs(filepath.Join(repository, "bench", "quality", "run.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	c := exec.CommandContext(t.Context(), run, "python")
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Skipf("bfcl-eval can't be installed: %v: %s", err, stderr.String())
+	}
+	return run, strings.TrimSpace(string(out))
+}
+
+// TestQualityProgramJudges runs the program's own tests.
+func TestQualityProgramJudges(t *testing.T) {
+	t.Parallel()
+	run, python := qualityPrograms(t)
+	out, err := exec.CommandContext(t.Context(), python, "-B", "-m", "unittest", "discover", "-v", "-s", filepath.Dir(run)).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "test_right_calls_are_right") || strings.Contains(string(out), "skipped") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Of the first items of simple_python so many are asked, and so many must be right. The model's own limit is 17 with
+// tool_choice required.
+const (
+	qualityItems = 20
+	qualityRight = 14
+)
+
+// TestCallsOfARealSmallModelAreCalls: Qwen2.5-Coder 0.5B, without tool_choice, calls the tools that it is offered.
+func TestCallsOfARealSmallModelAreCalls(t *testing.T) {
+	run, _ := qualityPrograms(t)
+	find := exec.CommandContext(t.Context(), filepath.Join(repository, "third_party", "models.sh"), "0.5b")
+	find.Env = append(os.Environ(), "CACHED_ONLY=yes")
+	model, err := find.Output()
+	if err != nil {
+		t.Skip("the cache has no Qwen2.5-Coder 0.5B; third_party/models.sh 0.5b fetches it (0.5 GB)")
+	}
+	r := serveWith(t, "--model", strings.TrimSpace(string(model)), "--context-length", "32768", "--max-new-tokens", "512")
+	for _, way := range []string{"chat", "responses"} {
+		t.Run(way, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "result.json")
+			out, err := exec.CommandContext(t.Context(), run, "--server", r.url, "--way", way, "--categories", "simple_python",
+				"--items", strconv.Itoa(qualityItems), "--show-wrong", "20", "--out", file).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var result struct {
+				Categories map[string]struct {
+					Answers []struct {
+						ID    string
+						Right bool
+						Calls []map[string]json.RawMessage
+					}
+				}
+			}
+			if err := json.Unmarshal(text, &result); err != nil {
+				t.Fatal(err)
+			}
+			right := 0
+			answers := result.Categories["simple_python"].Answers
+			for _, a := range answers {
+				if a.Right {
+					right++
+				}
+				if a.Right && len(a.Calls) != 1 {
+					t.Errorf("%s is right with %d calls, want 1", a.ID, len(a.Calls))
+				}
+			}
+			if len(answers) != qualityItems || right < qualityRight {
+				t.Errorf("%d of %d right, want at least %d of %d\n%s", right, len(answers), qualityRight, qualityItems, out)
+			}
+		})
+	}
+}
