@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 # The agent server writes the question in its own form. These are in plain words in it: the description of the house
 # (House.__str__) under the name that the orchestrator gives it, the code, and the point of a correction.
 HOUSE = re.compile(
-    r"house_now.{0,40}?The rover is in the (hall|kitchen|living room) and holds (nothing|the cup|the plate)\. "
+    r"house_now.{0,40}?The rover is in the (hall|kitchen|lounge) and holds (nothing|the cup|the plate)\. "
     r"The cupboard is (locked|shut|open)\. The cup is (in the cupboard|on the table|with the rover)\.",
     re.DOTALL,
 )
@@ -37,23 +37,23 @@ def plan(question: str) -> dict:
     rover = [] if room == "kitchen" else [call("rover", "go_to", room="kitchen")]
     if cup == "on the table":
         why = "The cup is where it should be. The agent only has to say so."
-        return corrected(why, say="The cup is on the table in the living room.")
-    if holds != "nothing" and room != "living room":
-        why = f"The rover holds {holds}, which belongs into the living room."
-        return corrected(why, call("rover", "go_to", room="living room"))
+        return corrected(why, say="The cup is on the table in the lounge.")
+    if holds != "nothing" and room != "lounge":
+        why = f"The rover holds {holds}, which belongs into the lounge."
+        return corrected(why, call("rover", "go_to", room="lounge"))
     if holds != "nothing":
         why = f"The rover holds {holds} and stands beside the table."
         return corrected(why, call("rover", "put_down", furniture="table"))
     if cupboard == "locked" and not code:
         return answer("abandoned", "The cupboard is locked, and the question does not give its code.")
     if cupboard == "locked":
-        why = "The cup is in the locked cupboard. The arm can unlock it with the code; the rover is needed there."
+        why = "The cup is in the locked cupboard. The arm can unlock it with the code."
         return corrected(why, call("arm", "unlock", furniture="cupboard", code=code[1]), *rover)
+    if rover:
+        return corrected("The cup is in the kitchen, the rover is not.", *rover)
     if cupboard == "shut":
         why = "The cupboard is not locked any more, but it is shut."
-        return corrected(why, call("arm", "open", furniture="cupboard"), *rover)
-    if rover:
-        return corrected("The cupboard is open, but the rover is not in the kitchen.", *rover)
+        return corrected(why, call("rover", "open", furniture="cupboard"))
     return corrected("The rover stands before the open cupboard.", call("rover", "pick_up", object="cup"))
 
 

@@ -95,7 +95,7 @@ class Orchestrator:
             print(f"\nStep {step_id}")
             report = self.step(step_id, instruction)
             if self.trajectory[-1]["output"]["say"]:
-                print(f"\nFinished after {step_id} steps and {self.repairs} corrections.\nHouse: {self.house}")
+                print(f"\nFinished after {step_id} steps, corrections: {self.repairs}.\nHouse: {self.house}")
                 if self.repairs:
                     print(f"Logs:  {self.logs}")
                 return
