@@ -87,7 +87,7 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 
 // everyCall that can succeed.
 var everyCall = []string{
-	unlocks, opens, takeCup, "rover pick_up object=plate", toTable, "rover put_down furniture=cupboard",
+	unlocks, opens, takeMedicine, "rover pick_up object=plate", toTable, "rover put_down furniture=cupboard",
 	"rover go_to room=hall", kitchen, lounge,
 }
 

@@ -93,7 +93,7 @@ func (o outcome) finished(t *testing.T) {
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	for _, part := range []string{"Step 1\n", "  FAILED  ", "  repair  ", "  again   arm.unlock ", "Finished after ", "The cup is on the table.", "Logs:  "} {
+	for _, part := range []string{"Step 1\n", "  FAILED  ", "  repair  ", "  again   arm.unlock ", "Finished after ", "The medicine is on the table.", "Logs:  "} {
 		if !strings.Contains(o.stdout, part) {
 			t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 		}
@@ -166,7 +166,7 @@ func TestExample(t *testing.T) {
 			t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
 		}
 		// The default model needs the coach only for the lock.
-		for _, part := range []string{"Finished after 7 steps, corrections: 1.\n", `agent   says "Done: the cup is on the table."`} {
+		for _, part := range []string{"Finished after 7 steps, corrections: 1.\n", `agent   says "Done: the medicine is on the table."`} {
 			if !strings.Contains(o.stdout, part) {
 				t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 			}

@@ -1,4 +1,4 @@
-"""A small simulated task for two robots: a cup has to be brought from a locked cupboard to a table.
+"""A small simulated task for two robots: the medicine has to be brought from a locked cupboard to a table.
 
 Each tool has preconditions; a call that breaks one changes nothing and fails with a sentence that says why.
 Nothing is random. house.json has the task and the tools.
@@ -20,21 +20,21 @@ class House:
 
     def __init__(self) -> None:
         self.room = "hall"  # where the rover is: hall, kitchen or lounge
-        self.holds = "nothing"  # what the rover holds: cup, plate or nothing
+        self.holds = "nothing"  # what the rover holds: medicine, plate or nothing
         self.cupboard = "locked"  # or shut or open
-        self.cup = "cupboard"  # where it is: cupboard, table or rover
+        self.medicine = "cupboard"  # where it is: cupboard, table or rover
         self.plate = "cupboard"  # the same
 
     def done(self) -> bool:
-        """Whether the cup is where it should be."""
-        return self.cup == "table"
+        """Whether the medicine is where it should be."""
+        return self.medicine == "table"
 
     def __str__(self) -> str:
         """How things stand. The scripted coach reads these sentences."""
         holds = self.holds if self.holds == "nothing" else "the " + self.holds
         return (
             f"The rover is in the {self.room} and holds {holds}. The cupboard is {self.cupboard}. "
-            f"The cup is {WHERE[self.cup]}. The plate is {WHERE[self.plate]}."
+            f"The medicine is {WHERE[self.medicine]}. The plate is {WHERE[self.plate]}."
         )
 
     def do(self, call: dict) -> str:
@@ -68,7 +68,7 @@ class House:
 
     def at(self, place: str) -> str:
         """What is on the table or in the cupboard."""
-        return ", ".join(thing for thing in ("cup", "plate") if getattr(self, thing) == place) or "nothing"
+        return ", ".join(thing for thing in ("medicine", "plate") if getattr(self, thing) == place) or "nothing"
 
     def inside(self) -> str:
         """What the rover sees of the cupboard."""
@@ -105,8 +105,8 @@ class House:
     def pick_up(self, robot: str, thing: str) -> str:
         if robot != "rover":
             raise Failure("The arm can't carry, the rover can.")
-        if thing not in ("cup", "plate"):
-            raise Failure(f"There is no {quoted(thing)} to pick up; there are cup and plate.")
+        if thing not in ("medicine", "plate"):
+            raise Failure(f"There is no {quoted(thing)} to pick up; there are medicine and plate.")
         if self.holds != "nothing":
             raise Failure(f"The rover holds the {self.holds} and has no second gripper.")
         place = getattr(self, thing)
