@@ -18,6 +18,7 @@ var ChatTemplate string
 type Options struct {
 	Split     Split
 	ToolNames ToolNames
+	Reports   Reports
 	Plain     bool // as few made-up names as possible, for people to read
 	Lesson    bool // small houses and short tasks with all details: what a model learns from first
 	Busy      bool // several robots, and more tasks for all of them at once: what a model learns last
@@ -27,6 +28,7 @@ type Options struct {
 const (
 	streamGroup   = 0x67726f7570
 	streamEpisode = 0x657069
+	streamReports = 0x726570
 	streamSplit   = 1 << 48
 )
 
@@ -39,7 +41,15 @@ type Group struct {
 	tools   *toolbox
 	raw     []protocol.Raw
 	brief   briefing
+	bare    bool // the agent isn't told which robots there are
 }
+
+// Chances of what simulations leave out, in percent.
+const (
+	fewTools  = 12
+	bare      = 8
+	bareOfFew = 40 // where there are few tools
+)
 
 // briefing is the way in which the agent learns the plan of the house, if at all.
 type briefing int
@@ -60,17 +70,26 @@ func NewGroup(seed uint64, o Options) *Group {
 	if o.Lesson {
 		g.brief = briefNot
 	}
+	if r := rand.New(rand.NewPCG(seed, streamReports+uint64(o.Split)*streamSplit)); !o.Lesson && !o.Plain {
+		unnamed := bare
+		if r.IntN(100) < fewTools {
+			g.tools.cut(r)
+			g.raw, unnamed = g.tools.raw(), bareOfFew
+		}
+		g.bare = r.IntN(100) < unnamed
+	}
 	return g
 }
 
 // Episode is the conversation with that index in the group.
 func (g *Group) Episode(index int) *Episode {
-	stream := streamEpisode + uint64(index)<<24 + uint64(g.options.Split)*streamSplit
-	r := rand.New(rand.NewPCG(g.seed, stream))
+	stream := uint64(index)<<24 + uint64(g.options.Split)*streamSplit
+	r := rand.New(rand.NewPCG(g.seed, streamEpisode+stream))
 	e := &Episode{
 		group: g, index: index, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
 		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"),
-		wanted: minDecisions + r.IntN(maxWanted-minDecisions+1),
+		wanted:  minDecisions + r.IntN(maxWanted-minDecisions+1),
+		reports: newReporter(rand.New(rand.NewPCG(g.seed, streamReports+1+stream)), g.options),
 	}
 	if g.options.Lesson {
 		e.wanted = minDecisions
@@ -100,6 +119,9 @@ type Episode struct {
 	rand  *rand.Rand
 	voice *speaker
 
+	reports *reporter
+	failed  bool // the instruction reports a failure
+
 	memory      protocol.Raw
 	instruction protocol.AgentInstruction
 	goals       []*goal
@@ -128,7 +150,10 @@ func (e *Episode) Done() bool { return e.done }
 // Input is the agent's next input.
 func (e *Episode) Input() protocol.AgentInput {
 	robots := protocol.AppendElements(protocol.Raw("[]"), texts(e.group.plan.robots)...)
-	attributes := protocol.AppendMember(protocol.Raw("{}"), "known_robots", robots)
+	attributes := protocol.Raw("{}")
+	if !e.group.bare {
+		attributes = protocol.AppendMember(attributes, "known_robots", robots)
+	}
 	return protocol.AgentInput{
 		ID: 1, Instruction: e.instruction, Tools: e.group.raw, NumOutputs: 1, Memory: e.memory,
 		Attributes: attributes,
@@ -196,26 +221,29 @@ func (e *Episode) plan() { e.next = decide(e.known, e.goals, e.group.tools.can) 
 // execute carries out calls and joins their reports.
 func (e *Episode) execute(calls []protocol.ToolCall) {
 	all := &news{}
-	for i, c := range calls {
+	var reports []string
+	for _, c := range calls {
 		var n *news
-		if a, err := e.group.tools.action(c); err != nil {
+		a, err := e.group.tools.action(c)
+		if err != nil {
 			n = &news{text: c.TargetRobotName + ":"}
 			n.fail("%s", err.Error())
 		} else {
 			n = e.house.do(a)
 		}
-		if i > 0 {
-			all.text += "\n"
-		}
-		all.text += n.text
+		e.reports.reword(n, e.known, a, c.Name, len(calls) > 1)
+		reports = append(reports, n.text)
 		all.learn = append(all.learn, n.learn...)
+		all.why += n.why
 	}
+	all.text = e.reports.join(reports)
 	e.instruct(protocol.InstructionEnv, all)
 }
 
 // instruct makes a text the next instruction.
 func (e *Episode) instruct(author string, n *news) {
 	e.known.learn(n)
+	e.failed = n.why != ""
 	e.instruction = protocol.AgentInstruction{Type: author, Content: n.text}
 }
 

@@ -36,6 +36,13 @@ type action struct {
 type news struct {
 	text  string
 	learn []func(*knowledge)
+
+	// of the report of an action, for other forms of it: its first sentence, the others, why the action
+	// failed, and names in them
+	core                   string
+	details                []string
+	why                    string
+	room, thing, at, state string
 }
 
 func (n *news) add(text string, learn ...func(*knowledge)) {
@@ -43,6 +50,11 @@ func (n *news) add(text string, learn ...func(*knowledge)) {
 		n.text += " "
 	}
 	n.text += text
+	if n.core == "" {
+		n.core = text
+	} else {
+		n.details = append(n.details, text)
+	}
 	n.learn = append(n.learn, learn...)
 }
 
@@ -74,7 +86,10 @@ func (h *house) do(a action) *news {
 // failed begins the report of an action that failed.
 const failed = "failed: "
 
-func (n *news) fail(why string, args ...any) { n.add(failed + fmt.Sprintf(why, args...) + ".") }
+func (n *news) fail(why string, args ...any) {
+	n.why = fmt.Sprintf(why, args...)
+	n.add(failed + n.why + ".")
+}
 
 // never is a permanent failure. The agent explains it to the person.
 func (n *news) never(thing, why string) {
@@ -105,6 +120,7 @@ func (h *house) goTo(n *news, r *robot, room string) {
 // look lists the contents of a robot's room.
 func (h *house) look(n *news, r *robot) {
 	robot, room := r.name, r.room
+	n.room = room
 	n.add("You are in the "+room+".", func(k *knowledge) { k.arrives(robot, room) })
 	for _, p := range h.places {
 		if p.room == room {
@@ -167,6 +183,7 @@ func (h *house) pick(n *news, r *robot, thing string) {
 		p.remove(thing)
 		robot := r.name
 		r.holds = thing
+		n.thing = thing
 		n.add("You hold the "+thing+".", func(k *knowledge) { k.takes(robot, thing) })
 	}
 }
@@ -220,6 +237,7 @@ func (h *house) put(n *news, r *robot, a action) {
 		robot, thing, name, container := r.name, r.holds, p.name, p.container
 		p.contents = append(p.contents, thing)
 		r.holds = ""
+		n.thing, n.at = thing, preposition(container)+" the "+name
 		n.add(fmt.Sprintf("The %s %s %s the %s.", thing, is(thing), preposition(container), name), func(k *knowledge) {
 			delete(k.held, robot)
 			k.lies(thing, name, container)
@@ -242,7 +260,8 @@ func (h *house) openOrClose(n *news, r *robot, a action) {
 		n.never(p.name, fmt.Sprintf("the %s is locked", p.name))
 	default:
 		p.open = true
-		n.add("The " + p.name + " is open.")
+		name := p.name
+		n.add("The "+name+" is open.", func(k *knowledge) { k.container[name], k.open[name] = true, true })
 		h.list(n, p)
 	}
 }
@@ -265,6 +284,7 @@ func (h *house) operate(n *news, r *robot, a action) {
 			d.state = "on"
 		}
 		name, state := d.name, d.state
+		n.state = state
 		n.add(stateOf(name, state), func(k *knowledge) { k.state[name] = state })
 	}
 }

@@ -112,15 +112,13 @@ func (s *step) done(text string, args ...any) {
 func (s *step) cant(why string)    { s.g.result = cannot + why + "." }
 func (s *step) answer(text string) { s.g.result = text }
 
-// lacks ends the goal if an operation has no tool.
-func (s *step) lacks(list ...op) bool {
-	for _, o := range list {
-		if !s.can(o) {
-			s.cant("I have no tool to " + toDo[o])
-			return true
-		}
+// lacks ends the goal if the operation has no tool.
+func (s *step) lacks(o op) bool {
+	if s.can(o) {
+		return false
 	}
-	return false
+	s.cant("I have no tool to " + toDo[o])
+	return true
 }
 
 // toDo names the operations in refusals.
@@ -218,7 +216,7 @@ func (s *step) bring() {
 		s.done("the %s %s %s the %s", g.thing, is(g.thing), preposition(k.container[g.target]), g.target)
 		return
 	}
-	if s.lacks(opPick, opPut) {
+	if s.lacks(opPick) {
 		return
 	}
 	switch _, known := k.roomOf[g.target]; {
@@ -226,7 +224,7 @@ func (s *step) bring() {
 		s.where(g.target)
 	case k.held[g.robot] != g.thing:
 		s.get()
-	case s.reaches(g.target, true):
+	case s.reaches(g.target, true) && !s.lacks(opPut):
 		s.do(opPut, g.target)
 		s.act.thing = g.thing
 	}

@@ -20,6 +20,7 @@ const (
 	doesNotKnow  = 15 // the answer to a question
 	tellsAtFirst = 25
 	picksTwin    = 40 // a thing that has its noun in common with another one
+	asksPossible = 80 // what the robot has a tool for, where it has few
 )
 
 // mix is the distribution of what people say, as cumulative percentages.
@@ -110,11 +111,11 @@ func (e *Episode) newTask() {
 // one is a task for one robot.
 func (e *Episode) one() {
 	g := e.goal(false)
-	name := e.house.chance(namesRobot)
+	name := e.house.chance(namesRobot) || e.group.bare
 	g.robot = e.group.plan.robots[0]
 	if name {
 		g.robot = oneOf(e.rand, e.group.plan.robots)
-		if e.house.chance(stranger) {
+		if e.house.chance(stranger) && !e.group.bare {
 			g.robot = e.unheard(robotWords)
 		}
 	}
@@ -149,6 +150,11 @@ func (e *Episode) unheard(p pool) string {
 	o := e.group.options
 	names := &namer{rand: e.rand, split: o.Split, plain: o.Plain, used: slices.Concat(e.group.plan.rooms, e.group.plan.robots)}
 	return names.draw(p)
+}
+
+// needs has the operation that a goal needs first of all.
+var needs = map[goalKind]op{
+	wantGo: opGo, wantBring: opPick, wantTake: opPick, wantOpen: opOpen, wantClose: opClose, wantSwitch: opSwitch, wantSet: opSet, wantCheck: opLook,
 }
 
 // goal draws a task. Easy ones need no carrying.
@@ -192,6 +198,9 @@ func (e *Episode) goal(easy bool) *goal {
 				continue
 			}
 			g.kind, g.target = wantCheck, oneOf(r, h.places).name
+		}
+		if len(e.group.tools.tools) < minTools && !e.group.tools.can(needs[g.kind]) && h.chance(asksPossible) {
+			continue
 		}
 		return g
 	}
@@ -339,7 +348,7 @@ func (e *Episode) Kind() Kind {
 	switch {
 	case len(e.next.actions) > 1:
 		return SeveralCalls
-	case len(e.next.actions) == 1 && strings.Contains(e.instruction.Content, failed):
+	case len(e.next.actions) == 1 && e.failed:
 		return CallAfterFailure
 	case len(e.next.actions) == 1 && e.steps > 0:
 		return NextCall

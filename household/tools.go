@@ -46,8 +46,19 @@ type tool struct {
 // toolbox is the vocabulary of tools of a group.
 type toolbox struct{ tools []tool }
 
-// maxTools bounds a toolbox.
-const maxTools = 7
+// Sizes of a toolbox, but of those that are cut.
+const minTools, maxTools = 4, 7
+
+// cut leaves one to three tools: the one for moving and others.
+func (b *toolbox) cut(r *rand.Rand) {
+	others := slices.DeleteFunc(slices.Clone(b.tools), func(t tool) bool {
+		return len(t.ops) == 0 || t.ops[0] == opGo || len(t.on) == 1 // half of a pair
+	})
+	b.tools = slices.DeleteFunc(b.tools, func(t tool) bool { return len(t.ops) == 0 || t.ops[0] != opGo })
+	r.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	b.tools = append(b.tools, others[:min(len(others), r.IntN(minTools-1))]...)
+	r.Shuffle(len(b.tools), func(i, j int) { b.tools[i], b.tools[j] = b.tools[j], b.tools[i] })
+}
 
 // newToolbox draws the tools of a group: always those for moving, mostly those for
 // carrying, containers and devices, split or merged.
@@ -94,7 +105,7 @@ func newToolbox(r *rand.Rand, o Options) *toolbox {
 	if len(b.tools) < maxTools && r.IntN(3) > 0 {
 		m.add(b, toolSet, []op{opSet}, nil, roleDevice, roleNumber)
 	}
-	for len(b.tools) < 4 || len(b.tools) < maxTools && r.IntN(4) == 0 && !o.Lesson {
+	for len(b.tools) < minTools || len(b.tools) < maxTools && r.IntN(4) == 0 && !o.Lesson {
 		m.distract(b)
 	}
 	r.Shuffle(len(b.tools), func(i, j int) { b.tools[i], b.tools[j] = b.tools[j], b.tools[i] })

@@ -4,6 +4,7 @@ package household
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +33,15 @@ func TestBothSplitsWordEverything(t *testing.T) {
 	}
 }
 
+// openSlot is a slot that was not filled. A report may be JSON, with braces.
+var openSlot = regexp.MustCompile(`\{[a-z]*\}|%`)
+
 // TestNoWordingSlotStaysOpen in what anybody says.
 func TestNoWordingSlotStaysOpen(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(episodesTested) {
 			for e := New(seed, o); !e.Done(); e.Apply(e.Expected(), e.memory) {
-				if said := e.instruction.Content; said == "" || strings.ContainsAny(said, "{}%") || strings.Contains(said, "the .") {
+				if said := e.instruction.Content; said == "" || openSlot.MatchString(said) || strings.Contains(said, "the .") {
 					t.Fatalf("seed %d: %q", seed, said)
 				}
 			}

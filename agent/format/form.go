@@ -135,7 +135,7 @@ const targetRobotName = "target_robot_name" // the protocol's name for the robot
 const nameStart = `"name"` + gbnf.Gap + ":" + gbnf.Gap + `"`
 
 // recognise returns the calls that a reply is, if it is nothing but calls of the tools, in whatever form. The error
-// says why a call of a tool is none. A reply with no calls and no error is a reply.
+// says why a call of a tool can't be accepted. A reply with no calls and no error is a reply.
 func recognise(text string, set *tools.Set) (calls []tools.Call, form string, err error) {
 	form = FormBare
 	rest := trimMarks(text)

@@ -104,7 +104,7 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 	}
 }
 
-// sameGrammar reports whether the format's own words for arguments and robots are those of the answer.
+// sameGrammar reports whether the format's own words for arguments and robots agree with the answer.
 func sameGrammar(s setup, w written) bool {
 	return s.format != format.Llama && s.format != format.Template
 }

@@ -15,7 +15,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// rooted is a grammar whose texts are those of another rule or expression.
+// rooted is a grammar that begins at another rule or expression.
 func rooted(grammar, root string) string {
 	_, rules, _ := strings.Cut(grammar, "\n")
 	return "root ::= " + root + "\n" + rules

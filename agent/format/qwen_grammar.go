@@ -92,7 +92,7 @@ func (f *functions) add(rule string, tool *tools.Tool) error {
 	return err
 }
 
-// addAll adds those of all tools, for calls in other forms than the format's own.
+// addAll adds the rules of all tools, for calls in other forms than the format's own.
 func (f *functions) addAll(c *Catalog) error {
 	if c.plain {
 		return nil

@@ -68,7 +68,7 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error
 	}
 	g.Add("action", action)
 	others := functions.forms(end)
-	if !set.Chat { // the robot stands before the call, or behind the arguments
+	if !set.Chat { // the robot stands before the call, or after the arguments
 		call := gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(functions.rules)
 		others.object = "( " + robot + " " + gbnf.Literal(": {") + " gap " + call + " gap " + gbnf.Literal("}") +
 			" | " + call + " " + gbnf.Literal(`, "target_robot": `) + " " + robot + " ) gap " + end + gbnf.Literal("}")

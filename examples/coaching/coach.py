@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 # The agent server writes the question in its own form. These are in plain words in it: the description of the house
 # (House.__str__) under the name that the orchestrator gives it, the code, and the point of a correction.
 HOUSE = re.compile(
-    r"house_now.{0,40}?The rover is in the (hall|kitchen|living room) and holds (nothing|the cup|the plate)\. "
-    r"The cupboard is (locked|shut|open)\. The cup is (in the cupboard|on the table|with the rover)\.",
+    r"house_now.{0,40}?The rover is in the (hall|kitchen|lounge) and holds (nothing|the medicine|the plate)\. "
+    r"The cupboard is (locked|shut|open)\. The medicine is (in the cupboard|on the table|with the rover)\.",
     re.DOTALL,
 )
 CODE = re.compile(r"code of the cupboard's lock is (\d{4})")
@@ -29,32 +29,32 @@ def plan(question: str) -> dict:
         return answer("abandoned", "The question does not say how things stand in the house.")
     if not point:
         return answer("abandoned", "The question names no point where a correction can be put in.")
-    room, holds, cupboard, cup = found.groups()
+    room, holds, cupboard, medicine = found.groups()
 
     def corrected(why: str, *calls: dict, say: str = "") -> dict:
         return answer("corrected", why, point[0], say, calls)
 
     rover = [] if room == "kitchen" else [call("rover", "go_to", room="kitchen")]
-    if cup == "on the table":
-        why = "The cup is where it should be. The agent only has to say so."
-        return corrected(why, say="The cup is on the table in the living room.")
-    if holds != "nothing" and room != "living room":
-        why = f"The rover holds {holds}, which belongs into the living room."
-        return corrected(why, call("rover", "go_to", room="living room"))
+    if medicine == "on the table":
+        why = "The medicine is where it should be. The agent only has to say so."
+        return corrected(why, say="The medicine is on the table in the lounge.")
+    if holds != "nothing" and room != "lounge":
+        why = f"The rover holds {holds}, which belongs into the lounge."
+        return corrected(why, call("rover", "go_to", room="lounge"))
     if holds != "nothing":
         why = f"The rover holds {holds} and stands beside the table."
         return corrected(why, call("rover", "put_down", furniture="table"))
     if cupboard == "locked" and not code:
         return answer("abandoned", "The cupboard is locked, and the question does not give its code.")
     if cupboard == "locked":
-        why = "The cup is in the locked cupboard. The arm can unlock it with the code; the rover is needed there."
+        why = "The medicine is in the locked cupboard. The arm can unlock it with the code."
         return corrected(why, call("arm", "unlock", furniture="cupboard", code=code[1]), *rover)
+    if rover:
+        return corrected("The medicine is in the kitchen, the rover is not.", *rover)
     if cupboard == "shut":
         why = "The cupboard is not locked any more, but it is shut."
-        return corrected(why, call("arm", "open", furniture="cupboard"), *rover)
-    if rover:
-        return corrected("The cupboard is open, but the rover is not in the kitchen.", *rover)
-    return corrected("The rover stands before the open cupboard.", call("rover", "pick_up", object="cup"))
+        return corrected(why, call("rover", "open", furniture="cupboard"))
+    return corrected("The rover stands before the open cupboard.", call("rover", "pick_up", object="medicine"))
 
 
 def answer(outcome: str, why: str, point: str = "", say: str = "", calls: tuple = ()) -> dict:

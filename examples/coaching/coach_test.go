@@ -87,8 +87,8 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 
 // everyCall that can succeed.
 var everyCall = []string{
-	unlocks, opens, takeCup, "rover pick_up object=plate", toTable, "rover put_down furniture=cupboard",
-	"rover go_to room=hall", kitchen, living,
+	unlocks, opens, takeMedicine, "rover pick_up object=plate", toTable, "rover put_down furniture=cupboard",
+	"rover go_to room=hall", kitchen, lounge,
 }
 
 func TestACoachThatIsNotToldEnoughDeclines(t *testing.T) {

@@ -93,7 +93,7 @@ func (o outcome) finished(t *testing.T) {
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	for _, part := range []string{"Step 1\n", "  FAILED  ", "  repair  ", "  again   arm.unlock ", "Finished after ", "The cup is on the table.", "Logs:  "} {
+	for _, part := range []string{"Step 1\n", "  FAILED  ", "  repair  ", "  again   arm.unlock ", "Finished after ", "The medicine is on the table.", "Logs:  "} {
 		if !strings.Contains(o.stdout, part) {
 			t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 		}
@@ -164,6 +164,12 @@ func TestExample(t *testing.T) {
 		refusesConnections(t, found[1])
 		if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
 			t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
+		}
+		// The default model needs the coach only for the lock.
+		for _, part := range []string{"Finished after 7 steps, corrections: 1.\n", `agent   says "Done: the medicine is on the table."`} {
+			if !strings.Contains(o.stdout, part) {
+				t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
+			}
 		}
 	})
 
@@ -268,7 +274,7 @@ func withServer(t *testing.T, agentd string) {
 		}
 	})
 	plan := coach(t)
-	wrong := func(string, int) *protocol.HumanCoachingResponse { return completed(openLocked) }
+	wrong := func(string, int) *protocol.HumanCoachingResponse { return completed(wrongCode) }
 	right := func(question string, _ int) *protocol.HumanCoachingResponse { return planned(t, plan(question)) }
 	for name, test := range map[string]struct {
 		env    []string
@@ -283,13 +289,13 @@ func withServer(t *testing.T, agentd string) {
 		"a repair that fails is repaired itself": {
 			person: func(question string, tasks int) *protocol.HumanCoachingResponse {
 				if tasks == 1 {
-					return completed(openLocked)
+					return completed(wrongCode)
 				}
 				return planned(t, plan(question))
 			},
-			parts: []string{"arm.open: The cupboard is locked.", "repair  failure, corrected at again-at-step-1"},
+			parts: []string{"arm.unlock: The lock of the cupboard does not take the code", "repair  failure, corrected at again-at-step-"},
 		},
-		"a coach who is always wrong": {person: wrong, reason: "step 1: it still fails after 3 corrections"},
+		"a coach who is always wrong": {person: wrong, reason: "it still fails after 3 corrections"},
 		"a person who skips the task": {person: func(string, int) *protocol.HumanCoachingResponse {
 			return &protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "Lunch first."}
 		}, reason: "Lunch first."},
@@ -333,8 +339,8 @@ func decline(w http.ResponseWriter, _ *http.Request) {
 		"message":{"role":"assistant","content":%q}}]}`, answer)
 }
 
-// openLocked is a correction that fails at the start, in the form of the history.
-const openLocked = `{"say":"","action":{"arm":{"name":"open","arguments":{"furniture":"cupboard"}}}}`
+// wrongCode is a correction that fails, in the form of the history.
+const wrongCode = `{"say":"","action":{"arm":{"name":"unlock","arguments":{"furniture":"cupboard","code":"0000"}}}}`
 
 func completed(output string) *protocol.HumanCoachingResponse {
 	return &protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &output}

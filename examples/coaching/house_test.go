@@ -127,18 +127,18 @@ func call(text string) protocol.ToolCall {
 }
 
 const (
-	unlocks = "arm unlock furniture=cupboard code=7419"
-	opens   = "arm open furniture=cupboard"
-	kitchen = "rover go_to room=kitchen"
-	living  = "rover go_to room=living_room"
-	takeCup = "rover pick_up object=cup"
-	toTable = "rover put_down furniture=table"
+	unlocks      = "arm unlock furniture=cupboard code=7419"
+	opens        = "rover open furniture=cupboard"
+	kitchen      = "rover go_to room=kitchen"
+	lounge       = "rover go_to room=lounge"
+	takeMedicine = "rover pick_up object=medicine"
+	toTable      = "rover put_down furniture=table"
 )
 
 func TestTheTaskCanBeDone(t *testing.T) {
 	w := open(t)
 	h := w.fresh()
-	for _, c := range []string{unlocks, opens, kitchen, takeCup, living, toTable} {
+	for _, c := range []string{unlocks, kitchen, opens, takeMedicine, lounge, toTable} {
 		if h.done {
 			t.Fatalf("done before %q", c)
 		}
@@ -148,7 +148,7 @@ func TestTheTaskCanBeDone(t *testing.T) {
 		}
 		h = next
 	}
-	if want := "The rover is in the living room and holds nothing. The cupboard is open. The cup is on the table. The plate is in the cupboard."; !h.done || h.text != want {
+	if want := "The rover is in the lounge and holds nothing. The cupboard is open. The medicine is on the table. The plate is in the cupboard."; !h.done || h.text != want {
 		t.Errorf("got %s", h.text)
 	}
 }
@@ -169,22 +169,23 @@ func TestACallThatFailsSaysWhyAndChangesNothing(t *testing.T) {
 		{nil, "arm unlock furniture=table code=7419", "Only the cupboard"},
 		{nil, "arm unlock furniture=cupboard code=0000", `does not take the code "0000"`},
 		{[]string{unlocks}, unlocks, "not locked"},
-		{nil, "rover open furniture=cupboard", "can't open doors"},
-		{nil, "arm open furniture=table", "Only the cupboard"},
-		{nil, opens, "cupboard is locked"},
-		{[]string{unlocks, opens}, opens, "open already"},
-		{nil, "arm pick_up object=cup", "can't carry"},
+		{nil, "arm open furniture=cupboard", "can't open doors"},
+		{nil, "rover open furniture=table", "Only the cupboard"},
+		{nil, opens, "in the kitchen, the rover is in the hall"},
+		{[]string{kitchen}, opens, "cupboard is locked"},
+		{[]string{unlocks, kitchen, opens}, opens, "open already"},
+		{nil, "arm pick_up object=medicine", "can't carry"},
 		{nil, "rover pick_up object=table", `no "table"`},
-		{[]string{kitchen}, takeCup, "the cupboard is locked"},
-		{[]string{kitchen, unlocks}, takeCup, "the cupboard is shut"},
-		{[]string{unlocks, opens}, takeCup, "in the kitchen, the rover is in the hall"},
-		{[]string{unlocks, opens, kitchen, takeCup}, "rover pick_up object=plate", "no second gripper"},
-		{[]string{unlocks, opens, kitchen, takeCup, living, toTable, kitchen}, takeCup, "on the table in the living room"},
+		{[]string{kitchen}, takeMedicine, "the cupboard is locked"},
+		{[]string{kitchen, unlocks}, takeMedicine, "the cupboard is shut"},
+		{[]string{unlocks, kitchen, opens, "rover go_to room=hall"}, takeMedicine, "in the kitchen, the rover is in the hall"},
+		{[]string{unlocks, kitchen, opens, takeMedicine}, "rover pick_up object=plate", "no second gripper"},
+		{[]string{unlocks, kitchen, opens, takeMedicine, lounge, toTable, kitchen}, takeMedicine, "on the table in the lounge"},
 		{nil, "arm put_down furniture=table", "holds nothing"},
 		{nil, toTable, "holds nothing"},
-		{[]string{unlocks, opens, kitchen, takeCup}, "rover put_down furniture=floor", `on "floor"`},
-		{[]string{unlocks, opens, kitchen, takeCup}, toTable, "in the living room"},
-		{[]string{unlocks, opens, kitchen, takeCup, living}, "rover put_down furniture=cupboard", "in the kitchen"},
+		{[]string{unlocks, kitchen, opens, takeMedicine}, "rover put_down furniture=floor", `on "floor"`},
+		{[]string{unlocks, kitchen, opens, takeMedicine}, toTable, "in the lounge"},
+		{[]string{unlocks, kitchen, opens, takeMedicine, lounge}, "rover put_down furniture=cupboard", "in the kitchen"},
 	}
 	w := open(t)
 	for _, test := range tests {
@@ -222,7 +223,7 @@ func TestAgentsCanUseTheTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []string{unlocks, opens, kitchen, takeCup, toTable} {
+	for _, c := range []string{unlocks, kitchen, opens, takeMedicine, toTable} {
 		c := call(c)
 		if _, err := set.Accept(c.Name, c.Arguments, protocol.String(c.TargetRobotName)); err != nil {
 			t.Errorf("%s: %v", c.Name, err)

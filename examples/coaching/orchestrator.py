@@ -95,7 +95,7 @@ class Orchestrator:
             print(f"\nStep {step_id}")
             report = self.step(step_id, instruction)
             if self.trajectory[-1]["output"]["say"]:
-                print(f"\nFinished after {step_id} steps and {self.repairs} corrections.\nHouse: {self.house}")
+                print(f"\nFinished after {step_id} steps, corrections: {self.repairs}.\nHouse: {self.house}")
                 if self.repairs:
                     print(f"Logs:  {self.logs}")
                 return
@@ -147,7 +147,7 @@ class Orchestrator:
         return self.agent.call("POST", "/v1/responses", request)[0]
 
     def perform(self, output: dict) -> tuple[str, dict | None]:
-        """Carries a decision out. A reply ends the task, when the cup is on the table by then."""
+        """Carries a decision out. A reply ends the task, when the medicine is on the table by then."""
         if output["status"] == "error":
             error = output["error"]
             return "", failure("format", error["code"], "The agent's output is not a decision: " + error["message"])
@@ -155,7 +155,7 @@ class Orchestrator:
         if decision["say"] and self.house.done():
             return "The task is done.", None
         if not decision["tool_calls"]:
-            return "", failure("suboptimal", "not_done", "The agent only talks, but the cup is not on the table yet.")
+            return "", failure("suboptimal", "not_done", "The agent only talks, but the medicine is not on the table yet.")
         reports = []
         for call in decision["tool_calls"]:
             try:

@@ -20,13 +20,15 @@ import (
 const (
 	Known  = "known"  // names that training has
 	Unseen = "unseen" // names that no training has
+	// Reports are known names, and reports of the simulation in forms that no training has.
+	Reports = "reports"
 )
 
 // Options of a measurement.
 type Options struct {
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
-	ToolNames string             // Known or Unseen
+	ToolNames string             // Known, Unseen or Reports
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // gets how many have ended, one call at a time; may be nil
@@ -124,8 +126,11 @@ const perHouse = 4
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
 	h := household.Options{Split: household.Eval}
-	if o.ToolNames == Unseen {
+	switch o.ToolNames {
+	case Unseen:
 		h.ToolNames = household.Unseen
+	case Reports:
+		h.Reports = household.HeldOutReports
 	}
 	return household.NewGroup(o.house(i), h).Episode(i % perHouse)
 }

@@ -29,7 +29,7 @@ const (
 
 // Run is a measurement and what was measured.
 type Run struct {
-	ToolNames   string `json:"tool_names"`  // Known or Unseen
+	ToolNames   string `json:"tool_names"`  // Known, Unseen or Reports
 	Constraints string `json:"constraints"` // ConstraintsOn, …
 	Result
 }
@@ -51,8 +51,8 @@ func (r *Report) Finish() {
 		run := &r.Runs[i]
 		for _, g := range run.goals() {
 			if g.share.Of > 0 && g.share.Percent() < g.percent {
-				r.Missed = append(r.Missed, fmt.Sprintf("%s with %s tool names%s: %s, the goal is %g %%",
-					g.what, run.ToolNames, run.under(), g.share, g.percent))
+				r.Missed = append(r.Missed, fmt.Sprintf("%s with %s%s: %s, the goal is %g %%",
+					g.what, run.with(), run.under(), g.share, g.percent))
 			}
 		}
 	}
@@ -69,6 +69,14 @@ func (r *Run) under() string {
 		return ""
 	}
 	return ", constraints " + r.Constraints
+}
+
+// with names what the houses of a run have.
+func (r *Run) with() string {
+	if r.ToolNames == Reports {
+		return "held-out reports"
+	}
+	return r.ToolNames + " tool names"
 }
 
 // goal is the target of a share.
@@ -94,7 +102,7 @@ func (r *Run) goals() []goal {
 	if r.Tasks.Of == 0 {
 		return []goal{valid}
 	}
-	right := goal{rowRight, r.Right, GoalKnown}
+	right := goal{rowRight, r.Right, GoalKnown} // also with held-out reports
 	if r.ToolNames == Unseen {
 		right.percent = GoalUnseen
 	}
@@ -154,7 +162,7 @@ func writeBlock(b *strings.Builder, runs []*Run) {
 	if runs[0].Constraints == ConstraintsUnknown {
 		title = "As the server is set"
 	}
-	row(title, func(r *Run) string { return r.ToolNames + " tool names" }, "goal")
+	row(title, func(r *Run) string { return r.with() }, "goal")
 	row("conversations", func(r *Run) string { return fmt.Sprint(r.Episodes) }, "")
 	row(rowValid, func(r *Run) string { return r.Valid.String() }, goalOf(runs, rowValid))
 	row(rowRight, func(r *Run) string { return r.Right.String() }, goalOf(runs, rowRight))
@@ -170,7 +178,7 @@ func writeBlock(b *strings.Builder, runs []*Run) {
 	}
 	for _, r := range runs {
 		if len(r.Errors) > 0 {
-			fmt.Fprintf(b, "invalid outputs with %s tool names: %s\n", r.ToolNames, r.errors())
+			fmt.Fprintf(b, "invalid outputs with %s: %s\n", r.with(), r.errors())
 		}
 	}
 }

@@ -22,6 +22,8 @@ ASKED_BACK = re.compile(r"<\|im_start\|>assistantĊ(?:Where|Which)[^<]*<\|im_end
 ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
 STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
+# Reports in other forms (reports.go) are not read: what they say about the house is unknown from there on.
+READ = re.compile(r"<tool_response>(?:Ċ[^.:,ĊĠ]+:Ġ(?:failed:|You|The|On|In)Ġ[^Ċ]*)+Ċ</tool_response>")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(
     r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)"
@@ -126,6 +128,7 @@ class Conversation:
         # the rooms of each robot in the order of the text, and where their names begin
         self.robots: dict[str, list[tuple[str, int]]] = {}
         self.messages: list[tuple[int, int]] = []
+        self.unread = len(self.text)  # where the first report begins that is not read
         self.parameters: dict[tuple[str, str], int] = {}
         declared = list(DECLARED.finditer(self.text))
         for m, following in zip(declared, [*declared[1:], None]):
@@ -173,6 +176,8 @@ class Conversation:
 
     def message(self, begin: int, end: int) -> None:
         if self.text.startswith("<tool_response>", begin):
+            if not READ.fullmatch(self.text, begin, end):
+                self.unread = min(self.unread, begin)
             for m in RESULT.finditer(self.text, begin, end):
                 if arrived := ARRIVED.match(self.text, *m.span(2)):
                     self.stands(m[1], m.start(1), arrived[1], arrived.start(1))
@@ -214,6 +219,9 @@ class Conversation:
         last: dict[str, list[int]] | None = None
         for begin, end in reversed(spans):
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
+            if start > self.unread:
+                last = None
+                continue
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
             # after each call the model decides whether another one follows

@@ -31,7 +31,7 @@ var loops = map[rune]string{
 // maxStarts bounds the nodes, each a rule of a grammar.
 const maxStarts = 4000
 
-// Add adds a text, which may have [Gap] and [Word] in it, unless the set has no room for it.
+// Add adds a text, which may have [Gap] and [Word] in it, unless the set is full.
 func (s *Starts) Add(text string) {
 	if len(s.nodes)+len(text) > maxStarts {
 		return
@@ -79,7 +79,7 @@ func (s *Starts) Within(text string) bool {
 
 // add adds the rules of texts that begin with none of the set, and returns the alternatives at their beginning. A
 // character that leads out of the set is followed by what moves say, whose first characters are special, or by rest.
-// The beginning has none of NonBlank's characters, nor those of first.
+// The beginning has none of NonBlank's characters, nor any of first.
 func (s *Starts) add(g *Grammar, name, special string, moves []string, rest, first string) []string {
 	ref := func(i int) string { return fmt.Sprintf("%s-s%d", name, i) }
 	for i, n := range slices.Backward(s.nodes) {

@@ -79,10 +79,7 @@ func (c *Config) measure(ctx context.Context, report *evaluate.Report, constrain
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	report.Model = model
-	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
-		if c.ToolNames != both && c.ToolNames != names {
-			continue
-		}
+	for _, names := range c.toolNames() {
 		run := evaluate.Run{ToolNames: names, Constraints: constraints}
 		run.Result, err = c.ask(ctx, agent, names, tasks, stderr)
 		report.Runs = append(report.Runs, run)

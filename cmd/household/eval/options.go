@@ -24,7 +24,7 @@ type Config struct {
 
 	Episodes  int
 	Seed      uint64
-	ToolNames string // evaluate.Known, evaluate.Unseen or both
+	ToolNames string // evaluate.Known, evaluate.Unseen, both or evaluate.Reports
 	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
 	Clients   int
 	JSON      bool
@@ -86,6 +86,14 @@ func (c *Config) constraints() []string {
 	return []string{c.Constrain}
 }
 
+// toolNames are the kinds of tool names that are measured.
+func (c *Config) toolNames() []string {
+	if c.ToolNames == both {
+		return []string{evaluate.Known, evaluate.Unseen}
+	}
+	return []string{c.ToolNames}
+}
+
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
 	return &options.Command{
@@ -99,7 +107,7 @@ func (c *Config) ownOptions() []options.Option {
 	return []options.Option{
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
-		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
+		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other. reports: known names, and reports of the simulation in forms that the training did not have.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both, evaluate.Reports}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
