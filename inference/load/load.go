@@ -205,10 +205,10 @@ func (m *Model) makeAgent(cfg Config) error {
 }
 
 // findForm asks the model in which form it calls, unless Config.Agent.Prompt.OutputStyle says it, and makes the agent
-// again for another form than the format's.
+// again for another form than the format's. The default model was trained on the format's.
 func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (agent.Generator, error)) error {
 	style := &cfg.Agent.Prompt.OutputStyle
-	if *style != "" && *style != format.StyleBlocks || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
+	if *style != "" && *style != format.StyleBlocks || m.Info.Default || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, formTimeout)
