@@ -41,7 +41,7 @@ type Group struct {
 	tools   *toolbox
 	raw     []protocol.Raw
 	brief   briefing
-	bare    bool // the agent isn't told which robots there are
+	bare    bool // the attributes have no known_robots
 }
 
 // Chances of what simulations leave out, in percent.
