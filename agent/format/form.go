@@ -7,7 +7,6 @@ import (
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/tools"
-	"agentd/protocol"
 )
 
 // Forms of calls: how an answer writes them. Small models often know the call and not the format's marks.
@@ -73,7 +72,7 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 		}
 		return calls
 	}
-	reply.NotBegin = startsOf(c.Set, o, lists)
+	reply.NotBegin = r.startsOf(c.Set, o, lists)
 	c.starts = reply.NotBegin
 	if calls != "" {
 		forms = append(forms, calls)
@@ -81,9 +80,13 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 	return gbnf.Alternatives(append(forms, "reply"))
 }
 
-// startsOf are the texts with which calls in other forms begin.
-func startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
-	s := new(gbnf.Starts)
+// startsOf are the texts with which calls in other forms begin. A model that calls in JSON of its own sometimes adds to
+// the tool's name, as in go_to_kitchen: then the name begins a call before its closing quote.
+func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
+	s, nameEnd := new(gbnf.Starts), `"`
+	if r.form == FormBare || r.form == FormFenced {
+		nameEnd = ""
+	}
 	if lists { // else the model would begin a call so, and could not end it
 		for _, start := range []string{"{", nameStart} {
 			s.Add(start)
@@ -96,7 +99,7 @@ func startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 		}
 		for _, before := range []string{"", fence + gbnf.Word + "\n" + gbnf.Gap} {
 			for _, start := range o.starts {
-				object := "{" + gbnf.Gap + start + jsonText(set.Tools[i].Name) + `"`
+				object := "{" + gbnf.Gap + start + jsonText(set.Tools[i].Name) + nameEnd
 				if !lists {
 					s.Add(before + object)
 				}
@@ -109,7 +112,7 @@ func startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 
 // MayBeCall reports whether a text that has not ended may be a call, in whatever form.
 func (c *Catalog) MayBeCall(text string) bool {
-	return strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
+	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
 }
 
 // FormOf is the form of the call with which an answer begins, or "".
@@ -133,289 +136,3 @@ const targetRobotName = "target_robot_name" // the protocol's name for the robot
 
 // nameStart begins a call in JSON, up to the quote before its name.
 const nameStart = `"name"` + gbnf.Gap + ":" + gbnf.Gap + `"`
-
-// recognise returns the calls that a reply is, if it is nothing but calls of the tools, in whatever form. The error
-// says why a call of a tool can't be accepted. A reply with no calls and no error is a reply.
-func recognise(text string, set *tools.Set) (calls []tools.Call, form string, err error) {
-	form = FormBare
-	rest := trimMarks(text)
-	for rest != "" {
-		body := rest
-		if after, fenced := strings.CutPrefix(rest, fence); fenced {
-			_, after, _ = strings.Cut(after, "\n")
-			body, rest, _ = strings.Cut(after, fence)
-			form = FormFenced
-		} else {
-			rest = ""
-		}
-		body = trimMarks(body)
-		if body == "" {
-			return nil, "", nil
-		}
-		for body != "" {
-			var read []tools.Call
-			var ok bool
-			switch {
-			case strings.HasPrefix(body, functionOpen):
-				read, body, ok, err = readTag(body, set)
-			case body[0] == '{' || body[0] == '[' && !isNamed(trimSpace(body[1:]), set):
-				read, body, ok, err = readBare(body, set)
-			default:
-				form = FormNamed
-				if inner, list := strings.CutPrefix(body, "["); list {
-					body = trimSpace(strings.TrimSuffix(inner, "]"))
-				}
-				read, body, ok, err = readNamed(body, set)
-			}
-			if !ok || err != nil {
-				return nil, "", err
-			}
-			calls = append(calls, read...)
-			body = strings.TrimLeft(trimMarks(body), ";, \t\r\n")
-		}
-		rest = trimSpace(rest)
-	}
-	return calls, form, nil
-}
-
-// recognise also finds calls in fences beside text, where that is dropped.
-func (r rules) recognise(text string, set *tools.Set) (calls []tools.Call, form string, err error) {
-	calls, form, err = recognise(text, set)
-	if len(calls) > 0 || err != nil || r.mixed != MixedTools {
-		return calls, form, err
-	}
-	for _, rest, found := strings.Cut(text, fence); found; _, rest, found = strings.Cut(rest, fence) {
-		var inner string
-		inner, rest, _ = strings.Cut(rest, fence)
-		more, _, err := recognise(fence+inner, set)
-		if err != nil {
-			return nil, "", err
-		}
-		calls, form = append(calls, more...), FormFenced
-	}
-	if len(calls) == 0 {
-		form = ""
-	}
-	return calls, form, nil
-}
-
-// Complete returns the calls that were complete before an answer was cut off.
-func Complete(f Format, text string, c *Catalog) []tools.Call {
-	if len(c.Set.Tools) == 0 {
-		return nil
-	}
-	for range maxEnds {
-		end := strings.LastIndexAny(text, "})>")
-		if end < 0 {
-			return nil
-		}
-		if d, err := f.Parse(text[:end+1], c); err == nil && len(d.ToolCalls) > 0 {
-			return d.ToolCalls
-		}
-		text = text[:end]
-	}
-	return nil
-}
-
-// trimMarks drops marks of calls around a text whose other half is missing.
-func trimMarks(text string) string {
-	text = trimSpace(text)
-	text = strings.TrimPrefix(strings.TrimPrefix(text, callOpen), callClose)
-	return trimSpace(strings.TrimSuffix(strings.TrimSuffix(trimSpace(text), callClose), callOpen))
-}
-
-// readBare reads an object that is a call, or a list of them. A list may lack its end.
-func readBare(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
-	inner, inList := strings.CutPrefix(text, "[")
-	for rest = trimSpace(inner); ; {
-		var value protocol.Raw
-		if value, rest, err = readJSON(rest, "a call is"); err != nil || !isCall(value, set) {
-			return nil, text, false, nil //nolint:nilerr // it is a reply
-		}
-		if calls, err = readAction(calls, asFunction(value), set); err != nil {
-			return nil, text, true, err
-		}
-		rest = trimSpace(rest)
-		after, more := strings.CutPrefix(rest, ",")
-		if !inList || !more {
-			return calls, strings.TrimPrefix(rest, "]"), true, nil
-		}
-		rest = after
-	}
-}
-
-// asFunction is a call with the usual names of its members. Models also copy
-// the form of the tools in the prompt, {"type": "function", "function": {...}}.
-func asFunction(value protocol.Raw) protocol.Raw {
-	if value.Kind() != '{' {
-		return value
-	}
-	value = protocol.DeleteMember(value, "type")
-	if function, ok := protocol.Get(value, "function"); ok && function.Kind() == '{' {
-		value = function
-	}
-	if _, usual := protocol.Get(value, "arguments"); usual {
-		return value
-	}
-	for _, name := range []string{"parameters", "args"} {
-		if arguments, ok := protocol.Get(value, name); ok {
-			return protocol.SetMember(protocol.DeleteMember(value, name), "arguments", arguments)
-		}
-	}
-	return value
-}
-
-// readTag reads a call with tagged parameters.
-func readTag(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
-	name, _, _ := strings.Cut(text[len(functionOpen):], ">")
-	if _, ok = set.Find(strings.TrimSpace(name)); !ok {
-		return nil, text, false, nil
-	}
-	call, rest, err := readTagged(text, set)
-	return []tools.Call{call}, rest, true, err
-}
-
-func isNamed(text string, set *tools.Set) bool {
-	name, _, found := strings.Cut(text, "(")
-	_, known := set.Find(name)
-	return found && known
-}
-
-// readNamed reads name({...}) or name(key=value, ...), with values as JSON or Python writes them.
-func readNamed(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
-	if !isNamed(text, set) {
-		return nil, text, false, nil
-	}
-	name, rest, _ := strings.Cut(text, "(")
-	arguments := protocol.Raw("{}")
-	if rest = trimSpace(rest); strings.HasPrefix(rest, "{") {
-		if arguments, rest, err = readJSON(rest, "arguments are"); err != nil {
-			return nil, text, false, nil //nolint:nilerr // it is a reply
-		}
-		rest = trimSpace(rest)
-	}
-	for !strings.HasPrefix(rest, ")") {
-		key, after, isKey := strings.Cut(rest, "=")
-		var value protocol.Raw
-		if isKey {
-			value, after, isKey = readLiteral(trimSpace(after), 0)
-		}
-		if _, twice := protocol.Get(arguments, trimSpace(key)); !isKey || twice {
-			return nil, text, false, nil
-		}
-		arguments = protocol.AppendMember(arguments, trimSpace(key), value)
-		rest = strings.TrimPrefix(trimSpace(after), ",")
-		rest = trimSpace(rest)
-	}
-	call, err := set.Accept(name, arguments, nil)
-	return []tools.Call{call}, rest[1:], true, err
-}
-
-// readLiteral reads a value that begins a text, as JSON or Python writes it, and returns it as JSON.
-func readLiteral(text string, depth int) (value protocol.Raw, rest string, ok bool) {
-	for word, constant := range map[string]string{"True": "true", "False": "false", "None": "null"} {
-		if rest, ok = strings.CutPrefix(text, word); ok {
-			return protocol.Raw(constant), rest, true
-		}
-	}
-	switch {
-	case text == "" || depth > tools.MaxDepth:
-		return nil, text, false
-	case text[0] == '\'':
-		return readQuoted(text)
-	case text[0] == '[' || text[0] == '(':
-		closing := map[byte]string{'[': "]", '(': ")"}[text[0]]
-		value = protocol.Raw("[]")
-		for rest = trimSpace(text[1:]); !strings.HasPrefix(rest, closing); {
-			var element protocol.Raw
-			if element, rest, ok = readLiteral(rest, depth+1); !ok {
-				return nil, text, false
-			}
-			value = protocol.AppendElements(nil, append(slices.Collect(protocol.Elements(value)), element)...)
-			rest = trimSpace(strings.TrimPrefix(trimSpace(rest), ","))
-		}
-		return value, rest[1:], true
-	case text[0] == '{':
-		value = protocol.Raw("{}")
-		for rest = trimSpace(text[1:]); !strings.HasPrefix(rest, "}"); {
-			var key, member protocol.Raw
-			if key, rest, ok = readLiteral(rest, depth+1); !ok || key.Kind() != '"' {
-				return nil, text, false
-			}
-			if rest, ok = strings.CutPrefix(trimSpace(rest), ":"); ok {
-				member, rest, ok = readLiteral(trimSpace(rest), depth+1)
-			}
-			if !ok {
-				return nil, text, false
-			}
-			name, _ := protocol.Text(key)
-			value = protocol.AppendMember(value, name, member)
-			rest = trimSpace(strings.TrimPrefix(trimSpace(rest), ","))
-		}
-		return value, rest[1:], true
-	}
-	value, rest, err := readJSON(text, "a value is")
-	return value, rest, err == nil
-}
-
-// readQuoted reads a string between single quotes.
-func readQuoted(text string) (value protocol.Raw, rest string, ok bool) {
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\'':
-			return protocol.String(b.String()), text[i+1:], true
-		case c == '\\' && i+1 < len(text):
-			i++
-			switch text[i] {
-			case 'n':
-				b.WriteByte('\n')
-			case 't':
-				b.WriteByte('\t')
-			default:
-				b.WriteByte(text[i])
-			}
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return nil, text, false
-}
-
-// isCall reports whether a value has the shape of a call of one of the tools: the name, and what belongs to a call.
-func isCall(v protocol.Raw, set *tools.Set) bool {
-	if v.Kind() != '{' {
-		return false
-	}
-	v = asFunction(v)
-	name, hasName := protocol.Get(v, "name")
-	if !hasName { // {robot: call}
-		robots := 0
-		for robot, call := range protocol.Members(v) {
-			if _, named := protocol.Get(call, "name"); set.Chat || call.Kind() != '{' || !named || !isCall(call, set) ||
-				len(set.Robots) > 0 && !slices.Contains(set.Robots, robot) {
-				return false
-			}
-			robots++
-		}
-		return robots > 0
-	}
-	text, _ := protocol.Text(name)
-	tool, known := set.Find(text)
-	arguments := false
-	for member, value := range protocol.Members(v) {
-		switch member {
-		case "name":
-		case "arguments":
-			arguments = value.Kind() == '{'
-			known = known && arguments
-		case tools.RobotParameter, targetRobotName:
-			known = known && !set.Chat
-		default:
-			known = false
-		}
-	}
-	return known && (arguments || !slices.ContainsFunc(tool.Properties, func(p tools.Property) bool {
-		return p.Required && p.Name != tool.RobotParam
-	}))
-}

@@ -31,6 +31,7 @@ var graspWritten = []written{
 	{"named with an object", `grasp({"object": "cup", "target_robot": "base"})`, format.FormNamed, false},
 	{"named with keys", `grasp(object='cup', target_robot="base")`, format.FormNamed, true},
 	{"named in a list", `[grasp(object="cup", target_robot="base")]`, format.FormNamed, true},
+	{"two fences", "```json\n{\"name\": \"grasp\", " + grasped + "\n```\n\n```json\n```", format.FormFenced, true},
 	{"named in a fence", "```python\ngrasp(object=\"cup\", target_robot=\"base\")\n```", format.FormNamed, true},
 	{"parameters", `{"name": "grasp", "parameters": {"object": "cup", "target_robot": "base"}}`, format.FormBare, true},
 	{"args", `{"args": {"object": "cup", "target_robot": "base"}, "name": "grasp"}`, format.FormBare, true},
@@ -218,6 +219,39 @@ func TestEqualCallsAreNotAdmittedTwice(t *testing.T) {
 				if d, err := f.Parse(answer, c); (err == nil) != want {
 					t.Errorf("%s: %q: %+v, %v", name, answer, d, err)
 				}
+			}
+		}
+	}
+}
+
+// TestStringsInCallsMayHaveMarks: those of fences, blocks and thoughts.
+func TestStringsInCallsMayHaveMarks(t *testing.T) {
+	for _, s := range setups {
+		if s.name == "json" {
+			continue
+		}
+		f, k := s.open(t)
+		c := catalogOf(t, f, sampleTools, "arm")
+		grammar, err := c.Grammar()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const place = "```\\n``` <tool_call> </tool_call> <|python_tag|> [{()}], ; "
+		for _, around := range [][2]string{{"", ""}, {"[", "]"}, {"```json\n", "\n```"}} {
+			call := `{"name": "move_to", "arguments": {"place": "` + place + `", "target_robot": "arm", "speed": 1}}`
+			if s.format == format.Llama {
+				call = strings.Replace(call, "arguments", "parameters", 1)
+			}
+			answer := ofForm(s, written{answer: around[0] + call + around[1]})
+			d, err := f.Parse(answer, c)
+			if err != nil || len(d.ToolCalls) != 1 || !strings.Contains(string(d.ToolCalls[0].Arguments), place) {
+				t.Errorf("%s: %q: %+v, %v", s.name, answer, d, err)
+			}
+			if s.format == format.Template {
+				continue // the robot stands elsewhere
+			}
+			if prefix, ok := admits(t, k, grammar, answer); !ok {
+				t.Errorf("%s: the grammar stops after %q of %q", s.name, prefix, answer)
 			}
 		}
 	}
