@@ -224,7 +224,7 @@ func TestEqualCallsAreNotAdmittedTwice(t *testing.T) {
 	}
 }
 
-// TestStringsInCallsMayHaveMarks: those of fences, blocks and thoughts.
+// TestStringsInCallsMayHaveMarks, of fences, blocks and other formats.
 func TestStringsInCallsMayHaveMarks(t *testing.T) {
 	for _, s := range setups {
 		if s.name == "json" {
