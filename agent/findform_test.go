@@ -40,7 +40,7 @@ func TestFormIsThatOfMostAnswers(t *testing.T) {
 				t.Errorf("%q, %v, want %q", got, err, test.want)
 			}
 			for _, r := range g.asked {
-				if r.Grammar != "" || r.Sampling.Temperature != 0 {
+				if r.Grammar != "" || r.Temperature != 0 {
 					t.Errorf("asked with a grammar or sampled: %+v", r.Params)
 				}
 			}

@@ -100,7 +100,11 @@ func Mark(i int) string { return fmt.Sprintf("<[%d]>", firstMark+i) }
 // A text holds no unit twice. Where no other unit is left, it does not pass UnitNext, which separates another one.
 // Each stands before a literal, and its first character decides: nothing else may go on with that character
 // there. Units that begin with a brace are compared without the white space between JSON tokens.
-var UnitBegin, UnitEnd, UnitNext = unit(0), unit(1), unit(2)
+var (
+	UnitBegin = unit(0)
+	UnitEnd   = unit(1)
+	UnitNext  = unit(2)
+)
 
 const (
 	firstUnit = firstMark + 0x100
