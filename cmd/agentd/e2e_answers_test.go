@@ -72,12 +72,12 @@ func TestRepeatingCandidateEnds(t *testing.T) {
 }
 
 // TestRobotGetsOneCall: a model that prefers calls to an end calls each robot once,
-// in every format, with forced and draft tokens; with any it calls some again.
+// in every format, with forced and draft tokens; with any it calls some again, otherwise.
 func TestRobotGetsOneCall(t *testing.T) {
 	t.Parallel()
 	path := biasedModel(t, map[string]float32{"<|im_end|>": -60, "<|endoftext|>": -60, "<tool_call>": 60})
 	const tools = `[{"name":"go","description":"D","parameters":{"type":"object","properties":{"room":{"enum":["hall","kitchen"]}},"required":["room"]}},
-		{"name":"wait","description":"D","parameters":{}}]`
+		{"name":"wait","description":"D","parameters":{"type":"object","properties":{"reason":{"enum":["load","rain","people"]}},"required":["reason"]}}]`
 	robots := `{"known_robots":["r1","r2","r10"]}`
 	in := func(id int64) input {
 		in := user(id, "Go everywhere.").tools(tools).outputs(12)
