@@ -155,7 +155,9 @@ class Orchestrator:
         if decision["say"] and self.house.done():
             return "The task is done.", None
         if not decision["tool_calls"]:
-            return "", failure("suboptimal", "not_done", "The agent only talks, but the medicine is not on the table yet.")
+            return "", failure(
+                "suboptimal", "not_done", "The agent only talks, but the medicine is not on the table yet."
+            )
         reports = []
         for call in decision["tool_calls"]:
             try:
