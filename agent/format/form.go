@@ -112,6 +112,9 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 
 // MayBeCall reports whether a text that has not ended may be a call, in whatever form.
 func (c *Catalog) MayBeCall(text string) bool {
+	if c.starts == nil && strings.HasPrefix(text, "{") { // as calls begin in some formats
+		return true
+	}
 	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
 }
 

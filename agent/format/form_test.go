@@ -94,7 +94,7 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 				case w.form != "" && d.CallForm != w.form && s.name != "llama": // whose own form is bare
 					t.Errorf("form %q, want %q", d.CallForm, w.form)
 				}
-				if w.loose || w.form != "" && !sameGrammar(s, w) {
+				if w.loose || w.form != "" && !sameGrammar(s) {
 					return
 				}
 				if prefix, ok := admits(t, k, grammar, ofForm(s, w)); !ok {
@@ -106,7 +106,7 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 }
 
 // sameGrammar reports whether the format's own words for arguments and robots agree with the answer.
-func sameGrammar(s setup, w written) bool {
+func sameGrammar(s setup) bool {
 	return s.format != format.Llama && s.format != format.Template
 }
 
@@ -269,5 +269,24 @@ func TestTextBesideFencedCallsIsDropped(t *testing.T) {
 	}
 	if d, err := f.Parse("Here:\n```json\n{\"place\": 1}\n```", c); err != nil || d.Say == "" {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestTextThatMayBeACallIsHeldBack from streams, also where the grammar excludes no beginning from replies.
+func TestTextThatMayBeACallIsHeldBack(t *testing.T) {
+	for _, s := range setups {
+		f, _ := s.open(t)
+		c := catalogOf(t, f, sampleTools, "arm", "base")
+		for text, want := range map[string]bool{`{"`: true, "Hello": false, "{": true} {
+			if got := c.MayBeCall(text); got != want {
+				t.Errorf("%s: %q before the grammar: %t", s.name, text, got)
+			}
+		}
+		if _, err := c.Grammar(); err != nil {
+			t.Fatal(err)
+		}
+		if !c.MayBeCall("{") || c.MayBeCall("Hello") {
+			t.Errorf("%s: with the grammar", s.name)
+		}
 	}
 }
