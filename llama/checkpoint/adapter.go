@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,17 +22,49 @@ type Base struct {
 	Heads, KVHeads int
 }
 
+// adapterMembers are those of adapter_config.json, of PEFT's LoraConfig.
+var adapterMembers = join(
+	use("peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern"),
+	ignore("the tensors say it", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "qalora_group_size"),
+	ignore(noTraining, "lora_dropout", "eva_config", "corda_config", "lora_ga_config", "loftq_config", "inference_mode", "runtime_config"),
+	ignore("a note of who wrote the file", "base_model_name_or_path", "revision", "task_type", "auto_mapping", "peft_version", "megatron_core"),
+	only(`true, false, "gaussian", "orthogonal", "eva"`, "the adapter belongs to a changed model; convert it to a plain LoRA", "init_lora_weights"),
+	only("false", noPlain, "use_dora", "fan_in_fan_out", "use_qalora", "lora_bias", "ensure_weight_tying"),
+	only(`"none"`, noPlain, "bias"),
+	only("[]", noPlain, "modules_to_save", "target_parameters"),
+	only("{}", noPlain, "alpha_pattern"),
+	only("", noPlain, "trainable_token_indices", "layer_replication", "megatron_config", "use_bdlora", "arrow_config", "kasa_config",
+		"velora_config", "monteclora_config"),
+	only("", "activated LoRA is not served", "alora_invocation_tokens"),
+)
+
+const (
+	noPlain         = "merge the adapter into its model"
+	adapterDefaults = `{"r": 8, "lora_alpha": 8}`
+)
+
 // adapterConfig is what is read of adapter_config.json.
 type adapterConfig struct {
-	Type    string         `json:"peft_type"`
-	Alpha   float64        `json:"lora_alpha"`
-	Rank    int            `json:"r"`
-	RSLoRA  bool           `json:"use_rslora"`
-	DoRA    bool           `json:"use_dora"`
-	Whole   []string       `json:"modules_to_save"`
-	Alphas  map[string]any `json:"alpha_pattern"`
-	Ranks   map[string]any `json:"rank_pattern"`
-	Rotated bool           `json:"fan_in_fan_out"`
+	Type   string         `json:"peft_type"`
+	Alpha  float64        `json:"lora_alpha"`
+	Rank   int            `json:"r"`
+	RSLoRA bool           `json:"use_rslora"`
+	Ranks  map[string]any `json:"rank_pattern"`
+}
+
+func readAdapterConfig(dir string) (c adapterConfig, err error) {
+	var defaults jsonObject
+	if err := json.Unmarshal([]byte(adapterDefaults), &defaults); err != nil {
+		return c, err
+	}
+	text, err := readFile(dir, "adapter_config.json")
+	if err != nil {
+		return c, err
+	}
+	if err = adapterMembers.read(text, defaults, &c); err != nil {
+		err = fmt.Errorf("%s: %w", filepath.Join(dir, "adapter_config.json"), err)
+	}
+	return c, err
 }
 
 // IsAdapterDirectory reports whether path is a directory with a PEFT adapter.
@@ -40,14 +73,13 @@ func IsAdapterDirectory(path string) bool { return isFile(filepath.Join(path, "a
 // WriteAdapter writes a LoRA adapter of Hugging Face's PEFT as a GGUF file for base. dir has
 // adapter_config.json and adapter_model.safetensors. Errors name the file.
 func WriteAdapter(w io.Writer, dir string, base Base) error {
-	configPath := filepath.Join(dir, "adapter_config.json")
-	var c adapterConfig
-	if err := readJSON(dir, "adapter_config.json", &c); err != nil {
+	c, err := readAdapterConfig(dir)
+	if err != nil {
 		return err
 	}
 	alpha, err := c.alpha()
 	if err != nil {
-		return fmt.Errorf("%s: %w", configPath, err)
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "adapter_config.json"), err)
 	}
 	var a *architecture
 	for _, known := range architectures {
@@ -88,8 +120,6 @@ func (c *adapterConfig) alpha() (float64, error) {
 	switch {
 	case !strings.EqualFold(c.Type, "LORA"):
 		return 0, fmt.Errorf("peft_type is %q; only LORA is known", c.Type)
-	case c.DoRA || c.Rotated || len(c.Whole) > 0 || len(c.Alphas) > 0:
-		return 0, errors.New("use_dora, fan_in_fan_out, modules_to_save and alpha_pattern are not known; merge the adapter into its model")
 	case c.RSLoRA && (len(c.Ranks) > 0 || c.Rank <= 0):
 		return 0, errors.New("use_rslora needs one rank for all modules")
 	case c.RSLoRA: // PEFT divides by the root of the rank

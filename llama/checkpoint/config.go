@@ -4,95 +4,129 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"agentd/llama/internal/gguf"
 )
 
 // config is what is read of config.json.
 type config struct {
-	Architectures []string `json:"architectures"`
-	Quantization  *struct {
-		Method string `json:"quant_method"`
-	} `json:"quantization_config"`
 	hyperparameters
-	Text *hyperparameters `json:"text_config"` // of models that also see images
+	rope
 }
 
 type hyperparameters struct {
-	VocabSize    int     `json:"vocab_size"`
-	Context      int     `json:"max_position_embeddings"`
-	Width        int     `json:"hidden_size"`
-	Layers       int     `json:"num_hidden_layers"`
-	Heads        int     `json:"num_attention_heads"`
-	KVHeads      int     `json:"num_key_value_heads"`
-	HeadSize     int     `json:"head_dim"`
-	FeedForward  int     `json:"intermediate_size"`
-	ExpertWidth  int     `json:"moe_intermediate_size"`
-	Experts      int     `json:"num_experts"`
-	LocalExperts int     `json:"num_local_experts"`
-	ExpertsUsed  int     `json:"num_experts_per_tok"`
-	Window       int     `json:"sliding_window"`
-	Tied         *bool   `json:"tie_word_embeddings"`
-	Epsilon      float64 `json:"rms_norm_eps"`
-	Theta        float64 `json:"rope_theta"`
-	Rope         *rope   `json:"rope_parameters"`
-	RopeScaling  *rope   `json:"rope_scaling"` // its name before transformers 5
-	BOS          *int    `json:"bos_token_id"`
-	Partial      float64 `json:"partial_rotary_factor"`
-	linearAttention
-}
+	Architectures []string        `json:"architectures"`
+	Type          string          `json:"model_type"`
+	Quantization  json.RawMessage `json:"quantization_config"`
+	Text          json.RawMessage `json:"text_config"` // of models that also see images
 
-// rope are the parameters of rotary positions, as transformers names them.
-type rope struct {
-	Type     string  `json:"rope_type"`
-	OldType  string  `json:"type"`
-	Theta    float64 `json:"rope_theta"`
-	Factor   float64 `json:"factor"`
-	Low      float64 `json:"low_freq_factor"`
-	High     float64 `json:"high_freq_factor"`
-	Original int     `json:"original_max_position_embeddings"`
-	Fast     float64 `json:"beta_fast"`
-	Slow     float64 `json:"beta_slow"`
-	Scale    float64 `json:"attention_factor"`
-	Partial  float64 `json:"partial_rotary_factor"`
-	Sections []int32 `json:"mrope_section"`
+	VocabSize     int     `json:"vocab_size"`
+	Context       int     `json:"max_position_embeddings"`
+	Width         int     `json:"hidden_size"`
+	Layers        int     `json:"num_hidden_layers"`
+	Heads         int     `json:"num_attention_heads"`
+	KVHeads       int     `json:"num_key_value_heads"`
+	HeadSize      int     `json:"head_dim"`
+	FeedForward   int     `json:"intermediate_size"`
+	ExpertWidth   int     `json:"moe_intermediate_size"`
+	Experts       int     `json:"num_experts"`
+	LocalExperts  int     `json:"num_local_experts"`
+	ExpertsUsed   int     `json:"num_experts_per_tok"`
+	Window        int     `json:"sliding_window"`
+	UseWindow     bool    `json:"use_sliding_window"`
+	FullLayers    *int    `json:"max_window_layers"`
+	Tied          bool    `json:"tie_word_embeddings"`
+	AttentionBias bool    `json:"attention_bias"`
+	MLPBias       bool    `json:"mlp_bias"`
+	Epsilon       float64 `json:"rms_norm_eps"`
+	BOS           *int    `json:"bos_token_id"`
+	ropes
+	linearAttention
 }
 
 // maxSize bounds all sizes in config.json, far beyond what models have.
 const maxSize = 1 << 24
 
-// readConfig reads config.json, with one name for each value.
-func readConfig(dir string) (*config, error) {
-	var c config
-	if err := readJSON(dir, "config.json", &c); err != nil {
+// readConfig reads config.json of a model of a known architecture. Absent members have the defaults of its class.
+func readConfig(dir string) (*config, *architecture, error) {
+	text, err := readFile(dir, "config.json")
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &config{}
+	a, err := c.read(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(dir, "config.json"), err)
+	}
+	return c, a, nil
+}
+
+func (c *config) read(text []byte) (*architecture, error) {
+	var named struct {
+		Architectures []string `json:"architectures"`
+	}
+	if err := json.Unmarshal(text, &named); err != nil {
 		return nil, err
 	}
-	if c.Text != nil {
-		c.hyperparameters = *c.Text
+	a, err := architectureOf(named.Architectures)
+	if err != nil {
+		return nil, err
 	}
-	h := &c.hyperparameters
-	path := filepath.Join(dir, "config.json")
-	for _, n := range []int{h.VocabSize, h.Context, h.Width, h.Layers, h.Heads, h.KVHeads, h.HeadSize, h.FeedForward, h.ExpertWidth, h.Experts,
-		h.LocalExperts, h.ExpertsUsed, h.Window, h.Kernel, h.KeySize, h.ValueSize, h.KeyHeads, h.ValueHeads, h.Interval} {
-		if n < 0 || n > maxSize {
-			return nil, fmt.Errorf("%s: it has a size of %d", path, n)
+	if err := a.readMembers(text, &c.hyperparameters); err != nil {
+		return nil, err
+	}
+	if c.Quantization != nil {
+		if err := quantizationMembers.read(c.Quantization, nil, &struct{}{}); err != nil {
+			return nil, fmt.Errorf("quantization_config: %w", err)
 		}
 	}
-	if h.Rope == nil {
-		h.Rope = h.RopeScaling
+	set(&c.Experts, c.LocalExperts)
+	set(&c.KVHeads, c.Heads)
+	h := &c.hyperparameters
+	for _, n := range []int{h.VocabSize, h.Context, h.Width, h.Layers, h.Heads, h.KVHeads, h.HeadSize, h.FeedForward, h.ExpertWidth, h.Experts,
+		h.ExpertsUsed, h.Window, h.Kernel, h.KeySize, h.ValueSize, h.KeyHeads, h.ValueHeads, h.Interval, h.Original} {
+		if n < 0 || n > maxSize {
+			return nil, fmt.Errorf("it has a size of %d", n)
+		}
 	}
-	if h.Rope == nil {
-		h.Rope = &rope{}
+	if h.Epsilon <= 0 {
+		return nil, fmt.Errorf("rms_norm_eps is %v", h.Epsilon)
 	}
-	set(&h.Rope.Theta, h.Theta)
-	set(&h.Rope.Type, h.Rope.OldType)
-	set(&h.Rope.Partial, h.Partial)
-	set(&h.Experts, h.LocalExperts)
-	set(&h.KVHeads, h.Heads)
-	return &c, nil
+	if err := c.windows(a); err != nil {
+		return nil, err
+	}
+	c.rope, err = c.readRope(c.Context)
+	return a, err
+}
+
+// readMembers reads the members of a class, or of the text's configuration within one.
+func (a *architecture) readMembers(text []byte, h *hyperparameters) error {
+	var defaults jsonObject
+	if err := json.Unmarshal([]byte(a.defaults), &defaults); err != nil {
+		return err
+	}
+	if a.images {
+		var whole hyperparameters
+		if err := imagesConfig.read(text, nil, &whole); err != nil {
+			return err
+		}
+		if whole.Text == nil || whole.Type != "" && whole.Type != a.modelType {
+			return fmt.Errorf("model_type is %q, and text_config %.20s; %s has a text_config", whole.Type, whole.Text, a.modelType)
+		}
+		if err := join(everyConfig, a.members).read(whole.Text, defaults, h); err != nil {
+			return fmt.Errorf("text_config: %w", err)
+		}
+		h.Tied = whole.Tied
+		h.Type = ""
+	} else if err := join(everyConfig, a.members).read(text, defaults, h); err != nil {
+		return err
+	}
+	if h.Type != "" && h.Type != a.modelType {
+		return fmt.Errorf("model_type is %q; architectures %q have %q", h.Type, h.Architectures, a.modelType)
+	}
+	return nil
 }
 
 // set sets a value that is not there.
@@ -101,6 +135,30 @@ func set[T comparable](to *T, value T) {
 	if *to == zero {
 		*to = value
 	}
+}
+
+// windows refuses attention to the newest tokens only, but GPT-OSS', which llama.cpp computes.
+func (c *config) windows(a *architecture) error {
+	kinds := []string{"full_attention"}
+	switch a.name {
+	case gptOSS:
+		kinds = append(kinds, "sliding_attention")
+	case linear:
+		kinds = append(kinds, "linear_attention")
+	}
+	for _, kind := range c.LayerTypes {
+		if !slices.Contains(kinds, kind) {
+			return fmt.Errorf("layer_types has %q; only %q are computed", kind, kinds)
+		}
+	}
+	if n := len(c.LayerTypes); n != 0 && n != c.Layers {
+		return fmt.Errorf("layer_types has %d elements for %d layers", n, c.Layers)
+	}
+	full := c.FullLayers != nil && *c.FullLayers >= c.Layers || c.LayerTypes != nil
+	if c.UseWindow && c.Window > 0 && !full {
+		return errors.New("use_sliding_window is true; attention to a window is not computed")
+	}
+	return nil
 }
 
 // metadata writes what llama.cpp reads of a model's shape under the prefix of its architecture.
@@ -122,20 +180,27 @@ func (c *config) metadata(g *gguf.Metadata, prefix string) error {
 			return fmt.Errorf("it does not say %s", v.key)
 		}
 	}
-	turned, partial := c.headSize(), c.Rope.Partial
+	turned := c.headSize()
 	if prefix == linear {
-		set(&partial, 0.25) // as transformers and the converter
-		turned, partial = int(float64(turned)*partial), 0
-	}
-	if partial != 0 && partial != 1 {
+		turned = int(float64(turned) * c.Partial)
+	} else if c.Partial != 1 {
 		return errors.New("partial_rotary_factor is not known; give a GGUF file of the model instead")
 	}
 	g.Set(prefix+".rope.dimension_count", turned)
 	g.Set(prefix+".attention.layer_norm_rms_epsilon", c.Epsilon)
-	if c.Rope.Theta > 0 {
-		g.Set(prefix+".rope.freq_base", c.Rope.Theta)
+	g.Set(prefix+".rope.freq_base", c.Theta)
+	c.rope.metadata(g, prefix+".rope.scaling.")
+	if prefix == gptOSS {
+		g.Set(prefix+".attention.sliding_window", c.Window)
+		if c.LayerTypes != nil {
+			windowed := make([]bool, c.Layers)
+			for i, kind := range c.LayerTypes {
+				windowed[i] = kind == "sliding_attention"
+			}
+			g.Set(prefix+".attention.sliding_window_pattern", windowed)
+		}
 	}
-	return c.ropeMetadata(g, prefix+".rope.scaling.")
+	return nil
 }
 
 func (c *config) headSize() int {
@@ -143,68 +208,4 @@ func (c *config) headSize() int {
 		return c.HeadSize
 	}
 	return c.Width / max(c.Heads, 1)
-}
-
-func (c *config) ropeMetadata(g *gguf.Metadata, prefix string) error {
-	switch r := c.Rope; strings.ToLower(r.Type) {
-	case "", "default", "llama3": // llama3: see ropeFactors
-	case "linear":
-		g.Set(prefix+"type", "linear")
-		g.Set(prefix+"factor", r.Factor)
-	case "yarn":
-		g.Set(prefix+"type", "yarn")
-		g.Set(prefix+"factor", r.Factor)
-		g.Set(prefix+"original_context_length", r.Original)
-		for key, value := range map[string]float64{"yarn_attn_factor": r.Scale, "yarn_beta_fast": r.Fast, "yarn_beta_slow": r.Slow} {
-			if value != 0 {
-				g.Set(prefix+key, value)
-			}
-		}
-	default:
-		return fmt.Errorf("rope_type %q is not known; give a GGUF file of the model instead", r.Type)
-	}
-	return nil
-}
-
-// ropeFactors are the factors by which Llama 3 divides the frequencies of its rotary positions, nil
-// for other models. The formula is that of transformers' _compute_llama3_parameters, in float32.
-func (c *config) ropeFactors() []float32 {
-	r := *c.Rope
-	if !strings.EqualFold(r.Type, "llama3") {
-		return nil
-	}
-	set(&r.Theta, 10000)
-	set(&r.Factor, 8)
-	set(&r.Low, 1)
-	set(&r.High, 4)
-	set(&r.Original, 8192)
-	factors := make([]float32, c.headSize()/2)
-	for i := range factors {
-		exponent := float32(2*i) / float32(c.headSize())
-		frequency := 1 / float32(math.Pow(r.Theta, float64(exponent)))
-		wave := float32(2*math.Pi) / frequency
-		switch {
-		case float64(wave) < float64(r.Original)/r.High:
-			factors[i] = 1
-		case float64(wave) > float64(r.Original)/r.Low:
-			factors[i] = float32(r.Factor)
-		default:
-			smooth := (float32(r.Original)/wave - float32(r.Low)) / float32(r.High-r.Low)
-			factors[i] = 1 / ((1-smooth)/float32(r.Factor) + smooth)
-		}
-	}
-	return factors
-}
-
-// UnmarshalJSON reads a rope whose layers differ by kind: its parameters for full attention.
-func (r *rope) UnmarshalJSON(text []byte) error {
-	type plain rope
-	var nested struct {
-		Full *plain `json:"full_attention"`
-	}
-	if err := json.Unmarshal(text, &nested); err == nil && nested.Full != nil {
-		*r = rope(*nested.Full)
-		return nil
-	}
-	return json.Unmarshal(text, (*plain)(r))
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,35 +14,50 @@ import (
 
 // architecture is how a class of transformers is stored in a GGUF file.
 type architecture struct {
-	name    string            // in general.architecture; qwen35: see linear.go
-	layer   map[string]string // names in a layer, without .weight or .bias
-	permute bool              // rows of queries and keys are in the order of the halves of a head
+	name      string            // in general.architecture; qwen35: see linear.go
+	modelType string            // in config.json
+	members   members           // of config.json, besides everyConfig
+	defaults  string            // of the class, as JSON
+	images    bool              // the text's configuration is text_config
+	layer     map[string]string // names in a layer, without .weight or .bias
+	biases    []string          // modules of a layer that have a bias, of which a part is in config.biases
+	permute   bool              // rows of queries and keys are in the order of the halves of a head
 }
 
-// inLayer are the names that most architectures share.
-var inLayer = map[string]string{
-	"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
-	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-	"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-	"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-	"mlp.gate":              "ffn_gate_inp",
-	"mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
-}
+const gptOSS = "gpt-oss"
+
+// Names in a layer of the checkpoint, and of the file.
+var (
+	inLayer = map[string]string{
+		"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+		"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+	}
+	inDense = with(inLayer, map[string]string{"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"})
+	inNorms = map[string]string{"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
+	inMoE   = with(inLayer, map[string]string{
+		"mlp.gate":              "ffn_gate_inp",
+		"mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+	})
+)
 
 // outside are names of tensors that belong to no layer.
 var outside = map[string]string{"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
+var attention = []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"}
+
 // architectures are those that are known, by the class that config.json names.
 var architectures = map[string]architecture{
-	"LlamaForCausalLM":    {name: "llama", layer: inLayer, permute: true},
-	"Qwen2ForCausalLM":    {name: "qwen2", layer: inLayer},
-	"Qwen3ForCausalLM":    {name: "qwen3", layer: inLayer},
-	"Qwen3MoeForCausalLM": {name: "qwen3moe", layer: inLayer},
-	"GptOssForCausalLM": {name: "gpt-oss", layer: with(inLayer, map[string]string{
+	"LlamaForCausalLM":    {name: "llama", modelType: "llama", members: llamaOnly, defaults: llamaDefaults, layer: inDense, permute: true},
+	"Qwen2ForCausalLM":    {name: "qwen2", modelType: "qwen2", members: windows, defaults: qwen2Defaults, layer: inDense, biases: attention[:3]},
+	"Qwen3ForCausalLM":    {name: "qwen3", modelType: "qwen3", members: join(noBias, windows), defaults: qwen3Defaults, layer: with(inDense, inNorms)},
+	"Qwen3MoeForCausalLM": {name: "qwen3moe", modelType: "qwen3_moe", members: join(noBias, windows, moeOnly), defaults: qwen3MoeDefaults, layer: with(inMoE, inNorms)},
+	"GptOssForCausalLM": {name: gptOSS, modelType: "gpt_oss", members: gptOSSOnly, defaults: gptOSSDefaults, layer: with(inMoE, map[string]string{
 		"post_attention_layernorm": "post_attention_norm", "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
-	})},
-	"Qwen3_5ForCausalLM":              {name: linear, layer: inHybrid},
-	"Qwen3_5ForConditionalGeneration": {name: linear, layer: inHybrid}, // its text
+	}), biases: append(slices.Clone(attention), "mlp.router", "mlp.experts.gate_up_proj", "mlp.experts.down_proj")},
+	"Qwen3_5ForCausalLM": {name: linear, modelType: "qwen3_5_text", members: hybridOnly, defaults: hybridDefaults, layer: inHybrid, biases: []string{"linear_attn.dt"}},
+	"Qwen3_5ForConditionalGeneration": { // its text
+		name: linear, modelType: "qwen3_5", members: hybridOnly, defaults: hybridDefaults, images: true, layer: inHybrid, biases: []string{"linear_attn.dt"},
+	},
 }
 
 func with(base, more map[string]string) map[string]string {
@@ -50,17 +66,14 @@ func with(base, more map[string]string) map[string]string {
 	return all
 }
 
-func (c *config) architecture() (*architecture, error) {
-	if c.Quantization != nil && c.Quantization.Method != "mxfp4" {
-		return nil, fmt.Errorf("quantization_config %q is not known; give a GGUF file of the model instead", c.Quantization.Method)
-	}
-	for _, class := range c.Architectures {
+func architectureOf(classes []string) (*architecture, error) {
+	for _, class := range classes {
 		if a, ok := architectures[class]; ok {
 			return &a, nil
 		}
 	}
 	return nil, fmt.Errorf("architectures %q are not known, only %s; give a GGUF file of the model instead",
-		c.Architectures, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+		classes, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
 }
 
 // named is a name of the checkpoint in its parts: model.layers.3.mlp.experts.7.up_proj.weight has
@@ -135,8 +148,10 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return fmt.Errorf("config.json has %d layers with %d experts", c.Layers, c.Experts)
 	}
 	switch {
-	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"), l.name == linear && beside(n.part):
+	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"), l.name == linear && beside(n.part), c.Tied && n.part == "lm_head":
 		return nil
+	case n.kind == "bias" && !slices.Contains(c.biases(l.architecture), n.part):
+		return errors.New("config.json says that this module has no bias")
 	case n.kind == "scales": // with its blocks
 		return nil
 	case n.part == "mlp.experts.gate_up_proj":
@@ -202,7 +217,7 @@ func (l *layout) in(n named) string {
 // transposes reports whether a matrix of experts has its inputs as rows, as GPT-OSS has them
 // unless they are MXFP4.
 func (l *layout) transposes(n named) bool {
-	return l.name == "gpt-oss" && n.part == "mlp.experts.down_proj" && n.kind == "weight"
+	return l.name == gptOSS && n.part == "mlp.experts.down_proj" && n.kind == "weight"
 }
 
 // split adds the halves of gate_up_proj: in GPT-OSS its even and odd rows, else the first and the second half.
@@ -211,14 +226,14 @@ func (l *layout) split(n named, s *stored, t *tensors) error {
 		half := n
 		half.part = part
 		name, take := l.in(half), halves(i)
-		if l.name == "gpt-oss" {
+		if l.name == gptOSS {
 			take = everyOther(i)
 		}
 		var err error
 		switch {
 		case n.kind == "blocks":
 			err = l.append(mxfp4(name, s, t.byName[strings.TrimSuffix(s.name, "_blocks")+"_scales"], take))
-		case l.name == "gpt-oss" && n.kind == "weight":
+		case l.name == gptOSS && n.kind == "weight":
 			err = l.append(transposed(name, s, take))
 		default:
 			err = l.append(taken(name, s, take))
@@ -228,6 +243,18 @@ func (l *layout) split(n named, s *stored, t *tensors) error {
 		}
 	}
 	return nil
+}
+
+// biases are the modules of a layer that have a bias.
+func (c *config) biases(a *architecture) []string {
+	list := a.biases
+	if a.members["attention_bias"].word == used && c.AttentionBias {
+		list = append(slices.Clone(list), attention...)
+	}
+	if c.MLPBias {
+		list = append(slices.Clone(list), "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+	}
+	return list
 }
 
 // complete checks that each layer has the tensors of the first one. llama.cpp names what else is missing.
@@ -245,8 +272,13 @@ func (l *layout) complete(path string) error {
 		}
 	}
 	needed := []string{"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"}
-	if tied := l.config.Tied; tied != nil && !*tied {
+	if !l.config.Tied {
 		needed = append(needed, "output.weight")
+	}
+	for _, module := range l.config.biases(l.architecture) {
+		if name := l.in(named{part: module, kind: "bias"}); name != "" && l.name != linear {
+			needed = append(needed, name)
+		}
 	}
 	for _, name := range needed {
 		if !have[name] {

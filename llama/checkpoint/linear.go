@@ -19,7 +19,7 @@ import (
 // linear is the architecture's name in a GGUF file.
 const linear = "qwen35"
 
-var inHybrid = with(inLayer, map[string]string{
+var inHybrid = with(with(inDense, inNorms), map[string]string{
 	"post_attention_layernorm": "post_attention_norm",
 	"linear_attn.in_proj_qkv":  "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
 	"linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta",
@@ -51,13 +51,9 @@ type linearAttention struct {
 // hybridMetadata writes what llama.cpp reads of them.
 func (c *config) hybridMetadata(g *gguf.Metadata) error {
 	a := &c.linearAttention
-	set(&a.Interval, 4)
-	switch {
-	case min(a.Kernel, a.KeySize, a.KeyHeads, a.ValueHeads) <= 0 || a.KeySize != a.ValueSize || a.ValueHeads%a.KeyHeads != 0:
+	if min(a.Kernel, a.KeySize, a.KeyHeads, a.ValueHeads) <= 0 || a.KeySize != a.ValueSize || a.ValueHeads%a.KeyHeads != 0 {
 		return fmt.Errorf("linear attention has %d heads of %d for keys and %d of %d for values, and a kernel of %d; "+
 			"the sizes must be equal, and the heads for values a multiple", a.KeyHeads, a.KeySize, a.ValueHeads, a.ValueSize, a.Kernel)
-	case len(a.LayerTypes) != 0 && len(a.LayerTypes) != c.Layers:
-		return fmt.Errorf("layer_types has %d elements for %d layers", len(a.LayerTypes), c.Layers)
 	}
 	g.Set(linear+".ssm.conv_kernel", a.Kernel)
 	g.Set(linear+".ssm.state_size", a.KeySize)
@@ -73,7 +69,7 @@ func (c *config) hybridMetadata(g *gguf.Metadata) error {
 		g.Set(linear+".attention.recurrent_layers", recurrent)
 	}
 	sections := []int32{11, 11, 10, 0} // the converter's, where the checkpoint has none
-	if s := c.Rope.Sections; len(s) > 0 {
+	if s := c.Sections; len(s) > 0 {
 		sections = append(slices.Clone(s), 0, 0, 0)[:4]
 	}
 	g.Set(linear+".rope.dimension_sections", sections)

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -56,8 +57,8 @@ func (t *tensors) close() {
 	}
 }
 
-// openTensors reads the headers of model.safetensors, or of the files that its index names. The
-// format is that of the safetensors library: the length of a JSON header in eight bytes, the
+// openTensors reads the headers of model.safetensors, or of the files that its index names. As in transformers,
+// model.safetensors counts before an index, which a save in shards may have left there. The format is that of the safetensors library: the length of a JSON header in eight bytes, the
 // header, and the data that its offsets refer to.
 func openTensors(dir string) (*tensors, error) {
 	names := []string{singleFile}
@@ -65,6 +66,8 @@ func openTensors(dir string) (*tensors, error) {
 		Files map[string]string `json:"weight_map"`
 	}
 	switch err := readJSON(dir, indexFile, &index); {
+	case isFile(filepath.Join(dir, singleFile)):
+		index.Files = nil
 	case err == nil:
 		names = nil
 		for tensor, name := range index.Files {
@@ -118,23 +121,37 @@ func (t *tensors) open(path string) error {
 		return bad("the header: %w", err)
 	}
 	delete(header, "__metadata__")
+	var spans [][2]int64
 	for name, raw := range header {
 		var h struct {
 			DType   string  `json:"dtype"`
 			Shape   []int64 `json:"shape"`
 			Offsets []int64 `json:"data_offsets"`
 		}
-		if err := json.Unmarshal(raw, &h); err != nil || len(h.Offsets) != 2 {
+		if err := json.Unmarshal(raw, &h); err != nil || len(h.Offsets) != 2 || h.Offsets[0] < 0 {
 			return bad("tensor %s: its entry is not one of safetensors", name)
 		}
 		s := &stored{name: name, dtype: h.DType, shape: h.Shape, file: f, offset: 8 + int64(size) + h.Offsets[0]}
 		if err := s.check(h.Offsets[1]-h.Offsets[0], info.Size()); err != nil {
 			return bad("tensor %s: %w", name, err)
 		}
+		spans = append(spans, [2]int64{h.Offsets[0], h.Offsets[1]})
 		if t.byName[name] != nil {
 			return bad("tensor %s is in another file of the checkpoint, too", name)
 		}
 		t.byName[name] = s
+	}
+	// As the library has it, tensors follow each other without gaps, up to the end of the file.
+	slices.SortFunc(spans, func(a, b [2]int64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	end := int64(0)
+	for _, s := range spans {
+		if s[0] != end {
+			return bad("data_offsets: one tensor ends at %d, and the next one begins at %d", end, s[0])
+		}
+		end = s[1]
+	}
+	if rest := info.Size() - 8 - int64(size) - end; rest != 0 {
+		return bad("data_offsets: %d bytes after the last tensor belong to none", rest)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"agentd/llama/internal/gguf"
@@ -58,7 +57,7 @@ var patterns = []struct{ part, pre string }{
 // WriteVocabulary writes the vocabulary in dir as a GGUF file without weights. Callers compare it with
 // the tokenizer of the engine that has the weights.
 func WriteVocabulary(w io.Writer, dir string) error {
-	c, err := readConfig(dir)
+	c, err := readShape(dir)
 	if err != nil {
 		return err
 	}
@@ -68,14 +67,36 @@ func WriteVocabulary(w io.Writer, dir string) error {
 	g.Set("llama.context_length", c.Context)
 	g.Set("llama.embedding_length", 1)
 	g.Set("llama.block_count", 1)
-	if err := writeVocabulary(g, dir, &c.hyperparameters); err != nil {
+	if err := writeVocabulary(g, dir, c); err != nil {
 		return err
 	}
 	return g.Write(w, nil)
 }
 
+// shape is what a vocabulary needs of config.json. The architecture need not be known.
+type shape struct {
+	VocabSize int    `json:"vocab_size"`
+	Context   int    `json:"max_position_embeddings"`
+	BOS       *int   `json:"bos_token_id"`
+	Text      *shape `json:"text_config"` // of models that also see images
+}
+
+func readShape(dir string) (*shape, error) {
+	var c shape
+	if err := readJSON(dir, "config.json", &c); err != nil {
+		return nil, err
+	}
+	if c.Text != nil {
+		c = *c.Text
+	}
+	if n := max(c.VocabSize, c.Context); n > maxSize || min(c.VocabSize, c.Context) < 0 {
+		return nil, fmt.Errorf("%s: it has a size of %d", filepath.Join(dir, "config.json"), n)
+	}
+	return &c, nil
+}
+
 // writeVocabulary adds tokens, merges, tokens that end an answer, and the chat template.
-func writeVocabulary(g *gguf.Metadata, dir string, c *hyperparameters) error {
+func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	path := filepath.Join(dir, "tokenizer.json")
 	var t tokenizer
 	if err := readJSON(dir, "tokenizer.json", &t); err != nil {
@@ -90,7 +111,7 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *hyperparameters) error {
 	if err := cmp.Or(err, tokensErr, mergesErr); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	ends, err := endTokens(dir)
+	ends, err := t.endTokens(dir)
 	if err != nil {
 		return err
 	}
@@ -103,10 +124,11 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *hyperparameters) error {
 	g.Set("tokenizer.ggml.tokens", tokens)
 	g.Set("tokenizer.ggml.token_type", types)
 	g.Set("tokenizer.ggml.merges", merges)
-	for i, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
-		if i < len(ends) {
-			g.Set(key, ends[i])
-		}
+	for i, id := range ends {
+		g.Set(endKeys[i], id)
+	}
+	if err := writeSampling(g, dir); err != nil {
+		return err
 	}
 	if c.BOS != nil && *c.BOS >= 0 && *c.BOS < len(tokens) {
 		g.Set("tokenizer.ggml.bos_token_id", *c.BOS)
@@ -206,35 +228,6 @@ func preTokenizer(raw json.RawMessage) (string, error) {
 		}
 	}
 	return "", errors.New("the pre-tokenizer is not known; give a GGUF file of the model instead")
-}
-
-// endTokens are the ids that end an answer, the main one first.
-func endTokens(dir string) ([]int, error) {
-	for _, name := range []string{"generation_config.json", "config.json"} {
-		var c struct {
-			EOS json.RawMessage `json:"eos_token_id"`
-		}
-		err := readJSON(dir, name, &c)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (c.EOS == nil || string(c.EOS) == "null") {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		var one int
-		var list []int
-		switch {
-		case json.Unmarshal(c.EOS, &one) == nil:
-			list = []int{one}
-		case json.Unmarshal(c.EOS, &list) != nil:
-			return nil, fmt.Errorf("%s: eos_token_id is %s", filepath.Join(dir, name), c.EOS)
-		}
-		if slices.ContainsFunc(list, func(id int) bool { return id < 0 }) {
-			return nil, fmt.Errorf("%s: eos_token_id is %s", filepath.Join(dir, name), c.EOS)
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("%s: no file names eos_token_id", dir)
 }
 
 // chatTemplate is the model's template, "" without one.

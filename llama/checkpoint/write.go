@@ -50,14 +50,9 @@ func Write(w io.Writer, dir string) error {
 
 // describe makes the metadata and the tensors of a checkpoint. done closes its files.
 func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), err error) {
-	configPath := filepath.Join(dir, "config.json")
-	c, err := readConfig(dir)
+	c, a, err := readConfig(dir)
 	if err != nil {
 		return nil, nil, nil, err
-	}
-	a, err := c.architecture()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
 	}
 	t, err := openTensors(dir)
 	if err != nil {
@@ -76,18 +71,17 @@ func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), er
 	g.Set("general.name", modelName(dir))
 	g.Set("general.quantization_version", 2)
 	g.Set("general.file_type", fileType(list))
-	if a.name == "gpt-oss" {
+	if a.name == gptOSS {
 		c.ExpertWidth = c.FeedForward
-		g.Set(a.name+".attention.sliding_window", c.Window)
 	}
 	err = c.metadata(g, a.name)
 	if err == nil && a.name == linear {
 		err = c.hybridMetadata(g)
 	}
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", configPath, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", filepath.Join(dir, "config.json"), err)
 	}
-	return g, list, t.close, writeVocabulary(g, dir, &c.hyperparameters)
+	return g, list, t.close, writeVocabulary(g, dir, &shape{VocabSize: c.VocabSize, BOS: c.BOS})
 }
 
 // modelName is the name of a directory, or that of the repository where a hub's cache has it.

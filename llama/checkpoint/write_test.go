@@ -281,13 +281,7 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 	change := func(key string, value any) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
-			var c checkpointtest.Object
-			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
-			if err != nil || json.Unmarshal(text, &c) != nil {
-				t.Fatal(err)
-			}
-			c[key] = value
-			checkpointtest.Write(t, dir, map[string]any{"config.json": c})
+			change(t, filepath.Join(dir, "config.json"), checkpointtest.Object{key: value})
 		}
 	}
 	const third = "model-00003-of-00003.safetensors"
@@ -318,7 +312,7 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 		"no heads":          {change("num_attention_heads", 0), []string{"0 heads"}},
 		"a token too many":  {huge, []string{"tokenizer.json", "9223372036854775807"}},
 		"a pipe":            {pipe, []string{third, "not a file"}},
-		"huge experts":      {change("num_experts", 1<<40), []string{"config.json", "size"}},
+		"too many layers":   {change("num_hidden_layers", 1<<40), []string{"config.json", "size"}},
 		"a negative size":   {change("head_dim", -1), []string{"config.json", "size"}},
 		"quantized":         {change("quantization_config", checkpointtest.Object{"quant_method": "awq"}), []string{"config.json", "awq"}},
 		"partial rotation":  {change("partial_rotary_factor", 0.5), []string{"config.json", "partial_rotary_factor"}},

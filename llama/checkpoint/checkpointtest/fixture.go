@@ -80,10 +80,10 @@ func All() []Fixture {
 	ossConfig := Object{"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 32, "rope_parameters": yarn}
 	return []Fixture{
 		{Name: "llama-bf16", Pre: "llama-bpe", files: 1, shapes: tied, config: class("LlamaForCausalLM", Object{"rope_parameters": llama3, "tie_word_embeddings": true})},
-		{Name: "llama-f32", Pre: "llama-bpe", files: 3, shapes: dense(16, "q_bias", "k_bias"), config: class("LlamaForCausalLM", Object{"rope_theta": 10000.0})},
-		{Name: "qwen2-bf16", Pre: "qwen2", files: 2, shapes: dense(16, "q_bias", "k_bias"), config: class("Qwen2ForCausalLM", Object{"rope_theta": 1e6})},
+		{Name: "llama-f32", Pre: "llama-bpe", files: 3, shapes: dense(16, "q_bias", "k_bias", "v_bias", "o_bias"), config: class("LlamaForCausalLM", Object{"rope_theta": 10000.0, "attention_bias": true})},
+		{Name: "qwen2-bf16", Pre: "qwen2", files: 2, shapes: dense(16, "q_bias", "k_bias", "v_bias"), config: class("Qwen2ForCausalLM", Object{"rope_theta": 1e6})},
 		{Name: "qwen3-f16", Pre: "qwen2", files: 1, shapes: dense(32, "q_norm", "k_norm"), config: class("Qwen3ForCausalLM", Object{"head_dim": 32, "rope_parameters": Object{"rope_type": "default", "rope_theta": 1e6}})},
-		{Name: "qwen3moe-bf16", Pre: "qwen2", files: 1, shapes: moe, config: class("Qwen3MoeForCausalLM", Object{"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32})},
+		{Name: "qwen3moe-bf16", Pre: "qwen2", files: 1, shapes: moe, config: class("Qwen3MoeForCausalLM", Object{"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": true})},
 		{Name: "gptoss-bf16", Pre: "gpt-4o", files: 1, shapes: oss, config: class("GptOssForCausalLM", ossConfig)},
 		{Name: "gptossmx-bf16", Pre: "gpt-4o", files: 1, shapes: blocks, u8: []string{"_blocks", "_scales"}, config: class("GptOssForCausalLM", with(ossConfig, Object{"quantization_config": Object{"quant_method": "mxfp4"}}))},
 		{Name: "qwen35-bf16", Pre: "qwen35", files: 1, shapes: hybrid, config: class("Qwen3_5ForCausalLM", hybridConfig)},
@@ -136,7 +136,7 @@ func class(name string, more Object) Object {
 	return with(Object{
 		"architectures": []string{name}, "vocab_size": Vocab, "hidden_size": width, "num_hidden_layers": Layers,
 		"intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
-		"bos_token_id": 257, "eos_token_id": 256, "model_type": strings.ToLower(strings.TrimSuffix(name, "ForCausalLM")),
+		"bos_token_id": 257, "eos_token_id": 256, "model_type": map[string]string{"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3", "Qwen3MoeForCausalLM": "qwen3_moe", "GptOssForCausalLM": "gpt_oss"}[name],
 	}, more)
 }
 
