@@ -112,24 +112,13 @@ func modelString(read func(buf *C.char, size C.size_t) C.int32_t) string {
 	}
 }
 
-// SamplingDefaults gives the sampling parameters that the model's makers put
-// into the file (general.sampling.*); nil where it has none.
-func (m *Model) SamplingDefaults() (temperature, topP *float32, topK *int) {
-	number := func(key C.enum_llama_model_meta_key) *float32 {
-		text, ok := m.metadata[C.GoString(C.llama_model_meta_key_str(key))]
-		if !ok {
-			return nil
-		}
-		f, err := strconv.ParseFloat(text, 32)
-		if err != nil || math.IsNaN(f) {
-			return nil
-		}
-		v := float32(f)
-		return &v
+// SamplingDefault gives a sampling parameter that the model's makers put into the file, as
+// general.sampling.NAME; nil where there is none.
+func (m *Model) SamplingDefault(name string) *float32 {
+	f, err := strconv.ParseFloat(m.metadata["general.sampling."+name], 32)
+	if err != nil || math.IsNaN(f) {
+		return nil
 	}
-	if k := number(C.LLAMA_MODEL_META_KEY_SAMPLING_TOP_K); k != nil {
-		v := int(*k)
-		topK = &v
-	}
-	return number(C.LLAMA_MODEL_META_KEY_SAMPLING_TEMP), number(C.LLAMA_MODEL_META_KEY_SAMPLING_TOP_P), topK
+	v := float32(f)
+	return &v
 }

@@ -94,5 +94,13 @@ func checkRotation(ptr *C.struct_llama_model, metadata map[string]string) error 
 			return fmt.Errorf("the metadata %s is %d, more than the %d of %sattention.key_length%s", key, n, length, arch, suffix)
 		}
 	}
+	key := arch + "rope.scaling.yarn_beta_fast"
+	if fast, err := strconv.ParseFloat(metadata[key], 32); err == nil && fast < 0 {
+		// third_party/patch
+		var ends [2]C.float
+		if C.ggml_rope_yarn_corr_dims(64, 4096, 150000, -32, 1, &ends[0]); ends[0] == C.float(int(ends[0])) {
+			return fmt.Errorf("the metadata %s is negative: the range of YaRN is not rounded, but this llama.cpp rounds it, without agentd's patch", key)
+		}
+	}
 	return nil
 }

@@ -195,11 +195,12 @@ func TestInfoTellsTheTypesApart(t *testing.T) {
 
 func TestSamplingDefaultsComeFromTheFile(t *testing.T) {
 	m := &Model{metadata: map[string]string{"general.sampling.temp": "0.6", "general.sampling.top_k": "20", "general.sampling.top_p": "bad"}}
-	temp, topP, topK := m.SamplingDefaults()
-	if temp == nil || *temp != 0.6 || topK == nil || *topK != 20 || topP != nil {
-		t.Errorf("defaults %v %v %v", temp, topP, topK)
+	for name, want := range map[string]float32{"temp": 0.6, "top_k": 20} {
+		if got := m.SamplingDefault(name); got == nil || *got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
-	if temp, topP, topK := shared(t, synth.GPTOSS).SamplingDefaults(); temp != nil || topP != nil || topK != nil {
+	if m.SamplingDefault("top_p") != nil || shared(t, synth.GPTOSS).SamplingDefault("temp") != nil {
 		t.Error("defaults of a file that has none")
 	}
 }

@@ -179,6 +179,9 @@ func (m *Model) makeAgent(cfg Config) error {
 		source = m.template.Source()
 	}
 	m.Info.Sampling = sampling(cfg, m.Llama)
+	if v := m.Llama.SamplingDefault("penalty_repeat"); v != nil && *v != 1 && m.Agent == nil {
+		cfg.Log.Warn().Float32("repetition_penalty", *v).Msg("the model's files name a repetition penalty; agentd samples without one")
+	}
 	var err error
 	if m.Info.Agent = cmp.Or(cfg.Agent.Kind, agent.FullHistory); m.Info.Agent == agent.HistorySummarized {
 		if m.Info.Summary, err = m.summary(cfg); err != nil {
@@ -227,15 +230,17 @@ func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (age
 // sampling merges the parameters of the config, the model file and the protocol.
 func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	chosen := agent.DefaultSampling
-	temperature, topP, topK := model.SamplingDefaults()
-	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode requests
-		chosen.Temperature = *temperature
+	if v := model.SamplingDefault("temp"); v != nil && *v > 0 { // 0 is greedy, which inference_mode requests
+		chosen.Temperature = *v
 	}
-	if topP != nil && *topP > 0 && *topP <= 1 {
-		chosen.TopP = *topP
+	if v := model.SamplingDefault("top_p"); v != nil && *v > 0 && *v <= 1 {
+		chosen.TopP = *v
 	}
-	if topK != nil && *topK >= 0 {
-		chosen.TopK = *topK
+	if v := model.SamplingDefault("top_k"); v != nil && *v >= 0 {
+		chosen.TopK = int(*v)
+	}
+	if v := model.SamplingDefault("min_p"); v != nil && *v >= 0 && *v <= 1 {
+		chosen.MinP = *v
 	}
 	if cfg.Temperature != nil {
 		chosen.Temperature = float32(*cfg.Temperature)

@@ -22,7 +22,7 @@ type Base struct {
 	Heads, KVHeads int
 }
 
-// adapterMembers are those of adapter_config.json, of PEFT's LoraConfig.
+// adapterMembers are the members of adapter_config.json, which PEFT calls LoraConfig.
 var adapterMembers = join(
 	use("peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern"),
 	ignore("the tensors say it", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "qalora_group_size"),

@@ -1,6 +1,6 @@
 package checkpoint
 
-// Members of config.json. Each class of transformers has those of everyConfig and its own.
+// Members of config.json. Each class of transformers has everyConfig's and its own.
 
 const (
 	noTraining = "training only"
@@ -43,9 +43,10 @@ var (
 		only("true", noOther, "attn_output_gate"), only("[]", noOther, "mlp_only_layers"),
 		ignore("the state is computed as F32", "mamba_ssm_dtype"),
 		ignore("guesses of further tokens are not used", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"))
-	// imagesConfig are members beside text_config.
-	imagesConfig = join(everyConfig, use("text_config"),
+	// imagesOnly are members beside text_config.
+	imagesOnly = join(use("text_config"),
 		ignore(noImages, "vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "language_model_only"))
+	imagesConfig = join(everyConfig, imagesOnly)
 )
 
 // Defaults of transformers' configuration classes, where config.json may leave a member out.
@@ -78,7 +79,7 @@ const (
 		"partial_rotary_factor": 0.25, "full_attention_interval": 4}`
 )
 
-// ropeMembers are those of rope_parameters and rope_scaling, by type; "" has those of all types.
+// ropeMembers are the members of rope_parameters and rope_scaling, by type; "" stands for all types.
 var ropeMembers = map[string]members{
 	"":        use("rope_type", "type", "rope_theta", "partial_rotary_factor"),
 	"default": join(use("mrope_section"), only("true", noOther, "mrope_interleaved")),

@@ -13,7 +13,7 @@ import (
 
 const generationFile = "generation_config.json"
 
-// generationMembers are those of generation_config.json. What else changes how transformers decodes is refused.
+// generationMembers are the members of generation_config.json. What else changes how transformers decodes is refused.
 var generationMembers = join(
 	use("eos_token_id", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"),
 	ignore("agentd's own settings say it", "do_sample", "max_length", "max_new_tokens", "min_length", "min_new_tokens", "max_time",

@@ -29,7 +29,7 @@ func use(names ...string) members { return each(member{word: used}, names) }
 
 func ignore(why string, names ...string) members { return each(member{word: inert, why: why}, names) }
 
-// only refuses a member that has a value other than these, which may be none.
+// only refuses a member unless it has one of these values; with "" it refuses any.
 func only(value, why string, names ...string) members {
 	return each(member{word: refused, value: value, why: why}, names)
 }

@@ -137,7 +137,7 @@ func TestAbsentMembersAreThoseOfTheClass(t *testing.T) {
 	}
 }
 
-// TestMembersOfAdaptersThatChangeResultsAreRefusedByName beside those of TestUnknownAdapterIsRefused.
+// TestMembersOfAdaptersThatChangeResultsAreRefusedByName tries each kind of member.
 func TestMembersOfAdaptersThatChangeResultsAreRefusedByName(t *testing.T) {
 	for name, want := range map[string]string{
 		`"alora_invocation_tokens": [65]`: "alora_invocation_tokens is [65]", `"use_qalora": true`: "use_qalora is true",

@@ -64,30 +64,39 @@ func script(t *testing.T, name string, args ...string) {
 	}
 }
 
-// logits are those after each of 40 tokens.
-func logits(t *testing.T, path string) (rows []float32) {
+// logits are those after each of 40 random tokens.
+func logits(t *testing.T, path string) []float32 {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	prompt := make([]llama.Token, 40)
+	for i := range prompt {
+		prompt[i] = llama.Token(random.IntN(checkpointtest.Vocab))
+	}
+	return logitsOf(t, path, prompt, len(prompt))
+}
+
+// logitsOf are those after the last tokens of a prompt.
+func logitsOf(t *testing.T, path string, prompt []llama.Token, last int) (rows []float32) {
 	t.Helper()
 	m, err := llama.New(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Free()
-	const n = 40
-	c, err := m.NewContext(llama.SetContext(512), llama.SetBatch(64), llama.SetMaxOutputs(n), llama.SetThreads(1, 1))
+	c, err := m.NewContext(llama.SetContext(512), llama.SetBatch(512), llama.SetMaxOutputs(last), llama.SetThreads(1, 1), llama.SetKVType("f32"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b := make([]llama.Row, n)
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range b {
-		b[i] = llama.Row{Token: llama.Token(random.IntN(m.Vocab().Size())), Pos: llama.Pos(i), Output: true}
+	b := make([]llama.Row, len(prompt))
+	for i, token := range prompt {
+		b[i] = llama.Row{Token: token, Pos: llama.Pos(i), Output: i >= len(prompt)-last}
 	}
 	if err := c.Decode(b); err != nil {
 		t.Fatal(err)
 	}
-	for i := range n {
-		row, err := c.Logits(i)
+	for i := range last {
+		row, err := c.Logits(len(prompt) - last + i)
 		if err != nil {
 			t.Fatal(err)
 		}
