@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/llama"
 	"agentd/llama/checkpoint/checkpointtest"
 )
 
@@ -169,4 +172,28 @@ func change(t *testing.T, path string, to checkpointtest.Object) {
 	}
 	maps.Copy(all, to)
 	checkpointtest.Write(t, filepath.Dir(path), map[string]any{filepath.Base(path): all})
+}
+
+// TestSamplingOfACheckpointIsInItsFiles, the model's and the vocabulary's, which serves engines at URLs.
+func TestSamplingOfACheckpointIsInItsFiles(t *testing.T) {
+	all := checkpointtest.All()
+	dir := all[0].Write(t, t.TempDir())
+	change(t, filepath.Join(dir, generationFile), checkpointtest.Object{"temperature": 0.31, "top_p": 0.8, "top_k": 7, "min_p": 0.05, "repetition_penalty": 1.1})
+	for what, write := range map[string]func(io.Writer, string) error{"model": Write, "vocabulary": WriteVocabulary} {
+		path := filepath.Join(t.TempDir(), "file.gguf")
+		var b bytes.Buffer
+		if err := errors.Join(write(&b, dir), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		m, err := llama.New(path, llama.SetVocabOnly(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Free()
+		for name, want := range map[string]float32{"temp": 0.31, "top_p": 0.8, "top_k": 7, "min_p": 0.05, "penalty_repeat": 1.1} {
+			if got := m.SamplingDefault(name); got == nil || *got != want {
+				t.Errorf("%s: %s is %v, want %v", what, name, got, want)
+			}
+		}
+	}
 }
