@@ -25,4 +25,5 @@ if [[ -z ${VLLM_URL:-} ]]; then
 fi
 cd "$root"
 AGENTD_CONVERTER_PYTHON=$("$root/third_party/vllm.sh" python) AGENTD_CONVERTER_MODEL=$("$root/third_party/smollm2.sh") go test -count=1 ./llama/checkpoint
+AGENTD_CONVERTER_PYTHON=$("$root/third_party/vllm.sh" python) go test -count=1 -run Templates ./server/openai
 AGENTD_TEST_VLLM=$VLLM_URL go test -count=1 -v -run 'VLLM' ./scheduler/remote ./cmd/agentd

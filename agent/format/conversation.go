@@ -215,10 +215,11 @@ type Reader interface {
 
 // ChatMessage is one message of a Chat.
 type ChatMessage struct {
-	Model bool // the model wrote it
-	Text  string
-	Calls []tools.Call // of the model. The messages after it are their results, in the same order.
-	Of    string       // name of the function whose result Text is; "": none
+	Model     bool // the model wrote it
+	Text      string
+	Reasoning string       // of the model, before Text and Calls
+	Calls     []tools.Call // of the model. The messages after it are their results, in the same order.
+	Of        string       // name of the function whose result Text is; "": none
 }
 
 // UnusableError is the reason why functions or a schema of a chat can't be used.
@@ -237,6 +238,9 @@ func (c *Chat) messages() []message {
 			made.role = roleAssistant
 		case m.Of != "":
 			made.role = roleTool
+		}
+		if m.Reasoning != "" {
+			made.reasoning = []string{m.Reasoning}
 		}
 		for _, call := range m.Calls {
 			made.calls = append(made.calls, pastCall{Call: call})

@@ -91,7 +91,14 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 	if c.text != "" {
 		b.markup(harmonyCalls)
 	}
-	b.block("<|end|><|start|>developer<|message|># Instructions\n\n", messages[0].content+"\n\n"+c.text, "<|end|>")
+	b.markup("<|end|>")
+	open, developer := "<|start|>developer<|message|>", c.text
+	if system := messages[0].content; system != "" {
+		open, developer = open+"# Instructions\n\n", system+"\n\n"+c.text
+	}
+	if developer != "" {
+		b.block(open, developer, "<|end|>")
+	}
 
 	// Thoughts after calls are shown until a later reply has used them up.
 	lastReply := 0

@@ -22,6 +22,8 @@ type chatMessage struct {
 	ToolCalls  []toolCall `json:"tool_calls"`
 	ToolCallID *string    `json:"tool_call_id"`
 	Refusal    string     `json:"refusal"`
+	Reasoning  string     `json:"reasoning"`
+	Thoughts   string     `json:"reasoning_content"` // an older name of reasoning
 }
 
 // content is a text, or a list of texts.
@@ -79,7 +81,7 @@ func (t *turns) add(m format.ChatMessage) {
 // model adds a message of the model. field is its name.
 func (t *turns) model(m *chatMessage, field string) error {
 	turn := len(t.list)
-	t.add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal)})
+	t.add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal), Reasoning: cmp.Or(m.Reasoning, m.Thoughts)})
 	t.waiting, t.open = map[string][]int{}, map[int]bool{}
 	for k := range m.ToolCalls {
 		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.list)
