@@ -271,7 +271,7 @@ func clone(o object) object {
 	return made
 }
 
-// variables are those of the template.
+// variables are the variables of the template.
 func (c *talk) variables(name string) object {
 	messages := c.messages
 	if name == format.GPTOSS { // has another name for thoughts
