@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -45,6 +46,8 @@ type Vocab struct {
 	markup   *regexp.Regexp // texts of user-defined tokens that look like markup; nil: there are none
 	longest  int
 	chunks   bool // long texts are tokenized in chunks
+	nfc      bool // texts are normalized
+	specials func() *regexp.Regexp
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -54,7 +57,8 @@ func newVocab(m *Model) (*Vocab, error) {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
 	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
-	v.chunks = preTokenizes[m.metadata["tokenizer.ggml.model"]]
+	v.chunks, v.nfc = preTokenizes[m.metadata["tokenizer.ggml.model"]], normalizes(m.metadata)
+	v.specials = sync.OnceValue(func() *regexp.Regexp { return specialTexts(v) })
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
 		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
@@ -99,7 +103,7 @@ func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
 // wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
 // become those tokens. Without it they are plain text, as text from users must be.
-// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer gets long texts in chunks, see
+// Bytes that are not UTF-8 become U+FFFD, and where the model's tokenizer has NFC, text is normalized. A pre-tokenizer gets long texts in chunks, see
 // firstChunk.
 //
 // Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
@@ -110,7 +114,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
 	}
 	// llama.cpp passes over some broken bytes and throws at others
-	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	text = v.normalize(strings.ToValidUTF8(text, string(utf8.RuneError)), parseSpecial)
 	v.model.mu.RLock()
 	defer v.model.mu.RUnlock()
 	if v.model.ptr == nil {

@@ -45,6 +45,15 @@ func TestDocumentListsTheMembers(t *testing.T) {
 	}
 	tables("`quantization_config`", quantizationMembers)
 	tables("`generation_config.json`", generationMembers)
+	tables("`tokenizer.json`", tokenizerMembers)
+	tables("`model` of `tokenizer.json`", modelMembers)
+	tables("`added_tokens`", addedMembers)
+	tables("`pre_tokenizer` `Split`", splitMembers)
+	tables("`pre_tokenizer` `ByteLevel`", byteLevel)
+	tables("`pre_tokenizer` `Digits`", digitMembers)
+	tables("`post_processor` `TemplateProcessing`", templating)
+	tables("`post_processor` and `decoder` `ByteLevel`", byteLevelAfter)
+	tables("`tokenizer_config.json`", tokenizerConfigMembers)
 	tables("`adapter_config.json`", adapterMembers)
 	want := head + heading + b.String()
 	if *update {

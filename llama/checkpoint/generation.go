@@ -150,10 +150,8 @@ func ids(raw json.RawMessage) (list []int, err error) {
 
 // endOfTokenizer is the id of eos_token in tokenizer_config.json: a text, or an object with its content.
 func (t *tokenizer) endOfTokenizer(dir string) (id int, ok bool, err error) {
-	var c struct {
-		EOS json.RawMessage `json:"eos_token"`
-	}
-	if err := readJSON(dir, "tokenizer_config.json", &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	c, err := readTokenizerConfig(dir)
+	if err != nil {
 		return 0, false, err
 	}
 	if isNull(c.EOS) {
@@ -163,15 +161,15 @@ func (t *tokenizer) endOfTokenizer(dir string) (id int, ok bool, err error) {
 	var token struct{ Content string }
 	if json.Unmarshal(c.EOS, &text) != nil {
 		if err := json.Unmarshal(c.EOS, &token); err != nil {
-			return 0, false, fmt.Errorf("%s: eos_token is %s", filepath.Join(dir, "tokenizer_config.json"), c.EOS)
+			return 0, false, fmt.Errorf("%s: eos_token is %s", filepath.Join(dir, tokenizerConfigFile), c.EOS)
 		}
 		text = token.Content
 	}
-	for _, a := range t.Added {
+	for _, a := range t.added {
 		if a.Content == text {
 			return a.ID, true, nil
 		}
 	}
-	id, ok = t.Model.Vocab[text]
+	id, ok = t.model.Vocab[text]
 	return id, ok, nil
 }

@@ -29,31 +29,6 @@ const (
 	typeUnused      = 5
 )
 
-// tokenizer is what is read of tokenizer.json.
-type tokenizer struct {
-	Added []struct {
-		ID      int    `json:"id"`
-		Content string `json:"content"`
-		Special bool   `json:"special"`
-	} `json:"added_tokens"`
-	Pre   json.RawMessage `json:"pre_tokenizer"`
-	Model struct {
-		Type         string            `json:"type"`
-		Vocab        map[string]int    `json:"vocab"`
-		Merges       []json.RawMessage `json:"merges"` // "a b", or ["a", "b"]
-		ByteFallback bool              `json:"byte_fallback"`
-	} `json:"model"`
-}
-
-// patterns distinguish pre-tokenizers by a part of their regular expression that no other
-// one has; the first match counts.
-var patterns = []struct{ part, pre string }{
-	{`\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*`, "gpt-4o"},
-	{`[\p{L}\p{M}]+|\p{N}|`, "qwen35"},
-	{`\p{L}+|\p{N}{1,3}|`, "llama-bpe"},
-	{`\p{L}+|\p{N}|`, "qwen2"},
-}
-
 // WriteVocabulary writes the vocabulary in dir as a GGUF file without weights. Callers compare it with
 // the tokenizer of the engine that has the weights.
 func WriteVocabulary(w io.Writer, dir string) error {
@@ -98,18 +73,25 @@ func readShape(dir string) (*shape, error) {
 // writeVocabulary adds tokens, merges, tokens that end an answer, and the chat template.
 func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	path := filepath.Join(dir, "tokenizer.json")
-	var t tokenizer
-	if err := readJSON(dir, "tokenizer.json", &t); err != nil {
+	text, err := readFile(dir, "tokenizer.json")
+	if err != nil {
 		return err
 	}
-	if t.Model.Type != "BPE" || t.Model.ByteFallback {
-		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", path)
-	}
-	pre, err := preTokenizer(t.Pre)
+	var t tokenizer
+	err = t.read(text)
 	tokens, types, tokensErr := t.tokens(c.VocabSize)
 	merges, mergesErr := t.merges()
 	if err := cmp.Or(err, tokensErr, mergesErr); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	bos, err := t.write(g)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if said, err := readTokenizerConfig(dir); err != nil {
+		return err
+	} else if said.AddBOS != nil && *said.AddBOS != (bos != nil) {
+		return fmt.Errorf("%s: add_bos_token is %t, and post_processor of tokenizer.json says otherwise", filepath.Join(dir, tokenizerConfigFile), *said.AddBOS)
 	}
 	ends, err := t.endTokens(dir)
 	if err != nil {
@@ -119,8 +101,6 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	if err != nil {
 		return err
 	}
-	g.Set("tokenizer.ggml.model", "gpt2")
-	g.Set("tokenizer.ggml.pre", pre)
 	g.Set("tokenizer.ggml.tokens", tokens)
 	g.Set("tokenizer.ggml.token_type", types)
 	g.Set("tokenizer.ggml.merges", merges)
@@ -130,10 +110,10 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	if err := writeSampling(g, dir); err != nil {
 		return err
 	}
-	if c.BOS != nil && *c.BOS >= 0 && *c.BOS < len(tokens) {
-		g.Set("tokenizer.ggml.bos_token_id", *c.BOS)
+	g.Set("tokenizer.ggml.add_bos_token", bos != nil)
+	if bos = cmp.Or(bos, c.BOS); bos != nil && *bos >= 0 && *bos < len(tokens) {
+		g.Set("tokenizer.ggml.bos_token_id", *bos)
 	}
-	g.Set("tokenizer.ggml.add_bos_token", false) // prompts name their special tokens
 	if template != "" {
 		g.Set("tokenizer.chat_template", template)
 	}
@@ -143,10 +123,10 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 // tokens lists texts and types by id; ids without a text are unused.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	size--
-	for _, id := range t.Model.Vocab {
+	for _, id := range t.model.Vocab {
 		size = max(size, id)
 	}
-	for _, a := range t.Added {
+	for _, a := range t.added {
 		size = max(size, a.ID)
 	}
 	if size < 0 || size >= maxTokens {
@@ -157,13 +137,13 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	for i := range tokens {
 		tokens[i], types[i] = fmt.Sprintf("[PAD%d]", i), typeUnused // as llama.cpp's converter names them
 	}
-	for text, id := range t.Model.Vocab {
+	for text, id := range t.model.Vocab {
 		if id < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", text, id)
 		}
 		tokens[id], types[id] = text, typeNormal
 	}
-	for _, a := range t.Added {
+	for _, a := range t.added {
 		if a.ID < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
 		}
@@ -177,8 +157,8 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 
 // merges lists "a b" for each merge.
 func (t *tokenizer) merges() ([]string, error) {
-	list := make([]string, len(t.Model.Merges))
-	for i, raw := range t.Model.Merges {
+	list := make([]string, len(t.model.Merges))
+	for i, raw := range t.model.Merges {
 		var pair []string
 		if json.Unmarshal(raw, &list[i]) == nil {
 			continue
@@ -191,45 +171,6 @@ func (t *tokenizer) merges() ([]string, error) {
 	return list, nil
 }
 
-// preTokenizer returns llama.cpp's name of a pre-tokenizer.
-func preTokenizer(raw json.RawMessage) (string, error) {
-	var p struct {
-		Type    string `json:"type"`
-		Pattern struct {
-			Regex string `json:"Regex"`
-		} `json:"pattern"`
-		Individual bool              `json:"individual_digits"`
-		UseRegex   *bool             `json:"use_regex"`
-		Parts      []json.RawMessage `json:"pretokenizers"`
-	}
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return "", fmt.Errorf("pre_tokenizer: %w", err)
-	}
-	switch p.Type {
-	case "Sequence":
-		for _, part := range p.Parts {
-			if pre, err := preTokenizer(part); err == nil {
-				return pre, nil
-			}
-		}
-	case "Digits":
-		if p.Individual {
-			return "smollm", nil
-		}
-	case "ByteLevel":
-		if p.UseRegex == nil || *p.UseRegex {
-			return "gpt-2", nil
-		}
-	case "Split":
-		for _, known := range patterns {
-			if strings.Contains(p.Pattern.Regex, known.part) {
-				return known.pre, nil
-			}
-		}
-	}
-	return "", errors.New("the pre-tokenizer is not known; give a GGUF file of the model instead")
-}
-
 // chatTemplate is the model's template, "" without one.
 func chatTemplate(dir string) (string, error) {
 	switch text, err := readFile(dir, "chat_template.jinja"); {
@@ -238,10 +179,8 @@ func chatTemplate(dir string) (string, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
-	var c struct {
-		Template json.RawMessage `json:"chat_template"`
-	}
-	if err := readJSON(dir, "tokenizer_config.json", &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	c, err := readTokenizerConfig(dir)
+	if err != nil {
 		return "", err
 	}
 	var one string
@@ -250,7 +189,7 @@ func chatTemplate(dir string) (string, error) {
 	case len(c.Template) == 0 || json.Unmarshal(c.Template, &one) == nil:
 		return one, nil
 	case json.Unmarshal(c.Template, &named) != nil:
-		return "", fmt.Errorf("%s: chat_template is neither a text nor a list", filepath.Join(dir, "tokenizer_config.json"))
+		return "", fmt.Errorf("%s: chat_template is neither a text nor a list", filepath.Join(dir, tokenizerConfigFile))
 	}
 	for _, n := range named {
 		if n.Name == "default" {

@@ -59,7 +59,7 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 		"tokenizer.json": object{
 			"added_tokens": added,
 			"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
-				{"type": "Split", "pattern": object{"Regex": checkpointtest.QwenPattern}, "behavior": "Isolated"},
+				{"type": "Split", "pattern": object{"Regex": checkpointtest.Pattern("qwen2")}, "behavior": "Isolated"},
 				{"type": "ByteLevel", "use_regex": false},
 			}},
 			"model": object{"type": "BPE", "vocab": vocab, "merges": merges},
@@ -93,26 +93,47 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 	}
 }
 
-func TestPreTokenizersAreTold(t *testing.T) {
+// TestPreTokenizersAreKnownAsAWhole, so that a sequence with another part is refused.
+func TestPreTokenizersAreKnownAsAWhole(t *testing.T) {
 	split := func(regex string) object {
-		return object{"type": "Sequence", "pretokenizers": []object{
-			{"type": "Split", "pattern": object{"Regex": regex}}, {"type": "ByteLevel", "use_regex": false}}}
+		return object{"type": "Split", "pattern": object{"Regex": regex}, "behavior": "Isolated", "invert": false}
 	}
-	for want, value := range map[string]object{
-		"qwen2":     split(checkpointtest.QwenPattern),
-		"llama-bpe": split(strings.Replace(checkpointtest.QwenPattern, `\p{N}|`, `\p{N}{1,3}|`, 1)),
-		"qwen35":    split(strings.Replace(checkpointtest.QwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)),
-		"gpt-4o":    split(`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}`),
-		"gpt-2":     {"type": "ByteLevel"},
-		"smollm":    {"type": "Sequence", "pretokenizers": []object{{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}}},
+	sequence := func(parts ...object) object { return object{"type": "Sequence", "pretokenizers": parts} }
+	bytes, words := object{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}, object{"type": "ByteLevel", "use_regex": true}
+	digits := object{"type": "Digits", "individual_digits": true}
+	for name, tc := range map[string]struct {
+		value     object
+		pre, want string
+	}{
+		"Qwen 2.5 and 3":             {sequence(split(checkpointtest.Pattern("qwen2")), bytes), "qwen2", ""},
+		"Llama 3":                    {sequence(split(checkpointtest.Pattern("llama-bpe")), bytes), "llama-bpe", ""},
+		"Qwen 3.5":                   {sequence(split(checkpointtest.Pattern("qwen35")), bytes), "qwen35", ""},
+		"GPT-OSS":                    {sequence(split(checkpointtest.Pattern("gpt-4o")), bytes), "gpt-4o", ""},
+		"GPT-2":                      {words, "gpt-2", ""},
+		"SmolLM":                     {sequence(digits, words), "smollm", ""},
+		"a sequence in a sequence":   {sequence(sequence(digits), words), "smollm", ""},
+		"digits and another split":   {sequence(digits, split(`\p{L}+`), words), "", `\\p{L}+`},
+		"digits in groups":           {sequence(object{"type": "Digits", "individual_digits": false}, words), "", "individual_digits is false"},
+		"a pattern with one part":    {sequence(split(checkpointtest.Pattern("qwen2")+`|x`), bytes), "", "is not known"},
+		"a pattern twice":            {sequence(split(checkpointtest.Pattern("qwen2")), split(checkpointtest.Pattern("qwen2")), bytes), "", "the sequence"},
+		"a split that removes":       {sequence(object{"type": "Split", "pattern": object{"Regex": checkpointtest.Pattern("qwen2")}, "behavior": "Removed"}, bytes), "", `behavior is "Removed"`},
+		"a split, and words again":   {sequence(split(checkpointtest.Pattern("qwen2")), words), "", "the sequence"},
+		"a space before each text":   {object{"type": "ByteLevel", "add_prefix_space": true}, "", "add_prefix_space is true"},
+		"a member that nobody knows": {object{"type": "ByteLevel", "novelty": 1}, "", "novelty is not known"},
+		"words by spaces":            {object{"type": "Metaspace"}, "", "Metaspace"},
+		"nothing":                    {nil, "", "the sequence"},
 	} {
-		raw, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := preTokenizer(raw); got != want || err != nil {
-			t.Errorf("got %q, want %q (%v)", got, want, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			raw, err := json.Marshal(tc.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := (&tokenizer{Pre: raw}).preTokenizer()
+			expect(t, err, tc.want)
+			if got != tc.pre {
+				t.Errorf("got %q, want %q", got, tc.pre)
+			}
+		})
 	}
 }
 
@@ -124,15 +145,26 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(map[string]any){
-		"no such file":               func(f map[string]any) { delete(f, "tokenizer.json") },
-		"only byte-level BPE":        func(f map[string]any) { f["tokenizer.json"] = object{"model": object{"type": "Unigram"}} },
-		"pre-tokenizer is not known": func(f map[string]any) { f["tokenizer.json"].(object)["pre_tokenizer"] = object{"type": "Metaspace"} },
-		"names eos_token_id":         func(f map[string]any) { f["config.json"] = object{"vocab_size": 3} },
-		"eos_token_id is [-1]":       func(f map[string]any) { f["config.json"].(object)["eos_token_id"] = []int{-1} },
-		"merge 0 is neither":         func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["merges"] = []int{1} },
-		"has id -1":                  func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": -1} },
-		"it has a size of":           func(f map[string]any) { f["config.json"].(object)["vocab_size"] = 1 << 30 },
-		"invalid character":          func(f map[string]any) { f["config.json"] = "nonsense" },
+		"no such file":        func(f map[string]any) { delete(f, "tokenizer.json") },
+		"only byte-level BPE": func(f map[string]any) { f["tokenizer.json"] = object{"model": object{"type": "Unigram"}} },
+		"type is missing":     func(f map[string]any) { f["tokenizer.json"] = object{"model": object{}} },
+		"normalizer: {":       func(f map[string]any) { f["tokenizer.json"].(object)["normalizer"] = object{"type": "Lowercase"} },
+		"post_processor: {": func(f map[string]any) {
+			f["tokenizer.json"].(object)["post_processor"] = object{"type": "RobertaProcessing"}
+		},
+		"decoder: {":           func(f map[string]any) { f["tokenizer.json"].(object)["decoder"] = object{"type": "WordPiece"} },
+		"novelty is not known": func(f map[string]any) { f["tokenizer.json"].(object)["novelty"] = 1 },
+		"dropout is 0.1":       func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["dropout"] = 0.1 },
+		"[CUBE]": func(f map[string]any) {
+			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 3, "content": "[CUBE]", "lstrip": true}}
+		},
+		"Metaspace":            func(f map[string]any) { f["tokenizer.json"].(object)["pre_tokenizer"] = object{"type": "Metaspace"} },
+		"names eos_token_id":   func(f map[string]any) { f["config.json"] = object{"vocab_size": 3} },
+		"eos_token_id is [-1]": func(f map[string]any) { f["config.json"].(object)["eos_token_id"] = []int{-1} },
+		"merge 0 is neither":   func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["merges"] = []int{1} },
+		"has id -1":            func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": -1} },
+		"it has a size of":     func(f map[string]any) { f["config.json"].(object)["vocab_size"] = 1 << 30 },
+		"invalid character":    func(f map[string]any) { f["config.json"] = "nonsense" },
 	} {
 		t.Run(want, func(t *testing.T) {
 			dir, files := t.TempDir(), good()

@@ -18,9 +18,6 @@ import (
 // Object is a JSON object.
 type Object = map[string]any
 
-// QwenPattern is the regular expression of Qwen's pre-tokenizer.
-const QwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-
 // Fixture is a checkpoint with random weights. Its name ends with the type of most weights.
 type Fixture struct {
 	Name, Pre string
@@ -182,7 +179,7 @@ func (f *Fixture) Write(t *testing.T, parent string) string {
 				added(256, "<|end|>", true), added(257, "<|begin|>", true), added(258, "<think>", false), added(259, "<|tool|>", false),
 			},
 			"pre_tokenizer": Object{"type": "Sequence", "pretokenizers": []Object{
-				{"type": "Split", "pattern": Object{"Regex": patternOf(f.Pre)}, "behavior": "Isolated", "invert": false},
+				{"type": "Split", "pattern": Object{"Regex": Pattern(f.Pre)}, "behavior": "Isolated", "invert": false},
 				{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
 			}},
 			"decoder": Object{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
@@ -220,17 +217,17 @@ func added(id int, content string, special bool) Object {
 	return Object{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": special}
 }
 
-func patternOf(pre string) string {
-	if pre == "gpt-4o" {
-		return `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}|\s+`
-	}
-	if pre == "qwen35" {
-		return strings.Replace(QwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)
-	}
-	if pre == "llama-bpe" {
-		return strings.Replace(QwenPattern, `|\p{N}|`, `|\p{N}{1,3}|`, 1)
-	}
-	return QwenPattern
+// Pattern is the regular expression of a published pre-tokenizer, by llama.cpp's name.
+func Pattern(pre string) string {
+	const short, before, end = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`, `[^\r\n\p{L}\p{N}]?`, `|\s*[\r\n]+|\s+(?!\S)|\s+`
+	const large, small = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`, `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	return map[string]string{
+		"qwen2":     short + `|` + before + `\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*` + end,
+		"qwen35":    short + `|` + before + `[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*` + end,
+		"llama-bpe": short + `|` + before + `\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + end,
+		"gpt-4o": before + large + `*` + small + `+` + short + `?|` + before + large + `+` + small + `*` + short + `?|\p{N}{1,3}` +
+			`| ?[^\s\p{L}\p{N}]+[\r\n/]*` + end,
+	}[pre]
 }
 
 // byteRune is the character of a byte in byte-level BPE, as GPT-2 has it.

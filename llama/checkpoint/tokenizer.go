@@ -1,0 +1,345 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentd/llama"
+	"agentd/llama/internal/gguf"
+)
+
+const (
+	noTokenizer = "give a GGUF file of the model instead"
+	noSubwords  = "only byte-level BPE is known; give a GGUF file of the model instead"
+)
+
+// Members of tokenizer.json, in which each component has a type.
+var (
+	tokenizerMembers = join(
+		use("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model", "decoder"),
+		ignore("the library's callers set it for each text", "truncation", "padding"),
+		ignore("the version of the format", "version"))
+	modelMembers = join(
+		use("vocab", "merges", "ignore_merges"),
+		only(`"BPE"`, noSubwords, "type"), only("false", noSubwords, "byte_fallback"), only("0", "tokens are not drawn", "dropout"),
+		only(`""`, noTokenizer, "continuing_subword_prefix", "end_of_word_suffix"),
+		ignore("each byte is a token", "unk_token", "fuse_unk"))
+	addedMembers = join(
+		use("id", "content", "special"),
+		only("false", "texts around the token would change; "+noTokenizer, "single_word", "lstrip", "rstrip"),
+		ignore("it matters only before a combining mark", "normalized"))
+	splitMembers = join(use("type", "pattern"), only(`"Isolated"`, noTokenizer, "behavior"), only("false", noTokenizer, "invert"))
+	// byteLevel is a pre-tokenizer, a post-processor and a decoder.
+	byteLevel      = join(use("type", "use_regex"), only("false", noTokenizer, "add_prefix_space"), ignore("texts have no offsets", "trim_offsets"))
+	byteLevelAfter = join(use("type"), ignore("texts have no offsets", "add_prefix_space", "trim_offsets", "use_regex"))
+	digitMembers   = join(use("type"), only("true", noTokenizer, "individual_digits"))
+	templating     = join(use("type", "single", "special_tokens"), ignore("texts come alone", "pair"))
+)
+
+// tokenizerConfigMembers are the members of tokenizer_config.json, besides names of tokens, which end with _token.
+var tokenizerConfigMembers = join(
+	use("eos_token", "chat_template", "add_bos_token"),
+	only("false", noTokenizer, "add_eos_token", "add_prefix_space", "split_special_tokens", "do_lower_case", "use_default_system_prompt"),
+	only("", "the checkpoint has code of its own; "+noTokenizer, "auto_map"),
+	ignore("tokenizer.json says it", "tokenizer_class", "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens",
+		"backend", "sp_model_kwargs", "legacy", "from_slow", "tokenizer_file", "fix_mistral_regex", "processor_class", "image_processor_type"),
+	ignore("answers are texts of tokens as they are", "clean_up_tokenization_spaces", "spaces_between_special_tokens", "errors", "response_schema"),
+	ignore("the library's callers set it for each text", "model_max_length", "max_length", "truncation", "truncation_side", "truncation_strategy",
+		"stride", "padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "model_input_names", "return_token_type_ids"),
+	ignore("a note of who wrote the file", "name_or_path", "special_tokens_map_file", "transformers_version", "is_local", "local_files_only",
+		"unsloth_fixed", "chat_template_jinja", "device_map"),
+)
+
+type tokenizerConfig struct {
+	EOS      json.RawMessage `json:"eos_token"`
+	Template json.RawMessage `json:"chat_template"`
+	AddBOS   *bool           `json:"add_bos_token"`
+}
+
+// readTokenizerConfig is empty where there is no file.
+func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
+	text, err := readFile(dir, tokenizerConfigFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	var names jsonObject
+	if err == nil {
+		err = json.Unmarshal(text, &names)
+	}
+	known := tokenizerConfigMembers
+	for name := range names {
+		if _, listed := known[name]; !listed && strings.HasSuffix(name, "_token") {
+			known = join(known, ignore("", name))
+		}
+	}
+	if err == nil {
+		err = known.read(text, nil, &c)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", filepath.Join(dir, tokenizerConfigFile), err)
+	}
+	return c, err
+}
+
+const tokenizerConfigFile = "tokenizer_config.json"
+
+// tokenizer is what is read of tokenizer.json.
+type tokenizer struct {
+	Added     []json.RawMessage `json:"added_tokens"`
+	Normal    json.RawMessage   `json:"normalizer"`
+	Pre       json.RawMessage   `json:"pre_tokenizer"`
+	Post      json.RawMessage   `json:"post_processor"`
+	Decoder   json.RawMessage   `json:"decoder"`
+	ModelText json.RawMessage   `json:"model"`
+
+	model struct {
+		Vocab   map[string]int    `json:"vocab"`
+		Merges  []json.RawMessage `json:"merges"` // "a b", or ["a", "b"]
+		Ignores bool              `json:"ignore_merges"`
+	}
+	added []addedToken
+}
+
+type addedToken struct {
+	ID      int    `json:"id"`
+	Content string `json:"content"`
+	Special bool   `json:"special"`
+}
+
+// read reads tokenizer.json, but for the components around the model.
+func (t *tokenizer) read(text []byte) error {
+	if err := tokenizerMembers.read(text, nil, t); err != nil {
+		return err
+	}
+	if isNull(t.ModelText) {
+		return errors.New("it has no model")
+	}
+	if err := modelMembers.read(t.ModelText, jsonObject{"type": []byte(`"unknown"`)}, &t.model); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	t.added = make([]addedToken, len(t.Added))
+	for i, raw := range t.Added {
+		if err := addedMembers.read(raw, nil, &t.added[i]); err != nil {
+			return fmt.Errorf("added token %.80s: %w", raw, err)
+		}
+	}
+	return nil
+}
+
+// component is one of tokenizer.json: its type, and the parts of a sequence.
+type component struct {
+	raw      json.RawMessage
+	kind     string
+	children []component
+}
+
+func newComponent(raw json.RawMessage) (c component, err error) {
+	if isNull(raw) {
+		return c, nil
+	}
+	var parts struct {
+		Type           string            `json:"type"`
+		Normalizers    []json.RawMessage `json:"normalizers"`
+		PreTokenizers  []json.RawMessage `json:"pretokenizers"`
+		PostProcessors []json.RawMessage `json:"processors"`
+		Decoders       []json.RawMessage `json:"decoders"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return c, err
+	}
+	c.raw, c.kind = raw, parts.Type
+	for _, raw := range slices.Concat(parts.Normalizers, parts.PreTokenizers, parts.PostProcessors, parts.Decoders) {
+		child, err := newComponent(raw)
+		if err != nil {
+			return c, err
+		}
+		c.children = append(c.children, child.flat()...)
+	}
+	return c, nil
+}
+
+// flat is a component as the list of its parts.
+func (c component) flat() []component {
+	switch c.kind {
+	case "":
+		return nil
+	case "Sequence":
+		return c.children
+	}
+	return []component{c}
+}
+
+func parts(name string, raw json.RawMessage) ([]component, error) {
+	c, err := newComponent(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c.flat(), nil
+}
+
+func unknown(name string, c component) error {
+	return fmt.Errorf("%s: %.200s is not known; %s", name, c.raw, noTokenizer)
+}
+
+// normalizer is NFC, or "none".
+func (t *tokenizer) normalizer() (string, error) {
+	list, err := parts("normalizer", t.Normal)
+	if err != nil {
+		return "", err
+	}
+	kind := llama.NormalizerNone
+	for _, c := range list {
+		if c.kind != llama.NormalizerNFC {
+			return "", unknown("normalizer", c)
+		}
+		kind = llama.NormalizerNFC
+	}
+	return kind, nil
+}
+
+const (
+	contractions = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
+	spaces       = `|\s*[\r\n]+|\s+(?!\S)|\s+`
+	largeLetters = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+	smallLetters = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	before       = `[^\r\n\p{L}\p{N}]?`
+)
+
+// patterns are llama.cpp's names of pre-tokenizers by the regular expression that they split at.
+var patterns = map[string]string{
+	contractions + `|` + before + `\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + spaces:        "llama-bpe",
+	contractions + `|` + before + `\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*` + spaces:             "qwen2",
+	contractions + `|` + before + `[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*` + spaces: "qwen35",
+	before + largeLetters + `*` + smallLetters + `+` + contractions + `?|` + before + largeLetters + `+` + smallLetters + `*` + contractions +
+		`?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*` + spaces: "gpt-4o",
+}
+
+// preTokenizer returns llama.cpp's name of a pre-tokenizer. Each part of a sequence must be known.
+func (t *tokenizer) preTokenizer() (string, error) {
+	const name = "pre_tokenizer"
+	list, err := parts(name, t.Pre)
+	if err != nil {
+		return "", err
+	}
+	var kinds []string
+	pre, regex := "", true
+	for _, c := range list {
+		kinds = append(kinds, c.kind)
+		switch c.kind {
+		case "Split":
+			var p struct{ Pattern struct{ Regex string } }
+			if err = splitMembers.read(c.raw, nil, &p); err == nil {
+				pre = patterns[p.Pattern.Regex]
+			}
+			if err == nil && pre == "" {
+				err = unknown(name, c)
+			}
+		case "Digits":
+			pre, err = "smollm", digitMembers.read(c.raw, nil, &struct{}{})
+		case "ByteLevel":
+			var b struct {
+				Regex *bool `json:"use_regex"`
+			}
+			err = byteLevel.read(c.raw, nil, &b)
+			regex = b.Regex == nil || *b.Regex
+		default:
+			err = unknown(name, c)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	switch {
+	case slices.Equal(kinds, []string{"Split", "ByteLevel"}) && !regex, slices.Equal(kinds, []string{"Digits", "ByteLevel"}) && regex:
+		return pre, nil
+	case slices.Equal(kinds, []string{"ByteLevel"}) && regex:
+		return "gpt-2", nil
+	}
+	return "", fmt.Errorf("%s: the sequence %q is not known; %s", name, kinds, noTokenizer)
+}
+
+// postProcessor returns the token that it puts before each text, nil for none.
+func (t *tokenizer) postProcessor() (bos *int, err error) {
+	const name = "post_processor"
+	list, err := parts(name, t.Post)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		switch c.kind {
+		case "ByteLevel":
+			err = byteLevelAfter.read(c.raw, nil, &struct{}{})
+		case "TemplateProcessing":
+			bos, err = template(c)
+		default:
+			err = unknown(name, c)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return bos, nil
+}
+
+// template reads a TemplateProcessing, which may put one token before a text.
+func template(c component) (*int, error) {
+	var p struct {
+		Single []struct {
+			Special  *struct{ ID string } `json:"SpecialToken"`
+			Sequence *struct{ ID string } `json:"Sequence"`
+		} `json:"single"`
+		Tokens map[string]struct{ IDs []int } `json:"special_tokens"`
+	}
+	if err := templating.read(c.raw, nil, &p); err != nil {
+		return nil, fmt.Errorf("post_processor: %w", err)
+	}
+	n := len(p.Single)
+	if n == 0 || p.Single[n-1].Sequence == nil || n > 2 || n == 2 && p.Single[0].Special == nil {
+		return nil, unknown("post_processor", c)
+	}
+	if n == 1 {
+		return nil, nil
+	}
+	ids := p.Tokens[p.Single[0].Special.ID].IDs
+	if len(ids) != 1 || ids[0] < 0 {
+		return nil, unknown("post_processor", c)
+	}
+	return &ids[0], nil
+}
+
+// write adds what llama.cpp reads of the components.
+func (t *tokenizer) write(g *gguf.Metadata) (bos *int, err error) {
+	pre, err := t.preTokenizer()
+	if err != nil {
+		return nil, err
+	}
+	normalizer, err := t.normalizer()
+	if err != nil {
+		return nil, err
+	}
+	decoder, err := parts("decoder", t.Decoder)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range decoder {
+		if c.kind != "ByteLevel" {
+			return nil, unknown("decoder", c)
+		}
+		if err := byteLevelAfter.read(c.raw, nil, &struct{}{}); err != nil {
+			return nil, fmt.Errorf("decoder: %w", err)
+		}
+	}
+	if bos, err = t.postProcessor(); err != nil {
+		return nil, err
+	}
+	g.Set("tokenizer.ggml.model", "gpt2")
+	g.Set("tokenizer.ggml.pre", pre)
+	g.Set("tokenizer.ggml.ignore_merges", t.model.Ignores)
+	g.Set(llama.NormalizerKey, normalizer)
+	return bos, nil
+}

@@ -1,0 +1,44 @@
+package llama
+
+import (
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+// TestTextsAreNormalizedAsTheLibraryDoes: the results are those of tokenizers 0.23.
+func TestTextsAreNormalizedAsTheLibraryDoes(t *testing.T) {
+	v := *shared(t, synth.Qwen3).Vocab()
+	for name, tc := range map[string]struct {
+		text, want string
+		special    bool
+	}{
+		"composed":                                {"caf\u00e9", "caf\u00e9", false},
+		"decomposed":                              {"cafe\u0301 A\u030a", "caf\u00e9 \u00c5", false},
+		"an angstrom sign":                        {"\u212b", "\u00c5", false},
+		"marks in another order":                  {"a\u0301\u0323", "\u1ea1\u0301", false},
+		"a mark of Unicode 11 is no mark":         {"a\U00010f46\u0334", "a\U00010f46\u0334", false},
+		"a mark of Unicode 14 keeps others apart": {"a\u0898\u0301", "a\u0898\u0301", false},
+		"a letter of Unicode 13 is not composed":  {"\U00011935\U00011930", "\U00011935\U00011930", false},
+		"a mark after a special token":            {"e\u0301<|im_end|>\u0338", "\u00e9<|im_end|>\u0338", true},
+		"the same as text":                        {"e\u0301<|im_end|>\u0338", "\u00e9<|im_end|\u226f", false},
+		"nothing":                                 {"", "", true},
+	} {
+		if v.nfc = true; v.normalize(tc.text, tc.special) != tc.want {
+			t.Errorf("%s: %+q, want %+q", name, v.normalize(tc.text, tc.special), tc.want)
+		}
+		if v.nfc = false; v.normalize(tc.text, tc.special) != tc.text {
+			t.Errorf("%s: changed without a normalizer", name)
+		}
+	}
+	for pre, want := range map[string]bool{"qwen2": true, "qwen35": true, "gpt-4o": false, "llama-bpe": false, "smollm": false} {
+		if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre}); got != want {
+			t.Errorf("%s: %t", pre, got)
+		}
+		for kind, want := range map[string]bool{NormalizerNFC: true, NormalizerNone: false} {
+			if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre, NormalizerKey: kind}); got != want {
+				t.Errorf("%s with %s: %t", pre, kind, got)
+			}
+		}
+	}
+}
