@@ -6,7 +6,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestTextsAreNormalizedAsTheLibraryDoes: the results are those of tokenizers 0.23.
+// TestTextsAreNormalizedAsTheLibraryDoes: the results come from tokenizers 0.23.
 func TestTextsAreNormalizedAsTheLibraryDoes(t *testing.T) {
 	v := *shared(t, synth.Qwen3).Vocab()
 	for name, tc := range map[string]struct {
