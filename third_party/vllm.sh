@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# vllm.sh --model FILE [OPTIONS]  serves a GGUF file of a Qwen 3 with vLLM's CPU build and its fastest settings.
+# vllm.sh --model FILE [OPTIONS]  serves a GGUF file of a Qwen 3, or a directory of transformers, with vLLM's CPU build and its fastest settings.
 #                                 OPTIONS are vLLM's, and --threads N and --cells N, tokens in the KV cache;
 #                                 --converter PROGRAM, for other models: PROGRAM FILE DIRECTORY writes a checkpoint
 # vllm.sh python                  installs vLLM and prints the path of its Python
@@ -56,9 +56,13 @@ while (($#)); do
 	esac
 	shift
 done
-[[ -f $file ]] || die "--model: there is no file ${file:-of that option}"
-model=$cache/huggingface/$(hash8 <"$file")
-with_lock vllm installed "$model" convert
+if [[ -d $file ]]; then
+	model=$file
+else
+	[[ -f $file ]] || die "--model: there is no file ${file:-of that option}"
+	model=$cache/huggingface/$(hash8 <"$file")
+	with_lock vllm installed "$model" convert
+fi
 
 # Each thread stays on its processor. A cell has 16-bit keys and values of all layers.
 read -r cpus bytes < <("$python" - "$model/config.json" "$threads" "$cells" <<'PY'

@@ -88,6 +88,8 @@ type fakeEngine struct {
 	unseeded bool
 	// logprob of each token of a text; nil: as in the tests of logprobs.
 	logprob func(text string) float32
+	// texts of tokens for /detokenize; nil: it has no such path. "-" is the text of a token that it refuses.
+	texts map[int]string
 	// noLogprobs ignores that a call asks for logprobs.
 	noLogprobs bool
 }
@@ -154,11 +156,32 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		answer(map[string]any{"tokens": ids})
+	case "/detokenize":
+		f.detokenize(w, r, answer)
 	case dialectOf(identity{api: f.api}).path():
 		f.complete(w, r)
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+func (f *fakeEngine) detokenize(w http.ResponseWriter, r *http.Request, answer func(any)) {
+	var body struct{ Tokens []int }
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	if f.texts == nil {
+		http.NotFound(w, r)
+		return
+	}
+	text := ""
+	for _, id := range body.Tokens {
+		if f.texts[id] == "-" {
+			http.Error(w, `{"message": "out of vocabulary"}`, http.StatusBadRequest)
+			return
+		}
+		text += f.texts[id]
+	}
+	name := map[string]string{APIVLLM: "prompt", APILlamaServer: "content", APISGLang: "text"}[f.api]
+	answer(map[string]string{name: strings.ToValidUTF8(text, "\ufffd")})
 }
 
 // set changes the engine while it serves.

@@ -28,6 +28,7 @@ const (
 	probeStrings      = 200
 	probeStringsAgain = 20
 	probeCalls        = 8
+	tokensCompared    = 2048 // in one call
 	// A string has at most so many parts: fewer and longer strings need fewer calls.
 	probeParts = 60
 	// relistAfter is the least time between two lists of adapters because of unknown names or

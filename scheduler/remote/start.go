@@ -199,7 +199,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("its model %s has another vocabulary than %s, which agentd uses: token %d of %q is %s, and here %s", e.Served, e.Model, at+1, e.Text, token(e.Theirs), token(e.Ours))
 }
 
-// verify compares the tokens of probe strings: many the first time, then some.
+// verify compares the tokens of probe strings: many the first time, with the texts of all tokens, then some.
 func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.verify, &silence{e.limits.verify})
 	defer cancel()
@@ -213,6 +213,9 @@ func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
 		group.Go(func() error { return e.compare(one, r, id, text) })
 	}
 	err := group.Wait()
+	if err == nil && !r.compared {
+		err = e.compareTokens(ctx, r, id)
+	}
 	if ctx.Err() != nil {
 		return &errUnreachable{fmt.Errorf("the comparison of vocabularies: %w", context.Cause(ctx))}
 	}
