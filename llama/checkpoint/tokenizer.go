@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	noTokenizer = "give a GGUF file of the model instead"
-	noSubwords  = "only byte-level BPE is known; give a GGUF file of the model instead"
+	otherwiseGGUF = "give a GGUF file of the model instead"
+	noSubwords    = "only byte-level BPE is known; give a GGUF file of the model instead"
 )
 
 // Members of tokenizer.json, in which each component has a type.
@@ -27,25 +27,25 @@ var (
 	modelMembers = join(
 		use("vocab", "merges", "ignore_merges"),
 		only(`"BPE"`, noSubwords, "type"), only("false", noSubwords, "byte_fallback"), only("0", "tokens are not drawn", "dropout"),
-		only(`""`, noTokenizer, "continuing_subword_prefix", "end_of_word_suffix"),
+		only(`""`, otherwiseGGUF, "continuing_subword_prefix", "end_of_word_suffix"),
 		ignore("each byte is a token", "unk_token", "fuse_unk"))
 	addedMembers = join(
 		use("id", "content", "special"),
-		only("false", "texts around the token would change; "+noTokenizer, "single_word", "lstrip", "rstrip"),
+		only("false", "texts around the token would change; "+otherwiseGGUF, "single_word", "lstrip", "rstrip"),
 		ignore("it matters only before a combining mark", "normalized"))
-	splitMembers = join(use("type", "pattern"), only(`"Isolated"`, noTokenizer, "behavior"), only("false", noTokenizer, "invert"))
+	splitMembers = join(use("type", "pattern"), only(`"Isolated"`, otherwiseGGUF, "behavior"), only("false", otherwiseGGUF, "invert"))
 	// byteLevel is a pre-tokenizer, a post-processor and a decoder.
-	byteLevel      = join(use("type", "use_regex"), only("false", noTokenizer, "add_prefix_space"), ignore("texts have no offsets", "trim_offsets"))
+	byteLevel      = join(use("type", "use_regex"), only("false", otherwiseGGUF, "add_prefix_space"), ignore("texts have no offsets", "trim_offsets"))
 	byteLevelAfter = join(use("type"), ignore("texts have no offsets", "add_prefix_space", "trim_offsets", "use_regex"))
-	digitMembers   = join(use("type"), only("true", noTokenizer, "individual_digits"))
+	digitMembers   = join(use("type"), only("true", otherwiseGGUF, "individual_digits"))
 	templating     = join(use("type", "single", "special_tokens"), ignore("texts come alone", "pair"))
 )
 
 // tokenizerConfigMembers are the members of tokenizer_config.json, besides names of tokens, which end with _token.
 var tokenizerConfigMembers = join(
 	use("eos_token", "chat_template", "add_bos_token"),
-	only("false", noTokenizer, "add_eos_token", "add_prefix_space", "split_special_tokens", "do_lower_case", "use_default_system_prompt"),
-	only("", "the checkpoint has code of its own; "+noTokenizer, "auto_map"),
+	only("false", otherwiseGGUF, "add_eos_token", "add_prefix_space", "split_special_tokens", "do_lower_case", "use_default_system_prompt"),
+	only("", "the checkpoint has code of its own; "+otherwiseGGUF, "auto_map"),
 	ignore("tokenizer.json says it", "tokenizer_class", "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens",
 		"backend", "sp_model_kwargs", "legacy", "from_slow", "tokenizer_file", "fix_mistral_regex", "processor_class", "image_processor_type"),
 	ignore("answers are texts of tokens as they are", "clean_up_tokenization_spaces", "spaces_between_special_tokens", "errors", "response_schema"),
@@ -63,7 +63,7 @@ type tokenizerConfig struct {
 
 // readTokenizerConfig is empty where there is no file.
 func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
-	text, err := readFile(dir, tokenizerConfigFile)
+	text, err := readFile(dir, configOfTokens)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -81,12 +81,12 @@ func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
 		err = known.read(text, nil, &c)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", filepath.Join(dir, tokenizerConfigFile), err)
+		err = fmt.Errorf("%s: %w", filepath.Join(dir, configOfTokens), err)
 	}
 	return c, err
 }
 
-const tokenizerConfigFile = "tokenizer_config.json"
+const configOfTokens = "tokenizer_config.json"
 
 // tokenizer is what is read of tokenizer.json.
 type tokenizer struct {
@@ -183,7 +183,7 @@ func parts(name string, raw json.RawMessage) ([]component, error) {
 }
 
 func unknown(name string, c component) error {
-	return fmt.Errorf("%s: %.200s is not known; %s", name, c.raw, noTokenizer)
+	return fmt.Errorf("%s: %.200s is not known; %s", name, c.raw, otherwiseGGUF)
 }
 
 // normalizer is NFC, or "none".
@@ -260,7 +260,7 @@ func (t *tokenizer) preTokenizer() (string, error) {
 	case slices.Equal(kinds, []string{"ByteLevel"}) && regex:
 		return "gpt-2", nil
 	}
-	return "", fmt.Errorf("%s: the sequence %q is not known; %s", name, kinds, noTokenizer)
+	return "", fmt.Errorf("%s: the sequence %q is not known; %s", name, kinds, otherwiseGGUF)
 }
 
 // postProcessor returns the token that it puts before each text, nil for none.

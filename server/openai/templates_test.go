@@ -208,7 +208,7 @@ func newFunction(name string, parameters object) (f function) {
 // prompt is what agentd makes of the conversation.
 func (c *talk) prompt(t *testing.T, f format.Format) string {
 	t.Helper()
-	body := object{"messages": c.said()}
+	body := object{"messages": c.said(t)}
 	if len(c.tools) > 0 {
 		body["tools"] = c.tools
 	}
@@ -243,14 +243,18 @@ func (c *talk) prompt(t *testing.T, f format.Format) string {
 }
 
 // said are the messages of the request, with the arguments of calls as texts.
-func (c *talk) said() (list []object) {
+func (c *talk) said(t *testing.T) (list []object) {
+	t.Helper()
 	for _, m := range c.messages {
 		if calls, ok := m["tool_calls"].([]object); ok {
 			m = clone(m)
 			var list []object
 			for _, call := range calls {
 				called := clone(call["function"].(object))
-				text, _ := json.Marshal(called["arguments"])
+				text, err := json.Marshal(called["arguments"])
+				if err != nil {
+					t.Fatal(err)
+				}
 				called["arguments"] = string(text)
 				call = clone(call)
 				call["function"] = called

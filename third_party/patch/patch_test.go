@@ -50,6 +50,18 @@ func TestGatheredCellsMatchPlainLoops(t *testing.T) {
 	run(t, compile(t, "testdata/compact.cpp", dir))
 }
 
+// TestWordsAreTheLibrarys runs testdata/unicode.cpp, which has words of the library tokenizers 0.23.
+func TestWordsAreTheLibrarys(t *testing.T) {
+	source, err := os.ReadFile(tree + "/src/unicode.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(source, []byte("agentd-unicode.h")) {
+		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
+	}
+	run(t, compile(t, "testdata/unicode.cpp", t.TempDir(), tree+"/src/unicode.cpp", tree+"/src/unicode-data.cpp", "-w"))
+}
+
 // TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links. It also compares each row
 // of a batch with that row alone.
 func TestProductsMatchPlainLoops(t *testing.T) {

@@ -34,14 +34,21 @@ def yarn(**more):
 
 
 def gpt_oss(head, **more):
-    return GptOssConfig(**COMMON, **EXPERTS, **{"head_dim": head, "sliding_window": 32, "rope_parameters": yarn(), **more})
+    return GptOssConfig(
+        **COMMON, **EXPERTS, **{"head_dim": head, "sliding_window": 32, "rope_parameters": yarn(), **more}
+    )
 
 
 def qwen3(**more):
     return Qwen3Config(**COMMON, head_dim=32, **more)
 
 
-LINEAR = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+LINEAR = {
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
 MODELS = {
     "llama, llama3": LlamaConfig(
         **COMMON,
@@ -71,7 +78,9 @@ MODELS = {
     "gpt-oss, rounded": gpt_oss(32),
     "gpt-oss, no yarn": gpt_oss(32, rope_parameters={"rope_type": "default", "rope_theta": 1e4}),
     "gpt-oss, other windows": gpt_oss(32, layer_types=["full_attention", "sliding_attention", "sliding_attention"]),
-    "qwen35": Qwen3_5TextConfig(**COMMON, **LINEAR, head_dim=32, layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "qwen35": Qwen3_5TextConfig(
+        **COMMON, **LINEAR, head_dim=32, layer_types=["linear_attention", "full_attention", "linear_attention"]
+    ),
 }
 
 parent = sys.argv[1]
