@@ -161,7 +161,7 @@ func (t *tokenizer) endOfTokenizer(dir string) (id int, ok bool, err error) {
 	var token struct{ Content string }
 	if json.Unmarshal(c.EOS, &text) != nil {
 		if err := json.Unmarshal(c.EOS, &token); err != nil {
-			return 0, false, fmt.Errorf("%s: eos_token is %s", filepath.Join(dir, configOfTokens), c.EOS)
+			return 0, false, fmt.Errorf("%s: eos_token is %s", filepath.Join(dir, vocabularyConfig), c.EOS)
 		}
 		text = token.Content
 	}

@@ -135,7 +135,7 @@ func TestAbsentMembersAreThoseOfTheClass(t *testing.T) {
 	if _, err := c.read([]byte(`{"architectures": ["GptOssForCausalLM"], "rms_norm_eps": 1e-3}`)); err != nil {
 		t.Fatal(err)
 	}
-	if c.Epsilon != 1e-3 || c.Layers != 36 || c.Window != 128 || c.rope.Type != "yarn" || c.Theta != 150000 || c.rope.Original != 4096 {
+	if c.Epsilon != 1e-3 || c.Layers != 36 || c.Window != 128 || c.rope.Type != "yarn" || c.Theta != 150000 || c.Original != 4096 {
 		t.Errorf("%+v", c)
 	}
 }

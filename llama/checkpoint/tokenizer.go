@@ -63,7 +63,7 @@ type tokenizerConfig struct {
 
 // readTokenizerConfig is empty where there is no file.
 func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
-	text, err := readFile(dir, configOfTokens)
+	text, err := readFile(dir, vocabularyConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -81,12 +81,12 @@ func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
 		err = known.read(text, nil, &c)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", filepath.Join(dir, configOfTokens), err)
+		err = fmt.Errorf("%s: %w", filepath.Join(dir, vocabularyConfig), err)
 	}
 	return c, err
 }
 
-const configOfTokens = "tokenizer_config.json"
+const vocabularyConfig = "tokenizer_config.json"
 
 // tokenizer is what is read of tokenizer.json.
 type tokenizer struct {

@@ -91,7 +91,7 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	if said, err := readTokenizerConfig(dir); err != nil {
 		return err
 	} else if said.AddBOS != nil && *said.AddBOS != (bos != nil) {
-		return fmt.Errorf("%s: add_bos_token is %t, and post_processor of tokenizer.json says otherwise", filepath.Join(dir, configOfTokens), *said.AddBOS)
+		return fmt.Errorf("%s: add_bos_token is %t, and post_processor of tokenizer.json says otherwise", filepath.Join(dir, vocabularyConfig), *said.AddBOS)
 	}
 	ends, err := t.endTokens(dir)
 	if err != nil {
@@ -189,7 +189,7 @@ func chatTemplate(dir string) (string, error) {
 	case len(c.Template) == 0 || json.Unmarshal(c.Template, &one) == nil:
 		return one, nil
 	case json.Unmarshal(c.Template, &named) != nil:
-		return "", fmt.Errorf("%s: chat_template is neither a text nor a list", filepath.Join(dir, configOfTokens))
+		return "", fmt.Errorf("%s: chat_template is neither a text nor a list", filepath.Join(dir, vocabularyConfig))
 	}
 	for _, n := range named {
 		if n.Name == "default" {
