@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,22 @@ func TestCheckpointServesLikeItsFile(t *testing.T) {
 		if err := l.SetModel(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("model %s: %v, want %q", path, err, want)
 		}
+	}
+	unknown := filepath.Join(parent, "unknown")
+	if err := os.CopyFS(unknown, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(unknown, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpointtest.Write(t, unknown, map[string]any{"config.json": strings.Replace(string(text), "{", `{"logit_scale": 2, `, 1)})
+	var refused *Error
+	if err := l.SetModel(t.Context(), "unknown"); !errors.As(err, &refused) || refused.Reason != Unusable || !strings.Contains(err.Error(), "logit_scale is not known") {
+		t.Errorf("a member that is not known: %v", err)
+	}
+	if got := asked(t, l, "Go on", ""); got.Raw != raw {
+		t.Errorf("afterwards %q, before %q", got.Raw, raw)
 	}
 	if err := os.Truncate(filepath.Join(lora, "adapter_model.safetensors"), 100); err != nil {
 		t.Fatal(err)

@@ -63,6 +63,19 @@ func TestEachMemberOfAClassHasAWord(t *testing.T) {
 	check("Qwen3_5ForConditionalGeneration", imagesConfig, "{}")
 	check("GenerationConfig", generationMembers, "{}")
 	check("LoraConfig", adapterMembers, adapterDefaults)
+	for component, known := range map[string]members{
+		"tokenizer.json": tokenizerMembers, "BPE": modelMembers, "AddedToken": addedMembers, "Split": splitMembers, "Digits": digitMembers,
+		"ByteLevel": byteLevel, "ByteLevel after": byteLevelAfter, "ByteLevel decoder": byteLevelAfter, "TemplateProcessing": templating,
+	} {
+		for name := range classes[component] {
+			if known[name].word == "" {
+				t.Errorf("%s: %s has no word", component, name)
+			}
+		}
+		if len(classes[component]) == 0 {
+			t.Errorf("%s has no members", component)
+		}
+	}
 }
 
 // TestMembersAreThoseOfTheLibraries runs the script that writes the list.
