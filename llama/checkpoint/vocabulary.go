@@ -141,11 +141,17 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 		if id < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", text, id)
 		}
+		if types[id] != typeUnused {
+			return nil, nil, fmt.Errorf("tokens %q and %q have the id %d", min(text, tokens[id]), max(text, tokens[id]), id)
+		}
 		tokens[id], types[id] = text, typeNormal
 	}
 	for _, a := range t.added {
 		if a.ID < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
+		}
+		if id, known := t.model.Vocab[a.Content]; types[a.ID] != typeUnused && tokens[a.ID] != a.Content || known && id != a.ID {
+			return nil, nil, fmt.Errorf("added token %q with id %d is another one in the vocabulary", a.Content, a.ID)
 		}
 		tokens[a.ID], types[a.ID] = a.Content, typeUserDefined
 		if a.Special || strings.HasPrefix(a.Content, "<|") && strings.HasSuffix(a.Content, "|>") { // as llama.cpp's converter
@@ -155,18 +161,25 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	return tokens, types, nil
 }
 
-// merges lists "a b" for each merge.
+// merges lists "a b" for each merge. Both tokens and what they become are in the vocabulary.
 func (t *tokenizer) merges() ([]string, error) {
 	list := make([]string, len(t.model.Merges))
 	for i, raw := range t.model.Merges {
 		var pair []string
 		if json.Unmarshal(raw, &list[i]) == nil {
-			continue
+			pair = strings.SplitN(list[i], " ", 2)
+		} else if err := json.Unmarshal(raw, &pair); err != nil {
+			pair = nil
 		}
-		if err := json.Unmarshal(raw, &pair); err != nil || len(pair) != 2 {
+		if len(pair) != 2 {
 			return nil, fmt.Errorf("merge %d is neither \"a b\" nor [\"a\", \"b\"]", i)
 		}
 		list[i] = pair[0] + " " + pair[1]
+		for _, token := range []string{pair[0], pair[1], pair[0] + pair[1]} {
+			if _, known := t.model.Vocab[token]; !known {
+				return nil, fmt.Errorf("merge %d: %q is not in the vocabulary", i, token)
+			}
+		}
 	}
 	return list, nil
 }

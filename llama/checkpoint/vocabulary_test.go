@@ -48,10 +48,9 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 	v := original.Vocab()
 	texts, merges := rawVocabulary(t, file)
 	for id, text := range texts {
+		vocab[text] = id
 		if v.IsControl(llama.Token(id)) {
 			added = append(added, object{"id": id, "content": text, "special": true})
-		} else {
-			vocab[text] = id
 		}
 	}
 	dir := t.TempDir()
@@ -152,7 +151,20 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		"post_processor: {": func(f map[string]any) {
 			f["tokenizer.json"].(object)["post_processor"] = object{"type": "RobertaProcessing"}
 		},
-		"decoder: {":           func(f map[string]any) { f["tokenizer.json"].(object)["decoder"] = object{"type": "WordPiece"} },
+		"decoder: {": func(f map[string]any) { f["tokenizer.json"].(object)["decoder"] = object{"type": "WordPiece"} },
+		`"ab" is not in the vocab`: func(f map[string]any) {
+			f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": 0, "b": 1}
+		},
+		`"" is not in the vocabul`: func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["merges"] = []string{"a "} },
+		`"a" and "c" have the id 0`: func(f map[string]any) {
+			f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": 0, "b": 1, "ab": 2, "c": 0}
+		},
+		`"<x>" with id 1 is anot`: func(f map[string]any) {
+			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 1, "content": "<x>"}}
+		},
+		`"a" with id 3 is anothe`: func(f map[string]any) {
+			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 3, "content": "a"}}
+		},
 		"novelty is not known": func(f map[string]any) { f["tokenizer.json"].(object)["novelty"] = 1 },
 		"dropout is 0.1":       func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["dropout"] = 0.1 },
 		"[CUBE]": func(f map[string]any) {
