@@ -57,6 +57,12 @@ func TestPublishedTokenizersGiveTheLibrarysTokens(t *testing.T) {
 				}
 				sameTokens(t, what, path, texts, want)
 			}
+			if p.name == "qwen3" { // a real file of Qwen 2.5, where the cache has it
+				out, err := exec.CommandContext(t.Context(), "env", "CACHED_ONLY=yes", "../../third_party/models.sh", "0.5b").Output()
+				if err == nil {
+					sameTokens(t, "Qwen 2.5", strings.TrimSpace(string(out)), texts, want)
+				}
+			}
 		})
 	}
 }

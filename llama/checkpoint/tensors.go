@@ -24,6 +24,9 @@ const (
 // dtypes are the sizes of the element types that a checkpoint may have, in bytes.
 var dtypes = map[string]int64{"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
 
+// entryMembers are the members of a tensor's entry in the header. __metadata__, beside the entries, has no effect.
+var entryMembers = use("dtype", "shape", "data_offsets")
+
 // stored is a tensor in a file of the checkpoint.
 type stored struct {
 	name   string
@@ -128,7 +131,10 @@ func (t *tensors) open(path string) error {
 			Shape   []int64 `json:"shape"`
 			Offsets []int64 `json:"data_offsets"`
 		}
-		if err := json.Unmarshal(raw, &h); err != nil || len(h.Offsets) != 2 || h.Offsets[0] < 0 {
+		if err := entryMembers.read(raw, nil, &h); err != nil {
+			return bad("tensor %s: %w", name, err)
+		}
+		if len(h.Offsets) != 2 || h.Offsets[0] < 0 {
 			return bad("tensor %s: its entry is not one of safetensors", name)
 		}
 		s := &stored{name: name, dtype: h.DType, shape: h.Shape, file: f, offset: 8 + int64(size) + h.Offsets[0]}
