@@ -60,11 +60,6 @@ func (m members) read(text []byte, defaults jsonObject, into any) error {
 	if err := json.Unmarshal(text, &given); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, known := m[name]; !known && !isNull(given[name]) {
-			return fmt.Errorf("%s is not known and may change results; remove it if it does not", name)
-		}
-	}
 	all := maps.Clone(defaults)
 	if all == nil {
 		all = jsonObject{}
@@ -77,6 +72,11 @@ func (m members) read(text []byte, defaults jsonObject, into any) error {
 		}
 		if known.word != used {
 			delete(all, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, known := m[name]; !known && !isNull(given[name]) {
+			return fmt.Errorf("%s is not known and may change results; remove it if it does not", name)
 		}
 	}
 	whole, err := json.Marshal(all)

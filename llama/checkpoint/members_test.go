@@ -114,6 +114,7 @@ func TestMembersThatChangeResultsAreRefusedByName(t *testing.T) {
 		{"biases of Llama that config.json denies", "llama-f32", config, checkpointtest.Object{"attention_bias": false}, "has no bias"},
 		{"biases of Llama that are not there", "llama-bf16", config, checkpointtest.Object{"attention_bias": true}, "blk.0.attn_q.bias"},
 		{"another type than the class's", "qwen3-f16", config, checkpointtest.Object{"model_type": "qwen2"}, `model_type is "qwen2"`},
+		{"another quantization", "qwen3-f16", config, checkpointtest.Object{"quantization_config": checkpointtest.Object{"_load_in_4bit": true, "quant_method": "bitsandbytes"}}, `quantization_config: quant_method is "bitsandbytes"; only "mxfp4"`},
 		{"no epsilon", "qwen3-f16", config, checkpointtest.Object{"rms_norm_eps": 0}, "rms_norm_eps is 0"},
 		{"a window in use", "qwen2-bf16", config, checkpointtest.Object{"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 0}, "use_sliding_window"},
 		{"a window of no layer", "qwen2-bf16", config, checkpointtest.Object{"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 2}, ""},
