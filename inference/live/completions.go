@@ -48,6 +48,9 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 	return v.Llama.Vocab().Detokenize(ids, true)
 }
 
+// Piece implements openai.Model.
+func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab().Piece(id, true) }
+
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
 	admission, release, err := m.admit(r.N, m.using)

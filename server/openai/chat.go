@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -128,10 +129,11 @@ type chat struct {
 	request *generation.Request
 	answers format.Reader
 	id      string
+	created int64 // of all parts of a stream
 }
 
 func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
-	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id}
+	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id, created: time.Now().Unix()}
 	if err := decode(body, &c.chatRequest); err != nil {
 		return nil, err
 	}
@@ -166,7 +168,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if c.MaxTokens == nil {
 		c.request.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
 	}
-	return c, nil
+	field := "max_tokens"
+	if c.MaxCompletionTokens != nil {
+		field = "max_completion_tokens"
+	}
+	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
 }
 
 // functions are the tools that may be called, none where tool_choice says so.
@@ -242,7 +248,7 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 }
 
 func (c *chat) answer(object string, u *usage, choices []chatChoice) *chatAnswer {
-	return &chatAnswer{ID: c.id, Object: object, Created: c.served.Created, Model: c.served.Name, Choices: choices, Usage: u}
+	return &chatAnswer{ID: c.id, Object: object, Created: c.created, Model: c.served.Name, Choices: choices, Usage: u}
 }
 
 // Chat answers POST /v1/chat/completions. With stream it sends the answer to s and returns nil.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -53,7 +55,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	a := answer[completionChoice]{ID: "cmpl-" + id, Object: "text_completion", Created: served.Created, Model: served.Name, Usage: usageOf(result)}
+	a := answer[completionChoice]{ID: "cmpl-" + id, Object: "text_completion", Created: time.Now().Unix(), Model: served.Name, Usage: usageOf(result)}
 	for i := range result.Completions {
 		done := &result.Completions[i]
 		if done.Err != nil {
@@ -84,9 +86,9 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 	s := &completionScores{}
 	at := 0
 	for i, id := range done.All() {
-		text := m.Detokenize([]generation.Token{id})
-		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, at)
-		at += len(text)
+		piece := m.Piece(id)
+		s.Tokens, s.TextOffset = append(s.Tokens, strings.ToValidUTF8(string(piece), "\ufffd")), append(s.TextOffset, at)
+		at += len(piece)
 		var p *float32
 		if i < len(done.Scores) && !math.IsNaN(float64(done.Scores[i].Logprob)) && !math.IsInf(float64(done.Scores[i].Logprob), 0) {
 			p = &done.Scores[i].Logprob
@@ -138,7 +140,7 @@ func (c *completionRequest) request(m Model, s *generation.Served) (*generation.
 	if c.MaxTokens == nil {
 		r.MaxTokens = min(r.MaxTokens, s.Window-len(r.Prompt))
 	}
-	return r, nil
+	return r, c.fits("max_tokens", "the prompt", len(r.Prompt), s)
 }
 
 // prompt reads the prompt: a text, or token ids. A list with one of them is one, too.

@@ -28,6 +28,8 @@ type Model interface {
 	Tokenize(text string, special bool) ([]generation.Token, error)
 	// Detokenize returns the text of ids, special tokens included.
 	Detokenize(ids []generation.Token) string
+	// Piece returns the bytes of a token, which may be a part of a character.
+	Piece(id generation.Token) []byte
 	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
@@ -237,6 +239,14 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		*l = list{*one}
 	}
 	return err
+}
+
+// fits refuses a prompt that leaves no room for max_tokens, where the request names them. field is the name of these, what the prompt.
+func (c *common) fits(field, what string, prompt int, s *generation.Served) error {
+	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
+		return refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
+	}
+	return nil
 }
 
 // cut cuts a text that ended for a reason before the first stop text, which then is the reason.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,13 @@ func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
 		ids = append(ids, generation.Token(text[i]))
 	}
 	return ids, nil
+}
+
+func (m *scripted) Piece(id generation.Token) []byte {
+	if id == 256 {
+		return []byte("<end>")
+	}
+	return []byte{byte(id)}
 }
 
 func (*scripted) Detokenize(ids []generation.Token) string {
@@ -358,4 +366,49 @@ func FuzzBodies(f *testing.F) {
 		_, _ = Chat(t.Context(), m, "1", body, Stream{Send: func([]byte) error { return nil }})
 		_, _ = Tokenize(m, body)
 	})
+}
+
+// TestMaxTokensBeyondTheContextAreRefused: the scripted model has a context of 100 tokens.
+func TestMaxTokensBeyondTheContextAreRefused(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"prompt": "hello", "max_tokens": 95}`: "",
+		`{"prompt": "hello", "max_tokens": 96}`: "max_tokens: is 96, and the prompt has 5 tokens; the model's context of 100 leaves 95",
+		`{"prompt": "hello"}`:                   "",
+	} {
+		if _, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(body)); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+	for _, field := range []string{"max_tokens", "max_completion_tokens"} {
+		_, err := Chat(t.Context(), &scripted{text: "ok"}, "1", []byte(`{`+hello+`, "`+field+`": 100}`), Stream{})
+		if err == nil || !strings.HasPrefix(err.Error(), field+": is 100, and the prompt has ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestOffsetsAreBytesOfTheText, also where a token is a part of a character.
+func TestOffsetsAreBytesOfTheText(t *testing.T) {
+	tokens := []generation.Token{}
+	for _, b := range []byte("aé😀") {
+		tokens = append(tokens, generation.Token(b))
+	}
+	s := scoresOf(&scripted{}, &generation.Completion{Tokens: tokens, Stop: "<end>", StopToken: 256})
+	if want := []int{0, 1, 2, 3, 4, 5, 6, 7}; !slices.Equal(s.TextOffset, want) {
+		t.Errorf("offsets %v, want %v", s.TextOffset, want)
+	}
+}
+
+func TestAnswersAreCreatedWhenTheyAreMade(t *testing.T) {
+	before := time.Now().Unix()
+	text, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(`{"prompt": "hello"}`))
+	chat, chatErr := Chat(t.Context(), &scripted{text: "ok"}, "1", []byte(`{`+hello+`}`), Stream{})
+	for _, body := range [][]byte{text, chat} {
+		var a struct {
+			Created int64 `json:"created"`
+		}
+		if err := errors.Join(err, chatErr, json.Unmarshal(body, &a)); err != nil || a.Created < before || a.Created > time.Now().Unix() {
+			t.Errorf("created %d, %v", a.Created, err)
+		}
+	}
 }
