@@ -86,12 +86,13 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	return w, problems
 }
 
-// appendScores appends the lists of logprobs and their sum without forced tokens, which have none.
+// appendScores appends the lists of logprobs and the sum of what is known: neither forced tokens nor ones that a client
+// sent to be continued have one.
 func appendScores(b []byte, c *generation.Completion) []byte {
 	sum := 0.0
 	for i := range c.Scores {
-		if s := &c.Scores[i]; !s.Forced {
-			sum += float64(s.Logprob)
+		if p := float64(c.Scores[i].Logprob); !c.Scores[i].Forced && !math.IsNaN(p) && !math.IsInf(p, 0) {
+			sum += p
 		}
 	}
 	b = append(b, `,"logprobs":`...)

@@ -122,19 +122,22 @@ func TestVersionIsThatOfTheEngineThatAnswered(t *testing.T) {
 	}
 }
 
-func TestForcedTokensHaveNoLogprob(t *testing.T) {
-	g, got, _ := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
-		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: true}, {Logprob: -0.25}}
-	})
-	if !g.asked[0].Scores {
-		t.Errorf("the engine was asked for %+v", g.asked[0].Params)
-	}
-	text, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `"logprobs":[-1.5,null,-0.25],"masked":[-0.5,0,0],"forced":[1],"drafted":[],"sum_logprob":-1.75}`; !strings.HasSuffix(string(text), want) {
-		t.Errorf("got %s, want %s at the end", text, want)
+// TestTokensWithoutALogprobAreLeftOutOfTheSum: forced ones, and ones that a client sent to be continued.
+func TestTokensWithoutALogprobAreLeftOutOfTheSum(t *testing.T) {
+	for forced, want := range map[bool]string{true: "[1]", false: "[]"} {
+		g, got, _ := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
+			c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: forced}, {Logprob: -0.25}}
+		})
+		if !g.asked[0].Scores {
+			t.Errorf("the engine was asked for %+v", g.asked[0].Params)
+		}
+		text, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `"logprobs":[-1.5,null,-0.25],"masked":[-0.5,0,0],"forced":` + want + `,"drafted":[],"sum_logprob":-1.75}`; !strings.HasSuffix(string(text), want) {
+			t.Errorf("got %s, want %s at the end", text, want)
+		}
 	}
 }
 
