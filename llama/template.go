@@ -6,21 +6,52 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
+
+	"agentd/internal/clip"
 )
 
 // Template is a parsed chat template. Any number of goroutines may render it.
 //
-// A template is a program that the operator chose: its loops and macros are
-// not bounded.
+// A template is a program of the checkpoint's author: it runs under limits.
 type Template struct {
 	model  *Model
 	source string
+	limits templateLimits
 
 	mu  sync.RWMutex
 	ptr *C.struct_agd_template
+}
+
+// templateLimits bound one rendering.
+type templateLimits struct {
+	time   time.Duration // of one processor
+	memory int           // bytes of variables, values and output at a time
+	stack  int           // bytes that nested blocks, macros and values take
+}
+
+// A macro that calls itself takes 2 to 20 KiB of stack for each level.
+var maxTemplate = templateLimits{time: 5 * time.Second, memory: 256 << 20, stack: 16 << 20}
+
+// templateError is the reason why a template could not be rendered, an ErrTemplate: what it gave to raise_exception,
+// the limit that it reached, or what is wrong and in which line.
+type templateError string
+
+func (e templateError) Error() string        { return string(e) }
+func (e templateError) Is(target error) bool { return target == ErrTemplate }
+
+// newTemplateError makes one sentence of llama.cpp's text, which quotes the source between place and reason.
+func newTemplateError(text string) error {
+	if _, rest, ok := strings.Cut(text, " at line "); ok {
+		place, rest, _ := strings.Cut(rest, " in source:")
+		if _, reason, ok := strings.Cut(rest, "\nError: "); ok {
+			text = "line " + place + ": " + reason
+		}
+	}
+	return templateError(clip.Text(strings.TrimSpace(text), maxErrorText))
 }
 
 // NewTemplate parses a Jinja source with llama-common's engine; "" means the
@@ -51,7 +82,7 @@ func (m *Model) NewTemplate(jinja string) (*Template, error) {
 		m.release()
 		return nil, native(ErrTemplate, takeString(cerr))
 	}
-	return &Template{model: m, source: jinja, ptr: ptr}, nil
+	return &Template{model: m, source: jinja, limits: maxTemplate, ptr: ptr}, nil
 }
 
 // checkTemplate bounds what the engine's parser recurses over.
@@ -78,7 +109,8 @@ func (t *Template) Source() string { return t.source }
 
 // Render renders with the variables of a JSON object (messages, tools,
 // add_generation_prompt and whatever else the template reads). bos_token and
-// eos_token are the model's unless given; strftime_now reads now.
+// eos_token are the model's unless given; strftime_now reads now. The error of a template that raises one, fails or
+// takes more than 5 s of processor time, 256 MiB of memory or 16 MiB of stack is ErrTemplate, and its text the reason.
 func (t *Template) Render(vars []byte, now time.Time) (string, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -86,16 +118,19 @@ func (t *Template) Render(vars []byte, now time.Time) (string, error) {
 		return "", ErrClosed
 	}
 	if len(vars) == 0 {
-		return "", fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
+		return "", templateError("its variables are empty, not a JSON object")
 	}
 	if err := checkNesting(vars, MaxVariableNesting); err != nil {
-		return "", fmt.Errorf("%w: variables: %w", ErrTemplate, err)
+		return "", templateError("its variables: " + err.Error())
 	}
 	var n C.size_t
 	var cerr *C.char
-	text := C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &n, &cerr)
+	limits := C.struct_agd_template_limits{
+		cpu_ms: C.int64_t(t.limits.time.Milliseconds()), bytes: C.size_t(t.limits.memory), stack: C.size_t(t.limits.stack),
+	}
+	text := C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &limits, &n, &cerr)
 	if text == nil {
-		return "", native(ErrTemplate, takeString(cerr))
+		return "", newTemplateError(takeString(cerr))
 	}
 	defer C.free(unsafe.Pointer(text))
 	return C.GoStringN(text, C.int(n)), nil

@@ -225,10 +225,17 @@ struct agd_template * agd_template_new(const char * source, size_t len, const ch
                                        char ** err);
 void                  agd_template_free(struct agd_template * t);
 
+// What rendering may use: milliseconds of processor time, bytes of memory at a time, and bytes of stack.
+struct agd_template_limits {
+    int64_t cpu_ms;
+    size_t  bytes;
+    size_t  stack;
+};
+
 // Renders with the variables of a JSON object to a text of *size bytes, which the caller frees; NULL on error. now is
 // seconds since 1970.
-char * agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now, size_t * size,
-                           char ** err);
+char * agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+                           const struct agd_template_limits * limits, size_t * size, char ** err);
 
 #ifdef __cplusplus
 }
