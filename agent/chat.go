@@ -19,7 +19,8 @@ type ChatReader struct {
 }
 
 // Chat makes the request of a conversation outside of the protocol: prompt and grammar. It
-// sets c.Catalog. The error of unusable functions or schemas is a [*format.UnusableError].
+// sets c.Catalog. The error of unusable functions or schemas is a [*format.UnusableError], that of messages which the
+// model's template refuses a [*format.TemplateError].
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
 	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
 	if n, limit := len(c.Messages), a.cfg.ContextLength; limit > 0 && n >= limit { // each is at least a token

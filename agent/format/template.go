@@ -1,6 +1,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,6 +31,15 @@ type template struct {
 	kit     ModelAPI
 }
 
+// TemplateError is the reason why the chat template makes no prompt of messages: the text that it raises, a limit that it
+// reaches, or what is wrong in it.
+type TemplateError struct{ Err error }
+
+func (e *TemplateError) Error() string {
+	return "the chat template can't render these messages: " + e.Err.Error()
+}
+func (e *TemplateError) Unwrap() error { return e.Err }
+
 func newTemplate(o Options, c common) (*template, error) {
 	if o.ChatTemplate == "" {
 		return nil, fmt.Errorf("model_format %s: the model has no chat template; set Config.Prompt.ChatTemplate", Template)
@@ -54,17 +64,26 @@ func newTemplate(o Options, c common) (*template, error) {
 		kit:     o.ModelAPI,
 	}
 	// A template made for this agent takes reports of the environment as system messages.
-	t.joined = t.made || !t.takesSystem()
-	t.turns = t.wantsTurns()
+	hello := message{role: roleUser, content: "Hello"}
+	if _, err := t.try(hello); err != nil {
+		return nil, fmt.Errorf("%w, which are one user message", err)
+	}
+	// Some templates raise an error for a system message, or leave it out; some for two messages of one side in a row.
+	const sample = "Answer in one word."
+	shown, err := t.try(message{role: roleSystem, content: sample}, hello)
+	t.joined = t.made || err != nil || !strings.Contains(shown, sample)
+	_, err = t.try(hello, hello)
+	t.turns = err != nil
 	return t, nil
 }
 
-// wantsTurns tries whether the template refuses two messages of one side in a row.
-func (t *template) wantsTurns() bool {
-	hello := message{role: roleUser, content: "Hello"}
-	_, one := t.render(inputOf(nil), messagesJSON([]message{hello}))
-	_, two := t.render(inputOf(nil), messagesJSON([]message{hello, hello}))
-	return one == nil && two != nil
+// try renders messages alone.
+func (t *template) try(list ...message) (string, error) {
+	p, err := t.render(inputOf(nil), messagesJSON(list))
+	if err != nil {
+		return "", err
+	}
+	return p.Text, nil
 }
 
 // inTurns joins messages of one side that follow each other, if the template wants it.
@@ -89,13 +108,6 @@ func (t *template) inTurns(list []message) []message {
 		out, list = append(out, m), list[n:]
 	}
 	return out
-}
-
-// takesSystem tries whether the template shows a system message: some raise an error or leave it out.
-func (t *template) takesSystem() bool {
-	const sample = "Answer in one word."
-	prompt, err := t.render(inputOf(nil), messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
-	return err == nil && strings.Contains(prompt.Text, sample)
 }
 
 // inputOf is an input with tools alone, for a template that is used without one.
@@ -208,10 +220,10 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 	m := newMarker(vars, t.source)
 	text, err := t.kit.RenderTemplate(m.mark(vars, t.split))
 	if err != nil {
-		return nil, fmt.Errorf("the chat template can't be rendered: %w", err)
+		return nil, &TemplateError{err}
 	}
 	if text == "" {
-		return nil, fmt.Errorf("the chat template made an empty prompt of these messages")
+		return nil, &TemplateError{errors.New("the prompt is empty")}
 	}
 	b := &builder{split: t.split}
 	for _, p := range t.split.split(text) {

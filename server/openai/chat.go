@@ -204,6 +204,8 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
 		return refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
+	case errors.As(err, new(*format.TemplateError)):
+		field = "messages"
 	case !errors.As(err, new(*format.UnusableError)):
 		return err
 	case talk.Schema != nil:

@@ -161,7 +161,7 @@ func TestToolsReachTheModel(t *testing.T) {
 	}
 }
 
-func TestUnusableToolsAndSchemasAreNamed(t *testing.T) {
+func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
 		err  error
@@ -170,6 +170,7 @@ func TestUnusableToolsAndSchemasAreNamed(t *testing.T) {
 		"a tool":            {withTool, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
 		"all tools":         {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
 		"a long chat":       {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have at least 101 tokens; the model's context of 100 holds fewer and an answer"},
+		"the messages":      {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
 		"a response format": {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
 	} {
 		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err}, "1", []byte(test.body+`}`), Stream{})

@@ -31,7 +31,7 @@ type Model interface {
 	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
-	// answers. Errors are a *format.UnusableError, a *generation.OverflowError, or that of ctx.
+	// answers. Errors are a *format.UnusableError, a *format.TemplateError, a *generation.OverflowError, or that of ctx.
 	Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error)
 	// Adapter returns the LoRA adapter of that name, which a request may name as its model.
 	Adapter(name string) (generation.AdapterID, bool)
