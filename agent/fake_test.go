@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeKit is a model API without a model.
 type fakeKit struct {
-	templateErr error
+	templateErr error  // of all conversations but the plain one that a template is tried with
 	rendered    string // what RenderTemplate returns; "" lists the variables
 	panicOn     string // a variable's text on which RenderTemplate panics
 }
@@ -34,8 +34,11 @@ func (k *fakeKit) RenderTemplate(vars []byte) (string, error) {
 	if k.panicOn != "" && strings.Contains(string(vars), k.panicOn) {
 		panic(k.panicOn)
 	}
-	if k.rendered != "" || k.templateErr != nil {
-		return k.rendered, k.templateErr
+	if k.templateErr != nil && !strings.Contains(string(vars), `"Hello"`) {
+		return "", k.templateErr
+	}
+	if k.rendered != "" {
+		return k.rendered, nil
 	}
 	return "<|im_start|>" + string(vars) + "<|im_end|>", nil
 }

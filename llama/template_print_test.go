@@ -30,7 +30,7 @@ func TestTemplatesPrintAsPythonDoes(t *testing.T) {
 		{"a list joined to text", `{{ tools ~ '.' }}`, `[{'type': 'function', 'function': {'name': 'f', 'parameters': {'a': [1, 2.5, True, None], 'b': {}}}}].`},
 		{"text joined to a mapping", `{{ '.' ~ d }}`, `.{'x': 'a"b', 'y': ['\'"']}`},
 		{"numbers and none joined", `{{ 1 ~ 2.5 ~ none ~ missing }}`, `12.5None`},
-		{"tuples", `{{ (1, 'a') }}{{ (1,) }}{{ d.items() | list }}`, `(1, 'a')(1,)[('x', 'a"b'), ('y', ['\'"'])]`},
+		{"tuples", `{{ (1, 'a') }}{{ d.items() | list }}`, `(1, 'a')[('x', 'a"b'), ('y', ['\'"'])]`},
 		{"what is undefined", `{{ [missing] }}|{{ missing }}|{{ {'a': none} }}`, `[Undefined]||{'a': None}`},
 		{"nested lists", `{{ [[], [[1]], {}] }}`, `[[], [[1]], {}]`},
 		{"parts replaced and found", `{{ s.replace('t', 'tt') }} {{ 'aaa'.replace('aa', 'b') }} {{ 'a,b,,c'.split(',') }} {{ 't' in s }} {{ 'q' in s }} {{ '' in s }}`, `itt's ba ['a', 'b', '', 'c'] True False True`},

@@ -220,6 +220,8 @@ func TestUnservableModelsAreNamed(t *testing.T) {
 		"none with Q8_0":       {[]string{"--model", tinyModel(t, synth.Qwen3), "--quantization", "none"}, []string{"Q8_0", "--quantization auto"}},
 		"a device not there":   {[]string{"--device", "CUDA9"}, []string{"--device cuda9", "cpu"}},
 		"a broken template":    {[]string{"--chat-template", "{% for %}"}, []string{"chat template"}},
+		"one that raises":      {[]string{"--model-format", "template", "--chat-template", "{{ raise_exception('no chats') }}"}, []string{"chat template", "no chats"}},
+		"one without an end":   {[]string{"--model-format", "template", "--chat-template", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"}, []string{"chat template", "MiB of stack"}},
 		"context without room": {[]string{"--max-new-tokens", "40000"}, []string{"--max-new-tokens 40000", "--context-length"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// refusedTemplates are no chat templates that can serve, and parts of the reason.
+// refusedTemplates are chat templates that can't serve, and a part of the reason.
 var refusedTemplates = map[string]struct{ template, want string }{
 	"raises": {`{{ raise_exception('this model has no chats') }}`, "this model has no chats"},
 	"itself": {`{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`, "nested too deeply"},

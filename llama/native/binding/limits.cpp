@@ -1,4 +1,4 @@
-// Limits by replacing operator new: whatever llama-common's interpreter does without end, it allocates.
+// Limits by replacing operator new: whatever keeps llama-common's interpreter busy allocates.
 #include "limits.h"
 
 #include <malloc.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// The stack of on_large_stack. Pages that nobody touches are no memory. Destroying a value that is nested as deep as the
+// The stack of on_large_stack. Pages that nobody touches take no memory. Destroying a value that is nested as deep as the
 // memory limit allows takes most of it.
 constexpr size_t large_stack = size_t(512) << 20;
 
@@ -105,10 +105,6 @@ void budget::want(size_t size) {
     if (reached != limit::none && std::uncaught_exceptions() == 0) { // destructors may allocate
         throw limit_reached{ reached };
     }
-}
-
-void budget::allocated(size_t size) {
-    live += static_cast<int64_t>(size);
 }
 
 } // namespace agd

@@ -16,7 +16,7 @@ struct limits {
 
 enum class limit { none, time, memory, depth };
 
-// Thrown where a limit is reached. It is no std::exception, so that an interpreter hands it on as it is.
+// Thrown where a limit is reached. An interpreter hands it on as it is, since its base is not std::exception.
 struct limit_reached {
     limit which;
 };
@@ -44,9 +44,9 @@ class budget {
     // Throws if a limit was reached and something caught the exception.
     void check() const;
 
-    void allocated(size_t size);
-    void freed(size_t size) { live -= static_cast<int64_t>(size); }
     void want(size_t size); // before an allocation
+    void allocated(size_t size) { live += static_cast<int64_t>(size); }
+    void freed(size_t size) { live -= static_cast<int64_t>(size); }
 };
 
 } // namespace agd

@@ -1,5 +1,5 @@
 // Chat templates. llama-common's Jinja engine is called directly, so that a caller can give any variable. A template is
-// a program of somebody else: it is parsed, run and destroyed on a stack of its own, under limits.
+// a program of somebody else: it is parsed, run and destroyed on its own stack, under limits.
 #include "api.h"
 #include "errors.h"
 #include "limits.h"
