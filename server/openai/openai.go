@@ -241,7 +241,7 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// fits refuses a prompt that leaves no room for max_tokens, where the request names them. field is the name of these, what the prompt.
+// fits refuses a prompt that leaves too few tokens for max_tokens, where the request names them. field is the name of these, what the prompt.
 func (c *common) fits(field, what string, prompt int, s *generation.Served) error {
 	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
 		return refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
