@@ -146,7 +146,7 @@ func TestUnknownLogprobsAreNull(t *testing.T) {
 		unknown := float32(math.NaN())
 		c.OnlyLogprobs, c.Scores = true, []generation.Score{{Logprob: -1, Masked: unknown}, {Logprob: unknown, Masked: unknown}, {Logprob: -1, Masked: unknown}}
 	})
-	if len(got.Logprobs) != 3 || got.Logprobs[1] != nil || got.SumLogprob != nil || got.Masked != nil || got.Forced != nil || got.Tokens != nil {
+	if len(got.Logprobs) != 3 || got.Logprobs[1] != nil || got.SumLogprob == nil || *got.SumLogprob != -2 || got.Masked != nil || got.Forced != nil || got.Tokens != nil {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -8,7 +8,15 @@ set -euo pipefail
 
 work=$(mktemp -d)
 servers=()
-trap 'for s in "${servers[@]}"; do kill -TERM -- "-$s" 2>/dev/null || true; wait "$s" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+stop() {
+	local server
+	for server in "${servers[@]}"; do
+		kill -TERM -- "-$server" 2>/dev/null || true
+		wait "$server" 2>/dev/null || true
+	done
+	rm -rf "$work"
+}
+trap stop EXIT
 
 # serve NAME PORT OPTIONS starts a vLLM and waits until it is ready.
 serve() {

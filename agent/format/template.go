@@ -70,10 +70,8 @@ func newTemplate(o Options, c common) (*template, error) {
 	}
 	// Some templates raise an error for a system message, or leave it out; some for two messages of one side in a row.
 	const sample = "Answer in one word."
-	shown, err := t.try(message{role: roleSystem, content: sample}, hello)
-	t.joined = t.made || err != nil || !strings.Contains(shown, sample)
-	_, err = t.try(hello, hello)
-	t.turns = err != nil
+	t.joined = t.made || !strings.Contains(t.shown(message{role: roleSystem, content: sample}, hello), sample)
+	t.turns = t.shown(hello, hello) == ""
 	return t, nil
 }
 
@@ -84,6 +82,12 @@ func (t *template) try(list ...message) (string, error) {
 		return "", err
 	}
 	return p.Text, nil
+}
+
+// shown renders messages alone, "" where the template refuses them.
+func (t *template) shown(list ...message) string {
+	text, _ := t.try(list...)
+	return text
 }
 
 // inTurns joins messages of one side that follow each other, if the template wants it.

@@ -15,12 +15,29 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// errNoPath says that an engine can't turn tokens into text.
-var errNoPath = errors.New("the engine has no /detokenize")
+// tokenTexts asks an engine for the texts of tokens.
+type tokenTexts struct {
+	engine  *Engine
+	replica *replica
+	id      identity
+	special bool // it gives texts of special tokens
+}
 
 // compareTokens compares the texts of all tokens. Texts of probes have few of a vocabulary's tokens, so that two ids
-// exchanged, or an added token less, would show first in a wrong answer. Engines without /detokenize are not asked.
+// exchanged, or an added token less, would show first in a wrong answer. An engine that gives no text of a token that
+// each has is not asked for others.
 func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) error {
+	t := &tokenTexts{engine: e, replica: r, id: id}
+	ends := append(e.model.Ends(), 0) // a model may have none
+	end, err := t.of(ctx, ends[:1])
+	switch {
+	case err != nil && passes(err):
+		return err
+	case err != nil:
+		e.log.Debug().Err(err).Str("engine", r.url).Msg("engine's vocabulary is compared by texts alone")
+		return nil
+	}
+	t.special = end != ""
 	group, one := errgroup.WithContext(ctx)
 	group.SetLimit(probeCalls)
 	for first := 0; first < e.model.Size(); first += tokensCompared {
@@ -28,45 +45,42 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 		for i := range ids {
 			ids[i] = generation.Token(first + i)
 		}
-		group.Go(func() error { return e.compareRange(one, r, id, ids) })
+		group.Go(func() error { return t.compareRange(one, ids) })
 	}
-	err := group.Wait()
-	if errors.Is(err, errNoPath) {
-		return nil
-	}
-	return err
+	return group.Wait()
 }
 
 // compareRange halves a range whose texts differ until it has one token.
-func (e *Engine) compareRange(ctx context.Context, r *replica, id identity, ids []generation.Token) error {
-	theirs, err := e.detokenize(ctx, r, id, ids)
+func (t *tokenTexts) compareRange(ctx context.Context, ids []generation.Token) error {
+	theirs, err := t.of(ctx, ids)
 	var status *StatusError
 	switch refused := errors.As(err, &status); {
 	case err != nil && (!refused || passes(err) && status.Status != http.StatusInternalServerError):
 		return err
-	case err == nil && readable(theirs) == readable(e.model.Detokenize(ids)):
+	case err == nil && readable(theirs) == readable(t.engine.model.Detokenize(ids)):
 		return nil
 	case len(ids) > 1:
 		half := len(ids) / 2
-		if err := e.compareRange(ctx, r, id, ids[:half]); err != nil {
+		if err := t.compareRange(ctx, ids[:half]); err != nil {
 			return err
 		}
-		return e.compareRange(ctx, r, id, ids[half:])
+		return t.compareRange(ctx, ids[half:])
 	}
-	return e.compareToken(ctx, r, id, ids[0], theirs)
+	return t.compareToken(ctx, ids[0], theirs)
 }
 
 // compareToken judges a token whose text differs. Some engines clean up texts, so " ." becomes ".": what counts then is
 // whether they make the same token of our text.
-func (e *Engine) compareToken(ctx context.Context, r *replica, id identity, token generation.Token, theirs string) error {
+func (t *tokenTexts) compareToken(ctx context.Context, token generation.Token, theirs string) error {
+	e, id := t.engine, t.id
 	text := e.model.Detokenize([]generation.Token{token})
 	ours, err := e.model.Tokenize(text)
 	switch {
 	case err != nil:
 		return err
 	case text != "" && slices.Equal(ours, []generation.Token{token}):
-		return e.compare(ctx, r, id, text)
-	case theirs == "" && text == "":
+		return e.compare(ctx, t.replica, id, text)
+	case theirs == "" && (text == "" || !t.special):
 		return nil
 	case text == "":
 		return &MismatchError{id.served, e.model.Name(), theirs, nil, []generation.Token{token}}
@@ -84,23 +98,29 @@ func readable(text string) string {
 	return text
 }
 
-func (e *Engine) detokenize(ctx context.Context, r *replica, id identity, ids []generation.Token) (string, error) {
-	body, err := json.Marshal(map[string]any{"model": id.served, "tokens": ids})
+// of returns the text of tokens as the engine writes it.
+func (t *tokenTexts) of(ctx context.Context, ids []generation.Token) (string, error) {
+	question := map[string]any{"model": t.id.served, "tokens": ids}
+	if t.id.api == APISGLang {
+		question["skip_special_tokens"] = false
+	}
+	body, err := json.Marshal(question)
 	if err != nil {
 		return "", err
 	}
 	const path = "/detokenize"
-	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: path, body: body}, e.limits.describe)
-	var status *StatusError
-	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusMethodNotAllowed) {
-		return "", errNoPath
-	}
-	var texts struct{ Prompt, Content, Text string } // of vLLM, llama-server, SGLang
+	answer, err := t.engine.small(ctx, t.replica, sent{client: t.engine.client, method: http.MethodPost, path: path, body: body}, t.engine.limits.describe)
+	var said struct{ Prompt, Content, Text *string } // by vLLM, llama-server, SGLang
 	if err == nil {
-		err = json.Unmarshal(answer, &texts)
+		err = json.Unmarshal(answer, &said)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return texts.Prompt + texts.Content + texts.Text, nil
+	for _, text := range []*string{said.Prompt, said.Content, said.Text} {
+		if text != nil {
+			return *text, nil
+		}
+	}
+	return "", fmt.Errorf("%s: the answer has no text", path)
 }

@@ -68,7 +68,8 @@ void on_large_stack(const std::function<void()> & f) {
     const int failed = pthread_create(&thread, &attr, run, &j);
     pthread_attr_destroy(&attr);
     if (failed != 0) {
-        throw std::runtime_error("the system gives no thread with a stack of 512 MiB; raise its limits of address space and threads");
+        throw std::runtime_error(
+            "the system gives no thread with a stack of 512 MiB; raise its limits of address space and threads");
     }
     pthread_join(thread, nullptr);
     if (j.error != nullptr) {
@@ -96,7 +97,8 @@ void budget::want(size_t size) {
     if (reached == limit::none) {
         if (live + static_cast<int64_t>(size) > static_cast<int64_t>(allowed.bytes) || size > allowed.bytes) {
             reached = limit::memory;
-        } else if (bottom - static_cast<const char *>(__builtin_frame_address(0)) > static_cast<int64_t>(allowed.stack)) {
+        } else if (bottom - static_cast<const char *>(__builtin_frame_address(0)) >
+                   static_cast<int64_t>(allowed.stack)) {
             reached = limit::depth;
         } else if (++count % clock_interval == 0 && thread_ms() > allowed.cpu_ms) {
             reached = limit::time;

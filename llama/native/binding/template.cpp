@@ -33,9 +33,13 @@ struct raised : jinja::rethrown_exception {
 
 std::string text_of(const agd::limits & l, agd::limit which) {
     switch (which) {
-        case agd::limit::time: return "it takes more than " + std::to_string(l.cpu_ms) + " ms of processor time, its limit";
-        case agd::limit::memory: return "its values take more than " + std::to_string(l.bytes >> 20) + " MiB of memory, its limit";
-        default: return "its blocks, macros or values are nested too deeply: they take more than " + std::to_string(l.stack >> 20) + " MiB of stack, its limit";
+        case agd::limit::time:
+            return "it takes more than " + std::to_string(l.cpu_ms) + " ms of processor time, its limit";
+        case agd::limit::memory:
+            return "its values take more than " + std::to_string(l.bytes >> 20) + " MiB of memory, its limit";
+        default:
+            return "its blocks, macros or values are nested too deeply: they take more than " +
+                   std::to_string(l.stack >> 20) + " MiB of stack, its limit";
     }
 }
 
@@ -52,10 +56,11 @@ void under(const agd::limits & l, char ** err, const std::function<void()> & f) 
 }
 
 void define_raise(jinja::context & ctx) {
-    ctx.set_val("raise_exception", jinja::mk_val<jinja::value_func>("raise_exception", [](const jinja::func_args & args) -> jinja::value {
-        args.ensure_count(1, 1);
-        throw raised(args.get_pos(0)->as_string().str());
-    }));
+    ctx.set_val("raise_exception",
+                jinja::mk_val<jinja::value_func>("raise_exception", [](const jinja::func_args & args) -> jinja::value {
+                    args.ensure_count(1, 1);
+                    throw raised(args.get_pos(0)->as_string().str());
+                }));
 }
 
 std::string render(const agd_template & t, const common_json & values, int64_t now, const agd::limits & l) {
