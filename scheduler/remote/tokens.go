@@ -31,7 +31,7 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 	ends := append(e.model.Ends(), 0) // a model may have none
 	end, err := t.of(ctx, ends[:1])
 	if err != nil {
-		return onlyPassing(err)
+		return unlessAnswered(err)
 	}
 	t.special = end != ""
 	group, one := errgroup.WithContext(ctx)
@@ -46,12 +46,12 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 	return group.Wait()
 }
 
-// onlyPassing is an error that may end by itself, nil for others: an engine need not have /detokenize.
-func onlyPassing(err error) error {
-	if passes(err) {
-		return err
+// unlessAnswered is nil for the status of an answer: an engine need not have /detokenize.
+func unlessAnswered(err error) error {
+	if errors.As(err, new(*StatusError)) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // compareRange halves a range whose texts differ until it has one token.
@@ -126,5 +126,5 @@ func (t *tokenTexts) of(ctx context.Context, ids []generation.Token) (string, er
 			return *text, nil
 		}
 	}
-	return "", fmt.Errorf("%s: the answer has no text", path)
+	return "", fmt.Errorf("%s: %w", path, &StatusError{http.StatusNotImplemented, "the answer has no text"})
 }
