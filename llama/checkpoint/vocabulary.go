@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/llama"
 	"agentd/llama/internal/gguf"
 )
 
@@ -230,9 +231,17 @@ func readFile(dir, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	limit, known := maxBytes[name]
+	if !known {
+		limit = maxFile
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, min(info.Size(), limit)+1)) // it may grow
+	if err == nil && max(int64(len(text)), info.Size()) > limit {
+		err = fmt.Errorf("%s has %d bytes; at most %d may be", path, info.Size(), limit)
 	}
 	return text, err
 }
@@ -247,6 +256,9 @@ func openRegular(path string) (*os.File, error) {
 	}
 	return os.Open(path)
 }
+
+// maxBytes are limits of files of which no published one has a tenth.
+var maxBytes = map[string]int64{"chat_template.jinja": llama.MaxTemplateBytes, vocabularyConfig: 16 << 20, "config.json": 16 << 20, generationFile: 16 << 20}
 
 const (
 	maxFile   = 256 << 20

@@ -320,12 +320,20 @@ func TestDamagedCheckpointIsRefusedByFile(t *testing.T) {
 		"fewer layers":      {change("num_hidden_layers", 1), []string{"model.layers.1.", "1 layers"}},
 		"no heads":          {change("num_attention_heads", 0), []string{"0 heads"}},
 		"a token too many":  {huge, []string{"tokenizer.json", "9223372036854775807"}},
-		"a pipe":            {pipe, []string{third, "not a file"}},
-		"too many layers":   {change("num_hidden_layers", 1<<40), []string{"config.json", "size"}},
-		"a negative size":   {change("head_dim", -1), []string{"config.json", "size"}},
-		"quantized":         {change("quantization_config", checkpointtest.Object{"quant_method": "awq"}), []string{"config.json", "awq"}},
-		"partial rotation":  {change("partial_rotary_factor", 0.5), []string{"config.json", "partial_rotary_factor"}},
-		"unknown rope":      {change("rope_scaling", checkpointtest.Object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
+		"a large template": {func(t *testing.T, dir string) {
+			t.Helper()
+			checkpointtest.Write(t, dir, map[string]any{"chat_template.jinja": strings.Repeat("x", 2<<20)})
+		}, []string{"chat_template.jinja has 2097152 bytes; at most 1048576"}},
+		"a large configuration of the tokenizer": {func(t *testing.T, dir string) {
+			t.Helper()
+			checkpointtest.Write(t, dir, map[string]any{"tokenizer_config.json": strings.Repeat(" ", 17<<20)})
+		}, []string{"tokenizer_config.json has", "at most"}},
+		"a pipe":           {pipe, []string{third, "not a file"}},
+		"too many layers":  {change("num_hidden_layers", 1<<40), []string{"config.json", "size"}},
+		"a negative size":  {change("head_dim", -1), []string{"config.json", "size"}},
+		"quantized":        {change("quantization_config", checkpointtest.Object{"quant_method": "awq"}), []string{"config.json", "awq"}},
+		"partial rotation": {change("partial_rotary_factor", 0.5), []string{"config.json", "partial_rotary_factor"}},
+		"unknown rope":     {change("rope_scaling", checkpointtest.Object{"rope_type": "spiral"}), []string{"config.json", "spiral"}},
 		"text instead of one": {func(t *testing.T, dir string) {
 			t.Helper()
 			checkpointtest.Write(t, dir, map[string]any{"config.json": "{"})
