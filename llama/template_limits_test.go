@@ -44,6 +44,8 @@ func TestTemplatesEndWhereValuesAreOnlyRead(t *testing.T) {
 		{"a list of doubled lists as JSON", doubled + `{{ ns.l | tojson }}`, timeUp},
 		{"doubled tuples compared", doubled + `{{ ns.l == ns.l }}`, timeUp},
 		{"doubled tuples as a key", doubled + `{{ {ns.l: 1} }}`, timeUp},
+		{"many characters to strip", `{{ ('a' * 1000).strip('b' * 257 ~ 'a') }}`, "at most 256 bytes"},
+		{"a long separator from the right", `{{ ('a' * 1000).rsplit('a' * 257 ~ 'b') }}`, "at most 256 bytes"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) { endsWith(t, tc.source, tc.want) })
 	}
