@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"strings"
 	"testing"
 
 	"agentd/llama/synth"
@@ -22,6 +23,10 @@ func TestTextsAreNormalizedAsTheLibraryDoes(t *testing.T) {
 		"a letter of Unicode 13 is not composed":  {"\U00011935\U00011930", "\U00011935\U00011930", false},
 		"a mark after a special token":            {"e\u0301<|im_end|>\u0338", "\u00e9<|im_end|>\u0338", true},
 		"the same as text":                        {"e\u0301<|im_end|>\u0338", "\u00e9<|im_end|\u226f", false},
+		"40 marks":                                {"a" + strings.Repeat("\u0323\u0301", 20), "\u1ea1" + strings.Repeat("\u0323", 19) + strings.Repeat("\u0301", 20), false},
+		"Hangul of a syllable and a letter":       {"\uac00\u11a8", "\uac01", false},
+		"one that is never composed":              {"\u0958", "\u0915\u093c", false},
+		"a mark at the start":                     {"\u0301e\u0301", "\u0301\u00e9", false},
 		"nothing":                                 {"", "", true},
 	} {
 		if v.nfc = true; v.normalize(tc.text, tc.special) != tc.want {
