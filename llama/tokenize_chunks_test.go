@@ -44,7 +44,7 @@ func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 		"Chinese with punctuation": "机器人在厨房里。它拿着杯子，",
 	} {
 		text := strings.Repeat(unit, 15_000/len(unit))
-		if cut := firstChunk(text); cut >= len(text) {
+		if cut := firstChunk(text, true); cut >= len(text) {
 			t.Fatalf("%s: %d bytes are one window", name, len(text))
 		}
 		for _, arch := range []string{synth.GPTOSS, synth.Qwen3, synth.Llama} {
@@ -85,8 +85,30 @@ func TestChunksDoNotCutSpecialTokens(t *testing.T) {
 // Some pre-tokenizers, GPT-2's among them, join the last break of a blank line with what follows.
 func TestChunksDoNotEndAfterBlankLines(t *testing.T) {
 	text := strings.Repeat("ab ", chunkBytes/3-2) + "cd\n\n" + strings.Repeat("e", chunkBytes)
-	if cut := firstChunk(text); strings.HasSuffix(text[:cut], "\n") {
+	if cut := firstChunk(text, true); strings.HasSuffix(text[:cut], "\n") {
 		t.Errorf("cut at %d, after a blank line", cut)
+	}
+}
+
+// Marks may be words of signs, GPT-OSS joins slashes with the break before, and a long word need not end in a chunk.
+func TestChunksDoNotEndWithinWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		text      string
+		recursive bool
+		want      int
+	}{
+		"a mark and a sign":          {strings.Repeat("ि।", 3000), false, 18_000},
+		"a break and a slash":        {strings.Repeat(".\n/", 5000), false, 15_000},
+		"an apostrophe":              {strings.Repeat("a'", 6000), false, 12_000},
+		"a long word":                {strings.Repeat("x", 20_000) + " y", false, 20_000},
+		"a long word, cut by std":    {strings.Repeat("x", 20_000) + " y", true, chunkBytes},
+		"a word beyond all measures": {strings.Repeat("x", wordBytes+9), false, wordBytes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := firstChunk(c.text, c.recursive); got != c.want {
+				t.Errorf("%d, want %d", got, c.want)
+			}
+		})
 	}
 }
 
@@ -98,7 +120,7 @@ func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 		"without spaces, at a mark": {long("abc,"), "c", ","},
 		"at a character":            {long("日"), "日", "日"},
 	} {
-		cut := firstChunk(c.text)
+		cut := firstChunk(c.text, true)
 		if cut <= 0 || cut > chunkBytes && cut < len(c.text) {
 			t.Errorf("%s: cut at %d", name, cut)
 		}
@@ -106,10 +128,10 @@ func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 			t.Errorf("%s: cut into %q and %q", name, c.text[max(0, cut-10):cut], c.text[cut:min(len(c.text), cut+10)])
 		}
 	}
-	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstChunk(text)], "\n") {
+	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstChunk(text, true)], "\n") {
 		t.Error("not behind a line break")
 	}
-	if text := long("ab cd"); !strings.HasPrefix(text[firstChunk(text):], " cd") {
+	if text := long("ab cd"); !strings.HasPrefix(text[firstChunk(text, true):], " cd") {
 		t.Error("not before a space")
 	}
 }

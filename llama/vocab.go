@@ -32,22 +32,23 @@ const (
 // Vocab is a model's vocabulary. Everything but Tokenize uses Go memory, so it is cheap
 // and works after the model is freed.
 type Vocab struct {
-	model    *Model
-	ptr      *C.struct_llama_vocab
-	index    *C.struct_agd_vocab_index // of samplers; freed with the model
-	pieces   string                    // all pieces, special tokens rendered, one after the other
-	offsets  []uint32                  // Size()+1 offsets into pieces
-	attrs    []Attr
-	byPiece  map[string]Token
-	special  []Token
-	bos, eos Token
-	addBOS   bool
-	addEOS   bool
-	markup   *regexp.Regexp // texts of user-defined tokens that look like markup; nil: there are none
-	longest  int
-	chunks   bool // long texts are tokenized in chunks
-	nfc      bool // texts are normalized
-	specials func() *regexp.Regexp
+	model     *Model
+	ptr       *C.struct_llama_vocab
+	index     *C.struct_agd_vocab_index // of samplers; freed with the model
+	pieces    string                    // all pieces, special tokens rendered, one after the other
+	offsets   []uint32                  // Size()+1 offsets into pieces
+	attrs     []Attr
+	byPiece   map[string]Token
+	special   []Token
+	bos, eos  Token
+	addBOS    bool
+	addEOS    bool
+	markup    *regexp.Regexp // texts of user-defined tokens that look like markup; nil: there are none
+	longest   int
+	chunks    bool // long texts are tokenized in chunks
+	recursive bool // std::regex cuts words, so that a chunk must be short
+	nfc       bool // texts are normalized
+	specials  func() *regexp.Regexp
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -58,6 +59,7 @@ func newVocab(m *Model) (*Vocab, error) {
 	}
 	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
 	v.chunks, v.nfc = preTokenizes[m.metadata["tokenizer.ggml.model"]], normalizes(m.metadata)
+	v.recursive = !linear[m.metadata["tokenizer.ggml.pre"]] || !bool(C.agd_cuts_words())
 	v.specials = sync.OnceValue(func() *regexp.Regexp { return specialTexts(v) })
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
@@ -130,7 +132,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		if chunk == "" {
 			cut := len(text)
 			if v.chunks {
-				cut = firstChunk(text)
+				cut = firstChunk(text, v.recursive)
 			}
 			chunk, text = text[:cut], text[cut:]
 		}

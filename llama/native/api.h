@@ -94,6 +94,9 @@ bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t *
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
                      bool add_special, bool parse_special, char ** err);
 
+// Whether the patch cuts the words of published pre-tokenizers (third_party/patch/agentd-unicode.h).
+bool agd_cuts_words(void);
+
 // --- context -----------------------------------------------------------------
 
 // The most sequences of a context, LLAMA_MAX_SEQ.

@@ -172,3 +172,11 @@ extern "C" int32_t agd_tokenize(const struct llama_vocab * vocab, const char * t
     return agd::guard(err, std::numeric_limits<int32_t>::min(),
                       [&] { return llama_tokenize(vocab, text, len, out, max, add_special, parse_special); });
 }
+
+extern "C" bool agd_cuts_words(void) {
+#ifdef AGENTD_WORDS
+    return true;
+#else
+    return false;
+#endif
+}
