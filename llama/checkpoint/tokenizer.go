@@ -128,6 +128,23 @@ func (t *tokenizer) read(text []byte) error {
 			return fmt.Errorf("added token %.80s: %w", raw, err)
 		}
 	}
+	return t.checkIDs()
+}
+
+// checkIDs refuses added tokens with other ids than in the library, which does not read them: a text of the model keeps
+// its id, and others get the next ones in their order.
+func (t *tokenizer) checkIDs() error {
+	next := len(t.model.Vocab)
+	for _, a := range t.added {
+		want, of := t.model.Vocab[a.Content]
+		if !of {
+			want = next
+		}
+		if !of && a.ID > want { // a lower one is another token's, which tokens refuses
+			return fmt.Errorf("added token %q has id %d, and the library gives it %d; %s", a.Content, a.ID, want, otherwiseGGUF)
+		}
+		next = max(next, want+1)
+	}
 	return nil
 }
 

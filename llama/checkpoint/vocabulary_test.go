@@ -170,6 +170,9 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		"[CUBE]": func(f map[string]any) {
 			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 3, "content": "[CUBE]", "lstrip": true}}
 		},
+		"the library gives it 3": func(f map[string]any) {
+			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 5, "content": "[CUBE]"}}
+		},
 		"Metaspace":            func(f map[string]any) { f["tokenizer.json"].(object)["pre_tokenizer"] = object{"type": "Metaspace"} },
 		"names eos_token_id":   func(f map[string]any) { f["config.json"] = object{"vocab_size": 3} },
 		"eos_token_id is [-1]": func(f map[string]any) { f["config.json"].(object)["eos_token_id"] = []int{-1} },

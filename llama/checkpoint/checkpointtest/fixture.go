@@ -166,7 +166,7 @@ func (f *Fixture) Write(t *testing.T, parent string) string {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	vocab := map[string]int{"th": 260}
+	vocab := map[string]int{"<|end|>": 256, "<|begin|>": 257, "<think>": 258, "<|tool|>": 259, "th": 260}
 	for b := range 256 {
 		vocab[string(byteRune(byte(b)))] = b
 	}
