@@ -5,6 +5,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,13 +35,20 @@ func TestPublishedTokenizersGiveTheLibrarysTokens(t *testing.T) {
 		t.Skipf("no %s; make test-vllm sets it", converter)
 	}
 	texts := manyTexts(textsCompared)
+	random := rand.New(rand.NewPCG(1, 1))
 	if !written(texts, unicode.Han, unicode.Cuneiform, unicode.Devanagari, unicode.Hiragana, unicode.Tamil, unicode.Mn, unicode.So, unicode.Lt) {
 		t.Fatal("the texts have no character of a script")
 	}
 	for _, p := range publishedTokenizers {
 		t.Run(p.name, func(t *testing.T) {
 			dir := publishedDirectory(t, p.name)
-			want := libraryTokens(t, dir, texts)
+			marked := make([]string, 500) // with the token that ends answers
+			for i := range marked {
+				for range 1 + random.IntN(4) {
+					marked[i] += texts[random.IntN(len(sentences)*5)] + []string{p.eos, p.eos + "\u0338", p.eos + "\u0301e\u0301"}[random.IntN(3)]
+				}
+			}
+			want, wantMarked := libraryTokens(t, dir, texts), libraryTokens(t, dir, marked)
 			checkpointtest.Write(t, dir, map[string]any{
 				"config.json": object{"max_position_embeddings": 4096}, "tokenizer_config.json": object{"eos_token": p.eos},
 			})
@@ -55,12 +63,13 @@ func TestPublishedTokenizersGiveTheLibrarysTokens(t *testing.T) {
 				if err := os.WriteFile(path, file, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				sameTokens(t, what, path, texts, want)
+				sameTokens(t, what, path, false, texts, want)
+				sameTokens(t, what+", special tokens", path, true, marked, wantMarked)
 			}
 			if p.name == "qwen3" { // a real file of Qwen 2.5, where the cache has it
 				out, err := exec.CommandContext(t.Context(), "env", "CACHED_ONLY=yes", "../../third_party/models.sh", "0.5b").Output()
 				if err == nil {
-					sameTokens(t, "Qwen 2.5", strings.TrimSpace(string(out)), texts, want)
+					sameTokens(t, "Qwen 2.5", strings.TrimSpace(string(out)), false, texts, want)
 				}
 			}
 		})
@@ -96,7 +105,7 @@ func libraryTokens(t *testing.T, dir string, texts []string) (list [][]llama.Tok
 	return list
 }
 
-func sameTokens(t *testing.T, what, path string, texts []string, want [][]llama.Token) {
+func sameTokens(t *testing.T, what, path string, special bool, texts []string, want [][]llama.Token) {
 	t.Helper()
 	m, err := llama.New(path, llama.SetVocabOnly(true))
 	if err != nil {
@@ -105,7 +114,7 @@ func sameTokens(t *testing.T, what, path string, texts []string, want [][]llama.
 	defer m.Free()
 	differ := 0
 	for i, text := range texts {
-		got, err := m.Vocab().Tokenize(text, false, false)
+		got, err := m.Vocab().Tokenize(text, false, special)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +122,7 @@ func sameTokens(t *testing.T, what, path string, texts []string, want [][]llama.
 			continue
 		}
 		if differ++; differ <= 5 {
-			t.Errorf("%s: %+q: %v, want %v", what, text, got, want[i])
+			t.Errorf("%s: %.300q: %.300v, want %.300v", what, text, got, want[i])
 		}
 	}
 	t.Logf("%s: %d of %d texts differ", what, differ, len(texts))

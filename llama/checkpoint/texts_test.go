@@ -29,7 +29,7 @@ var snippets = []string{
 	"a", "B", "Ab", "aB", "ÀB", "éÉ", "ǅ", "ʰ", "ª", "\u0301", "e\u0301", "A\u030a", "\u093f", "क", "\u0e33", "1", "23", "4567", "½", "٣", "/", "//", "!", "...", "_", "中", "🙂", "\u200d", "ß", "K",
 }
 
-// manyTexts are texts of all kinds, the same for each call: sentences as they are, decomposed and mixed, snippets, and random
+// manyTexts are texts of all kinds, the same for each call: sentences as they are, decomposed, mixed and above 8 KiB, snippets, and random
 // characters of each block of Unicode.
 func manyTexts(n int) []string {
 	r := rand.New(rand.NewPCG(16, 0))
@@ -43,6 +43,15 @@ func manyTexts(n int) []string {
 			b.WriteString(from[r.IntN(len(from))])
 		}
 		return b.String()
+	}
+	for _, long := range []string{
+		strings.Repeat("क्षि।", 3000), strings.Repeat(".\n/", 5000), strings.Repeat("a'", 6000), strings.Repeat("word", 3000) + " end",
+		strings.Repeat("中", 9000), strings.Repeat("1234 ", 4000), strings.Repeat(" \n\n ", 3000), "a" + strings.Repeat("\u0323\u0301", 40),
+	} {
+		list = append(list, long, long+mix(sentences, 60), mix(sentences, 60)+long)
+	}
+	for range 40 {
+		list = append(list, strings.Repeat(mix(sentences, 20), 8), norm.NFD.String(strings.Repeat(mix(sentences, 9), 12)), strings.Repeat(mix(snippets, 30), 100))
 	}
 	for len(list) < n {
 		var block strings.Builder
