@@ -22,26 +22,27 @@ type hyperparameters struct {
 	Quantization  json.RawMessage `json:"quantization_config"`
 	Text          json.RawMessage `json:"text_config"` // of models that also see images
 
-	VocabSize     int     `json:"vocab_size"`
-	Context       int     `json:"max_position_embeddings"`
-	Width         int     `json:"hidden_size"`
-	Layers        int     `json:"num_hidden_layers"`
-	Heads         int     `json:"num_attention_heads"`
-	KVHeads       int     `json:"num_key_value_heads"`
-	HeadSize      int     `json:"head_dim"`
-	FeedForward   int     `json:"intermediate_size"`
-	ExpertWidth   int     `json:"moe_intermediate_size"`
-	Experts       int     `json:"num_experts"`
-	LocalExperts  int     `json:"num_local_experts"`
-	ExpertsUsed   int     `json:"num_experts_per_tok"`
-	Window        int     `json:"sliding_window"`
-	UseWindow     bool    `json:"use_sliding_window"`
-	FullLayers    *int    `json:"max_window_layers"`
-	Tied          bool    `json:"tie_word_embeddings"`
-	AttentionBias bool    `json:"attention_bias"`
-	MLPBias       bool    `json:"mlp_bias"`
-	Epsilon       float64 `json:"rms_norm_eps"`
-	BOS           *int    `json:"bos_token_id"`
+	VocabSize     int             `json:"vocab_size"`
+	Context       int             `json:"max_position_embeddings"`
+	Width         int             `json:"hidden_size"`
+	Layers        int             `json:"num_hidden_layers"`
+	Heads         int             `json:"num_attention_heads"`
+	KVHeads       int             `json:"num_key_value_heads"`
+	HeadSize      int             `json:"head_dim"`
+	FeedForward   int             `json:"intermediate_size"`
+	ExpertWidth   int             `json:"moe_intermediate_size"`
+	Experts       int             `json:"num_experts"`
+	LocalExperts  int             `json:"num_local_experts"`
+	ExpertsUsed   int             `json:"num_experts_per_tok"`
+	Window        int             `json:"sliding_window"`
+	UseWindow     bool            `json:"use_sliding_window"`
+	FullLayers    *int            `json:"max_window_layers"`
+	Tied          bool            `json:"tie_word_embeddings"`
+	AttentionBias bool            `json:"attention_bias"`
+	MLPBias       bool            `json:"mlp_bias"`
+	Epsilon       float64         `json:"rms_norm_eps"`
+	BOS           *int            `json:"bos_token_id"`
+	EOS           json.RawMessage `json:"eos_token_id"`
 	ropes
 	linearAttention
 }
@@ -119,6 +120,9 @@ func (a *architecture) readMembers(text []byte, h *hyperparameters) error {
 			return fmt.Errorf("text_config: %w", err)
 		}
 		h.Tied = whole.Tied
+		if !isNull(whole.EOS) {
+			h.EOS = whole.EOS
+		}
 		h.Type = ""
 	} else if err := join(everyConfig, a.members).read(text, defaults, h); err != nil {
 		return err

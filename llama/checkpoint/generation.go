@@ -60,12 +60,8 @@ func readGeneration(dir string) (g generation, err error) {
 	return g, err
 }
 
-// writeSampling writes the sampling parameters of generation_config.json as llama.cpp's converter does.
-func writeSampling(m *gguf.Metadata, dir string) error {
-	g, err := readGeneration(dir)
-	if err != nil {
-		return err
-	}
+// write writes the sampling parameters as llama.cpp's converter does.
+func (g *generation) write(m *gguf.Metadata) {
 	for key, value := range map[string]*float64{"temp": g.Temperature, "top_p": g.TopP, "min_p": g.MinP, "penalty_repeat": g.Repetition} {
 		if value != nil {
 			m.Set("general.sampling."+key, *value)
@@ -74,7 +70,6 @@ func writeSampling(m *gguf.Metadata, dir string) error {
 	if g.TopK != nil {
 		m.Set("general.sampling.top_k", int(*g.TopK))
 	}
-	return nil
 }
 
 // endKeys are the keys of a GGUF file whose tokens llama.cpp takes for ends of an answer.
@@ -85,25 +80,19 @@ var endKeys = []string{
 
 // endTokens are the ids that end an answer, the main one first: eos_token_id of generation_config.json, or else of
 // config.json, and eos_token of tokenizer_config.json.
-func (t *tokenizer) endTokens(dir string) ([]int, error) {
-	g, err := readGeneration(dir)
-	if err != nil {
-		return nil, err
-	}
+func (t *tokenizer) endTokens(dir string, g *generation, said *tokenizerConfig, c *shape) ([]int, error) {
 	name, raw := generationFile, g.EOS
 	if isNull(raw) {
-		if name, raw, err = configEnds(dir); err != nil {
-			return nil, err
-		}
+		name, raw = "config.json", c.EOS
 	}
 	list, err := ids(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 	}
-	if end, ok, err := t.endOfTokenizer(dir); err != nil {
-		return nil, err
-	} else if ok && !slices.Contains(list, end) {
-		list = append(list, end)
+	if text := tokenText(said.EOS); text != "" {
+		if id, ok := t.id(text); ok && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
 	}
 	switch {
 	case len(list) == 0:
@@ -112,23 +101,6 @@ func (t *tokenizer) endTokens(dir string) ([]int, error) {
 		return nil, fmt.Errorf("%s: %d tokens end an answer; at most %d may", dir, len(list), len(endKeys))
 	}
 	return list, nil
-}
-
-// configEnds is eos_token_id of config.json, with the name of the file.
-func configEnds(dir string) (string, json.RawMessage, error) {
-	var c struct {
-		EOS  json.RawMessage `json:"eos_token_id"`
-		Text struct {
-			EOS json.RawMessage `json:"eos_token_id"`
-		} `json:"text_config"`
-	}
-	if err := readJSON(dir, "config.json", &c); err != nil {
-		return "", nil, err
-	}
-	if isNull(c.EOS) {
-		c.EOS = c.Text.EOS
-	}
-	return "config.json", c.EOS, nil
 }
 
 // ids reads eos_token_id: an id, a list of them, or nothing.
@@ -146,30 +118,4 @@ func ids(raw json.RawMessage) (list []int, err error) {
 		return nil, fmt.Errorf("eos_token_id is %s", raw)
 	}
 	return slices.Compact(list), nil
-}
-
-// endOfTokenizer is the id of eos_token in tokenizer_config.json: a text, or an object with its content.
-func (t *tokenizer) endOfTokenizer(dir string) (id int, ok bool, err error) {
-	c, err := readTokenizerConfig(dir)
-	if err != nil {
-		return 0, false, err
-	}
-	if isNull(c.EOS) {
-		return 0, false, nil
-	}
-	var text string
-	var token struct{ Content string }
-	if json.Unmarshal(c.EOS, &text) != nil {
-		if err := json.Unmarshal(c.EOS, &token); err != nil {
-			return 0, false, fmt.Errorf("%s: eos_token is %s", filepath.Join(dir, vocabularyConfig), c.EOS)
-		}
-		text = token.Content
-	}
-	for _, a := range t.added {
-		if a.Content == text {
-			return a.ID, true, nil
-		}
-	}
-	id, ok = t.model.Vocab[text]
-	return id, ok, nil
 }

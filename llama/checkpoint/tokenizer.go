@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,35 +55,90 @@ var tokenizerConfigMembers = join(
 		"unsloth_fixed", "chat_template_jinja", "device_map"),
 )
 
+// tokenizerConfig is what is read of tokenizer_config.json.
 type tokenizerConfig struct {
-	EOS      json.RawMessage `json:"eos_token"`
-	Template json.RawMessage `json:"chat_template"`
-	AddBOS   *bool           `json:"add_bos_token"`
+	EOS      json.RawMessage   `json:"eos_token"`
+	Template json.RawMessage   `json:"chat_template"`
+	AddBOS   *bool             `json:"add_bos_token"`
+	names    map[string]string // of tokens, with the member that names them
 }
 
-// readTokenizerConfig is empty where there is no file.
-func readTokenizerConfig(dir string) (c tokenizerConfig, err error) {
+// readTokenizerConfig is empty where there is no file. Errors do not name it.
+func readTokenizerConfig(dir string) (*tokenizerConfig, error) {
+	c := &tokenizerConfig{names: map[string]string{}}
 	text, err := readFile(dir, vocabularyConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
-	var names jsonObject
-	if err == nil {
-		err = json.Unmarshal(text, &names)
+	if err != nil {
+		return nil, err
+	}
+	var all jsonObject
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
 	}
 	known := tokenizerConfigMembers
-	for name := range names {
-		if _, listed := known[name]; !listed && strings.HasSuffix(name, "_token") {
-			known = join(known, ignore("", name))
+	for name, value := range all {
+		if strings.HasSuffix(name, "_token") && name != "add_bos_token" && name != "add_eos_token" {
+			c.names[tokenText(value)] = name
+			if _, listed := known[name]; !listed {
+				known = join(known, ignore("", name))
+			}
 		}
 	}
-	if err == nil {
-		err = known.read(text, nil, &c)
+	for _, member := range []string{"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"} {
+		for _, text := range tokenTexts(all[member]) {
+			c.names[text] = member
+		}
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", filepath.Join(dir, vocabularyConfig), err)
+	delete(c.names, "") // null
+	return c, known.read(text, nil, c)
+}
+
+// agrees refuses what tokenizer.json says otherwise. The library would add a token that only this file names.
+func (c *tokenizerConfig) agrees(t *tokenizer, bos *int) error {
+	if c.AddBOS != nil && *c.AddBOS != (bos != nil) {
+		return fmt.Errorf("add_bos_token is %t, and post_processor of tokenizer.json says otherwise", *c.AddBOS)
 	}
-	return c, err
+	for _, text := range slices.Sorted(maps.Keys(c.names)) {
+		if _, known := t.id(text); !known {
+			return fmt.Errorf("%s names the token %q, which tokenizer.json does not have; %s", c.names[text], text, otherwiseGGUF)
+		}
+	}
+	return nil
+}
+
+// tokenText is a token's text: a text, or an object with its content; "" for null.
+func tokenText(raw json.RawMessage) string {
+	var token struct{ Content string }
+	if json.Unmarshal(raw, &token.Content) != nil && json.Unmarshal(raw, &token) != nil {
+		return ""
+	}
+	return token.Content
+}
+
+// tokenTexts are the texts of a list or of a mapping of tokens.
+func tokenTexts(raw json.RawMessage) (texts []string) {
+	var list []json.RawMessage
+	var named jsonObject
+	if json.Unmarshal(raw, &list) != nil && json.Unmarshal(raw, &named) == nil {
+		list = slices.Collect(maps.Values(named))
+	}
+	for _, token := range list {
+		texts = append(texts, tokenText(token))
+	}
+	return texts
+}
+
+// id is the id of a token's text.
+func (t *tokenizer) id(text string) (int, bool) {
+	for _, a := range t.added {
+		if a.Content == text {
+			return a.ID, true
+		}
+	}
+	id, ok := t.model.Vocab[text]
+	return id, ok
 }
 
 const vocabularyConfig = "tokenizer_config.json"

@@ -51,10 +51,11 @@ func WriteVocabulary(w io.Writer, dir string) error {
 
 // shape is what a vocabulary needs of config.json. The architecture need not be known.
 type shape struct {
-	VocabSize int    `json:"vocab_size"`
-	Context   int    `json:"max_position_embeddings"`
-	BOS       *int   `json:"bos_token_id"`
-	Text      *shape `json:"text_config"` // of models that also see images
+	VocabSize int             `json:"vocab_size"`
+	Context   int             `json:"max_position_embeddings"`
+	BOS       *int            `json:"bos_token_id"`
+	EOS       json.RawMessage `json:"eos_token_id"`
+	Text      *shape          `json:"text_config"` // of models that also see images
 }
 
 func readShape(dir string) (*shape, error) {
@@ -62,8 +63,10 @@ func readShape(dir string) (*shape, error) {
 	if err := readJSON(dir, "config.json", &c); err != nil {
 		return nil, err
 	}
-	if c.Text != nil {
-		c = *c.Text
+	if eos := c.EOS; c.Text != nil {
+		if c = *c.Text; !isNull(eos) {
+			c.EOS = eos
+		}
 	}
 	if n := max(c.VocabSize, c.Context); n > maxSize || min(c.VocabSize, c.Context) < 0 {
 		return nil, fmt.Errorf("%s: it has a size of %d", filepath.Join(dir, "config.json"), n)
@@ -89,16 +92,22 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if said, err := readTokenizerConfig(dir); err != nil {
-		return err
-	} else if said.AddBOS != nil && *said.AddBOS != (bos != nil) {
-		return fmt.Errorf("%s: add_bos_token is %t, and post_processor of tokenizer.json says otherwise", filepath.Join(dir, vocabularyConfig), *said.AddBOS)
+	said, err := readTokenizerConfig(dir)
+	if err == nil {
+		err = said.agrees(&t, bos)
 	}
-	ends, err := t.endTokens(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, vocabularyConfig), err)
+	}
+	sampling, err := readGeneration(dir)
 	if err != nil {
 		return err
 	}
-	template, err := chatTemplate(dir)
+	ends, err := t.endTokens(dir, &sampling, said, c)
+	if err != nil {
+		return err
+	}
+	template, err := chatTemplate(dir, said)
 	if err != nil {
 		return err
 	}
@@ -108,9 +117,7 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	for i, id := range ends {
 		g.Set(endKeys[i], id)
 	}
-	if err := writeSampling(g, dir); err != nil {
-		return err
-	}
+	sampling.write(g)
 	g.Set("tokenizer.ggml.add_bos_token", bos != nil)
 	if bos = cmp.Or(bos, c.BOS); bos != nil && *bos >= 0 && *bos < len(tokens) {
 		g.Set("tokenizer.ggml.bos_token_id", *bos)
@@ -186,15 +193,11 @@ func (t *tokenizer) merges() ([]string, error) {
 }
 
 // chatTemplate is the model's template, "" without one.
-func chatTemplate(dir string) (string, error) {
+func chatTemplate(dir string, c *tokenizerConfig) (string, error) {
 	switch text, err := readFile(dir, "chat_template.jinja"); {
 	case err == nil:
 		return string(text), nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", err
-	}
-	c, err := readTokenizerConfig(dir)
-	if err != nil {
 		return "", err
 	}
 	var one string

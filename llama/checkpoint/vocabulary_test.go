@@ -170,6 +170,15 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		"[CUBE]": func(f map[string]any) {
 			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 3, "content": "[CUBE]", "lstrip": true}}
 		},
+		`pad_token names the token "<pad>"`: func(f map[string]any) { f["tokenizer_config.json"] = object{"pad_token": "<pad>", "bos_token": "a"} },
+		`additional_special_tokens names the token "<x>"`: func(f map[string]any) {
+			f["tokenizer_config.json"] = object{"additional_special_tokens": []any{"a", object{"content": "<x>"}}}
+		},
+		`added_tokens_decoder names the token "<y>"`: func(f map[string]any) {
+			f["tokenizer_config.json"] = object{"added_tokens_decoder": object{"0": object{"content": "a"}, "7": object{"content": "<y>"}}}
+		},
+		"add_bos_token is true, and":     func(f map[string]any) { f["tokenizer_config.json"] = object{"add_bos_token": true} },
+		"novelty_of_config is not known": func(f map[string]any) { f["tokenizer_config.json"] = object{"novelty_of_config": 1} },
 		"the library gives it 3": func(f map[string]any) {
 			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 5, "content": "[CUBE]"}}
 		},

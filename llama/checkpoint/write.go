@@ -81,7 +81,7 @@ func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), er
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", filepath.Join(dir, "config.json"), err)
 	}
-	return g, list, t.close, writeVocabulary(g, dir, &shape{VocabSize: c.VocabSize, BOS: c.BOS})
+	return g, list, t.close, writeVocabulary(g, dir, &shape{VocabSize: c.VocabSize, BOS: c.BOS, EOS: c.EOS})
 }
 
 // modelName is the name of a directory, or that of the repository where a hub's cache has it.
