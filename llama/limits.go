@@ -3,6 +3,8 @@ package llama
 // #include "native/api.h"
 import "C"
 
+import "agentd/llama/internal/gguf"
+
 // Limits that this package enforces before a value reaches native code.
 const (
 	// MaxSequences is the largest number of sequence ids a context can have
@@ -45,7 +47,7 @@ const (
 
 	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat
 	// template, which is parsed by recursion.
-	MaxTemplateBytes   = 1 << 20
+	MaxTemplateBytes   = gguf.MaxTemplate
 	MaxTemplateNesting = 200
 
 	// MaxVariableNesting bounds the JSON given to a template, which is converted by recursion.

@@ -8,25 +8,20 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
-)
 
-// Normalizers of a vocabulary, as tokenizer.json names them.
-const (
-	NormalizerKey  = "agentd.tokenizer.normalizer" // in the metadata of a file
-	NormalizerNFC  = "NFC"
-	NormalizerNone = "none"
+	"agentd/llama/internal/gguf"
 )
 
 // normalizedBy are pre-tokenizers whose published tokenizers normalize texts, for files that do not say it.
-var normalizedBy = map[string]string{"qwen2": NormalizerNFC, "qwen35": NormalizerNFC}
+var normalizedBy = map[string]string{"qwen2": gguf.NormalizerNFC, "qwen35": gguf.NormalizerNFC}
 
 // normalizes reports whether a model's texts are normalized before they are tokenized.
 func normalizes(metadata map[string]string) bool {
-	kind, said := metadata[NormalizerKey]
+	kind, said := metadata[gguf.NormalizerKey]
 	if !said {
 		kind = normalizedBy[metadata["tokenizer.ggml.pre"]]
 	}
-	return kind == NormalizerNFC
+	return kind == gguf.NormalizerNFC
 }
 
 // normalize returns a text in NFC. With special, texts of special tokens are cut out first, and what is between them is

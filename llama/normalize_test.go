@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/llama/internal/gguf"
 	"agentd/llama/synth"
 )
 
@@ -40,8 +41,8 @@ func TestTextsAreNormalizedAsTheLibraryDoes(t *testing.T) {
 		if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre}); got != want {
 			t.Errorf("%s: %t", pre, got)
 		}
-		for kind, want := range map[string]bool{NormalizerNFC: true, NormalizerNone: false} {
-			if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre, NormalizerKey: kind}); got != want {
+		for kind, want := range map[string]bool{gguf.NormalizerNFC: true, gguf.NormalizerNone: false} {
+			if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre, gguf.NormalizerKey: kind}); got != want {
 				t.Errorf("%s with %s: %t", pre, kind, got)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"agentd/llama"
 	"agentd/llama/checkpoint/checkpointtest"
+	"agentd/llama/internal/gguf"
 )
 
 // textsCompared is how many texts each tokenizer gets.
@@ -58,7 +59,7 @@ func TestPublishedTokenizersGiveTheLibrarysTokens(t *testing.T) {
 			if expect(t, err, p.refused); err != nil {
 				return
 			}
-			stripped := withoutKeys(t, b.Bytes(), llama.NormalizerKey, "tokenizer.ggml.ignore_merges")
+			stripped := withoutKeys(t, b.Bytes(), gguf.NormalizerKey, "tokenizer.ggml.ignore_merges")
 			for what, file := range map[string][]byte{"directory": b.Bytes(), "GGUF": stripped} {
 				path := filepath.Join(t.TempDir(), "vocabulary.gguf")
 				if err := os.WriteFile(path, file, 0o600); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"agentd/llama"
 	"agentd/llama/internal/gguf"
 )
 
@@ -264,12 +263,12 @@ func (t *tokenizer) normalizer() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	kind := llama.NormalizerNone
+	kind := gguf.NormalizerNone
 	for _, c := range list {
-		if c.kind != llama.NormalizerNFC {
+		if c.kind != gguf.NormalizerNFC {
 			return "", unknown("normalizer", c)
 		}
-		kind = llama.NormalizerNFC
+		kind = gguf.NormalizerNFC
 	}
 	return kind, nil
 }
@@ -412,6 +411,6 @@ func (t *tokenizer) write(g *gguf.Metadata) (bos *int, err error) {
 	g.Set("tokenizer.ggml.model", "gpt2")
 	g.Set("tokenizer.ggml.pre", pre)
 	g.Set("tokenizer.ggml.ignore_merges", t.model.Ignores)
-	g.Set(llama.NormalizerKey, normalizer)
+	g.Set(gguf.NormalizerKey, normalizer)
 	return bos, nil
 }

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agentd/llama"
 	"agentd/llama/internal/gguf"
 )
 
@@ -261,7 +260,7 @@ func openRegular(path string) (*os.File, error) {
 }
 
 // maxBytes are limits of files of which no published one has a tenth.
-var maxBytes = map[string]int64{"chat_template.jinja": llama.MaxTemplateBytes, vocabularyConfig: 16 << 20, "config.json": 16 << 20, generationFile: 16 << 20}
+var maxBytes = map[string]int64{"chat_template.jinja": gguf.MaxTemplate, vocabularyConfig: 16 << 20, "config.json": 16 << 20, generationFile: 16 << 20}
 
 const (
 	maxFile   = 256 << 20
