@@ -30,6 +30,9 @@ var (
 	keySchema = []byte("schema")
 )
 
+// mapSize is how many bytes of the file are mapped at once. To map more, a write waits for all reads.
+const mapSize = 1 << 20
+
 // store holds all tasks in a bbolt file. What a transaction has written is durable when it returns.
 type store struct{ db *bolt.DB }
 
@@ -43,7 +46,7 @@ func openStore(path string, toRead bool) (*store, error) {
 			return nil, err
 		}
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: toRead})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: toRead, InitialMmapSize: mapSize})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("%s is in use by another process; %s", path, fix)
 	}
