@@ -41,6 +41,11 @@ func TestFullDiskIsAnswered503(t *testing.T) {
 	var log bytes.Buffer
 	f := open(t, func(o *Options) { o.Log = zerolog.New(zerolog.SyncWriter(&log)) })
 	f.post(ours("r1"))
+	key := f.claimed("1", "Ann")
+	for _, size := range []int{1 << 18, 1} { // leaves free pages, so nothing below maps or grows the file
+		f.want(http.StatusNoContent, http.MethodPut, "/api/tasks/1/draft", object{"claim": key, "draft": object{"say": strings.Repeat("a", size)}}, nil)
+	}
+	f.want(http.StatusNoContent, http.MethodPost, "/api/tasks/1/release", object{"claim": key}, nil)
 	fd := descriptorOf(t, f.path)
 	kept, err := syscall.Dup(fd)
 	if err != nil {
