@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"unicode/utf8"
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
@@ -21,33 +23,62 @@ type chain struct {
 	Of         string `json:"of"`         // hash of what the tokens show
 	Ended      bool   `json:"ended"`      // they end with the token that ended the answer
 	IDs        string `json:"ids"`        // 32 bits each, little-endian, in base64
+	// Attributes are those that the tokens show, by the index of their message in the history.
+	Attributes map[int]string `json:"attributes,omitempty"`
 }
 
-// continued is a prompt that goes on with the tokens in the memory, if they are of what it shows.
-func (a *Agent) continued(in *inputRun, p *format.Prompt) *format.Prompt {
-	var c chain
+// continued is a prompt that goes on with the tokens in the memory. It is nil if there are none of what it shows.
+// Its messages have the attributes that the tokens show.
+func (a *Agent) continued(in *inputRun, shown format.Input) (*format.Prompt, error) {
+	c, ids, text := a.remembered(in)
+	if ids == nil {
+		return nil, nil
+	}
+	shown.Attributes = c.Attributes
+	p, err := a.format.Render(&shown)
+	if err != nil || p.LastTurn == 0 {
+		return nil, err
+	}
+	next := p.After(text, ids, c.Ended)
+	in.continues, in.earlier, in.leaves = true, c.Attributes, leaves(next.Text, p.Text)
+	return next, nil
+}
+
+// leaves is the first character at which a text leaves another one, -1 if they are equal.
+func leaves(text, other string) int {
+	if text == other {
+		return -1
+	}
+	at := 0
+	for at < min(len(text), len(other)) && text[at] == other[at] {
+		at++
+	}
+	return utf8.RuneCountInString(text[:at])
+}
+
+// remembered are the tokens in the memory with their text, nil if they are not of what the prompt shows.
+func (a *Agent) remembered(in *inputRun) (c chain, ids []generation.Token, text string) {
 	most := maxChain
 	if a.cfg.ContextLength > 0 {
 		most = min(most, a.cfg.ContextLength)
 	}
-	if in.memory.Tokens == nil || p.LastTurn == 0 || len(in.memory.Tokens) > bytesInChain*most+chainMembers ||
-		json.Unmarshal(in.memory.Tokens, &c) != nil || c.Vocabulary != a.tokenizer.VocabularyID() || c.Of != a.shown(in, in.memory.History) {
-		return p
+	if in.memory.Tokens == nil || json.Unmarshal(in.memory.Tokens, &c) != nil || len(c.IDs) > bytesInChain*most ||
+		c.Vocabulary != a.tokenizer.VocabularyID() || c.Of != a.shown(in, in.memory.History) {
+		return c, nil, ""
 	}
 	raw, err := base64.StdEncoding.DecodeString(c.IDs)
 	if err != nil || len(raw) == 0 || len(raw)%4 != 0 {
-		return p
+		return c, nil, ""
 	}
-	ids := make([]generation.Token, len(raw)/4)
+	ids = make([]generation.Token, len(raw)/4)
 	for i := range ids {
 		ids[i] = generation.Token(binary.LittleEndian.Uint32(raw[4*i:]))
 	}
 	text, known := a.tokenizer.Text(ids)
 	if !known {
-		return p
+		return c, nil, ""
 	}
-	in.continues = true
-	return p.After(text, ids, c.Ended)
+	return c, ids, text
 }
 
 // remember puts the tokens of a turn into the memory after it, unless they are too many.
@@ -65,8 +96,16 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(id))
 		}
 	}
+	attributes := maps.Clone(in.earlier)
+	if len(in.input.Attributes) > len("{}") {
+		if attributes == nil {
+			attributes = map[int]string{}
+		}
+		attributes[len(in.memory.History)] = string(in.input.Attributes)
+	}
 	text, err := json.Marshal(chain{
 		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
+		Attributes: attributes,
 	})
 	if err == nil { // texts and a bool can't fail
 		out.Memory = protocol.SetMember(out.Memory, memory.TokensKey, text)

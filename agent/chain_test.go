@@ -216,16 +216,48 @@ func converse(t *testing.T, r *rand.Rand, a *agent.Agent, vocab pairs, stop stri
 		if len(prompt) < len(before) || !slices.Equal(prompt[:len(before)], before) || strings.Contains(step, "next_prompt_differs_at") {
 			t.Fatalf("turn %d: the prompt does not begin with the %d tokens before: %s", i, len(before), step)
 		}
-		var traced struct {
-			Prompt string `json:"full_prompt"`
-		}
-		if err := json.Unmarshal(out.InternalSteps[0], &traced); err != nil || traced.Prompt != vocab.Detokenize(prompt, true) {
-			t.Fatalf("turn %d: full_prompt is not the text of the prompt, %v", i, err)
+		if text := vocab.Detokenize(prompt, true); shownBy(t, out, a.Format() == format.Template) != text {
+			t.Fatalf("turn %d: full_prompt is not the text of the prompt", i)
 		}
 		s := decodeTrace(t, out)
 		before = slices.Concat(prompt, s.Tokens)
 	}
 	return length
+}
+
+// shownBy is the prompt of a step. It is checked that the messages show the same attributes, and for the template
+// of chatML that they make the prompt, or that the step says at which character they do not.
+func shownBy(t *testing.T, out protocol.AgentOutput, template bool) string {
+	t.Helper()
+	var step struct {
+		Prompt   string `json:"full_prompt"`
+		Elements struct {
+			Messages   json.RawMessage `json:"messages"`
+			Generation struct {
+				Differs *int `json:"prompt_differs_at"`
+			} `json:"generation"`
+		} `json:"input_elements"`
+	}
+	if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
+		t.Fatal(err)
+	}
+	const heading = "Task attributes: "
+	if got, want := strings.Count(string(step.Elements.Messages), heading), strings.Count(step.Prompt, heading); got != want {
+		t.Fatalf("the messages show attributes %d times, the prompt %d times", got, want)
+	}
+	if template {
+		made, err := (&chatML{}).RenderTemplate(fmt.Appendf(nil, `{"Messages":%s}`, step.Elements.Messages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch at := step.Elements.Generation.Differs; {
+		case (at == nil) != (made == step.Prompt):
+			t.Fatalf("it differs at %v: the messages make\n%s\nand the prompt is\n%s", at, made, step.Prompt)
+		case at != nil && (made[:*at] != step.Prompt[:*at] || made[:*at+1] == step.Prompt[:*at+1]):
+			t.Fatalf("it differs not at %d: the messages make\n%s\nand the prompt is\n%s", *at, made, step.Prompt)
+		}
+	}
+	return step.Prompt
 }
 
 // decodeTrace is what the step of a candidate says of its tokens.

@@ -54,7 +54,7 @@ func estimate(requestID string, runs []*inputRun) (returned int, held int64, com
 		}
 		each := len(requestID) + len(input.Memory) + len(input.Instruction.Content) // bytes of a candidate
 		generated := func(p *format.Prompt, r *generation.Request) {
-			each += len(p.Text) + len(p.Messages) + len(p.Tools) + again + in.returns.bytes(len(p.Text), r.MaxTokens)
+			each += len(p.Text) + len(p.Messages) + len(p.Tools) + again + in.returns.bytes(len(p.Text), r.MaxTokens, len(in.input.Attributes))
 			completions += r.N
 		}
 		made := min(len(in.out), 1)

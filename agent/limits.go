@@ -15,7 +15,6 @@ const (
 	maxConcurrentInputs = 256     // inputs of a request in preparation: the most sequences of a context
 	maxPriority         = 100     // the highest extra_keys.priority, and negated the lowest
 	maxChain            = 1 << 18 // tokens in a memory, far beyond most contexts
-	chainMembers        = 512     // bytes of the other members beside them
 
 	// maxReturned bounds the bytes of all candidates of one request, about. Input up to
 	// protocol.MaxRepeated returns some three times. Tools grow more, since each repeats all robots.

@@ -47,6 +47,8 @@ type inputRun struct {
 	catalog    *format.Catalog
 	version    string                 // of the weights, if returns asks for it
 	continues  bool                   // the prompt goes on with the tokens of the memory
+	earlier    map[int]string         // the attributes that those show, as in chain
+	leaves     int                    // the character of the prompt where it leaves its messages; -1: nowhere
 	out        []protocol.AgentOutput // complete where there is a status
 	turn       *memory.Append         // what completed candidates share, as step is
 	step       *stepMaker

@@ -281,14 +281,16 @@ func (a *Agent) rendered(in *inputRun, summarize bool) (*format.Prompt, error) {
 			first++
 		}
 	}
-	in.continues = false
-	p, err := a.format.Render(&format.Input{
+	in.continues, in.earlier, in.leaves = false, nil, -1
+	shown := format.Input{
 		Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, Summarize: summarize, FindTurn: in.returns.tokenIDs,
-	})
-	if err == nil && in.returns.tokenIDs && first == 0 && !summarize && in.correction == nil {
-		p = a.continued(in, p)
 	}
-	return p, err
+	if in.returns.tokenIDs && first == 0 && !summarize && in.correction == nil {
+		if p, err := a.continued(in, shown); p != nil || err != nil {
+			return p, err
+		}
+	}
+	return a.format.Render(&shown)
 }
 
 // mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.

@@ -83,7 +83,11 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		if in.continues {
 			from = "tokens" // of the memory, and new text
 		}
-		b = rawjson.AppendList(fmt.Appendf(b, `,"prompt_from":"%s","prompt_token_ids":`, from), s.tokens, appendInt)
+		b = fmt.Appendf(b, `,"prompt_from":"%s"`, from)
+		if in.leaves >= 0 {
+			b = fmt.Appendf(b, `,"prompt_differs_at":%d`, in.leaves)
+		}
+		b = rawjson.AppendList(append(b, `,"prompt_token_ids":`...), s.tokens, appendInt)
 		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
 		if differs >= 0 {
 			b = fmt.Appendf(b, `,"next_prompt_differs_at":%d`, differs)

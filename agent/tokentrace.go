@@ -57,10 +57,10 @@ const (
 	bytesOfText  = 3 // of the prompt for each token; short, so that the estimate is high
 )
 
-// bytes estimates what a candidate returns for a prompt and an answer.
-func (w wanted) bytes(promptText, answer int) (n int) {
+// bytes estimates what a candidate returns for a prompt, with its attributes, and an answer.
+func (w wanted) bytes(promptText, answer, attributes int) (n int) {
 	if w.tokenIDs {
-		n += (promptText/bytesOfText + answer) * (bytesOfID + bytesInChain)
+		n += (promptText/bytesOfText+answer)*(bytesOfID+bytesInChain) + attributes
 	}
 	if w.logprobs {
 		n += answer * bytesOfScore

@@ -47,7 +47,7 @@ type message struct {
 	content    string
 	calls      []pastCall
 	reasoning  []string
-	attributes protocol.Raw // end the current message. Without them, the next turn shares the prefix before them.
+	attributes protocol.Raw // end the message; those of earlier ones are left out, so that prompts share a prefix
 	aside      bool         // marks a message outside of the conversation, which changes nothing before it
 }
 
@@ -104,6 +104,9 @@ func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.
 		entry := &in.Memory.History[i]
 		if entry.Author != memory.Model {
 			feed(entry.Author, entry.Content)
+			if earlier := in.Attributes[i]; earlier != "" && !made {
+				messages[len(messages)-1].attributes = protocol.Raw(earlier)
+			}
 			continue
 		}
 		result(completedResult)

@@ -72,7 +72,9 @@ type Input struct {
 	Request *protocol.AgentInput // its instruction, attributes and tools
 	Memory  *memory.Memory       // that of the request, or one with a summary
 	First   int                  // index of the first entry of the history that is shown
-	Catalog *Catalog             // of the tools
+	// Attributes are shown with earlier messages, by the index of their entry in the history.
+	Attributes map[int]string
+	Catalog    *Catalog // of the tools
 	// Summarize asks for a summary of the history instead of the next step.
 	// The prompt begins as that of the next step, which the prefix cache has.
 	Summarize bool

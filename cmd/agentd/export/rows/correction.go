@@ -56,7 +56,12 @@ func promptOf(replaced []Candidate) []protocol.Raw {
 			if !ok || elements.Kind() != '{' || member(step, "component") != commander {
 				continue
 			}
-			step = protocol.SetMember(step, "input_elements", protocol.SetMember(elements, "generation", protocol.Raw("{}")))
+			kept := protocol.Raw("{}")
+			generated, _ := protocol.Get(elements, "generation")
+			if at, differs := protocol.Get(generated, promptDiffers); differs {
+				kept = protocol.SetMember(kept, promptDiffers, at)
+			}
+			step = protocol.SetMember(step, "input_elements", protocol.SetMember(elements, "generation", kept))
 			return []protocol.Raw{protocol.SetMember(step, "origin", protocol.String(protocol.OriginCoaching))}
 		}
 	}

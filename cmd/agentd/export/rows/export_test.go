@@ -299,3 +299,32 @@ func columns(v reflect.Value, name string, found map[string]string) {
 		}
 	}
 }
+
+// TestRowsOfOtherPromptsAreSkipped: where a prompt goes on with tokens, its messages may not give its text.
+func TestRowsOfOtherPromptsAreSkipped(t *testing.T) {
+	told := candidate{output: call("hall"), origin: "model", generation: `"prompt_from": "tokens"`}
+	other := candidate{output: call("attic"), origin: "model", generation: `"prompt_from": "tokens", "prompt_differs_at": 12`}
+	corrected := line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`})
+	onward := line("r3", `{"history": [1]}`, "{}", "", told)
+	path := write(t, "a.jsonl", line("r1", "{}", "{}", "", other, told)+corrected+onward)
+	for kind, want := range map[string]int{Chat: 3, Pairs: 0} {
+		var out bytes.Buffer
+		s, err := run(t, Config{Kind: kind}, &out, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Rows != want || !strings.Contains(s.String(), errOtherText.Error()) {
+			t.Errorf("%s: %s", kind, s)
+		}
+	}
+}
+
+// TestPromptOfACorrectionIsThatOfTheAnswerItReplaced: the model was asked for that, not for the correction.
+func TestPromptOfACorrectionIsThatOfTheAnswerItReplaced(t *testing.T) {
+	asked := strings.ReplaceAll(line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}), `"content": "Decide."`, `"content": "As asked."`)
+	corrected := line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`})
+	rows, _ := rowsOf[pairRow](t, Config{Kind: Pairs}, write(t, "a.jsonl", asked+corrected+line("r3", `{"history": [1]}`, "{}", "", candidate{output: call("hall"), origin: "model"})))
+	if len(rows) != 1 || rows[0].Prompt[0].Content != "As asked." {
+		t.Errorf("%+v", rows)
+	}
+}

@@ -59,6 +59,7 @@ type prompt struct {
 var (
 	errNoMessages = errors.New("an internal step has no messages among its input elements")
 	errOtherTools = errors.New("the tools of the prompt are not functions, as with the model format template")
+	errOtherText  = errors.New("the prompt goes on with tokens whose text no messages give, such as earlier thoughts; --kind rollouts has them")
 	errNoDecision = errors.New("the candidate has no decision")
 	errNoSummary  = errors.New("no step follows the summary that it led to")
 	errComponent  = errors.New("the output of the step's component is unknown")
@@ -73,6 +74,10 @@ func (s *step) prompt() (*prompt, error) {
 	p := &prompt{tools: protocol.Raw("[]"), robot: map[string]string{}}
 	if err := json.Unmarshal(raw, &p.messages); err != nil || len(p.messages) == 0 {
 		return nil, errNoMessages
+	}
+	generated, _ := protocol.Get(s.elements, "generation")
+	if _, differs := protocol.Get(generated, promptDiffers); differs {
+		return nil, errOtherText
 	}
 	list, ok := protocol.Get(s.elements, "tools")
 	if !ok || list.Kind() != '[' {
@@ -94,6 +99,9 @@ func (s *step) prompt() (*prompt, error) {
 	}
 	return p, nil
 }
+
+// promptDiffers is the member of a step's generation that says where the prompt leaves the messages.
+const promptDiffers = "prompt_differs_at"
 
 // answer is the message that the step at i of a candidate made.
 func (c *Candidate) answer(list []step, i int, p *prompt) (message, error) {
@@ -144,6 +152,22 @@ func (c *Candidate) rejected(p *prompt) (message, error) {
 		return message{}, errNoDecision
 	}
 	return c.answer([]step{{component: commander}}, 0, p)
+}
+
+// asked is what the model of a candidate was asked, or p where that is not known.
+func (c *Candidate) asked(p *prompt) (*prompt, error) {
+	list := c.steps()
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].component != commander {
+			continue
+		}
+		own, err := list[i].prompt()
+		if errors.Is(err, errNoMessages) {
+			return p, nil
+		}
+		return own, err
+	}
+	return p, nil
 }
 
 // key is equal for messages that say the same, whatever was thought.

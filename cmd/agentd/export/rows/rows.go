@@ -214,7 +214,14 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 		return []string{err.Error()}, nil //nolint:nilerr // it is counted
 	}
 	written := []string{better.key()}
+	corrected := p
 	for i := range rejected {
+		if reason == byCorrection { // the model was asked for the answer that it replaced
+			if p, err = rejected[i].asked(corrected); err != nil {
+				skipped = append(skipped, err.Error())
+				continue
+			}
+		}
 		worse, err := rejected[i].rejected(p)
 		if err != nil {
 			skipped = append(skipped, err.Error())
