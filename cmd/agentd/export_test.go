@@ -185,6 +185,37 @@ func TestExportReadsStandardInput(t *testing.T) {
 	}
 }
 
+// TestExportSaysWhatThereWasWhenNothingMatches, and leaves no file.
+func TestExportSaysWhatThereWasWhenNothingMatches(t *testing.T) {
+	const turn = `{"request": {"request_id": "r", "inputs": [{"id": 0, "instruction": {"type": "user", "content": "Go."}, "num_outputs": 3}]}, "response": [%s], "outcomes": [{"reward": 1}, {"outcome": "failure"}, null]}` + "\n"
+	var list []string
+	for i := range 3 {
+		list = append(list, fmt.Sprintf(`{"request_id": "r", "source_id": 0, "candidate_index": %d, "status": "completed", "memory": {}, "output": {"say": "Yes."},
+			"internal_steps": [{"id": "step-0", "component": "commander", "origin": "model", "full_prompt": "", "output_raw": "", "input_elements": {"messages": [{"role": "user", "content": "Go."}]}}]}`, i))
+	}
+	folder := t.TempDir()
+	path, out := filepath.Join(folder, "a.jsonl"), filepath.Join(folder, "rows.parquet")
+	writeFile(t, path, strings.ReplaceAll(fmt.Sprintf(turn, strings.Join(list, ",")), "\n\t\t\t", ""))
+	for args, want := range map[string]string{
+		"--outcome success":                   "--outcome success; there were 1 failure, 1 unknown, 1 unknown (with a reward)",
+		"--outcome failure --origin coaching": "--outcome failure; there were 1 failure, 1 unknown, 1 unknown (with a reward). --origin coaching; there were 1 model",
+		"--kind pairs --outcome success":      "--outcome success; there were 1 unknown (with a reward)",
+		"--kind rollouts --status error":      "--status error; there were 3 completed",
+	} {
+		err := run(t.Context(), append([]string{"export", "--out", out}, append(strings.Fields(args), path)...), io.Discard, io.Discard)
+		if err == nil || err.Error() != "export: nothing matches the filters: "+want {
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("files were left behind: %v, %v", left, err)
+	}
+	// What matches and can't be a row is no error.
+	if rows, summary := exported(t, "--kind", "rollouts", "--outcome", "failure", path); len(rows) != 0 || !strings.Contains(summary, "1 skipped") {
+		t.Errorf("%q, %s", rows, summary)
+	}
+}
+
 func TestExportWithoutUsableInputIsAnError(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there.jsonl")

@@ -111,7 +111,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	var summary *rows.Summary
 	write := func(w io.Writer) (err error) {
-		summary, err = rows.Run(ctx, sources, c.Rows, w)
+		if summary, err = rows.Run(ctx, sources, c.Rows, w); err == nil {
+			err = summary.NothingMatches(c.Rows)
+		}
 		return err
 	}
 	if c.Out == "" {
@@ -119,7 +121,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	} else {
 		err = writeFile(c.Out, write)
 	}
-	if err == nil {
+	if summary != nil {
 		fmt.Fprintln(stderr, summary)
 	}
 	return err

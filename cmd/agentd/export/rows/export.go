@@ -4,6 +4,7 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -52,6 +53,42 @@ type Summary struct {
 
 	Corrections int            // among the candidates; 0 unless the kind is Pairs
 	Unpaired    map[string]int // corrections that gave no pair, by reason
+
+	seen    map[string]map[string]int // what the filters looked at: by filter, the number of each word
+	matched bool                      // a candidate or step passed them
+}
+
+// noOutcome is what seen has of candidates with a reward only.
+const noOutcome = OutcomeUnknown + " (with a reward)"
+
+// see counts a word that a filter looks at.
+func (s *Summary) see(filter, word string) {
+	if s.seen[filter] == nil {
+		s.seen[filter] = map[string]int{}
+	}
+	s.seen[filter][word]++
+}
+
+// NothingMatches is an error if the filters left nothing. It says what there was.
+func (s *Summary) NothingMatches(c Config) error {
+	if s.matched || s.Filtered+s.Unpaired[filtered] == 0 {
+		return nil
+	}
+	var text []string
+	for _, filter := range []struct {
+		name string
+		want []string
+	}{{"outcome", c.Outcomes}, {"status", c.Statuses}, {"origin", c.Origins}, {"component", c.Components}} {
+		if len(filter.want) == 0 {
+			continue
+		}
+		var there []string
+		for _, word := range slices.Sorted(maps.Keys(s.seen[filter.name])) {
+			there = append(there, fmt.Sprintf("%d %s", s.seen[filter.name][word], word))
+		}
+		text = append(text, fmt.Sprintf("--%s %s; there were %s", filter.name, strings.Join(filter.want, ","), cmp.Or(strings.Join(there, ", "), "none")))
+	}
+	return fmt.Errorf("nothing matches the filters: %s", strings.Join(text, ". "))
 }
 
 // String is the summary for a person.
@@ -85,7 +122,7 @@ func Run(ctx context.Context, sources *Sources, c Config, w io.Writer) (*Summary
 	if err := sources.index(ctx, c.Kind == Pairs); err != nil {
 		return nil, err
 	}
-	e := &exporter{config: c, sources: sources, keys: sources.secrets.replacer(), wrote: map[uint64]uint64{}, summary: Summary{Skipped: map[string]int{}, Unpaired: map[string]int{}}}
+	e := &exporter{config: c, sources: sources, keys: sources.secrets.replacer(), wrote: map[uint64]uint64{}, summary: Summary{Skipped: map[string]int{}, Unpaired: map[string]int{}, seen: map[string]map[string]int{}}}
 	var flush func() error
 	switch c.Kind {
 	case Chat:
@@ -150,16 +187,23 @@ func (e *exporter) situation(s *Situation) error {
 
 // wants applies the filters of candidates.
 func (e *exporter) wants(c *Candidate) bool {
-	outcome := c.Outcome
-	if outcome == "" {
-		outcome = OutcomeUnknown
+	outcome := cmp.Or(c.Outcome, OutcomeUnknown)
+	e.summary.see("status", c.Status)
+	if c.Outcome == "" && c.Reward != nil {
+		e.summary.see("outcome", noOutcome)
+	} else {
+		e.summary.see("outcome", outcome)
 	}
 	return admits(e.config.Statuses, c.Status) && admits(e.config.Outcomes, outcome)
 }
 
 // wantsStep applies the filters of internal steps.
 func (e *exporter) wantsStep(s *step) bool {
-	return admits(e.config.Origins, s.origin) && admits(e.config.Components, s.component)
+	e.summary.see("origin", s.origin)
+	e.summary.see("component", s.component)
+	passed := admits(e.config.Origins, s.origin) && admits(e.config.Components, s.component)
+	e.summary.matched = e.summary.matched || passed
+	return passed
 }
 
 func admits(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }

@@ -66,6 +66,7 @@ func (e *exporter) chats(s *Situation, c *Candidate) error {
 	list := c.steps()
 	if len(list) == 0 {
 		e.skip("the candidate has no internal steps")
+		e.summary.matched = true
 	}
 	for i := range list {
 		if !e.wantsStep(&list[i]) {
