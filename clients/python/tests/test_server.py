@@ -189,9 +189,10 @@ class TestEnvironments(unittest.TestCase):
         lines = self.recorded()
         self.assertEqual(len(lines), 4, "the first turn, the correction, the second turn, the turn after the reset")
         correction = next(line for line in lines if "coaching" in line["request"]["inputs"][0]["extra_keys"])
-        self.assertEqual(correction["outcomes"], [{"reward": -0.5}])
+        self.assertEqual(correction["outcomes"], [{"outcome": "failure", "reward": -0.5}])
         first = next(line for line in lines if len(line["response"]) == 6)
-        self.assertEqual(first["outcomes"], [{"reward": 1.0}, None, None, {"reward": 1.0}, None, None])
+        good = {"outcome": "success", "reward": 1.0}
+        self.assertEqual(first["outcomes"], [good, None, None, good, None, None])
 
     def test_parallel_environment_drops_agents_that_ended(self) -> None:
         env = ParallelEnvironment(self.client, {"a": Errand(), "b": Errand()}, recorder=self.recorder)

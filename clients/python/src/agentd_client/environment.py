@@ -5,6 +5,8 @@ request; an action chooses one of a world's candidates, or replaces them by a de
 shape of gymnasium.vector.VectorEnv, `ParallelEnvironment` that of PettingZoo's ParallelEnv. Neither package is needed.
 """
 
+import math
+import operator
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +31,16 @@ class World(Protocol):
         """Begin an episode: its first input, and further facts."""
 
     def step(self, decision: Decision) -> tuple[Input, float, bool, bool, dict[str, Any]]:
-        """Carry out a decision: the next input, the reward, whether the task has ended, whether it was cut short, facts."""
+        """Carry out a decision: the next input, the reward, whether the task has ended, whether it was cut short, facts.
+
+        The reward is a finite number. What became of the decision is recorded for `agentd export`: the word of the fact
+        `outcome`; else `success` or `failure` by the fact `is_success`; else by the sign of the reward. Nothing is known
+        of a reward of 0.
+        """
+
+
+_Result = tuple[float, bool, bool, dict[str, Any]]
+"""What the step of a world gave: the reward, whether the task has ended, whether it was cut short, facts."""
 
 
 @dataclass
@@ -62,26 +73,33 @@ class _Environment:
         self._client, self._worlds, self._candidates, self._recorder = client, worlds, candidates, recorder
         self._turns: dict[Any, _Turn] = {}
         self._rounds: dict[int, _Round] = {}
+        self._unwritten: list[tuple[dict[str, Any], list[Candidate], list[dict[str, Any] | None]]] = []
+        self._pending: dict[Any, _Result] | None = None  # results of a step that has not ended
         self._asked = 0
         self._run = str(uuid.uuid4())
 
     def _begin(
         self, names: Sequence[Any], seeds: Mapping[Any, int | None], options: dict[str, Any] | None
     ) -> dict[Any, dict[str, Any]]:
-        facts = {}
-        for name in names:
-            self._settle(name, None)
-            first, facts[name] = self._worlds[name].reset(seed=seeds.get(name), options=options)
-            self._turns[name] = _Turn(first)
+        """Begin an episode in each world."""
+        self._pending = None
+        facts = {name: self._reset(name, seeds.get(name), options) for name in names}
+        self._write()
         self._ask(names)
         return facts
 
+    def _reset(self, name: Any, seed: int | None, options: dict[str, Any] | None) -> dict[str, Any]:
+        first, facts = self._worlds[name].reset(seed=seed, options=options)
+        self._settle(name, None)
+        self._turns[name] = _Turn(first)
+        return facts
+
     def _ask(self, names: Sequence[Any]) -> None:
-        """The candidates for the worlds' inputs, all in as few requests as the server takes."""
-        if not names:
+        """The candidates for the worlds' inputs that have none, all in as few requests as the server takes."""
+        left = [name for name in names if not self._turns[name].candidates]
+        if not left:
             return
-        inputs = [replace(self._turns[name].input, id=i, num_outputs=self._candidates) for i, name in enumerate(names)]
-        left = list(names)
+        inputs = [replace(self._turns[name].input, id=i, num_outputs=self._candidates) for i, name in enumerate(left)]
         for request in batches(inputs, f"{self._run}-{self._asked}"):
             answer = self._client.respond(request)
             self._rounds[self._asked] = _Round(request, answer)
@@ -91,27 +109,54 @@ class _Environment:
                 turn.request, turn.position = self._asked, position
             self._asked += 1
 
-    def _act(self, actions: Mapping[Any, Action]) -> dict[Any, tuple[float, bool, bool, dict[str, Any]]]:
-        """Carry out an action in each world, and ask for the next decisions of those that go on."""
-        chosen = {name: self._choose(name, action) for name, action in actions.items()}  # before any world has changed
-        results, onward = {}, []
+    def _act(self, actions: Mapping[Any, Action], again: Sequence[Any] = ()) -> dict[Any, _Result]:
+        """Carry out an action in each world, and ask for the next decisions of those that go on.
+
+        Worlds in `again` begin another episode. After an exception the next call goes on where this one stopped: a world
+        that has taken its step keeps its result, and takes no second one.
+        """
+        results = self._pending or {}
+        left = {name: action for name, action in actions.items() if name not in results}
+        chosen = {name: self._choose(name, action) for name, action in left.items()}  # before any world changes
+        self._pending = results
+        failed: Exception | None = None
         for name, (candidate, settle) in chosen.items():
-            following, reward, terminated, truncated, facts = self._worlds[name].step(candidate.decision)
-            settle(float(reward))
-            # A world may make a memory of its own; else the agent's goes on.
-            self._turns[name] = _Turn(replace(following, memory=following.memory or candidate.memory))
-            results[name] = (float(reward), bool(terminated), bool(truncated), facts)
-            if not (terminated or truncated):
-                onward.append(name)
-        self._ask(onward)
+            try:
+                self._move(name, candidate, settle)
+            except Exception as error:  # the other worlds take their step all the same
+                failed = failed or error
+        for name in again:
+            if name not in results:
+                results[name] = (0.0, False, False, self._reset(name, None, None))
+        if failed is not None:
+            raise failed
+        self._write()
+        self._ask([name for name, (_, terminated, truncated, _) in results.items() if not (terminated or truncated)])
+        self._pending = None
         return results
 
-    def _choose(self, name: Any, action: Action) -> tuple[Candidate, Callable[[float], None]]:
-        """What an action decides, and who is told of its reward."""
-        turn = self._turns[name]
+    def _move(self, name: Any, candidate: Candidate, settle: Callable[[dict[str, Any]], None]) -> None:
+        """The step of one world."""
+        following, reward, terminated, truncated, facts = self._worlds[name].step(candidate.decision)
+        outcome = _outcome(name, reward, facts)
+        # A world may make a memory of its own; else the agent's goes on.
+        turn = _Turn(replace(following, memory=following.memory or candidate.memory))
+        settle(outcome)
+        self._turns[name] = turn
+        assert self._pending is not None
+        self._pending[name] = (outcome["reward"], bool(terminated), bool(truncated), facts)
+
+    def _choose(self, name: Any, action: Action) -> tuple[Candidate, Callable[[dict[str, Any]], None]]:
+        """What an action decides, and who is told of its outcome."""
+        turn = self._turns.get(name)
+        if turn is None:
+            raise ValueError(f"action of {name!r}: its world has no episode; call reset first")
         if isinstance(action, Decision):
             return self._correct(name, action)
-        index = int(action) if action is not None else -1
+        try:
+            index = -1 if isinstance(action, bool) else operator.index(action)  # type: ignore[arg-type]
+        except TypeError:
+            index = -1
         if not 0 <= index < len(turn.candidates):
             raise ValueError(
                 f"action of {name!r}: must be a Decision or the index of one of {len(turn.candidates)} candidates, "
@@ -121,42 +166,65 @@ class _Environment:
             raise ValueError(
                 f"action of {name!r}: candidate {index} has no decision; choose another one, or send a Decision"
             )
-        return turn.candidates[index], lambda reward: self._settle(name, (index, reward))
+        return turn.candidates[index], lambda outcome: self._settle(name, (index, outcome))
 
-    def _correct(self, name: Any, decision: Decision) -> tuple[Candidate, Callable[[float], None]]:
+    def _correct(self, name: Any, decision: Decision) -> tuple[Candidate, Callable[[dict[str, Any]], None]]:
         """The server makes the memory that a corrected decision belongs to."""
         (request,) = batches([self._turns[name].input.corrected(decision)], f"{self._run}-{self._asked}")
-        self._asked += 1
         answer = self._client.respond(request)
+        self._asked += 1
+        if (error := answer[0].error) is not None:
+            raise ValueError(f"action of {name!r}: the server refuses the decision: {error.code}: {error.message}")
 
-        def settle(reward: float) -> None:
+        def settle(outcome: dict[str, Any]) -> None:
             self._settle(name, None)
-            if self._recorder is not None:
-                self._recorder.write(request, answer, [{"reward": reward}], self._run)
+            self._unwritten.append((request, answer, [outcome]))
 
         return answer[0], settle
 
-    def _settle(self, name: Any, outcome: tuple[int, float] | None) -> None:
-        """Note what became of a world's candidates, and record the request once all is known."""
+    def _settle(self, name: Any, chosen: tuple[int, dict[str, Any]] | None) -> None:
+        """Note what became of a world's candidates. A request is to be written once all is known."""
         turn = self._turns.get(name)
         if turn is None or turn.request < 0:
             return
         asked = self._rounds[turn.request]
-        if outcome is not None:
-            asked.outcomes[turn.position * self._candidates + outcome[0]] = {"reward": outcome[1]}
+        if chosen is not None:
+            asked.outcomes[turn.position * self._candidates + chosen[0]] = chosen[1]
         asked.open -= 1
         if asked.open == 0:
             del self._rounds[turn.request]
+            self._unwritten.append((asked.request, asked.answer, asked.outcomes))
+        turn.request = -1
+
+    def _write(self) -> None:
+        """Record what is known. What could not be written is written by the next call."""
+        while self._unwritten:
             if self._recorder is not None:
-                self._recorder.write(asked.request, asked.answer, asked.outcomes, self._run)
+                self._recorder.write(*self._unwritten[0], self._run)
+            del self._unwritten[0]
 
     def close(self) -> None:
         """Record what is known of the last requests. The client stays open."""
-        for asked in self._rounds.values():
-            if self._recorder is not None:
-                self._recorder.write(asked.request, asked.answer, asked.outcomes, self._run)
+        self._unwritten += [(asked.request, asked.answer, asked.outcomes) for asked in self._rounds.values()]
         self._rounds.clear()
         self._turns.clear()
+        self._pending = None
+        self._write()
+
+
+def _outcome(name: Any, reward: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of a decision, as `agentd export` reads it."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"reward of {name!r}: must be a finite number, not {reward!r}")
+    word = facts.get("outcome")
+    if not isinstance(word, str):
+        good = bool(facts["is_success"]) if "is_success" in facts else number > 0 if number else None
+        word = None if good is None else "success" if good else "failure"
+    return {"outcome": word, "reward": number} if word else {"reward": number}
 
 
 class ParallelEnvironment(_Environment):
@@ -183,7 +251,7 @@ class ParallelEnvironment(_Environment):
     def step(
         self, actions: Mapping[str, Action]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Carry out the actions of all that are in `agents`."""
+        """Carry out the actions of all that are in `agents`. After an exception call it again: see VectorEnvironment."""
         if set(actions) != set(self.agents):
             raise ValueError(f"actions: must be for {sorted(self.agents)}, not {sorted(actions)}")
         results = self._act({name: actions[name] for name in self.agents})
@@ -208,6 +276,10 @@ class VectorEnvironment(_Environment):
 
     A world whose episode has ended begins another one in the next step, which ignores its action (gymnasium's autoreset
     mode NextStep). Results are lists, in the order of the worlds.
+
+    Actions are checked before any world takes its step. If the server is away, the disk is full, or a world raises or
+    has no finite reward, the exception loses nothing: call `step` again with the same actions. It goes on where it
+    stopped, and only worlds that failed take their step again.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": "NextStep", "render_modes": []}
@@ -234,17 +306,11 @@ class VectorEnvironment(_Environment):
     def step(
         self, actions: Sequence[Action]
     ) -> tuple[list[Observation], list[float], list[bool], list[bool], dict[str, Any]]:
-        """Carry out one action in each world."""
+        """Carry out one action in each world. After an exception call it again: no world takes a step twice."""
         if len(actions) != self.num_envs:
             raise ValueError(f"actions: has {len(actions)} elements for {self.num_envs} worlds")
-        again = self._ended
-        results: dict[int, tuple[float, bool, bool, dict[str, Any]]] = self._act(
-            {i: action for i, action in enumerate(actions) if i not in again}
-        )
+        results = self._act({i: action for i, action in enumerate(actions) if i not in self._ended}, self._ended)
         self._ended = [i for i, (_, terminated, truncated, _) in results.items() if terminated or truncated]
-        if again:
-            for i, facts in self._begin(again, {}, None).items():
-                results[i] = (0.0, False, False, facts)
         ordered = [results[i] for i in range(self.num_envs)]
         rewards, terminations, truncations, worlds = (list(column) for column in zip(*ordered))
         return self._observations(), rewards, terminations, truncations, {"worlds": worlds}

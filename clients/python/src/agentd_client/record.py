@@ -14,8 +14,9 @@ class Recorder:
     """A file of exchanges, one a line. It appends to what is there, and is safe to use from several threads."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._file = open(path, "a", encoding="utf-8")
+        self._file = open(path, "ab", buffering=0)
         self._lock = threading.Lock()
+        self._cut = False  # the last line is not whole
 
     def write(
         self,
@@ -24,7 +25,10 @@ class Recorder:
         outcomes: Sequence[Mapping[str, Any] | None] | None = None,
         run_id: str | None = None,
     ) -> None:
-        """Write an exchange. `outcomes`, one for each candidate: None, or `outcome` and `reward`, both optional."""
+        """Write an exchange. `outcomes`, one for each candidate: None, or `outcome` and `reward`, both optional.
+
+        A line that could not be written whole may be written again: `agentd export` skips and counts the cut one.
+        """
         whole: dict[str, Any] = {"request": request, "response": [candidate.to_json() for candidate in answer]}
         if outcomes is not None:
             if len(outcomes) != len(answer):
@@ -32,10 +36,12 @@ class Recorder:
             whole["outcomes"] = list(outcomes)
         if run_id is not None:
             whole["run_id"] = run_id
-        line = json.dumps(whole, ensure_ascii=False, allow_nan=False) + "\n"
+        line = json.dumps(whole, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with self._lock:
-            self._file.write(line)
-            self._file.flush()
+            left = memoryview(b"\n" + line if self._cut else line)
+            while left:
+                left = left[self._file.write(left) :]
+                self._cut = bool(left)
 
     def close(self) -> None:
         self._file.close()
