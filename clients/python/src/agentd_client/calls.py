@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from . import retry, validate
-from .errors import NetworkError, StatusError
+from .errors import AgentServerError, ContractError, NetworkError, StatusError
 from .models import Candidate, CoachingResponse, Info, Input
 from .wire import CoachingRequest, SessionConfig
 
@@ -50,7 +50,16 @@ class Answer:
     response: httpx.Response  # still open after a success with Send.lines
 
 
-Steps = Generator[Send | Wait, Answer | httpx.TransportError | None, T]
+FAILURES = httpx.RequestError, httpx.InvalidURL
+"""What httpx raises where no answer can be read; InvalidURL is a redirection's."""
+
+Steps = Generator[Send | Wait, Answer | httpx.RequestError | httpx.InvalidURL | None, T]
+
+
+def failed(call: str, error: Exception) -> AgentServerError:
+    """The error of a call whose answer can't be read."""
+    said = f"{call}: {error or type(error).__name__}"
+    return ContractError((), said) if isinstance(error, httpx.DecodingError) else NetworkError(said)
 
 
 def encode(value: Any) -> bytes:
@@ -62,10 +71,10 @@ def exchange(send: Send, policy: retry.Retry, *expect: int) -> Steps[Answer]:
     while True:
         attempt += 1
         got = yield send
-        if isinstance(got, httpx.TransportError):
+        if isinstance(got, FAILURES):
             wait = policy.pause(attempt, began, None) if retry.after_error(got, send.repeatable) else None
             if wait is None:
-                raise NetworkError(f"{send.method} {send.path}: {got or type(got).__name__}") from got
+                raise failed(f"{send.method} {send.path}", got) from got
         else:
             assert got is not None
             if got.status in expect:
@@ -81,7 +90,7 @@ def _refused(got: Answer, asked: float | None) -> StatusError:
     detail, problems = got.body[:512].decode("utf-8", "replace"), []
     try:
         said = json.loads(got.body)["detail"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         said = detail
     if isinstance(said, list):
         problems = [problem for problem in said if isinstance(problem, dict)]

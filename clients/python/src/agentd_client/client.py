@@ -1,16 +1,17 @@
 """The clients."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import httpx
 
 from . import calls, proxies, validate
-from .errors import AgentServerError, NetworkError
+from .errors import AgentServerError
 from .models import Candidate, CoachingResponse, Info, Input
 from .retry import Retry
 from .wire import CoachingRequest, SessionConfig
@@ -19,12 +20,9 @@ T = TypeVar("T")
 
 
 class _Settings:
-    """What both clients take. `url` is the server's, such as http://127.0.0.1:8888, and may have a path.
+    """What both clients have in common: settings, and pools of connections."""
 
-    `timeout` bounds the silence of the server, in seconds, while it decides; None does not. `connect_timeout` bounds
-    the connection. `http` are further arguments of httpx's client, such as `verify`, `proxy` or `transport`. A server
-    on this machine is asked without the proxies of the environment.
-    """
+    _kind: ClassVar[type[httpx.Client] | type[httpx.AsyncClient]]
 
     def __init__(
         self,
@@ -36,6 +34,12 @@ class _Settings:
         retry: Retry = Retry(),
         http: Mapping[str, Any] | None = None,
     ) -> None:
+        """`url` is the server's, such as http://127.0.0.1:8888, and may have a path.
+
+        `token` is sent as a bearer token. `timeout` bounds the silence of the server, in seconds, while it decides; None
+        does not. `connect_timeout` bounds the connection. `http` are further arguments of httpx's client, such as
+        `verify`, `proxy` or `transport`. A server on this machine is asked without the proxies of the environment.
+        """
         wrong = "url: must be an http or https URL with a host, without query and fragment"
         try:
             parsed = httpx.URL(url)
@@ -48,8 +52,36 @@ class _Settings:
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
         self._patience = httpx.Timeout(None, connect=connect_timeout)
-        self._proxy = proxies.used(parsed, http or {})
-        self._options: dict[str, Any] = {"headers": headers, **proxies.without(parsed, http or {})}
+        own = http or {}
+        self._proxy = proxies.used(parsed, own)
+        self._options: dict[str, Any] = {"headers": headers, **proxies.without(parsed, own)}
+        transports = [own.get("transport"), *(own.get("mounts") or {}).values()]
+        self._process, self._stays = os.getpid(), any(transport is not None for transport in transports)
+        self._closed = False
+        self._pools: dict[tuple[int, Any], Any] = {}  # by process and event loop, which can't share connections
+        self._unused: Any = self._kind(**self._options)
+
+    def _pool(self, loop: asyncio.AbstractEventLoop | None = None) -> Any:
+        """The connections of this process and event loop. Those of a process that forked are left alone."""
+        if self._closed:
+            raise RuntimeError("the client is closed; make another one")
+        at = os.getpid(), loop
+        if (found := self._pools.get(at)) is not None:
+            return found
+        if self._stays and at[0] != self._process:
+            raise AgentServerError(
+                "the client was made before the process forked and has a transport of its own; make a client in the child"
+            )
+        for process, other in list(self._pools):
+            if process == at[0] and other is not None and other.is_closed():
+                self._pools.pop((process, other), None)
+        pool, self._unused = self._unused, None
+        return self._pools.setdefault(at, pool or self._kind(**self._options))
+
+    def _close(self, loop: asyncio.AbstractEventLoop | None = None) -> Any:
+        """The connections that are to be closed, or None. Nothing can be asked any more."""
+        self._closed = True
+        return self._pools.pop((os.getpid(), loop), None)
 
     def _arguments(self, send: calls.Send) -> dict[str, Any]:
         return {
@@ -61,8 +93,8 @@ class _Settings:
             "timeout": self._patience if send.patient else self._timeout,
         }
 
-    def _broken(self, error: httpx.TransportError) -> NetworkError:
-        made = NetworkError(f"POST /v1/responses: the lines broke off: {error or type(error).__name__}")
+    def _broken(self, error: Exception) -> AgentServerError:
+        made = calls.failed("POST /v1/responses: the lines broke off", error)
         made.proxy = self._proxy
         return made
 
@@ -73,15 +105,13 @@ def _answer(response: httpx.Response) -> calls.Answer:
 
 
 class Client(_Settings):
-    """A client that waits. It is safe to use from several threads.
+    """A client that waits. It is safe to use from several threads, and in a process that forks.
 
     Calls are sent again when there is no connection, and after 429 and 503 with Retry-After: then the server did
     nothing. After a broken connection all but `delete_session` are sent again: a repetition changes nothing.
     """
 
-    def __init__(self, url: str, **settings: Any) -> None:
-        super().__init__(url, **settings)
-        self._http = httpx.Client(**self._options)
+    _kind = httpx.Client
 
     def __enter__(self) -> "Client":
         return self
@@ -91,7 +121,8 @@ class Client(_Settings):
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        if (pool := self._close()) is not None:
+            pool.close()
 
     def _drive(self, steps: calls.Steps[T]) -> T:
         got: Any = None
@@ -107,13 +138,13 @@ class Client(_Settings):
                 time.sleep(step.seconds)
                 got = None
                 continue
+            http = self._pool()
             try:
-                request = self._http.build_request(**self._arguments(step))
-                response = self._http.send(request, stream=step.lines)
+                response = http.send(http.build_request(**self._arguments(step)), stream=step.lines)
                 if not (step.lines and response.is_success):
                     response.read()
                 got = _answer(response)
-            except httpx.TransportError as error:
+            except calls.FAILURES as error:
                 got = error
 
     def health(self) -> str:
@@ -150,7 +181,7 @@ class Client(_Settings):
                 for part in response.iter_bytes():
                     yield from lines.feed(part)
                 lines.end()
-            except httpx.TransportError as error:
+            except calls.FAILURES as error:
                 raise self._broken(error) from error
             finally:
                 response.close()
@@ -179,14 +210,28 @@ class Client(_Settings):
 
 
 class AsyncClient(_Settings):
-    """The same for asyncio. `concurrency` bounds the requests of one `decide` at a time."""
+    """The same for asyncio. `concurrency` bounds the requests of one `decide` at a time.
 
-    def __init__(self, url: str, *, concurrency: int = 4, **settings: Any) -> None:
-        super().__init__(url, **settings)
+    Each event loop has connections of its own, so a client may be used by one `asyncio.run` after another.
+    """
+
+    _kind = httpx.AsyncClient
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float | None = 600.0,
+        connect_timeout: float = 10.0,
+        retry: Retry = Retry(),
+        http: Mapping[str, Any] | None = None,
+        concurrency: int = 4,
+    ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency: must be at least 1, not {concurrency}")
         self._concurrency = concurrency
-        self._http = httpx.AsyncClient(**self._options)
+        super().__init__(url, token=token, timeout=timeout, connect_timeout=connect_timeout, retry=retry, http=http)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -197,8 +242,9 @@ class AsyncClient(_Settings):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+        """Close the connections of this event loop."""
+        if (pool := self._close(asyncio.get_running_loop())) is not None:
+            await pool.aclose()
 
     async def _drive(self, steps: calls.Steps[T]) -> T:
         got: Any = None
@@ -214,13 +260,13 @@ class AsyncClient(_Settings):
                 await asyncio.sleep(step.seconds)
                 got = None
                 continue
+            http = self._pool(asyncio.get_running_loop())
             try:
-                request = self._http.build_request(**self._arguments(step))
-                response = await self._http.send(request, stream=step.lines)
+                response = await http.send(http.build_request(**self._arguments(step)), stream=step.lines)
                 if not (step.lines and response.is_success):
                     await response.aread()
                 got = _answer(response)
-            except httpx.TransportError as error:
+            except calls.FAILURES as error:
                 got = error
 
     async def health(self) -> str:
@@ -264,7 +310,7 @@ class AsyncClient(_Settings):
                     for candidate in lines.feed(part):
                         yield candidate
                 lines.end()
-            except httpx.TransportError as error:
+            except calls.FAILURES as error:
                 raise self._broken(error) from error
             finally:
                 await response.aclose()

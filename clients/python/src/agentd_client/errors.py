@@ -3,10 +3,21 @@
 from typing import Any
 
 
+def _restored(kind: type["AgentServerError"], args: tuple[Any, ...], state: dict[str, Any]) -> "AgentServerError":
+    """An error as it was before it was pickled or copied. Its constructor takes other arguments than `args`."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
 class AgentServerError(Exception):
     """The base of all errors of this package. `proxy` is what the call went through, None without a proxy."""
 
     proxy: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
         said = super().__str__()
@@ -26,6 +37,10 @@ class ContractError(AgentServerError):
         super().__init__(f"{'.'.join(map(str, path)) or 'the answer'}: {message}")
 
 
+def _place(loc: Any) -> str:
+    return ".".join(map(str, loc)) if isinstance(loc, list) else str(loc or "")
+
+
 class StatusError(AgentServerError):
     """An answer with another status than success.
 
@@ -37,5 +52,5 @@ class StatusError(AgentServerError):
         self.detail = detail
         self.problems = problems
         self.retry_after = retry_after
-        said = "; ".join(f"{'.'.join(map(str, p.get('loc', [])))}: {p.get('msg', '')}" for p in problems) or detail
+        said = "; ".join(f"{_place(p.get('loc'))}: {p.get('msg', '')}" for p in problems) or detail
         super().__init__(f"the agent server answered {status}: {said}")

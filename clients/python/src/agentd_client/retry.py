@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 import httpx
@@ -31,7 +31,7 @@ class Retry:
     first: float = 0.25
     longest: float = 15.0
     total: float = 120.0
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = field(default=random.random, repr=False)
 
     def pause(self, attempt: int, began: float, asked: float | None) -> float | None:
         """Seconds before the next try, None if there is none. `attempt` counts from 1."""
@@ -42,7 +42,7 @@ class Retry:
         return None if time.monotonic() - began + wait > self.total else wait
 
 
-def after_error(error: httpx.TransportError, repeatable: bool) -> bool:
+def after_error(error: Exception, repeatable: bool) -> bool:
     """Whether a request may be sent again after an error."""
     return isinstance(error, _not_sent) or repeatable and isinstance(error, _broken)
 
@@ -57,5 +57,5 @@ def after_status(status: int, header: str | None) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

@@ -158,13 +158,18 @@ class Lines:
     """The lines of an answer that arrives in parts. The request's first input has the index `first`."""
 
     def __init__(self, request: Mapping[str, Any], first: int = 0) -> None:
-        self._request, self._first, self._part = request, first, b""
+        self._request, self._first = request, first
+        self._parts: list[bytes] = []  # of the line that has not ended
         self._asked = {(i, k) for i, one in enumerate(request["inputs"]) for k in range(one.get("num_outputs", 1))}
         self._number, self._ended = len(self._asked), False
 
     def feed(self, part: bytes) -> list[tuple[int, Candidate]]:
         """The candidates of the lines that a part completes, each with the index of its input."""
-        *whole, self._part = (self._part + part).split(b"\n")
+        *whole, rest = part.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*self._parts, whole[0]))
+            self._parts.clear()
+        self._parts.append(rest)
         return [made for line in whole if (made := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> tuple[int, Candidate] | None:
@@ -188,9 +193,10 @@ class Lines:
 
     def end(self) -> None:
         """Checks that nothing is missing."""
-        if self._part.startswith(b"["):
+        left = b"".join(self._parts)
+        if left.startswith(b"["):
             raise ContractError((), "is an array: the server sends no lines; call decide")
-        if not self._ended or self._part.strip():
+        if not self._ended or left.strip():
             raise NetworkError("POST /v1/responses: the lines ended before the last one")
 
 
