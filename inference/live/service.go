@@ -50,7 +50,7 @@ type Service struct {
 // Errors name the file or the field of cfg and what to change.
 func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if cfg.WeightsDir != "" {
-		dir, err := filepath.EvalSymlinks(cfg.WeightsDir)
+		dir, err := resolved(cfg.WeightsDir)
 		if err != nil {
 			return nil, fmt.Errorf("Config.WeightsDir: %w; name a directory", err)
 		}
@@ -311,8 +311,7 @@ func (l *Service) begin(path, kind string) (resolved string, unlock func(), err 
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, field...)}
 	}
 	resolved, err = filepath.EvalSymlinks(path)
-	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
-	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
+	if err == nil && !l.holds(resolved) || err != nil && !l.holds(filepath.Clean(path)) {
 		return "", nil, problem("is not in the server's directory of weights; give a file there, relative to it")
 	}
 	if err != nil {
@@ -347,7 +346,7 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 	v, release := l.use()
 	defer release()
 	paused, _ := l.Paused()
-	w := &protocol.Weights{Model: protocol.WeightsFile{Path: v.Info.Path}, Adapters: []protocol.WeightsFile{}, Paused: string(paused)}
+	w := &protocol.Weights{Model: protocol.WeightsFile{Path: l.told(v.Info.Path)}, Adapters: []protocol.WeightsFile{}, Paused: string(paused)}
 	if v.Weights != nil {
 		var err error
 		if w.Model.Version, err = v.Weights.Version(ctx); err != nil {
@@ -355,9 +354,32 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 		}
 	}
 	for _, a := range v.adapters.list() {
+		a.Path = l.told(a.Path)
 		w.Adapters = append(w.Adapters, a.WeightsFile)
 	}
 	return w, nil
+}
+
+// told is the path of a file as SetModel and SetAdapter accept it, if it is in the directory of weights.
+func (l *Service) told(path string) string {
+	if at, err := resolved(path); path != "" && l.cfg.WeightsDir != "" && err == nil && l.holds(at) {
+		return at
+	}
+	return path
+}
+
+// holds reports whether a path without symbolic links is in the directory of weights.
+func (l *Service) holds(path string) bool {
+	return strings.HasPrefix(path, l.cfg.WeightsDir+string(filepath.Separator))
+}
+
+// resolved is an absolute path without symbolic links.
+func resolved(path string) (string, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(at)
 }
 
 // Close ends running generations and frees the current version and those that were replaced. No call may

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agentd/inference/load"
@@ -47,6 +48,41 @@ func openLive(t *testing.T, cfg load.Config) *Service {
 	}
 	closing(t, l)
 	return l
+}
+
+// TestWeightsOfARelativeDirectoryHavePathsThatAreAccepted, also those with which the server began.
+func TestWeightsOfARelativeDirectoryHavePathsThatAreAccepted(t *testing.T) {
+	cfg, dir := liveConfig(t)
+	t.Chdir(filepath.Dir(dir))
+	base := filepath.Base(dir)
+	cfg.WeightsDir, cfg.Path = base, filepath.Join(base, "model0.gguf")
+	cfg.LoRA = []load.LoRA{{Name: "start", Path: filepath.Join(base, "adapter0.gguf")}}
+	l := openLive(t, cfg)
+	for _, change := range []func() error{
+		func() error { return nil },
+		func() error { return l.SetAdapter(t.Context(), "policy", "adapter1.gguf") },
+		func() error { return l.SetModel(t.Context(), "model1.gguf") },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		before, err := l.Current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range before.Adapters {
+			if err := l.SetAdapter(t.Context(), a.Name, a.Path); err != nil {
+				t.Errorf("%s: %v", a.Path, err)
+			}
+		}
+		if err := l.SetModel(t.Context(), before.Model.Path); err != nil {
+			t.Errorf("%s: %v", before.Model.Path, err)
+		}
+		after, err := l.Current(t.Context())
+		if diff := cmp.Diff(before, after); err != nil || diff != "" {
+			t.Errorf("%v, %s", err, diff)
+		}
+	}
 }
 
 func TestModelIsReplacedUnderLoad(t *testing.T) {
