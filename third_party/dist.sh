@@ -7,6 +7,7 @@
 #   DIST             where to put it (default: dist). A link agentd there leads to the tree made last.
 #   CUDA=on          with the plugin for NVIDIA GPUs that `make cuda` left in lib
 #   CUDA_RUNTIME=on  with CUDA's run-time libraries, too; NVIDIA's licence holds for them
+#   REPOSITORY       the URL of this source, to which documents lead for what the tree lacks (default: they name files)
 #   SOURCE_DATE_EPOCH  the time of all files in the archive (default: the commit's)
 # shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable and $ORIGIN the loader's
 set -euo pipefail
@@ -177,7 +178,7 @@ done
 request=$(sed -n '/^curl .*\/v1\/responses/,/^```/{/^```/q; p}' "$root/README.md")
 [[ $request ]] || die "dist: README.md has no first request"
 install -m 644 "$root/LICENSE" "$root/deploy/systemd/agentd.service" "$stage/"
-cp -r "$root/docs" "$stage/docs"
+python3 -B "$here/documents.py" "$stage" "${REPOSITORY:+$REPOSITORY/blob/v$release}"
 # Where man and the shells look for them below a prefix such as /usr/local or a virtual environment.
 share=$stage/share
 mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
@@ -204,7 +205,8 @@ mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/
 	sed 's/^/    /' <<<"$request"
 	cat <<-END
 
-		- \`docs\` describes this version: start with [docs/protocol.md](docs/protocol.md) and [docs/options.md](docs/options.md).
+		- \`docs\` describes this version: start with [docs/README.md](docs/README.md) and [docs/options.md](docs/options.md).
+		- \`clients/python\` is the [Python client](clients/python/README.md): \`pip install ./clients/python\`.
 		- \`share\` has the manual page and the completions of bash, zsh and fish; \`./agentd completion --help\` says how to use these.
 		- \`agentd.service\` is a unit for systemd; its head says how to install it.
 		- \`lib/BUILD\` says what was built; \`sbom.cdx.json\` lists all components as CycloneDX.

@@ -137,7 +137,7 @@ func TestWheelInstallsCommand(t *testing.T) {
 	venv := filepath.Join(t.TempDir(), "venv")
 	for _, command := range [][]string{
 		{"python3", "-m", "venv", venv},
-		{filepath.Join(venv, "bin", "pip"), "install", "--no-index", "--disable-pip-version-check", wheels[0]},
+		{filepath.Join(venv, "bin", "pip"), "install", "--no-index", "--no-deps", "--disable-pip-version-check", wheels[0]},
 	} {
 		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", command, err, out)

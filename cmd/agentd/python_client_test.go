@@ -35,7 +35,7 @@ var pythonBlock = regexp.MustCompile("(?s)\n```python\n(.*?)```")
 // TestProgramsOfReadmesRun against a server with the default model, to the end of their episodes.
 func TestProgramsOfReadmesRun(t *testing.T) {
 	source := filepath.Join("..", "..", "clients", "python")
-	p := installedPython(t, clientPackages).with(t, source)
+	p := installedPython(t, clientPackages).with(t, madeWheel(t)) // which brings the client
 	r := serveModel(t)
 	each := func(value string) string { return regexp.QuoteMeta("[" + strings.Repeat(value+", ", 15) + value + "]") } // of 16 worlds
 	for file, wants := range map[string][]string{
