@@ -47,7 +47,7 @@ type message struct {
 	content    string
 	calls      []pastCall
 	reasoning  []string
-	attributes protocol.Raw // end the message; those of earlier ones are left out, so that prompts share a prefix
+	attributes protocol.Raw // end the message; earlier messages have none, so that prompts share a prefix
 	aside      bool         // marks a message outside of the conversation, which changes nothing before it
 }
 

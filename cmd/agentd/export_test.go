@@ -210,7 +210,7 @@ func TestExportSaysWhatThereWasWhenNothingMatches(t *testing.T) {
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
 		t.Errorf("files were left behind: %v, %v", left, err)
 	}
-	// What matches and can't be a row is no error.
+	// A candidate that matches and can't be a row is not an error.
 	if rows, summary := exported(t, "--kind", "rollouts", "--outcome", "failure", path); len(rows) != 0 || !strings.Contains(summary, "1 skipped") {
 		t.Errorf("%q, %s", rows, summary)
 	}

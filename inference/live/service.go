@@ -346,7 +346,7 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 	v, release := l.use()
 	defer release()
 	paused, _ := l.Paused()
-	w := &protocol.Weights{Model: protocol.WeightsFile{Path: l.told(v.Info.Path)}, Adapters: []protocol.WeightsFile{}, Paused: string(paused)}
+	w := &protocol.Weights{Model: protocol.WeightsFile{Path: l.accepted(v.Info.Path)}, Adapters: []protocol.WeightsFile{}, Paused: string(paused)}
 	if v.Weights != nil {
 		var err error
 		if w.Model.Version, err = v.Weights.Version(ctx); err != nil {
@@ -354,14 +354,14 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 		}
 	}
 	for _, a := range v.adapters.list() {
-		a.Path = l.told(a.Path)
+		a.Path = l.accepted(a.Path)
 		w.Adapters = append(w.Adapters, a.WeightsFile)
 	}
 	return w, nil
 }
 
-// told is the path of a file as SetModel and SetAdapter accept it, if it is in the directory of weights.
-func (l *Service) told(path string) string {
+// accepted is the path of a file as SetModel and SetAdapter accept it, if it is in the directory of weights.
+func (l *Service) accepted(path string) string {
 	if at, err := resolved(path); path != "" && l.cfg.WeightsDir != "" && err == nil && l.holds(at) {
 		return at
 	}
