@@ -31,10 +31,10 @@ SPECIALS = {
     "</think>": "user-defined",
 }
 
-# The regex of LLAMA_VOCAB_PRE_TYPE_LLAMA3 in llama.cpp, character by character.
+# As Llama 3's tokenizer.json has it, by which agentd and others know the pre-tokenizer of a checkpoint.
 PRE = "llama-bpe"
 PRE_TOKENIZER = (
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
