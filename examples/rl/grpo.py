@@ -27,6 +27,22 @@ def generation(candidate: Candidate) -> dict[str, Any]:
     return candidate.internal_steps[-1]["input_elements"]["generation"]
 
 
+def weights(step: dict[str, Any]) -> set[str | None]:
+    """The versions of the weights that computed a step. It has several if they changed within the answer."""
+    return {part.get("model_version") for part in step.get("versions", [])} | {step["model_version"]}
+
+
+def spread(ratios: torch.Tensor, clip: float) -> dict[str, float]:
+    """The trainer's probabilities to agentd's, and the share of tokens that the clipping of the loss may reach."""
+    beyond = ((ratios - 1).abs() > clip).float()
+    return {
+        "mean": ratios.mean().item(),
+        "least": ratios.min().item(),
+        "most": ratios.max().item(),
+        "clipped": beyond.mean().item(),
+    }
+
+
 class Trainer(GRPOTrainer):
     """GRPO with agentd's logprobs as those of the old policy.
 
@@ -36,7 +52,9 @@ class Trainer(GRPOTrainer):
     """
 
     masked: list[list[float]]  # of the last rollout
-    ratios: list[torch.Tensor]  # the trainer's probabilities to agentd's, in the first update of a round
+    # The trainer's probabilities to agentd's, by update of the round. Update k trains on decisions of weights that are k
+    # updates old.
+    ratios: list[list[torch.Tensor]]
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         batch = super()._generate_and_score_completions(inputs)
@@ -53,7 +71,7 @@ class Trainer(GRPOTrainer):
         groups = self.args.steps_per_generation
         if self._step % groups == 0:
             whole = self._generate_and_score_completions(batch)
-            self.ratios = []
+            self.ratios = [[] for _ in range(groups // self.args.gradient_accumulation_steps)]
             split = {key: value.chunk(groups) for key, value in whole.items() if value.dim() > 0}
             rest = {key: value for key, value in whole.items() if value.dim() == 0}
             self._buffered_inputs = [{key: rows[i] for key, rows in split.items()} | rest for i in range(groups)]
@@ -77,12 +95,12 @@ class Trainer(GRPOTrainer):
         return out.log_probs, out.entropy, None
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        if self.ratios and not inputs["advantages"].any():
+        age = self._step % self.args.steps_per_generation // self.args.gradient_accumulation_steps
+        if self.ratios[0] and not inputs["advantages"].any():
             return next(model.parameters()).sum() * 0  # all candidates earned the same, so TRL's loss is 0 too
         loss = super()._compute_loss(model, inputs)
-        if self._step % self.args.steps_per_generation < self.args.gradient_accumulation_steps:
-            sampled = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
-            self.ratios.append(torch.exp(self._logps - inputs["old_per_token_logps"])[sampled])
+        sampled = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+        self.ratios[age].append(torch.exp(self._logps - inputs["old_per_token_logps"])[sampled])
         return loss
 
 
@@ -105,7 +123,7 @@ class Rounds:
         decisions = time.monotonic() - begin
         rewards = [self._simulator.rewards(seed, group) for seed, group in zip(seeds, answers)]
         steps = [generation(candidate) for group in answers for candidate in group]
-        versions = {step["model_version"] for step in steps}
+        versions = set().union(*map(weights, steps))
         assert versions == {self._version}, f"decided by {versions}, not by {self._version}"
         trainer.masked = [step["masked"] for step in steps]
         sampled = [(p, m) for s in steps for p, m in zip(s["logprobs"], s["masked"]) if p is not None]
@@ -134,8 +152,10 @@ class Rounds:
         """Complete the report of a round and serve its weights; the seconds that took."""
         last, begin = self.done[-1], time.monotonic()
         last["seconds"]["training"] = begin - self._began
-        ratios = torch.cat(trainer.ratios)
-        last["ratio"] = {"mean": ratios.mean().item(), "least": ratios.min().item(), "most": ratios.max().item()}
+        last["updates"] = [
+            {"age": age, **spread(torch.cat(ratios), trainer.epsilon_high)} if ratios else {"age": age}
+            for age, ratios in enumerate(trainer.ratios)
+        ]
         print(json.dumps(last), flush=True)
         name = f"round-{len(self.done)}"
         trainer.save_model(str(self._args.out / name))
@@ -175,7 +195,7 @@ def settings(args: argparse.Namespace) -> GRPOConfig:
         max_steps=args.rounds * args.updates,
         learning_rate=args.rate,
         lr_scheduler_type="constant",
-        beta=0.0,
+        beta=0.0,  # no KL term, and no reference model
         shuffle_dataset=False,
         seed=args.seed,
         bf16=False,
@@ -227,7 +247,7 @@ def main() -> None:
     (args.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({key: report[key] for key in ("seed", "before", "after")}))
     for done in rounds.done:
-        assert math.isfinite(done["reward"]) and abs(done["ratio"]["mean"] - 1) < 0.02, done
+        assert math.isfinite(done["reward"]) and abs(done["updates"][0]["mean"] - 1) < 0.02, done
     assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
 
 

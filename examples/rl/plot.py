@@ -37,13 +37,18 @@ def figures(report: dict[str, Any]) -> str:
     rounds = report["rounds"]
     seconds = {part: sum(done["seconds"][part] for done in rounds) for part in rounds[-1]["seconds"]}
     shares = ", ".join(f"{part} {100 * spent / sum(seconds.values()):.1f} %" for part, spent in seconds.items())
-    furthest = max(abs(done["ratio"]["mean"] - 1) for done in rounds)
-    extremes = min(done["ratio"]["least"] for done in rounds), max(done["ratio"]["most"] for done in rounds)
+    first = [done["updates"][0] for done in rounds]
+    furthest = max(abs(update["mean"] - 1) for update in first)
+    extremes = min(update["least"] for update in first), max(update["most"] for update in first)
+    later = [update for done in rounds for update in done["updates"][1:] if "mean" in update]
+    clipped = max((update["clipped"] for update in later), default=0.0)
+    drift = max((abs(update["mean"] - 1) for update in later), default=0.0)
     rewards = " ".join(f"{done['reward']:.3f}" for done in rounds)
     right = " ".join(f"{done['right']:.3f}" for done in rounds)
     return (
         f"seed {report['seed']}: rewards {rewards}; right {right}; held-out {report['before']} to {report['after']}; "
         f"mean ratio within {furthest:.1e} of 1, tokens {extremes[0]:.5f} to {extremes[1]:.5f}; "
+        f"with older decisions within {drift:.1e} of 1, {100 * clipped:.1f} % clipped at most; "
         f"{sum(seconds.values()):.0f} s: {shares}"
     )
 

@@ -36,8 +36,8 @@ class Simulator:
         raw = self._ask(seed=seed)["input"]
         return Input(
             Instruction(raw["instruction"]["content"], raw["instruction"]["type"]),
-            tools=raw["tools"],
-            attributes=raw["attributes"],
+            tools=raw.get("tools", ()),
+            attributes=raw.get("attributes", {}),
             memory=raw.get("memory", {}),
             num_outputs=num_outputs,
             extra_keys=extra_keys,
