@@ -158,17 +158,17 @@ func (r *request) begun() (list [][]core.Token, all bool) {
 // them.
 func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
 	a.engine.mu.Lock()
-	n := a.unused
+	n, was := a.unused, a.place
 	a.engine.mu.Unlock()
-	e.mu.Lock()
-	closed := e.closed
-	if !closed {
-		e.admitted += n
+	if was.refusal != nil {
+		return nil, was.refusal
 	}
-	e.mu.Unlock()
-	if closed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		return nil, ErrClosed
 	}
-	a.Keep(0)
-	return &Admission{engine: e, unused: n}, nil
+	defer a.Keep(0)
+	was.gone = make(chan struct{})
+	return e.place(n, was), nil
 }

@@ -32,6 +32,8 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 				next = e.elsewhere(r, true)
 			}
 			waits, r = next != r, next
+		case <-a.gone:
+			waits = false
 		case <-ctx.Done():
 			waits, left = false, true
 		}
@@ -58,6 +60,9 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		<-r.done
 		a.release(r, false)
 	}()
+	if !left {
+		return nil, a.Refusal()
+	}
 	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 		if partial := r.partialResult(e.vocab, err); partial != nil {
 			return partial, nil
@@ -133,8 +138,11 @@ type request struct {
 
 	// Engine.mu guards these.
 	worker *worker // nil: it was paused before it had one
-	tried  uint64  // bit set of the contexts that had it
-	cost   int     // tokens to compute, as estimated at assignment
+	// places are what its candidates hold of its admission. One that ends gives its own back.
+	admission *Admission
+	places    int
+	tried     uint64 // bit set of the contexts that had it
+	cost      int    // tokens to compute, as estimated at assignment
 }
 
 // failed is the completion of a candidate that failed.

@@ -20,6 +20,8 @@ type AdapterID = generation.AdapterID
 type Request struct {
 	ID RequestID
 	generation.Request
+	// Since is the second since which it waits, by the clock of Core.Tick.
+	Since int
 	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
 	// tokens, and its length says nothing of other completions.
 	Branch bool

@@ -64,7 +64,7 @@ type Params struct {
 	// share a prefix more likely than others. "": not known.
 	Session string
 	// Priority: requests with a higher one start first, and take the place of running ones with a
-	// lower one, which continue later.
+	// lower one, which continue later. Each second of waiting counts as one step.
 	Priority int
 	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
 	// ForClient.

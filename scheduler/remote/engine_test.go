@@ -444,3 +444,20 @@ func TestConfigProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestEndedCallGivesItsPlacesBack(t *testing.T) {
+	e := started(t, newFake(t, "vllm"))
+	a, err := e.Admit(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.GenerateAll(t.Context(), []generation.Request{*request(2)}, func(int, *generation.Result, error) {})
+	if got := e.Totals().Admitted; got != 1 {
+		t.Errorf("%d of 3 completions are admitted when 2 have ended", got)
+	}
+	a.Release()
+	a.Release()
+	if got := e.Totals().Admitted; got != 0 {
+		t.Errorf("%d are left after Release", got)
+	}
+}
