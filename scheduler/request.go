@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,8 +86,8 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd and Progress")
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Progress")
 	case g.Resume != nil && (g.Distinct != nil || len(g.Resume.Completions) != g.N):
 		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct", g.N)
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
@@ -122,6 +123,7 @@ type request struct {
 	retry      bool  // another context may compute it
 	cached     int
 	candidates []generation.Completion // so far, see result
+	texts      []strings.Builder       // of the candidates so far, for generation.Params.Stop
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
@@ -196,6 +198,14 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		if err := r.resume(e.vocab); err != nil {
 			r.close()
 			return nil, err
+		}
+	}
+	if gen.Stop != nil {
+		r.texts = make([]strings.Builder, gen.N)
+		for i := range r.candidates {
+			for _, token := range r.candidates[i].Tokens {
+				r.texts[i].Write(e.vocab.Piece(token, true))
+			}
 		}
 	}
 	return r, nil

@@ -202,6 +202,9 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 			return p, refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
 		}
 	}
+	if len(c.Stop) > 0 {
+		p.Stop = &generation.Stop{Texts: c.Stop}
+	}
 	if p.Adapter, err = choose(m, s, c.Model); err != nil {
 		return p, err
 	}
