@@ -123,6 +123,7 @@ type request struct {
 	retry      bool  // another context may compute it
 	cached     int
 	candidates []generation.Completion // so far, see result
+	forced     [][]int                 // core.Request.Forced
 	texts      []strings.Builder       // of the candidates so far, for generation.Params.Stop
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
@@ -195,7 +196,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		r.samplers = append(r.samplers, s)
 	}
 	if gen.Resume != nil {
-		if err := r.resume(e.vocab); err != nil {
+		if err := r.resume(e.workers[0]); err != nil {
 			r.close()
 			return nil, err
 		}

@@ -231,7 +231,7 @@ func (w *worker) submit(r *request) {
 			w.finish(r, err)
 		}
 	default:
-		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun})
+		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced})
 	}
 }
 

@@ -190,6 +190,9 @@ func (g *group) begin() {
 			continue
 		}
 		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
+		if len(g.Forced) > 0 {
+			g.candidates[i].note(g.Forced[i])
+		}
 		g.waiting = append(g.waiting, i)
 	}
 }
