@@ -171,3 +171,36 @@ func TestRefusedAndEndedCandidatesGiveTheirPlacesBack(t *testing.T) {
 		t.Errorf("a further request: %v", err)
 	}
 }
+
+func TestLostContextsComputeNothing(t *testing.T) {
+	e := newTestEngine(t, setup{contexts: 2})
+	each := e.cfg.MaxRunning
+	if got := e.together(); got != 2*each {
+		t.Errorf("%d candidates run on two contexts, want %d", got, 2*each)
+	}
+	e.mu.Lock()
+	e.workers[1].health.lost = true
+	got := e.together()
+	e.workers[1].health.lost = false
+	e.mu.Unlock()
+	if got != each {
+		t.Errorf("%d candidates run on the context that is left, want %d", got, each)
+	}
+	e.cfg.Isolate = true
+	if got := e.together(); got != 2 {
+		t.Errorf("%d requests run alone on two contexts", got)
+	}
+}
+
+// TestCachedTokensOfAResumedRequestAreTheMost of what was not computed before and after its pause.
+func TestCachedTokensOfAResumedRequestAreTheMost(t *testing.T) {
+	r := &request{candidates: make([]generation.Completion, 1)}
+	for _, tc := range []struct{ before, now, want int }{{-1, 5, 5}, {7, 5, 7}, {3, 5, 5}} {
+		if r.gen.Resume = nil; tc.before >= 0 {
+			r.gen.Resume = &generation.Result{CachedTokens: tc.before}
+		}
+		if got := r.result(nil, tc.now, generation.Times{}, nil, nil).CachedTokens; got != tc.want {
+			t.Errorf("%+v: %d", tc, got)
+		}
+	}
+}

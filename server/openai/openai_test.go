@@ -434,3 +434,21 @@ func TestStopTextsReachTheEngine(t *testing.T) {
 		t.Errorf("a chat without: %+v, %v", m.request.Stop, err)
 	}
 }
+
+func TestTextEndsBeforeTheFirstStopText(t *testing.T) {
+	for _, tc := range []struct {
+		stops        list
+		want, reason string
+	}{
+		{list{"d", "b"}, "a", "stop"},
+		{list{"b", "d"}, "a", "stop"},
+		{list{"a"}, "", "stop"},
+		{list{"x", "d"}, "abc", "stop"},
+		{list{"x"}, "abcd", "length"},
+		{nil, "abcd", "length"},
+	} {
+		if text, reason := tc.stops.cut("abcd", "length"); text != tc.want || reason != tc.reason {
+			t.Errorf("%q: %q, %s", tc.stops, text, reason)
+		}
+	}
+}
