@@ -27,6 +27,9 @@ func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result
 		}
 		c := generation.Completion{Finish: generation.FinishPaused}
 		for id := range protocol.Elements(list) {
+			if most := a.cfg.ContextLength; most > 0 && len(c.Tokens) == most {
+				return bad(fmt.Sprintf("it has more token ids than the %d of the model's context; send token_ids as they were returned", most), k)
+			}
 			n, err := strconv.ParseInt(string(id), 10, 32)
 			if err != nil || n < 0 {
 				return bad("it must be a token id, as the step's token_ids has them", k, len(c.Tokens))

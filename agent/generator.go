@@ -88,7 +88,8 @@ func failed(err error) *failure {
 
 // ends reports whether an error ends the whole request.
 func ends(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, new(*generation.BusyError))
+	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) ||
+		errors.As(err, new(*generation.BusyError)) || errors.As(err, new(*generation.QueueFullError))
 }
 
 // PlainGrammar removes our marks for other engines with llama.cpp's notation. The result admits more.

@@ -17,6 +17,8 @@ type Plan struct {
 	// Completions is the most that Run asks a Generator for. Deterministic candidates of an input need one
 	// together unless they are distinct, corrections need none. A summary may need one more.
 	Completions int
+	// Priority is the highest of the inputs that ask for completions.
+	Priority int
 
 	begun func()                                     // of Watch, nil: nobody watches
 	each  func(input int, out *protocol.AgentOutput) // of Watch
@@ -92,7 +94,12 @@ func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, e
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
-		p.Completions += in.completions()
+		if n := in.completions(); n > 0 {
+			if p.Completions == 0 {
+				p.Priority = in.priority
+			}
+			p.Completions, p.Priority = p.Completions+n, max(p.Priority, in.priority)
+		}
 		if in.correction == nil && a.summarizer != nil {
 			p.Completions += min(1, len(in.memory.History)) // the prompt's size is not known yet
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -89,31 +90,53 @@ func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
 	return &in.request, in.prompt
 }
 
-// generate tokenizes a prompt of each run in parallel and generates all together, unless ctx has ended.
-func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
-	done func(*inputRun, *generation.Result, error),
-) {
+// tokenizeAll tokenizes the prompts of a stage. One that fails gives its places back at once.
+func (a *Agent) tokenizeAll(
+	ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
+) []error {
 	errs := make([]error, len(runs))
-	late := ctx.Err()
+	var left atomic.Int64
+	left.Store(int64(places(runs, of)))
 	var tokenizing errgroup.Group
 	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
 	for i, in := range runs {
 		request, prompt := of(in)
-		switch {
-		case request == nil:
-		case late != nil:
-			done(in, nil, late)
-		default:
-			tokenizing.Go(func() error {
-				errs[i] = a.tokenize(ctx, request, prompt)
-				return nil
-			})
+		if request == nil {
+			continue
 		}
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			continue
+		}
+		tokenizing.Go(func() error {
+			if errs[i] = a.tokenize(ctx, request, prompt); errs[i] != nil && g != nil {
+				g.Keep(int(left.Add(-int64(request.N))))
+			}
+			return nil
+		})
 	}
 	_ = tokenizing.Wait() // errors are in errs
-	if late != nil {
-		return
+	return errs
+}
+
+// places is how many completions are to be generated, now and after that.
+func places(runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt)) (n int) {
+	for _, in := range runs {
+		now, _ := of(in)
+		if now != nil {
+			n += now.N
+		}
+		if later, _ := in.candidates(); later != nil && later != now {
+			n += later.N
+		}
 	}
+	return n
+}
+
+// generate tokenizes a prompt of each run in parallel and generates all together, unless ctx has ended.
+func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
+	done func(*inputRun, *generation.Result, error),
+) {
+	errs := a.tokenizeAll(ctx, g, runs, of)
 	var requests []generation.Request
 	var waiting []*inputRun
 	for i, in := range runs {
@@ -138,6 +161,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	if len(requests) == 0 {
 		return
 	}
+	g.Keep(places(runs, of)) // those that have failed need none
 	g.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
 		if err == nil && ctx.Err() == nil && !r.Paused() { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"math"
 )
 
 // seeds derives the seeds of an input's candidates from the server's seed and the ids: the start of their SHA-256
@@ -18,9 +17,6 @@ func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
 		out[i] = scatter(start + uint32(i))
-		if out[i] == math.MaxUint32 { // llama.cpp's "choose one at random"
-			out[i] = scatter(start - 1)
-		}
 	}
 	return out
 }

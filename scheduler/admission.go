@@ -19,38 +19,40 @@ import (
 // safe for concurrent use.
 type Admission struct {
 	engine *Engine
+	place
 	unused int // candidates not yet submitted, and paused ones; guarded by Engine.mu
 }
 
 // Admit reserves queue places for candidates, the number of completions that a whole API
 // request will generate: all of them or none, with *generation.QueueFullError. It also refuses when
-// those that wait would probably take longer than Config.QueueTime.
-func (e *Engine) Admit(candidates int) (*Admission, error) {
+// those that go before would probably take longer than Config.QueueTime.
+//
+// priority is the highest of the request's generations. Admissions of lower priority do not hinder it, see makeWay.
+func (e *Engine) Admit(candidates, priority int) (*Admission, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, ErrClosed
 	}
-	together := 0 // candidates that are computed at once
+	if err := e.makeWay(candidates, priority); err != nil {
+		e.refused++
+		return nil, err
+	}
+	return e.place(candidates, place{priority: priority, since: e.now(), gone: make(chan struct{})}), nil
+}
+
+// together is the number of candidates that are computed at once. Engine.mu is held.
+func (e *Engine) together() (n int) {
 	for _, w := range e.workers {
 		switch {
 		case w.health.lost:
 		case e.cfg.Isolate:
-			together++ // at least: the candidates of one request
+			n++ // at least: the candidates of one request
 		default:
-			together += e.cfg.MaxRunning
+			n += e.cfg.MaxRunning
 		}
 	}
-	over := e.admitted + candidates - e.cfg.QueueLimit
-	late := e.rate.excess(e.admitted-together, e.cfg.QueueTime)
-	if over > 0 || late > 0 {
-		e.refused++
-		return nil, &generation.QueueFullError{
-			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.rate.estimate(max(over, late)),
-		}
-	}
-	e.admitted += candidates
-	return &Admission{engine: e, unused: candidates}, nil
+	return n
 }
 
 // submit makes requests and gives them to workers, all at once and in order. One that is refused has an error; wait
@@ -76,17 +78,26 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 	_ = group.Wait() // its functions return nil
 	e.mu.Lock()
 	for i, r := range requests {
+		n := live(&list[i])
 		switch {
+		case a.refusal != nil:
+			errs[i] = a.refusal
 		case errs[i] != nil:
 		case e.closed:
 			errs[i] = ErrClosed
-		case r.gen.N > a.unused:
-			errs[i] = fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, r.gen.N, a.unused)
-		case !e.assign(r, false):
-			errs[i] = fmt.Errorf("%w: %w", ErrModel, errNoContext)
+		case n > a.unused:
+			errs[i] = fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, a.unused)
 		default:
-			a.unused -= r.gen.N
+			if r.admission, r.places = a, n; !e.assign(r, false) {
+				errs[i] = fmt.Errorf("%w: %w", ErrModel, errNoContext)
+				break
+			}
+			a.unused -= n
 			e.calls.Add(1)
+		}
+		if errs[i] != nil && n <= a.unused { // its places are free at once
+			a.unused -= n
+			a.give(n)
 		}
 	}
 	e.mu.Unlock()
@@ -104,9 +115,9 @@ func (a *Admission) release(r *request, keep bool) {
 	r.close()
 	e.mu.Lock()
 	if keep {
-		a.unused += r.gen.N
+		a.unused += r.places
 	} else {
-		e.admitted -= r.gen.N
+		a.give(r.places)
 	}
 	if r.failed {
 		e.failed++
@@ -161,7 +172,7 @@ func (a *Admission) Keep(n int) {
 	defer e.mu.Unlock()
 	if given := a.unused - max(0, n); given > 0 {
 		a.unused -= given
-		e.admitted -= given
+		a.give(given)
 	}
 }
 

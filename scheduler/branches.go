@@ -70,7 +70,7 @@ func (s *trees) start(r *request) error {
 func (s *trees) submit(b *branch, fork bool) {
 	r := b.tree.request
 	s.branches[b.id], s.worker.requests[b.id] = b, r
-	part := core.Request{ID: b.id, Request: r.gen, Branch: true, Fork: fork}
+	part := core.Request{ID: b.id, Request: r.gen, Since: s.worker.engine.second(r.times.Submitted), Branch: true, Fork: fork}
 	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
 	s.worker.core.Submit(part)
 }

@@ -26,6 +26,7 @@ type Engine struct {
 	placed  []llama.Placement
 	log     zerolog.Logger
 	now     func() time.Time
+	began   time.Time
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 
@@ -33,11 +34,13 @@ type Engine struct {
 	// while it is held.
 	mu       sync.Mutex
 	closed   bool
-	admitted int // candidates
-	refused  uint64
-	retried  uint64 // generations that continued on another context
-	failed   uint64 // generations that ended with an error of the model
-	rate     completionRate
+	admitted int // candidates, of all admissions
+	// admissions are those with candidates that have not ended, oldest first.
+	admissions []*Admission
+	refused    uint64
+	retried    uint64 // generations that continued on another context
+	failed     uint64 // generations that ended with an error of the model
+	rate       completionRate
 	// stuckSteps counts what the watchdog found.
 	stuckSteps uint64
 	trying     bool // the weights do not serve yet
@@ -169,6 +172,7 @@ func (e *Engine) Placement() []llama.Placement { return e.placed }
 func (e *Engine) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	e.stopWatch = stop
+	e.began = e.now()
 	e.watchdog.Go(func() { e.watch(ctx) })
 	for _, w := range e.workers {
 		go w.run()

@@ -346,18 +346,18 @@ func TestCancelWhileQueued(t *testing.T) {
 
 func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
-	first, err := e.Admit(3)
+	first, err := e.Admit(3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var full *generation.QueueFullError
-	if _, err := e.Admit(3); !errors.As(err, &full) {
+	if _, err := e.Admit(3, 0); !errors.As(err, &full) {
 		t.Fatalf("error %v, want QueueFullError", err)
 	}
 	if full.Asked != 3 || full.Admitted != 3 || full.Limit != 5 || full.RetryAfter < minRetry || full.RetryAfter > maxRetry {
 		t.Errorf("%+v", full)
 	}
-	second, err := e.Admit(2)
+	second, err := e.Admit(2, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 
 func TestKeepReturnsUnusedQueuePlaces(t *testing.T) {
 	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
-	admission, err := e.Admit(5)
+	admission, err := e.Admit(5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,24 +412,24 @@ func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	e.mu.Lock()
 	e.rate.interval = 300 * time.Millisecond
 	e.mu.Unlock()
-	first, err := e.Admit(108) // nothing waits before them; 8 run at once
+	first, err := e.Admit(108, 0) // nothing waits before them; 8 run at once
 	if err != nil {
 		t.Fatal(err)
 	}
 	var full *generation.QueueFullError
-	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
+	if _, err := e.Admit(1, 0); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
 	}
 	first.Release()
 	for i := range 8 + 4 {
-		admission, err := e.Admit(1)
+		admission, err := e.Admit(1, 0)
 		if err != nil {
 			t.Errorf("behind %d candidates: %v", i, err)
 			continue
 		}
 		defer admission.Release()
 	}
-	if _, err := e.Admit(1); err == nil {
+	if _, err := e.Admit(1, 0); err == nil {
 		t.Error("behind 4 candidates that wait it was admitted")
 	}
 	if s := e.Stats(); s.Refused != 2 || s.Admitted != 12 {

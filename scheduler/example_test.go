@@ -41,7 +41,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	admission, err := engine.Admit(4)
+	admission, err := engine.Admit(4, 0)
 	if err != nil {
 		log.Fatal(err) // a *generation.QueueFullError says when to retry
 	}

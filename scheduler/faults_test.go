@@ -365,7 +365,7 @@ func TestCloseWhileBusyReturnsErrClosed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := e.Admit(1); !errors.Is(err, ErrClosed) {
+	if _, err := e.Admit(1, 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("Admit: %v", err)
 	}
 	if s := e.Stats(); s.Admitted != 0 {

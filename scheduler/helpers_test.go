@@ -267,7 +267,7 @@ func sampled(prompt []llama.Token, n, maxTokens int, first uint32) generation.Re
 
 // generate admits and runs one generation.
 func generate(ctx context.Context, e *Engine, g generation.Request) (*generation.Result, error) {
-	admission, err := e.Admit(g.N)
+	admission, err := e.Admit(g.N, 0)
 	if err != nil {
 		return nil, err
 	}

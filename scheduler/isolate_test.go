@@ -149,7 +149,7 @@ func TestIsolatedQueuedGenerationCanBeCancelled(t *testing.T) {
 func TestIsolatedQueueMovesWhenDeviceIsLost(t *testing.T) {
 	e, first, _ := gated(t, 2, llama.ErrLost)
 	const count = 6
-	admission, err := e.Admit(count)
+	admission, err := e.Admit(count, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestIsolatedQueueEndsWithEngine(t *testing.T) {
 	results := []chan error{hold(t.Context()), hold(t.Context()), hold(t.Context())}
 	<-first.enter
 	go e.Close()
-	eventually(t, "closing", func() bool { _, err := e.Admit(1); return err != nil })
+	eventually(t, "closing", func() bool { _, err := e.Admit(1, 0); return err != nil })
 	close(first.open)
 	for _, result := range results {
 		if err := <-result; !errors.Is(err, ErrClosed) {

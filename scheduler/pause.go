@@ -1,12 +1,8 @@
 package scheduler
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
-	"agentd/llama"
-	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
 )
 
@@ -88,87 +84,21 @@ func (r *request) pause() {
 	}
 }
 
-// resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
-func (r *request) resume(v *llama.Vocab) error {
-	for i := range r.candidates {
-		if err := r.resumeOne(i, v); err != nil {
-			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
-		}
-		if r.candidates[i].Finish != "" {
-			r.record(i, nil, r.gen.Resume.CachedTokens, r.times.Submitted.Add(r.times.End))
-		}
-	}
-	return nil
-}
-
-func (r *request) resumeOne(i int, v *llama.Vocab) error {
-	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
-	*c = was
-	c.StopToken = -1
-	if was.Finish != generation.FinishPaused {
-		if was.Stop != "" {
-			c.StopToken = was.StopToken
-		}
-		return nil
-	}
-	c.Finish, c.Err, c.Tokens, c.Scores = "", nil, nil, slices.Clone(was.Scores)
-	for k, token := range was.Tokens {
-		if c.Finish != "" {
-			return fmt.Errorf("token %d follows the end of the answer", k)
-		}
-		if err := r.samplers[i].Accept(token); err != nil {
-			return fmt.Errorf("token %d: %w", k, err)
-		}
-		if r.gen.Scores && k >= len(was.Scores) {
-			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
-		}
-		if v.IsEOG(token) {
-			c.StopToken, c.Finish = token, generation.FinishStop
-			continue
-		}
-		c.Tokens = append(c.Tokens, token)
-	}
-	switch {
-	case len(c.Tokens) > r.gen.MaxTokens:
-		return fmt.Errorf("%d tokens, and the limit of an answer is %d", len(c.Tokens), r.gen.MaxTokens)
-	case c.Finish == "" && len(c.Tokens) == r.gen.MaxTokens:
-		c.Finish = generation.FinishLength
-	}
-	return nil
-}
-
-// begun is core.Request.Begun of a resumed request; nil: no candidate has begun. all: all candidates have ended before.
-func (r *request) begun() (list [][]core.Token, all bool) {
-	none, all := true, true
-	for i := range r.candidates {
-		c := &r.candidates[i]
-		list = append(list, nil)
-		if c.Finish == "" {
-			list[i], all = append([]core.Token{}, c.Tokens...), false
-		}
-		none = none && c.Finish == "" && len(c.Tokens) == 0
-	}
-	if none {
-		list = nil
-	}
-	return list, all
-}
-
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
 // them.
 func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
 	a.engine.mu.Lock()
-	n := a.unused
+	n, was := a.unused, a.place
 	a.engine.mu.Unlock()
-	e.mu.Lock()
-	closed := e.closed
-	if !closed {
-		e.admitted += n
+	if was.refusal != nil {
+		return nil, was.refusal
 	}
-	e.mu.Unlock()
-	if closed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		return nil, ErrClosed
 	}
-	a.Keep(0)
-	return &Admission{engine: e, unused: n}, nil
+	defer a.Keep(0)
+	was.gone = make(chan struct{})
+	return e.place(n, was), nil
 }

@@ -107,7 +107,7 @@ func TestPauseWithoutRunningOnesLetsThemEnd(t *testing.T) {
 		}}
 	}})
 	first, second := greedy(tokenize(t, m, story), 1, 8), sampled(tokenize(t, m, "Other"), 3, 8, 1)
-	admission, err := e.Admit(5)
+	admission, err := e.Admit(5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestUrgentRequestPreemptsOthersWhichLoseNothing(t *testing.T) {
 		}}
 	}
 	e := newTestEngine(t, plain)
-	places, err := e.Admit(5)
+	places, err := e.Admit(5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 		}
 	}
 	e.mu.Lock()
-	next.tried = r.tried
+	next.tried, next.admission, next.places = r.tried, r.admission, r.places
 	// Others may have been placed since then.
 	if e.closed || !ended && r.worker.health.stage != stuck || !e.assign(next, !ended) {
 		e.mu.Unlock()

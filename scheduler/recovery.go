@@ -81,7 +81,7 @@ func (w *worker) startQueued() {
 		w.resetCore()
 	}
 	for len(w.queue) > 0 && (!w.cfg.Isolate || w.core.Idle()) {
-		r := slices.MaxFunc(w.queue, func(a, b *request) int { return a.gen.Priority - b.gen.Priority })
+		r := slices.MaxFunc(w.queue, func(a, b *request) int { return cmp.Compare(w.engine.rank(a), w.engine.rank(b)) })
 		w.queue = slices.DeleteFunc(w.queue, func(o *request) bool { return o == r })
 		w.submit(r)
 	}

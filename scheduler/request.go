@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 				next = e.elsewhere(r, true)
 			}
 			waits, r = next != r, next
+		case <-a.gone:
+			waits = false
 		case <-ctx.Done():
 			waits, left = false, true
 		}
@@ -58,6 +61,9 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		<-r.done
 		a.release(r, false)
 	}()
+	if !left {
+		return nil, a.Refusal()
+	}
 	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 		if partial := r.partialResult(e.vocab, err); partial != nil {
 			return partial, nil
@@ -80,8 +86,8 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd and Progress")
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Progress")
 	case g.Resume != nil && (g.Distinct != nil || len(g.Resume.Completions) != g.N):
 		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct", g.N)
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
@@ -117,6 +123,8 @@ type request struct {
 	retry      bool  // another context may compute it
 	cached     int
 	candidates []generation.Completion // so far, see result
+	forced     [][]int                 // core.Request.Forced
+	texts      []strings.Builder       // of the candidates so far, for generation.Params.Stop
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
@@ -133,8 +141,11 @@ type request struct {
 
 	// Engine.mu guards these.
 	worker *worker // nil: it was paused before it had one
-	tried  uint64  // bit set of the contexts that had it
-	cost   int     // tokens to compute, as estimated at assignment
+	// places are what its candidates hold of its admission. One that ends gives its own back.
+	admission *Admission
+	places    int
+	tried     uint64 // bit set of the contexts that had it
+	cost      int    // tokens to compute, as estimated at assignment
 }
 
 // failed is the completion of a candidate that failed.
@@ -185,9 +196,17 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		r.samplers = append(r.samplers, s)
 	}
 	if gen.Resume != nil {
-		if err := r.resume(e.vocab); err != nil {
+		if err := r.resume(e.workers[0]); err != nil {
 			r.close()
 			return nil, err
+		}
+	}
+	if gen.Stop != nil {
+		r.texts = make([]strings.Builder, gen.N)
+		for i := range r.candidates {
+			for _, token := range r.candidates[i].Tokens {
+				r.texts[i].Write(e.vocab.Piece(token, true))
+			}
 		}
 	}
 	return r, nil

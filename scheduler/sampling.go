@@ -160,7 +160,10 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 			cand.StopToken, choice.Verdict = token, core.Stop
 			break
 		}
-		t.tokens = append(t.tokens, token)
+		if t.add(w, token) {
+			choice.Verdict = core.Complete
+			break
+		}
 		if !w.canForce(t.request) {
 			continue
 		}
@@ -172,9 +175,12 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 		for _, token := range forced {
 			choice.Forced = append(choice.Forced, len(t.tokens))
 			t.addScore(token, true)
-			t.tokens = append(t.tokens, token)
+			if t.add(w, token) {
+				choice.Verdict = core.Complete
+				break
+			}
 		}
-		if end >= 0 {
+		if end >= 0 && choice.Verdict == core.Continue {
 			t.addScore(end, true)
 			cand.StopToken, choice.Verdict = end, core.Complete // commit drops it if tokens are cut
 		}
@@ -184,6 +190,18 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 		choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 	}
 	choice.Tokens = t.tokens
+}
+
+// add adds a token, and reports whether it completes a text that ends the candidate.
+func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
+	t.tokens = append(t.tokens, token)
+	r := t.request
+	if r.gen.Stop == nil {
+		return false
+	}
+	text := &r.texts[t.candidate]
+	text.Write(w.engine.vocab.Piece(token, true))
+	return r.gen.Stop.Ends(text.String())
 }
 
 // canForce reports whether a grammar can force tokens of r.

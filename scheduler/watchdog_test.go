@@ -352,7 +352,7 @@ func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, a *A
 	for _, g := range list {
 		n += g.N
 	}
-	a, err := e.Admit(n)
+	a, err := e.Admit(n, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

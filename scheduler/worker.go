@@ -231,7 +231,7 @@ func (w *worker) submit(r *request) {
 			w.finish(r, err)
 		}
 	default:
-		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Begun: begun})
+		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced})
 	}
 }
 
@@ -239,6 +239,7 @@ func (w *worker) submit(r *request) {
 // once says nothing of how long one takes.
 func (w *worker) step() (rows int) {
 	w.counters.lap = w.engine.now()
+	w.core.Tick(w.engine.second(w.counters.lap))
 	w.plan = w.core.Plan()
 	err := w.apply()
 	w.lap(&w.counters.times.Plan)
@@ -287,15 +288,28 @@ func (w *worker) apply() error {
 			return err
 		}
 	}
-	planned := w.engine.now()
-	for _, id := range w.plan.Started {
-		r := w.requests[id]
-		r.reach(&r.times.Queue, planned)
-	}
+	w.started()
 	if len(w.plan.Rows) == 0 || w.adapter == w.plan.Adapter {
 		return nil
 	}
 	return w.useAdapter(w.plan.Adapter)
+}
+
+// started notes which requests start with the plan.
+func (w *worker) started() {
+	if len(w.plan.Started) == 0 {
+		return
+	}
+	e, planned := w.engine, w.engine.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range w.plan.Started {
+		r := w.requests[id]
+		r.reach(&r.times.Queue, planned)
+		if a := r.admission; a != nil && a.started.IsZero() { // a try has none
+			a.started = planned
+		}
+	}
 }
 
 // commit gives the result of the step to the core, and the core's events to the requests.
@@ -311,6 +325,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		down, lost = w.recordFailure(cause)
 	}
 	ended := 0
+	var free []*request // once for each candidate that ended
 	for _, e := range w.core.Commit(status, choices) {
 		r := w.requests[e.Request]
 		switch {
@@ -318,6 +333,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		case w.trees.branches[e.Request] != nil && w.trees.event(&e):
 		case e.Kind == core.CandidateFinished:
 			ended++
+			free = append(free, r)
 			c := &r.candidates[e.Candidate]
 			c.Tokens, c.Finish = e.Tokens, e.Finish
 			if e.Repeated > 0 {
@@ -345,6 +361,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	w.engine.mu.Lock()
 	if ended > 0 {
 		w.engine.rate.record(ended, w.engine.now(), w.busySince)
+	}
+	for _, r := range free {
+		r.giveOne()
 	}
 	if status == core.StepDecoded {
 		w.health.worked()

@@ -144,6 +144,8 @@ func asError(err error) *Error {
 		return &Error{Code: CodeUnsupported, Detail: overflow.Error()}
 	case errors.Is(err, generation.ErrGrammar):
 		return &Error{Code: CodeUnsupported, Detail: err.Error()}
+	case errors.As(err, &full) && full.MadeWay:
+		return &Error{Code: CodeBusy, Detail: full.Error(), RetryAfter: full.RetryAfter}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
 	case errors.As(err, &busy):

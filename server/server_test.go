@@ -210,6 +210,7 @@ func TestAnswers(t *testing.T) {
 		"a request id that is too long":     {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": strings.Repeat("a", maxRequestID+1)}}, 200, "", map[string]string{"X-Request-Id": "generated"}},
 		"problems that only the agent sees": {Ready, fails(protocol.Problems{protocol.NewProblem("value_error", "bad memory", "inputs", 0, "memory")}), post(validBody), 422, `"loc":["body","inputs",0,"memory"]`, nil},
 		"a full queue":                      {Ready, fails(fmt.Errorf("around: %w", &generation.QueueFullError{RetryAfter: 2500 * time.Millisecond})), post(validBody), 503, `{"detail":"the queue is full"}`, map[string]string{"Retry-After": "3"}},
+		"work that made way":                {Ready, fails(&generation.QueueFullError{Asked: 2, MadeWay: true}), post(validBody), 503, `2 waiting candidates made way for a request of higher priority`, map[string]string{"Retry-After": "1"}},
 		"an engine that closed":             {Ready, fails(fmt.Errorf("around: %w", generation.ErrClosed)), post(validBody), 503, `"detail"`, map[string]string{"Retry-After": "10"}},
 		"an unexpected error stays inside":  {Ready, fails(errors.New("secret path")), post(validBody), 500, `{"detail":"internal error`, nil},
 		"a panic stays inside":              {Ready, func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { panic("secret") }, post(validBody), 500, `{"detail":"internal error`, nil},

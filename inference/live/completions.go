@@ -53,7 +53,7 @@ func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab(
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	admission, release, err := m.admit(r.N, m.using)
+	admission, release, err := m.admit(r.N, r.Priority, m.using)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (l *Service) DecideEach(
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
 			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
 	}
-	admission, leave, err := v.admit(n, using)
+	admission, leave, err := v.admit(n, plan.Priority, using)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,9 @@ func (l *Service) DecideEach(
 }
 
 // admit reserves places for all completions of a request, until release is called, or refuses it with
-// *generation.QueueFullError or generation.ErrClosed. using are the adapters of the request.
-func (v *modelVersion) admit(completions int, using *adapterUse) (g agent.Generator, release func(), err error) {
+// *generation.QueueFullError or generation.ErrClosed. using are the adapters of the request. Engines at URLs know
+// no priority.
+func (v *modelVersion) admit(completions, priority int, using *adapterUse) (g agent.Generator, release func(), err error) {
 	if v.Remote != nil {
 		a, err := v.Remote.Admit(completions)
 		if err != nil {
@@ -68,7 +69,7 @@ func (v *modelVersion) admit(completions int, using *adapterUse) (g agent.Genera
 		}
 		return a, a.Release, nil
 	}
-	a, err := v.Engine.Admit(completions)
+	a, err := v.Engine.Admit(completions, priority)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,12 +24,6 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
 		}
 	}
-	admission, release, err := v.admit(1, using)
-	if err != nil {
-		return backend.Answer{}, asBackendError(err)
-	}
-	defer release()
-
 	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System, Schema: q.Exact}, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
 		question.Schema = q.Schema
@@ -37,11 +31,19 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 	for _, m := range q.Messages {
 		question.Messages = append(question.Messages, format.ChatMessage{Model: m.Role == backend.RoleAssistant, Text: m.Text})
 	}
-	answer, err := v.Agent.Ask(ctx, question, admission)
+	ask := func() (agent.Answer, error) {
+		admission, release, err := v.admit(1, 0, using)
+		if err != nil {
+			return agent.Answer{}, err
+		}
+		defer release()
+		return v.Agent.Ask(ctx, question, admission)
+	}
+	answer, err := ask()
 	var overflow *generation.OverflowError
 	if errors.As(err, &overflow) && overflow.Limit-overflow.Prompt >= minLocalAnswer {
 		question.MaxTokens = overflow.Limit - overflow.Prompt // nothing was generated yet
-		answer, err = v.Agent.Ask(ctx, question, admission)
+		answer, err = ask()
 	}
 	if answer.Latency != nil {
 		v.latency.observe(ctx, answer.Latency)

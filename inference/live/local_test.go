@@ -174,7 +174,7 @@ func TestModelAsCoachReportsItsErrors(t *testing.T) {
 	q.MaxTokens = 2
 	fails("truncated", t.Context(), q, backend.KindTruncated, "2 new tokens")
 
-	_, release, err := s.admit(1, nil)
+	_, release, err := s.admit(1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,6 +209,11 @@ func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int
 	select {
 	case <-p.over:
 		return false
+	case <-h.Gone():
+		for _, r := range requests {
+			done(r.index, nil, h.Refusal())
+		}
+		return true
 	case <-ctx.Done():
 	}
 	for _, r := range requests {

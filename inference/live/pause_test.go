@@ -311,7 +311,7 @@ func TestLaterGenerationsOfARequestUseTheNewAdapter(t *testing.T) {
 		v, release := l.use()
 		using := &adapterUse{on: v}
 		a, _ := using.Adapter("policy")
-		held, free, err := v.admit(2, using)
+		held, free, err := v.admit(2, 0, using)
 		if err != nil {
 			t.Fatal(err)
 		}

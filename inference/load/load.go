@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return m, err
 	}
-	if err := m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Engine.Admit(n) }); err != nil {
+	if err := m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Engine.Admit(n, 0) }); err != nil {
 		return m, err
 	}
 	m.Weights.begin(lookInterval)

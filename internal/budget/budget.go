@@ -25,6 +25,8 @@ func (e *TooLargeError) Error() string {
 // Budget bounds the bytes that all requests hold at the same time. It is safe for concurrent use.
 type Budget struct {
 	limit, used atomic.Int64
+	peak        atomic.Int64 // of used, since the last look of settle
+	burst       int64        // the most since garbage was freed; only settle uses it
 }
 
 // New makes a budget of so many bytes.
@@ -75,6 +77,9 @@ func (s *Share) Hold(bytes int64) error {
 			return ErrFull
 		case b.used.CompareAndSwap(used, used+more):
 			s.held = bytes
+			for peak := b.peak.Load(); peak < used+more && !b.peak.CompareAndSwap(peak, used+more); {
+				peak = b.peak.Load()
+			}
 			return nil
 		}
 	}
@@ -85,6 +90,16 @@ func (s *Share) Hold(bytes int64) error {
 
 // Release ends the share. Further calls do nothing.
 func (s *Share) Release() { _ = s.Hold(0) } // shrinking does not fail
+
+// settle frees garbage once a burst of requests is over: since the last look they held a small part of its most.
+// Go alone would keep it for two minutes.
+func (b *Budget) settle(free func()) {
+	recent := max(b.peak.Swap(b.used.Load()), b.used.Load())
+	if b.burst = max(b.burst, recent); b.burst >= burstFrom && recent <= b.burst/burstPart {
+		b.burst = recent
+		free()
+	}
+}
 
 type key struct{}
 

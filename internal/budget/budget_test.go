@@ -188,3 +188,40 @@ func TestFullCgroupHasNextToNothingFree(t *testing.T) {
 		t.Errorf("%d bytes are free", free)
 	}
 }
+
+// TestGarbageOfABurstIsFreedOnce when requests hold little for the time between two looks.
+func TestGarbageOfABurstIsFreedOnce(t *testing.T) {
+	b, freed := New(1<<30), 0
+	look := func(what string, want int) {
+		t.Helper()
+		b.settle(func() { freed++ })
+		if freed != want {
+			t.Errorf("%s: freed %d times, want %d", what, freed, want)
+		}
+	}
+	s := b.Share()
+	hold := func(bytes int64) {
+		t.Helper()
+		if err := s.Hold(bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(burstFrom - 1)
+	hold(0)
+	look("little", 0)
+	look("little, later", 0)
+	hold(2 * burstFrom)
+	look("a burst", 0)
+	hold(0)
+	hold(burstFrom)
+	hold(0)
+	look("it was over for a moment", 0)
+	hold(2 * burstFrom / burstPart)
+	look("it is over", 1)
+	hold(0)
+	look("later", 1)
+	hold(burstFrom)
+	hold(0)
+	look("the next, between two looks", 1)
+	look("it is over", 2)
+}

@@ -19,5 +19,7 @@ const (
 	leastHeapPart = 8
 
 	followEvery = time.Second // how often the budget follows what native code holds
-	minChange   = 64          // Go's memory limit is left alone until it would change by 1/minChange
+	// A burst is over when requests hold 1/burstPart of its most, and matters from burstFrom bytes on.
+	burstFrom, burstPart = 128 << 20, 8
+	minChange            = 64 // Go's memory limit is left alone until it would change by 1/minChange
 )

@@ -204,6 +204,7 @@ func (b *Budget) Follow(ctx context.Context, log zerolog.Logger) {
 }
 
 func (b *Budget) follow() {
+	b.settle(debug.FreeOSMemory)
 	heap, limit := now(System, given).shares(b.Used())
 	b.SetLimit(limit)
 	if was := debug.SetMemoryLimit(-1); given == 0 && max(was-heap, heap-was) > was/minChange {

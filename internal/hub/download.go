@@ -39,6 +39,7 @@ type download struct {
 	part *os.File  // that becomes the blob
 	sum  hash.Hash // of what it has
 	have int64     // bytes
+	most int64     // that it had so far
 }
 
 // get brings a file into the snapshot of the commit.
@@ -98,9 +99,10 @@ func (d *download) run(ctx context.Context, blob string) (err error) {
 	if d.have, err = io.Copy(d.sum, d.part); err != nil {
 		return err
 	}
+	d.most = d.have
 	for resumed := d.have > 0; ; resumed = false {
 		if err := d.try(ctx, func() error { return d.more(ctx) }); err != nil {
-			return err
+			return d.kept(err)
 		}
 		got := hex.EncodeToString(d.sum.Sum(nil))
 		if got == d.etag && d.have == d.size {
@@ -114,6 +116,14 @@ func (d *download) run(ctx context.Context, blob string) (err error) {
 		}
 		d.Log.Warn().Str("file", d.file).Msg("what an earlier download left is damaged; starting again")
 	}
+}
+
+// kept adds to an error what the next run need not get again.
+func (d *download) kept(err error) error {
+	if d.have == 0 {
+		return errors.Join(fmt.Errorf("%w; nothing was kept", err), os.Remove(d.part.Name()))
+	}
+	return fmt.Errorf("%w; %d of %d bytes were kept, and the next try goes on from there", err, d.have, d.size)
 }
 
 // newSum is the hash of the etag's kind.
@@ -145,11 +155,16 @@ func (d *download) more(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	res, err := d.ask(ctx, http.MethodGet, d.url, d.have)
+	if failure := new(temporaryError); errors.As(err, &failure) && failure.restart {
+		err = cmp.Or(d.restart(), err)
+	}
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	if d.have > 0 && res.StatusCode != http.StatusPartialContent {
+	if whole := res.StatusCode != http.StatusPartialContent; whole && res.ContentLength >= 0 && res.ContentLength < d.size {
+		return &temporaryError{err: fmt.Errorf("%s answered with %d bytes where the file has %d, perhaps with a page of a proxy", res.Request.URL.Host, res.ContentLength, d.size)}
+	} else if whole && d.have > 0 {
 		if err := d.restart(); err != nil {
 			return err
 		}
@@ -161,12 +176,14 @@ func (d *download) more(ctx context.Context) error {
 		d.have += int64(n)
 		d.Progress(d.file, d.have, d.size)
 	})
-	n, err := io.Copy(io.MultiWriter(d.part, d.sum, arrived), io.LimitReader(res.Body, d.size-d.have))
+	_, err = io.Copy(io.MultiWriter(d.part, d.sum, arrived), io.LimitReader(res.Body, d.size-d.have))
 	switch failure := new(fs.PathError); {
 	case errors.As(err, &failure): // of the disk
 		return cmp.Or(d.room(), err)
 	case d.have < d.size:
-		return &temporaryError{err: fmt.Errorf("the connection ended after %d of %d bytes: %w", d.have, d.size, cmp.Or(context.Cause(ctx), err, io.ErrUnexpectedEOF)), more: n > 0}
+		more := d.have > d.most // else the host sends the same again
+		d.most = max(d.most, d.have)
+		return &temporaryError{err: fmt.Errorf("the connection ended after %d of %d bytes: %w", d.have, d.size, cmp.Or(context.Cause(ctx), err, io.ErrUnexpectedEOF)), more: more}
 	}
 	return nil
 }

@@ -61,13 +61,19 @@ func New(env func(string) string) (*Hub, error) {
 		}
 		home = filepath.Join(caches, "huggingface")
 	}
+	cache := cmp.Or(env("HF_HUB_CACHE"), filepath.Join(home, "hub"))
+	for _, dir := range []*string{&home, &cache} { // an env file has it so, without a shell
+		if rest, ok := strings.CutPrefix(*dir, "~/"); ok {
+			*dir = filepath.Join(env("HOME"), rest)
+		}
+	}
 	h := &Hub{
 		Log:       zerolog.Nop(),
 		Progress:  func(string, int64, int64) {},
 		endpoint:  endpoint,
 		token:     strings.TrimSpace(env("HF_TOKEN")),
 		tokenFile: filepath.Join(home, "token"),
-		cache:     cmp.Or(env("HF_HUB_CACHE"), filepath.Join(home, "hub")),
+		cache:     cache,
 		offline:   slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(env("HF_HUB_OFFLINE"))),
 		stall:     stallTimeout,
 		sleep:     retry.Sleep,
@@ -222,7 +228,9 @@ func (p *pull) cached() (string, error) {
 type temporaryError struct {
 	err   error
 	after time.Duration // that the hub wants to pass first
-	more  bool          // bytes arrived before it
+	more  bool          // bytes arrived before it that no try had before
+	// restart: the host has no bytes from the asked one on.
+	restart bool
 }
 
 func (e *temporaryError) Error() string { return e.err.Error() }
@@ -307,6 +315,8 @@ func (p *pull) refusal(res *http.Response) error {
 	switch code := res.Header.Get("X-Error-Code"); {
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
 		return &temporaryError{err: fmt.Errorf("%s answered %s", from.Host, res.Status), after: retry.After(res.Header, time.Now())}
+	case status == http.StatusRequestedRangeNotSatisfiable && res.Request.Header.Get("Range") != "":
+		return &temporaryError{err: fmt.Errorf("%s answered %s", from.Host, res.Status), restart: true}
 	case from.Host != p.endpoint.Host:
 		return fmt.Errorf("%s, where the hub keeps the file, answered %s", from.Host, res.Status)
 	case code == "GatedRepo", status == http.StatusForbidden:

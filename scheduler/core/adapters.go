@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // turn is the adapter that computes. Only one does at a time, since llama.cpp applies an adapter
 // to all rows of a step.
 //
@@ -15,10 +17,13 @@ type turn struct {
 	arrivals uint64 // of all requests so far
 }
 
-// chooseAdapter begins the turn of the first request's adapter when the current one has nothing to run of the
-// highest priority. It preempts what runs then, which has a lower one.
+// chooseAdapter begins the turn of the first request's adapter when the current one has nothing to run of its
+// priority. It preempts what runs then, which has a lower level.
 func (c *Core) chooseAdapter() {
 	top := c.groups[0]
+	if slices.ContainsFunc(c.running, func(s *sequence) bool { return s.group.level >= top.Priority }) {
+		return
+	}
 	if g := c.firstStartable(); g != nil && g.Priority == top.Priority {
 		return
 	}

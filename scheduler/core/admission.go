@@ -5,12 +5,13 @@ import "slices"
 // admit starts what fits, in order. For a higher priority, running sequences are preempted. A large request is not
 // passed over: it gets its room as running sequences end.
 func (c *Core) admit() {
+	c.sortClasses()
 	if len(c.groups) > 0 && c.groups[0].Adapter != c.turn.adapter {
 		c.chooseAdapter()
 	}
-	for {
+	for ; ; c.sortClasses() {
 		g, low := c.nextGroup(), c.lowest()
-		makesWay := g != nil && low != nil && low.group.Priority < g.Priority
+		makesWay := g != nil && low != nil && low.group.level < g.Priority
 		switch {
 		case g == nil, c.admissionPaused && low != nil && !makesWay:
 			return
@@ -23,7 +24,7 @@ func (c *Core) admit() {
 	}
 }
 
-// nextGroup returns the request that may start a sequence next, of the highest priority with one. In
+// nextGroup returns the request that may start a sequence next, of the first priority with one. In
 // order, these are requests that have not started, and requests with waiting candidates that run less
 // than their share. If there is none, it is the first one with waiting candidates. If a start
 // requires eviction, preferCached chooses among those not started.
@@ -37,7 +38,7 @@ func (c *Core) nextGroup() *group {
 			first = g
 		}
 		switch {
-		case first != nil && g.Priority < first.Priority:
+		case first != nil && g.Priority != first.Priority:
 		case g.running > 0:
 			busy++
 		case g == next:
@@ -47,8 +48,9 @@ func (c *Core) nextGroup() *group {
 	share := max(1, c.maxRunning/max(1, busy+waiting))
 	for _, g := range c.groups {
 		switch {
-		case first == nil || g.Priority < first.Priority:
-			return first
+		case first == nil:
+			return nil
+		case g.Priority != first.Priority:
 		case g == next:
 			return c.preferCached(g)
 		case waits(g) && g.running < share:
@@ -72,7 +74,7 @@ func (c *Core) preferCached(first *group) *group {
 	}
 	best, most, mostInCells, seen := first, -1, 0, 0
 	for g := range c.startable {
-		if seen++; seen > lookAhead || g.Priority < first.Priority {
+		if seen++; seen > lookAhead || g.Priority != first.Priority {
 			break
 		}
 		src := c.matchPrefix(g.Adapter, g.Prompt, len(c.running))
@@ -127,6 +129,7 @@ func (c *Core) startSequence(g *group) bool {
 		return false
 	}
 	s.cand, s.target, s.base = cand, target, base
+	c.begins(g)
 	if g.sampled {
 		g.waiting = g.waiting[1:]
 	} else if g.N > 1 {
@@ -154,7 +157,7 @@ func (c *Core) firstWave(g *group, sequences, room, each int) int {
 		wave = min(wave, room/each)
 	}
 	for other := range c.startable {
-		if other != g && other.Priority >= g.Priority {
+		if other != g && other.Priority == g.Priority {
 			wave = (wave + 1) / 2
 			break
 		}

@@ -127,11 +127,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		cand.tokens = append(cand.tokens, t)
 		last := i+1+len(forced) == len(choice.Tokens) // no token after it is sampled
 		if g.StopRepeats && (!complete || !last) {
-			repeat = repeated(cand.tokens, c.tune.minRepeat)
-			if cand.sampled[0] <= len(cand.tokens)-repeatTimes*repeat {
-				repeat = 0 // the grammar may force a constant that repeats
-			}
-			if repeat > 0 {
+			if repeat = cand.repetition(c.tune.minRepeat); repeat > 0 {
 				break
 			}
 		}

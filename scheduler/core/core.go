@@ -15,10 +15,12 @@ type Core struct {
 	seqs       []sequence
 	freeSeqs   []*sequence // a stack
 
-	// groups holds the live requests in the order in which they start, see Submit.
-	groups []*group
-	byID   map[RequestID]*group
-	turn   turn
+	// groups holds the live requests in the order in which they start, see Submit and sortClasses.
+	groups  []*group
+	classes []class // of groups, as of the last sortClasses
+	second  int     // see Tick
+	byID    map[RequestID]*group
+	turn    turn
 	// running holds the running sequences in the order in which they started.
 	running []*sequence
 	freeing []*sequence
@@ -68,6 +70,9 @@ type group struct {
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
 	// their first tokens.
 	started, sampled bool
+	// level is the priority with what the wait added to it when it started. Only a higher priority makes it stop.
+	level int
+	ran   int // the second in which its first running sequence started
 	// passed counts later requests that started first.
 	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
@@ -118,9 +123,10 @@ func New(cfg Config) *Core {
 // Submit queues a request. Its id is new, it has a prompt, and it can run: with MaxTokens tokens the prompt fits the
 // cells.
 //
-// Requests wait by priority first, then by turns of clients, then in order of arrival. A client's turn is the number of
-// candidates that it asked for before, as far as they are alive. One that has none gets the turn of the next request. So
-// clients with few requests do not wait for all of one with many. A fork comes before what has not started.
+// Requests wait by priority and age first, see sortClasses, then by turns of clients, then in order of arrival. A client's
+// turn is the number of candidates that it asked for before, as far as they are alive. One that has none gets the turn of
+// the next request. So clients with few requests do not wait for all of one with many. A fork comes before what has not
+// started.
 func (c *Core) Submit(r Request) {
 	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
 		panic("core: Submit of a request that cannot run")
@@ -144,14 +150,15 @@ func (c *Core) Submit(r Request) {
 			g.turn, waits = max(g.turn, o.turn), true
 		}
 	}
-	at := slices.IndexFunc(c.groups, func(o *group) bool {
+	at := len(c.groups)
+	for i, o := range c.groups { // one priority is a block
 		if o.Priority != g.Priority {
-			return o.Priority < g.Priority
+			continue
 		}
-		return !o.started && !o.Fork && (g.Fork || o.turn > g.turn)
-	})
-	if at < 0 {
-		at = len(c.groups)
+		if at = i + 1; !o.started && !o.Fork && (g.Fork || o.turn > g.turn) {
+			at = i
+			break
+		}
 	}
 	c.groups = slices.Insert(c.groups, at, g)
 	c.byID[r.ID] = g
@@ -183,6 +190,9 @@ func (g *group) begin() {
 			continue
 		}
 		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
+		if len(g.Forced) > 0 {
+			g.candidates[i].note(g.Forced[i])
+		}
 		g.waiting = append(g.waiting, i)
 	}
 }

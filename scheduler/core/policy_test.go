@@ -367,3 +367,22 @@ func TestFollowerOfAPreemptedLeaderKeepsItsPrefix(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestOnlyRequestsThatWaitForTheSameAdapterArePassed by one that starts before them.
+func TestOnlyRequestsThatWaitForTheSameAdapterArePassed(t *testing.T) {
+	c := New(Config{Cells: 60, Policy: Policy{MaxSequences: 8, BatchTokens: 64}, MaxOutputs: 8, PartialCopy: true, Check: true})
+	c.Submit(ask(1, []Token{1}, 1, 40))
+	c.Commit(StepDecoded, anything(c.Plan()))
+	waits, other, next := ask(2, []Token{2}, 1, 15), ask(3, []Token{3}, 1, 15), ask(4, []Token{4}, 1, 15)
+	other.Adapter = 7
+	c.Submit(waits)
+	c.Submit(other)
+	c.Submit(next)
+	g := c.byID[4]
+	if !c.startSequence(g) || !g.started {
+		t.Fatal("the last request does not start")
+	}
+	if first, second, third := c.byID[1].passed, c.byID[2].passed, c.byID[3].passed; first != 0 || second != 1 || third != 0 {
+		t.Errorf("one that runs was passed %d times, one that waits %d, one of another adapter %d; want 0, 1, 0", first, second, third)
+	}
+}

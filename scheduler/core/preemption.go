@@ -2,17 +2,17 @@ package core
 
 import "slices"
 
-// preemptYoungest preempts the running sequence that started last, of the lowest priority, and pauses
+// preemptYoungest preempts the running sequence that started last, of the lowest level, and pauses
 // admission until a sequence ends.
 func (c *Core) preemptYoungest() {
 	c.admissionPaused = true
 	c.preempt(c.lowest(), false)
 }
 
-// lowest returns the running sequence that started last of those with the lowest priority.
+// lowest returns the running sequence that started last of those with the lowest level.
 func (c *Core) lowest() (lowest *sequence) {
 	for _, s := range c.running {
-		if lowest == nil || s.group.Priority <= lowest.group.Priority {
+		if lowest == nil || s.group.level <= lowest.group.level {
 			lowest = s
 		}
 	}
@@ -30,6 +30,9 @@ func (c *Core) preempt(s *sequence, keep bool) {
 		c.stop(s, seqFreeing)
 		c.saveToHost(s, s.length-s.privateCells())
 		c.freeSeq(s)
+	}
+	if g.running == 0 {
+		g.Since += c.second - g.ran // it waits again
 	}
 	if cand == promptOnly {
 		g.started = false

@@ -20,6 +20,8 @@ type AdapterID = generation.AdapterID
 type Request struct {
 	ID RequestID
 	generation.Request
+	// Since is the second since which it waits, by the clock of Core.Tick.
+	Since int
 	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
 	// tokens, and its length says nothing of other completions.
 	Branch bool
@@ -29,6 +31,8 @@ type Request struct {
 	// Begun has the first tokens of each candidate, fewer than MaxTokens, which continues after them; nil
 	// for one that has ended before, but not for all. The slice is nil where all candidates begin.
 	Begun [][]Token
+	// Forced has the indexes of those tokens that the grammar forced, of each candidate, in order.
+	Forced [][]int
 }
 
 // isolatesLast reports whether the last prompt token is computed in a step after the rest of the

@@ -29,13 +29,18 @@ var (
 // and Asked do not exceed Limit, the wait would have been too long.
 type QueueFullError struct {
 	Asked, Admitted, Limit int // candidates
+	// MadeWay: it was admitted, and then lost its places to a request of higher priority.
+	MadeWay bool
 	// RetryAfter estimates when the queue has space: the number of candidates that must end
 	// first, times how long recent candidates took to end.
 	RetryAfter time.Duration
 }
 
 func (e *QueueFullError) Error() string {
-	if e.Admitted+e.Asked <= e.Limit {
+	switch {
+	case e.MadeWay:
+		return fmt.Sprintf("the queue is full: %d waiting candidates made way for a request of higher priority", e.Asked)
+	case e.Admitted+e.Asked <= e.Limit:
 		return fmt.Sprintf("the queue is too slow: %d candidates are admitted, and %d more would wait too long", e.Admitted, e.Asked)
 	}
 	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)

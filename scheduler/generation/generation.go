@@ -6,6 +6,7 @@ package generation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -53,6 +54,8 @@ type Params struct {
 	IgnoreEnd bool
 	// StopRepeats ends a completion that repeats itself: an n-gram of tokens four times in a row.
 	StopRepeats bool
+	// Stop ends a completion by a text, see there; nil: none does.
+	Stop *Stop
 	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
 	Scores bool
 	// Distinct asks for completions that differ, see there.
@@ -64,7 +67,7 @@ type Params struct {
 	// share a prefix more likely than others. "": not known.
 	Session string
 	// Priority: requests with a higher one start first, and take the place of running ones with a
-	// lower one, which continue later.
+	// lower one, which continue later. Each second of waiting counts as one step.
 	Priority int
 	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
 	// ForClient.
@@ -83,9 +86,28 @@ type Sampling struct {
 	TopK        int     // <= 0: off
 }
 
+// Stop ends a completion with the token that completes one of Texts. The token stays, and with it all text.
+type Stop struct {
+	Texts []string
+	// Visible returns where in a text so far the others are looked for; nil: in all of it. It must be safe for
+	// concurrent use.
+	Visible func(text string) string
+}
+
+// Ends reports whether a text has one of the others. A nil Stop ends none.
+func (s *Stop) Ends(text string) bool {
+	if s == nil {
+		return false
+	}
+	if s.Visible != nil {
+		text = s.Visible(text)
+	}
+	return slices.ContainsFunc(s.Texts, func(stop string) bool { return strings.Contains(text, stop) })
+}
+
 // Distinct asks for the N most probable completions with different keys, most probable first, by the
 // softmax under the grammar. Completions that the search did not find have the error [ErrFewer]. It
-// excludes a Temperature above 0, Scores, IgnoreEnd and Progress. An engine on another machine
+// excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Progress. An engine on another machine
 // refuses it.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.

@@ -39,14 +39,22 @@ func (e *Engine) Admit(completions int) (*Admission, error) {
 	return &Admission{engine: e, holds: completions}, nil
 }
 
-// Keep gives back all places but n. Places of calls in flight are held until Release.
+// Keep gives back all places but n. A call gives its own back when it ends.
 func (a *Admission) Keep(n int) {
 	a.mu.Lock()
-	given := max(0, a.holds-max(0, n))
-	a.holds -= given
+	given := a.holds - max(0, n)
+	a.mu.Unlock()
+	a.give(given)
+}
+
+// give gives places back, as far as there are any.
+func (a *Admission) give(n int) {
+	a.mu.Lock()
+	n = max(0, min(n, a.holds))
+	a.holds -= n
 	a.mu.Unlock()
 	a.engine.mu.Lock()
-	a.engine.totals.Admitted -= given
+	a.engine.totals.Admitted -= n
 	a.engine.mu.Unlock()
 }
 
@@ -61,6 +69,7 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 		all.Go(func() {
 			result, err := a.engine.guarded(ctx, &requests[i])
 			a.engine.ended(&requests[i], err)
+			a.give(requests[i].N)
 			if err != nil {
 				done(i, nil, err)
 				return

@@ -23,6 +23,7 @@ type call struct {
 	n        int             // completions of this call
 	seed     uint32
 	ends     []generation.Token // that end a completion
+	stops    []string           // texts that do
 	excluded []generation.Token
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -193,12 +194,13 @@ func (e *Engine) completion(req *generation.Request, c *choice) (done generation
 	if req.Scores {
 		done.Scores, done.OnlyLogprobs = scores(c.logprobs), true
 	}
+	stopped := e.stop(req, &ids, &done)
 	done.Tokens, done.Text, done.Finish = ids, e.model.Detokenize(ids), generation.FinishStop
 	switch {
 	case c.refused != "":
 		done.Finish, done.Err = generation.FinishError, errors.New(c.refused)
 		return done, true
-	case c.length:
+	case c.length && !stopped:
 		done.Finish = generation.FinishLength
 		return done, true // the agent says that it was cut
 	case req.Grammar == "":
@@ -209,11 +211,33 @@ func (e *Engine) completion(req *generation.Request, c *choice) (done generation
 		done.Finish, done.Err = generation.FinishError, err
 		return done, true
 	}
-	if at < len(ids) {
+	if at < len(ids) && (at >= 0 || !stopped) {
 		e.log.Debug().Int("token", at).Str("text", done.Text).Msg("engine broke the grammar; asking again")
 		return done, false
 	}
 	return done, true
+}
+
+// stop cuts ids after the token that completes a text of Params.Stop, which engines look for only in plain texts.
+func (e *Engine) stop(req *generation.Request, ids *[]generation.Token, done *generation.Completion) (stopped bool) {
+	if req.Stop == nil {
+		return false
+	}
+	all, n := *ids, 0
+	ends := func(n int) bool { return req.Stop.Ends(e.model.Detokenize(all[:n])) }
+	if req.Stop.Visible == nil {
+		n = sort.Search(len(all)+1, ends)
+	} else { // more text may hide what was visible
+		for n <= len(all) && !ends(n) {
+			n++
+		}
+	}
+	if n > len(all) {
+		return false
+	}
+	*ids, done.Stop, done.StopToken = all[:n], "", 0
+	done.Scores = done.Scores[:min(n, len(done.Scores))]
+	return true
 }
 
 // scores makes scores of logprobs.
@@ -255,6 +279,9 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done)}
 		if !req.IgnoreEnd {
 			c.ends = e.model.Ends()
+		}
+		if req.Stop != nil && req.Stop.Visible == nil {
+			c.stops = req.Stop.Texts
 		}
 		if req.SuppressControl {
 			c.excluded = append(c.excluded, e.model.Control()...)

@@ -444,3 +444,51 @@ func TestConfigProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestEndedCallGivesItsPlacesBack(t *testing.T) {
+	e := started(t, newFake(t, "vllm"))
+	a, err := e.Admit(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.GenerateAll(t.Context(), []generation.Request{*request(2)}, func(int, *generation.Result, error) {})
+	if got := e.Totals().Admitted; got != 1 {
+		t.Errorf("%d of 3 completions are admitted when 2 have ended", got)
+	}
+	a.Release()
+	a.Release()
+	if got := e.Totals().Admitted; got != 0 {
+		t.Errorf("%d are left after Release", got)
+	}
+}
+
+// TestStopTextEndsAnAnswerOfAnEngine also where the engine goes on, since it looks for none in visible text.
+func TestStopTextEndsAnAnswerOfAnEngine(t *testing.T) {
+	for _, api := range []string{APIVLLM, APISGLang, APILlamaServer} {
+		for visible, sent := range map[bool]bool{false: true, true: false} {
+			f := newFake(t, api)
+			f.reply = func(uint32) string { return "one two three" }
+			e := started(t, f)
+			r := request(1)
+			r.Grammar = "one two thre"
+			r.Stop = &generation.Stop{Texts: []string{"four", "wo"}}
+			if visible {
+				r.Stop.Visible = func(text string) string { return text }
+			}
+			got, err := e.Generate(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if texts(got) != "one two/stop" || len(got.Completions[0].All()) != len("one two") {
+				t.Errorf("%s: %s, tokens %v", api, texts(got), got.Completions[0].All())
+			}
+			settings := f.calls[len(f.calls)-1]
+			if api == APISGLang {
+				settings = settings["sampling_params"].(map[string]any)
+			}
+			if _, has := settings["stop"]; has != sent {
+				t.Errorf("%s: the engine got stop texts: %t, want %t", api, has, sent)
+			}
+		}
+	}
+}

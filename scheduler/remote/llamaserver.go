@@ -21,6 +21,7 @@ type llamaRequest struct {
 	Samplers    []string           `json:"samplers"`
 	Seed        uint32             `json:"seed"`
 	IgnoreEOS   bool               `json:"ignore_eos,omitempty"`
+	Stop        []string           `json:"stop,omitempty"`
 	Grammar     string             `json:"grammar,omitempty"`
 	LogitBias   [][2]any           `json:"logit_bias,omitempty"`
 	// LoRA has the scale of each adapter. A server with adapters must not reuse cached prompts:
@@ -38,7 +39,7 @@ func (llamaServer) path() string { return "/completion" }
 
 func (llamaServer) body(c *call) ([]byte, error) {
 	r := llamaRequest{
-		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Grammar: c.grammar,
+		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Stop: c.stops, Grammar: c.grammar,
 		Temperature: c.Temperature, TopP: 1, LoRA: c.loras, CachePrompt: c.loras == nil, ReturnTokens: true, Fields: llamaFields,
 		Samplers: []string{"top_k", "top_p", "min_p", "temperature"},
 	}

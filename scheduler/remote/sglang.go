@@ -32,6 +32,7 @@ type sglangSampling struct {
 	MinP         float32            `json:"min_p"`
 	Seed         uint32             `json:"sampling_seed"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids,omitempty"`
+	Stop         []string           `json:"stop,omitempty"`
 	IgnoreEOS    bool               `json:"ignore_eos,omitempty"`
 	EBNF         string             `json:"ebnf,omitempty"`
 	LogitBias    map[string]float64 `json:"logit_bias,omitempty"`
@@ -45,7 +46,7 @@ func (d sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
 		Temperature: max(c.Temperature, 0), TopP: c.topP(), TopK: cmp.Or(max(c.TopK, 0), -1), MinP: max(c.MinP, 0),
-		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
+		StopTokenIDs: c.ends, Stop: c.stops, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
 	}
 	if !d.seeded || c.n == 1 {
 		return json.Marshal(&sglangRequest{c.Prompt, s, c.adapter})

@@ -575,3 +575,57 @@ func (d deadline) Err() error {
 		return nil
 	}
 }
+
+// TestOnlyRequestsThatSayMoreOfASlowEngineCount: without a byte meanwhile, long enough, and not together with another.
+func TestOnlyRequestsThatSayMoreOfASlowEngineCount(t *testing.T) {
+	e, _ := opened(t, newFake(t, APIVLLM))
+	e.limits.late, e.limits.probeEvery = time.Second, time.Minute
+	r := e.replicas[0]
+	for i, tc := range []struct {
+		moved uint64
+		took  time.Duration
+		ago   time.Duration // of the last one that counts
+		want  int
+	}{
+		{0, time.Second, time.Hour, 1},
+		{0, time.Second - 1, time.Hour, 0},
+		{1, time.Hour, time.Hour, 0},
+		{0, time.Hour, time.Second, 0},
+		{0, time.Hour, 2 * time.Minute, 1},
+	} {
+		r.mu.Lock()
+		r.late, r.lateAt = 0, time.Now().Add(-tc.ago)
+		r.mu.Unlock()
+		if e.late(r, tc.moved, tc.took); r.late != tc.want {
+			t.Errorf("%d: %d requests count, want %d", i, r.late, tc.want)
+		}
+	}
+	r.late = lateRequests - 1
+	r.lateAt = time.Time{}
+	if e.late(r, 0, time.Hour); r.out == nil {
+		t.Errorf("%d requests in a row leave the engine in", lateRequests)
+	}
+}
+
+// TestStuckEngineKeepsItsRequestsWhereThereIsNoOther that could answer them.
+func TestStuckEngineKeepsItsRequestsWhereThereIsNoOther(t *testing.T) {
+	for status, ends := range map[string]bool{"stuck: context 0": false, "failed": true, "draining": false} {
+		f := newFake(t, APIVLLM)
+		e, _ := opened(t, f)
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := e.replicas[0]
+		life, _, end := r.begin()
+		f.intercepts(func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status":"` + status + `"}`))
+			return true
+		})
+		waittest.Eventually(t, "the engine is out", func() bool { return !e.Healthy() })
+		if (life.Err() != nil) != ends {
+			t.Errorf("%s: its calls end: %t, want %t", status, life.Err() != nil, ends)
+		}
+		end()
+	}
+}

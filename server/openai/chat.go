@@ -165,6 +165,9 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	}
 	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
 	c.request.Params = p
+	if p.Stop != nil {
+		p.Stop.Visible = c.answers.SoFar
+	}
 	if c.MaxTokens == nil {
 		c.request.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
 	}
@@ -229,6 +232,8 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	switch reason = finish(done.Finish); {
 	case done.Err != nil:
 		return nil, "", done.Err
+	case c.request.Stop.Ends(done.Text):
+		text, reason = c.answers.SoFar(done.Text), "stop"
 	case reason == "length":
 		text, calls = c.answers.Cut(done.Text)
 	default:

@@ -202,6 +202,9 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 			return p, refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
 		}
 	}
+	if len(c.Stop) > 0 {
+		p.Stop = &generation.Stop{Texts: c.Stop}
+	}
 	if p.Adapter, err = choose(m, s, c.Model); err != nil {
 		return p, err
 	}
@@ -212,9 +215,6 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 	p.Seeds = make([]uint32, p.N)
 	for i := range p.Seeds {
 		p.Seeds[i] = seed + uint32(i) // it wraps around
-		if p.Seeds[i] == 1<<32-1 {    // llama.cpp's "choose one at random"
-			p.Seeds[i] = 1 << 31
-		}
 	}
 	return p, nil
 }

@@ -308,17 +308,19 @@ func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
 		more         string
 		want, reason string
 	}{
-		"plain text":               {scripted{text: "Hello you"}, "", "Hello you", "stop"},
-		"letters of several bytes": {scripted{text: "é你🙂"}, "", "é你🙂", "stop"},
-		"thoughts are dropped":     {scripted{text: "<think>hm</think>yes"}, "", "yes", "stop"},
-		"thoughts that do not end": {scripted{text: "<think>hm", finish: generation.FinishLength}, "", "", "length"},
-		"the limit of tokens":      {scripted{text: "cut o", finish: generation.FinishLength}, "", "cut o", "length"},
-		"a stop text":              {scripted{text: "one STOP two"}, `, "stop": "STOP"`, "one ", "stop"},
-		"nearly a stop text":       {scripted{text: "one STO two ST"}, `, "stop": ["STOP"]`, "one STO two ST", "stop"},
-		"an empty answer":          {scripted{text: ""}, "", "", "stop"},
-		"a reply beside tools":     {scripted{text: `no`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "no", "stop"},
-		"a call":                   {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
-		"a call that was cut off":  {scripted{text: `{"name": "f", "argu`, finish: generation.FinishLength}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "length"},
+		"plain text":                         {scripted{text: "Hello you"}, "", "Hello you", "stop"},
+		"letters of several bytes":           {scripted{text: "é你🙂"}, "", "é你🙂", "stop"},
+		"thoughts are dropped":               {scripted{text: "<think>hm</think>yes"}, "", "yes", "stop"},
+		"thoughts that do not end":           {scripted{text: "<think>hm", finish: generation.FinishLength}, "", "", "length"},
+		"the limit of tokens":                {scripted{text: "cut o", finish: generation.FinishLength}, "", "cut o", "length"},
+		"a stop text":                        {scripted{text: "one STOP two"}, `, "stop": "STOP"`, "one ", "stop"},
+		"a stop text in thoughts":            {scripted{text: "<think>STOP</think>yes"}, `, "stop": "STOP"`, "yes", "stop"},
+		"a stop text and a call that is cut": {scripted{text: `a STOP {"name": "g", "ar`}, `, "stop": "STOP", "tools": [{"type": "function", "function": {"name": "f"}}]`, "a ", "stop"},
+		"nearly a stop text":                 {scripted{text: "one STO two ST"}, `, "stop": ["STOP"]`, "one STO two ST", "stop"},
+		"an empty answer":                    {scripted{text: ""}, "", "", "stop"},
+		"a reply beside tools":               {scripted{text: `no`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "no", "stop"},
+		"a call":                             {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
+		"a call that was cut off":            {scripted{text: `{"name": "f", "argu`, finish: generation.FinishLength}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "length"},
 	} {
 		check := func(t *testing.T) {
 			body := `{` + hello + c.more + `, "stream": true}`
@@ -409,6 +411,44 @@ func TestAnswersAreCreatedWhenTheyAreMade(t *testing.T) {
 		}
 		if err := errors.Join(err, chatErr, json.Unmarshal(body, &a)); err != nil || a.Created < before || a.Created > time.Now().Unix() {
 			t.Errorf("created %d, %v", a.Created, err)
+		}
+	}
+}
+
+// TestStopTextsReachTheEngine: a chat looks for them in what its client sees.
+func TestStopTextsReachTheEngine(t *testing.T) {
+	m := &scripted{text: "ok"}
+	if _, err := Complete(t.Context(), m, "1", []byte(`{"prompt": "a", "stop": ["b", "c"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.request.Stop; s == nil || len(s.Texts) != 2 || s.Visible != nil || !s.Ends("xcx") {
+		t.Errorf("completions: %+v", s)
+	}
+	if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "stop": "b"}`), Stream{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.request.Stop; s == nil || s.Ends("<think>b") || !s.Ends("<think>b</think>abc") {
+		t.Errorf("chat: %+v", s)
+	}
+	if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`}`), Stream{}); err != nil || m.request.Stop != nil {
+		t.Errorf("a chat without: %+v, %v", m.request.Stop, err)
+	}
+}
+
+func TestTextEndsBeforeTheFirstStopText(t *testing.T) {
+	for _, tc := range []struct {
+		stops        list
+		want, reason string
+	}{
+		{list{"d", "b"}, "a", "stop"},
+		{list{"b", "d"}, "a", "stop"},
+		{list{"a"}, "", "stop"},
+		{list{"x", "d"}, "abc", "stop"},
+		{list{"x"}, "abcd", "length"},
+		{nil, "abcd", "length"},
+	} {
+		if text, reason := tc.stops.cut("abcd", "length"); text != tc.want || reason != tc.reason {
+			t.Errorf("%q: %q, %s", tc.stops, text, reason)
 		}
 	}
 }

@@ -1,0 +1,169 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+)
+
+// resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
+func (r *request) resume(w *worker) error {
+	r.forced = make([][]int, len(r.candidates))
+	for i := range r.candidates {
+		if err := r.resumeOne(i, w); err != nil {
+			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
+		}
+		if r.candidates[i].Finish != "" {
+			r.record(i, nil, r.gen.Resume.CachedTokens, r.times.Submitted.Add(r.times.End))
+		}
+	}
+	return nil
+}
+
+func (r *request) resumeOne(i int, w *worker) error {
+	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
+	*c = was
+	c.StopToken = -1
+	if was.Finish != generation.FinishPaused {
+		if was.Stop != "" {
+			c.StopToken = was.StopToken
+		}
+		return nil
+	}
+	c.Finish, c.Err, c.Tokens, c.Scores = "", nil, nil, slices.Clone(was.Scores)
+	p := replay{request: r, c: c, sampler: r.samplers[i], forces: r.gen.StopRepeats && w.canForce(r), end: -1}
+	defer p.close()
+	for k, token := range was.Tokens {
+		if c.Finish != "" {
+			return fmt.Errorf("token %d follows the end of the answer", k)
+		}
+		if r.gen.Scores && k >= len(was.Scores) {
+			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
+		}
+		end := w.engine.vocab.IsEOG(token)
+		if err := p.accept(token, end); err != nil {
+			return fmt.Errorf("token %d: %w", k, err)
+		}
+		if end {
+			c.StopToken, c.Finish = token, generation.FinishStop
+			continue
+		}
+		c.Tokens = append(c.Tokens, token)
+	}
+	if n := len(c.Tokens); n > r.gen.MaxTokens {
+		return fmt.Errorf("%d tokens, and the limit of an answer is %d", n, r.gen.MaxTokens)
+	}
+	if err := p.goOn(w); err != nil {
+		return err
+	}
+	r.forced[i] = p.forced
+	return nil
+}
+
+// replay follows the tokens of an answer that begun before, to know which of them the grammar forced.
+type replay struct {
+	request *request
+	c       *generation.Completion
+	sampler *llama.Sampler
+	forces  bool
+	ahead   *llama.Sampler // after run
+	run     []llama.Token  // that the grammar forces after the last sampled token
+	at      int            // of run
+	end     llama.Token    // that it forces after run; -1: none
+	whole   int            // tokens of the answer with run
+	forced  []int
+}
+
+// accept takes the next token, which may be the end.
+func (p *replay) accept(token llama.Token, end bool) error {
+	if err := p.sampler.Accept(token); err != nil || !p.forces || end {
+		return err
+	}
+	n := len(p.c.Tokens)
+	if p.at < len(p.run) && p.run[p.at] == token {
+		p.at++
+		p.forced = append(p.forced, n)
+		return nil
+	}
+	p.close()
+	var err error
+	if p.ahead, err = p.sampler.Clone(); err != nil {
+		return err
+	}
+	p.at = 0
+	p.run, p.end, err = p.ahead.Force(nil)
+	p.whole = n + 1 + len(p.run)
+	return err
+}
+
+// goOn adds the forced tokens that are missing, as in an answer without an interruption, and ends one that is complete,
+// too long or repeats itself.
+func (p *replay) goOn(w *worker) error {
+	c, most := p.c, p.request.gen.MaxTokens
+	complete := p.end >= 0 && p.whole <= most
+	for c.Finish == "" {
+		repeated := 0
+		if p.request.gen.StopRepeats && !complete {
+			repeated = core.Repetition(c.Tokens, p.forced)
+		}
+		switch {
+		case repeated > 0:
+			c.Finish = generation.FinishRepeat
+			c.Repeated = w.describeRepeat(&core.Event{Tokens: c.Tokens, Repeated: repeated})
+		case complete && p.at == len(p.run):
+			c.Finish, c.StopToken = generation.FinishStop, p.end
+		case len(c.Tokens) == most:
+			c.Finish = generation.FinishLength
+		case p.at == len(p.run):
+			return nil
+		default:
+			token := p.run[p.at]
+			if err := p.sampler.Accept(token); err != nil {
+				return err
+			}
+			p.forced = append(p.forced, len(c.Tokens))
+			p.at++
+			c.Tokens = append(c.Tokens, token)
+			p.score()
+		}
+	}
+	if c.StopToken >= 0 && len(c.Scores) == len(c.Tokens) {
+		p.score()
+	}
+	return nil
+}
+
+// score adds the score of a forced token.
+func (p *replay) score() {
+	if p.request.gen.Scores {
+		p.c.Scores = append(p.c.Scores, generation.Score{Logprob: float32(math.NaN()), Forced: true})
+	}
+}
+
+func (p *replay) close() {
+	if p.ahead != nil {
+		_ = p.ahead.Close() // fails only if closed already
+		p.ahead = nil
+	}
+}
+
+// begun is core.Request.Begun of a resumed request; nil: no candidate has begun. all: all candidates have ended before.
+func (r *request) begun() (list [][]core.Token, all bool) {
+	none, all := true, true
+	for i := range r.candidates {
+		c := &r.candidates[i]
+		list = append(list, nil)
+		if c.Finish == "" {
+			list[i], all = append([]core.Token{}, c.Tokens...), false
+		}
+		none = none && c.Finish == "" && len(c.Tokens) == 0
+	}
+	if none {
+		list = nil
+	}
+	return list, all
+}

@@ -1,0 +1,53 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/generation"
+)
+
+// TestAnswerThatRepeatsItselfIsTheSameFromEachOfItsTokens, whichever of them the grammar forced.
+func TestAnswerThatRepeatsItselfIsTheSameFromEachOfItsTokens(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	prompt := tokenize(t, m, story)
+	text := "Now, " + strings.Repeat("the very same words all over again; ", 30)
+	e := newTestEngine(t, setup{wrap: func(b backend) backend {
+		s := newScribe(t, m, newRecorder(b), len(prompt))
+		s.texts = [][]llama.Token{tokenize(t, m, text)}
+		return s
+	}})
+	for name, tc := range map[string]struct {
+		grammar string
+		finish  generation.Finish
+	}{
+		"sampled":               {"", generation.FinishRepeat},
+		"partly forced":         {`root ::= "Now, " ("the very same words all over again; " | "the very other words; ")+ "."`, generation.FinishRepeat},
+		"forced, then complete": {`root ::= "Now, the" [ ] "very same words all over again; the very same words all over again; the very same words all over again; the very same words all over again; "`, generation.FinishStop},
+		"all forced":            {`root ::= "Now, " ("the very same words all over again; "){6} "end."`, generation.FinishStop},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := greedy(prompt, 1, 200)
+			g.Grammar, g.StopRepeats, g.Scores = tc.grammar, true, true
+			want := mustGenerate(t, e, g).Completions[0]
+			if want.Finish != tc.finish {
+				t.Errorf("ended by %s, want %s", want.Finish, tc.finish)
+			}
+			all := want.Tokens
+			if want.Stop != "" {
+				all = append(slices.Clone(all), want.StopToken)
+			}
+			for n := range len(all) + 1 {
+				g.Resume = &generation.Result{Completions: []generation.Completion{{Tokens: all[:n], Finish: generation.FinishPaused}}}
+				got := mustGenerate(t, e, g).Completions[0]
+				if !slices.Equal(got.Tokens, want.Tokens) || got.Finish != want.Finish || got.Stop != want.Stop || got.Repeated != want.Repeated || len(got.Scores) != len(want.Scores) {
+					t.Errorf("from %d tokens: %d, %d scores, %s %q %q; want %d, %d scores, %s %q", n,
+						len(got.Tokens), len(got.Scores), got.Finish, got.Repeated, got.Text, len(want.Tokens), len(want.Scores), want.Finish, want.Repeated)
+				}
+			}
+		})
+	}
+}
