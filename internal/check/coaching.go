@@ -118,7 +118,9 @@ func repaired(about string, judge func(r *protocol.SpecializedCoachingResponse, 
 	return both(ok, right{text: "a valid answer: " + about, judge: func(x *exchange) string {
 		response, err := protocol.DecodeSpecializedCoachingResponse(x.body)
 		request, bad := protocol.DecodeSpecializedCoachingRequest([]byte(x.request.text.head))
-		return when(err == nil && bad == nil && response.Validate(request) == nil && judge(response, x))
+		_, proposes := protocol.Get(protocol.Raw(x.body), "proposals")
+		return when(err == nil && bad == nil && response.Validate(request) == nil && judge(response, x) &&
+			(proposes == (response.Status == protocol.CoachingCorrected)))
 	}})
 }
 
@@ -165,8 +167,8 @@ func backendRules() []rule {
 			return len(list) > 0 && strings.Contains(list[0].body, `"m"`) && list[0].key == "Bearer "+coachKey
 		}),
 		with1(asking("coaching/proposal", Should, "a model's correction is proposed at its point", session,
-			repaired("the coach's decision", func(r *protocol.SpecializedCoachingResponse, x *exchange) bool {
-				return r.Status == fixed && strings.Contains(string(x.body), coachSay)
+			repaired("the coach's decision", func(r *protocol.SpecializedCoachingResponse, _ *exchange) bool {
+				return r.Status == fixed && strings.Contains(string(r.Proposals[0].ExtraKeys), coachSay)
 			}), func([]question) bool { return true }), needHistory),
 		asking("coaching/next-backend", Should, "after a backend that fails the next is asked", two(coachFails, coachCorrects), ends(fixed),
 			func(list []question) bool { return list[len(list)-1].does == coachCorrects }),

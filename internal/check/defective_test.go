@@ -151,7 +151,6 @@ func (h *heard) corrected(o *protocol.AgentOutput) bool {
 // defect is one thing that a server does wrong. change gets the right answer.
 type defect struct {
 	name, level string
-	by          string // a rule that finds it
 	change      func(h *heard, a *httptest.ResponseRecorder)
 	wrap        func(right http.Handler) http.Handler // in place of change
 }

@@ -140,7 +140,7 @@ var coachingDefects = []*defect{
 	sessionDefect(Must, "another configuration is accepted", "PUT", `.`, 409, 204),
 	sessionDefect(Should, "the same configuration is a 409", "PUT", `capture_logs":true`, 204, 409),
 	sessionDefect(Must, "unknown sessions are closed with 204", "DELETE", ``, 404, 204),
-	sessionDefect(Must, "another header is accepted", "PUT", `Bearer other`, 409, 204),
+	sessionDefect(Must, "another header is accepted", "PUT", `Basic `, 409, 204),
 	sessionDefect(Must, "another endpoint is accepted", "PUT", `babble`, 409, 204),
 	sessionDefect(Must, "another provider is accepted", "PUT", `human`, 409, 204),
 	sessionDefect(Must, "another timeout is accepted", "PUT", `"timeout":31`, 409, 204),
@@ -237,7 +237,7 @@ var coachingDefects = []*defect{
 	coachingWrites(Should, "has no logs", `,"logs":\[.*\]`, ``),
 	coachingWrites(Must, "has a secret in its logs", `"content":"`, `"content":"`+coachKey+" "),
 	coachingWrites(Must, "abandons everything", `"status":"corrected","proposals":\[.*\}\}\]`, `"status":"abandoned","reason":"no"`),
-	coachingWrites(Must, "proposes something else", coachSay, "What?"),
+	coachingWrites(Should, "proposes something else", coachSay, "What?"),
 	secondCoaching(),
 	heldSession(),
 }
@@ -275,6 +275,7 @@ func heldSession() *defect {
 				_, _ = w.Write(a.Body.Bytes())
 			case <-time.After(50 * time.Millisecond):
 				w.WriteHeader(http.StatusNoContent)
+				_ = http.NewResponseController(w).Flush()
 				<-done
 			}
 		})

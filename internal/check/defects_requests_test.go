@@ -117,7 +117,7 @@ var requestDefects = []*defect{
 	rejects(Must, "more than 8 outputs", "/v1/responses", `"num_outputs":(9|\d\d)`),
 	rejects(Must, "env instructions", "/v1/responses", `"type":"env"`),
 	rejects(Should, "deep memory", "/v1/responses", `\[{50}`),
-	rejects(Must, "contents of 1,000 bytes", "/v1/responses", `x{999}`),
+	rejects(Must, "contents of 1,000 bytes", "/v1/responses", `(long ){200}`),
 	rejects(Must, "more than 100 turns", "/v1/responses", `("author".*){101}`),
 	rejects(Must, "an empty memory_list", "/v1/responses", `"memory_list":\[\]`),
 }

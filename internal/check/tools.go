@@ -198,7 +198,10 @@ var usable = every("no tool is refused, and calls fit", func(o output) bool { re
 
 // lawful is an answer that obeys a law.
 func lawful(about string, wrong func(x *exchange) string) right {
-	return both(ok, right{text: about, judge: func(x *exchange) string { return when(wrong(x) == "" || wrong(x) == elsewhere) }})
+	return both(ok, right{text: about, judge: func(x *exchange) string {
+		text := wrong(x)
+		return when(text == "" || text == elsewhere && wrongSequence(x) == "")
+	}})
 }
 
 var fitting = lawful("calls that fit", ofCandidates(wrongCalls))

@@ -168,8 +168,9 @@ var wireRules = slices.Concat([]rule{
 		defer p.half(post(cheap)).Close()
 		ctx, cancel := context.WithTimeout(p.ctx, slowPatience)
 		defer cancel()
-		if x, err := p.kit.exchange(ctx, post(plain), p.rule.id); err != nil {
-			p.note(x)
+		x, err := p.kit.exchange(ctx, post(cheap), p.rule.id)
+		p.note(x)
+		if err != nil || decided.judge(x) != Pass {
 			p.fail("no answer while another client sends: %v", err)
 		}
 	}),
