@@ -117,8 +117,8 @@ func answered(id, level string, r right) rule {
 	return one(id, level, "4", sent, r)
 }
 
-// told is a memory of words that a prompt must have.
-const told = `{"memory_list":["Be kind to cats"],"history":[{"author":"USER","content":"Where is Anna"},` +
+// worded is a memory of words that a prompt must have.
+const worded = `{"memory_list":["Be kind to cats"],"history":[{"author":"USER","content":"Where is Anna"},` +
 	`{"author":"MODEL","content":"{\"say\": \"In the cellar\", \"action\": {}}"},{"author":"SYSTEM","content":"Bob has arrived"}]}`
 
 const unusable = `"id":1,"tools":[{"description":"no name"}]`
@@ -161,7 +161,7 @@ var answerRules = slices.Concat([]rule{
 	one("answer/unusable-tool", Should, "4", post(edit(cheap, `}}}]`,
 		`}}},{"id":2,"tools":[{}],"instruction":{"type":"user","content":"hi"}}]`)),
 		every("an error of the second input only", func(o output) bool { return (o.Error != nil) == (o.Source == 2) })),
-	one("steps/prompt", Should, "5", post(input(`"id":1,"memory":`+told)),
+	one("steps/prompt", Should, "5", post(input(`"id":1,"memory":`+worded)),
 		every("a prompt with the rules, the history and the instruction", func(o output) bool {
 			if o.Output == nil {
 				return true

@@ -46,12 +46,12 @@ func decides(in *protocol.AgentInput, o *protocol.AgentOutput, n int) {
 	}
 	o.Output = &d
 	remember(o, d)
-	text, _ := json.Marshal(d)
+	text := encode(d)
 	if d.Say != "" {
-		text = []byte(d.Say)
+		text = d.Say
 	}
 	for i, step := range o.InternalSteps {
-		o.InternalSteps[i] = protocol.SetMember(step, "output_raw", protocol.String(string(text)))
+		o.InternalSteps[i] = protocol.SetMember(step, "output_raw", protocol.String(text))
 	}
 }
 
@@ -102,8 +102,7 @@ func callOf(in *protocol.AgentInput, n int) protocol.ToolCall {
 	if len(attributes.Robots) > 0 {
 		robot = attributes.Robots[n%len(attributes.Robots)]
 	}
-	text, _ := json.Marshal(args)
-	return protocol.ToolCall{Name: tool.Name, Arguments: text, TargetRobotName: robot}
+	return protocol.ToolCall{Name: tool.Name, Arguments: protocol.Raw(encode(args)), TargetRobotName: robot}
 }
 
 // valueOf is a value of a parameter.

@@ -210,7 +210,7 @@ var httpDefects = []*defect{
 	}),
 	wrapped(May, "reads bodies of any size", func(right http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > 64<<20 {
-			w.WriteHeader(200)
+			w.WriteHeader(http.StatusOK)
 			return
 		}
 		right.ServeHTTP(w, r)

@@ -162,7 +162,7 @@ func wrongError(x *exchange) string {
 		return `the body is not {"detail": ...}`
 	case x.status != http.StatusUnprocessableEntity:
 		if json.Unmarshal(answer.Detail, &sentence) != nil || sentence == "" {
-			return "the detail is no sentence"
+			return "the detail is not a sentence"
 		}
 	case json.Unmarshal(answer.Detail, &problems) != nil || len(problems) == 0:
 		return "the detail lists no problem"

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// entries are those of a memory's history.
+// entries are the turns of a memory.
 func entries(memory protocol.Raw) []protocol.Raw {
 	history, _ := protocol.Get(memory, "history")
 	return slices.Collect(protocol.Elements(history))

@@ -84,9 +84,10 @@ func talk(n int) string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"author":"USER","content":"w%d"}`, i)
-		if i%10 == 9 {
+		switch i % 10 {
+		case 9:
 			list[i] = list[i-1]
-		} else if i%10 == 5 {
+		case 5:
 			list[i] = `{"author":"SYSTEM","content":""}`
 		}
 	}

@@ -22,7 +22,7 @@ type kit struct {
 	config    Config
 	base      string // URL without a slash at its end
 	transport *http.Transport
-	single    *http.Transport // of requests over connections of their own
+	single    *http.Transport // of requests over new connections
 	have      map[need]bool
 	coach     *coach
 	load      *load
@@ -92,7 +92,7 @@ type request struct {
 	anonymous    bool   // without the token
 	shared       string // rules with the same word share one answer
 	chunked      bool   // the body is sent in chunks
-	fresh        bool   // over a connection of its own
+	fresh        bool   // over a new connection
 	old          bool   // HTTP/1.0
 }
 

@@ -60,7 +60,7 @@ func (k *kit) lines(u *url.URL, r *request) string {
 	return text + "\r\n"
 }
 
-// raw sends a request over a connection of its own. The body is all that comes until the server closes it.
+// raw sends a request over a new connection. The body is all that comes until the server closes it.
 func (p *probe) raw(r request) *exchange {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
@@ -70,7 +70,7 @@ func (p *probe) raw(r request) *exchange {
 	if err != nil {
 		p.fail("no connection: %v", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	_, err = io.WriteString(c, p.kit.lines(u, &r)+r.text.head)
@@ -82,7 +82,7 @@ func (p *probe) raw(r request) *exchange {
 	if err == nil {
 		x.status, x.header = resp.StatusCode, resp.Header
 		x.chunked = len(resp.TransferEncoding) > 0
-		x.body, err = io.ReadAll(io.MultiReader(resp.Body, from)) // with what comes behind the body
+		x.body, err = io.ReadAll(io.MultiReader(resp.Body, from)) // with what follows the body
 		_ = resp.Body.Close()
 	}
 	p.note(x)
@@ -165,7 +165,8 @@ var wireRules = slices.Concat([]rule{
 		older(p, post(longID))
 	}),
 	many("http/slow-client", Should, "2", "a client that sends slowly does not hold up others", func(p *probe) {
-		defer p.half(post(cheap)).Close()
+		slow := p.half(post(cheap))
+		defer func() { _ = slow.Close() }()
 		ctx, cancel := context.WithTimeout(p.ctx, slowPatience)
 		defer cancel()
 		x, err := p.kit.exchange(ctx, post(cheap), p.rule.id)
