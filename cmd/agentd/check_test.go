@@ -2,6 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +76,21 @@ func TestCheckExitStatus(t *testing.T) {
 		"a known failure":       {[]string{r.url, "--only", "health", "--expect", known}, 1, "stale"},
 		"no URL":                {nil, 2, ""},
 		"an unknown option":     {[]string{r.url, "--x"}, 2, ""},
+		"a query":               {[]string{r.url + "/?token=x"}, 2, ""},
+		"a fragment":            {[]string{r.url + "/#top"}, 2, ""},
+		"an empty query":        {[]string{r.url + "/?"}, 2, ""},
+		"no host":               {[]string{"http://"}, 2, ""},
+		"a port without a host": {[]string{"http://:8888"}, 2, ""},
+		"a port beyond 65535":   {[]string{"http://127.0.0.1:99999"}, 2, ""},
+		"port 0":                {[]string{"http://127.0.0.1:0"}, 2, ""},
+		"a space in the host":   {[]string{"http://agent server:8888"}, 2, ""},
+		"no scheme":             {[]string{"127.0.0.1:8888"}, 2, ""},
+		"another scheme":        {[]string{"ftp://127.0.0.1"}, 2, ""},
+		"a password":            {[]string{"http://me:secret@127.0.0.1:8888"}, 2, ""},
+		"half a bracket":        {[]string{"http://[::1"}, 2, ""},
+		"two URLs":              {[]string{r.url, r.url}, 2, ""},
+		"no authorities":        {[]string{r.url, "--ca", known}, 2, ""},
+		"a file that is absent": {[]string{r.url, "--ca", known + "x"}, 2, ""},
 		"an unknown rule":       {[]string{r.url, "--only", "health/nice"}, 2, ""},
 		"an unknown known rule": {[]string{r.url, "--expect", unknown}, 2, ""},
 		"no server":             {[]string{"http://127.0.0.1:9"}, 3, ""},
@@ -102,5 +124,63 @@ func TestCheckReports(t *testing.T) {
 				t.Errorf("%s is missing in\n%s", part, text)
 			}
 		}
+	}
+}
+
+// TestCheckOfTLS: --ca names who signs the certificate. Without it, the server is not reached.
+func TestCheckOfTLS(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+	r.health("ready")
+	to, err := url.Parse(r.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(to))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes that fail
+	secure.StartTLS()
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	writeFile(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
+	var out bytes.Buffer
+	args := []string{"check", secure.URL, "--only", "health,info,path,method"}
+	if got := exitStatus(run(t.Context(), args, &out, &out)); got != 3 {
+		t.Errorf("without --ca the status is %d\n%s", got, &out)
+	}
+	out.Reset()
+	err = run(t.Context(), append(args, "--ca", ca), &out, &out)
+	if err != nil || !strings.Contains(out.String(), " 0 fail") || strings.Count(out.String(), "\npass ") < 15 {
+		t.Errorf("with --ca: %v\n%s", err, &out)
+	}
+}
+
+// TestCheckOfEndlessAnswer: it is a failed rule, and the reports are written.
+func TestCheckOfEndlessAnswer(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+	r.health("ready")
+	to, err := url.Parse(r.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			right.ServeHTTP(w, r)
+			return
+		}
+		for more := bytes.Repeat([]byte(" "), 1<<20); ; {
+			if _, err := w.Write(more); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "check.xml")
+	var out bytes.Buffer
+	err = run(t.Context(), []string{"check", s.URL, "--only", "request/truncated,health", "--junit", file}, &out, &out)
+	if exitStatus(err) != 1 || !strings.Contains(out.String(), "MiB") || !strings.Contains(out.String(), "1 fail") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if xml, err := os.ReadFile(file); err != nil || !strings.Contains(string(xml), "<failure message=") {
+		t.Errorf("%v\n%s", err, xml)
 	}
 }

@@ -117,6 +117,10 @@ func answered(id, level string, r right) rule {
 	return one(id, level, "4", sent, r)
 }
 
+// worded is a memory of words that a prompt must have.
+const worded = `{"memory_list":["Be kind to cats"],"history":[{"author":"USER","content":"Where is Anna"},` +
+	`{"author":"MODEL","content":"{\"say\": \"In the cellar\", \"action\": {}}"},{"author":"SYSTEM","content":"Bob has arrived"}]}`
+
 const unusable = `"id":1,"tools":[{"description":"no name"}]`
 
 // greedy asks for deterministic decoding.
@@ -146,20 +150,32 @@ var answerRules = slices.Concat([]rule{
 	one("answer/error", Must, "4", post(input(unusable)), failed(without("form", "an error has code and message"))),
 	one("order/id-largest", Should, "4", post(edit(cheap, `"id":1`, `"id":9223372036854775807`)),
 		every("source_id as it came", func(o output) bool { return o.Source == math.MaxInt64 })),
-	one("order/request-id-unicode", Must, "4", post(edit(cheap, `"RULE"`, `"RULE \u00e9 \"机\" \\ \n"`)),
-		every("request_id as it came", func(o output) bool { return strings.HasSuffix(o.RequestID, "é \"机\" \\ \n") })),
+	one("order/request-id-unicode", Must, "4", post(edit(cheap, `"RULE"`, `" RULE \u00e9 \"机\" \\ \n"`)),
+		every("request_id as it came", func(o output) bool {
+			return strings.HasPrefix(o.RequestID, " ") && strings.HasSuffix(o.RequestID, "é \"机\" \\ \n")
+		})),
+	one("order/many", Must, "4", post(ids()), lawful("36 candidates in order", wrongSequence)),
 	chain("answer/after-refusals", Must, "4", "requests after refused ones are answered",
 		step{post(input(`"id":"RULE"`)), refused}, step{post(`{"RULE`), refused}, step{post(cheap), decided}),
 }, with(needHistory,
 	one("answer/unusable-tool", Should, "4", post(edit(cheap, `}}}]`,
 		`}}},{"id":2,"tools":[{}],"instruction":{"type":"user","content":"hi"}}]`)),
 		every("an error of the second input only", func(o output) bool { return (o.Error != nil) == (o.Source == 2) })),
-	answered("answer/step-form", Should, every("internal steps have the fields that exporters read", func(o output) bool {
-		return !slices.ContainsFunc(o.Steps, func(step json.RawMessage) bool {
-			_, err := protocol.DecodeInternalStep(protocol.Raw(step))
-			return err != nil && step[0] == '{'
-		})
-	})),
+	one("steps/prompt", Should, "5", post(input(`"id":1,"memory":`+worded)),
+		every("a prompt with the rules, the history and the instruction", func(o output) bool {
+			if o.Output == nil {
+				return true
+			}
+			var prompt string
+			for _, s := range o.Steps {
+				if step, err := protocol.DecodeInternalStep(protocol.Raw(s)); err == nil {
+					prompt += step.FullPrompt
+				}
+			}
+			return !slices.ContainsFunc([]string{"Be kind to cats", "Where is Anna", "In the cellar", "Bob has arrived", "hi"}, func(part string) bool {
+				return !strings.Contains(prompt, part)
+			})
+		})),
 	many("mode/deterministic", Must, "5", "inference_mode true gives equal candidates, now and later", func(p *probe) {
 		said := map[string]bool{}
 		for range 2 {
@@ -171,8 +187,9 @@ var answerRules = slices.Concat([]rule{
 			p.fail("got %d different decisions", len(said))
 		}
 	}),
-	one("mode/text", Should, "5", post(edit(greedy, `true`, `"true"`)), refused),
-))
+), with(needHistory, variants([]variant{
+	{"mode/text", Should, `true`, `"true"`}, {"mode/text", Should, `true`, `1`}, {"mode/text", Should, `true`, `null`},
+}, "5", post(greedy), refused)...))
 
 // runs are values of runs of candidates with the same source: of its first one, and its length.
 func runs(outs []output, value func(first output, n int) int) string {

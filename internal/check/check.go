@@ -6,6 +6,8 @@ package check
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -97,8 +99,8 @@ func with(n need, rules ...rule) []rule {
 
 // rules are all of them, in the order in which they run.
 func rules() []rule {
-	return slices.Concat(infoRules, requestRules, boundRules, errorRules, answerRules, memoryRules(), correctionRules(),
-		sessionRules(), coachingRules(), concurrentRules)
+	return slices.Concat(infoRules, requestRules, boundRules, errorRules, answerRules, memoryRules(), toolRules,
+		correctionRules(), sessionRules(), coachingRules(), wireRules, concurrentRules, lawRules())
 }
 
 // Config says what is judged.
@@ -106,6 +108,8 @@ type Config struct {
 	List     bool              // only lists the rules, without verdicts
 	URL      string            // of the server; rules append their paths
 	Token    string            // bearer token; "": none
+	Roots    *x509.CertPool    // that sign the server's certificate; nil: the system's
+	RootFile string            // the file of Roots
 	Level    string            // the last level that is judged
 	Only     []string          // ids or areas of rules; empty: all
 	Coaching string            // on, off, or auto: what /v1/info declares
@@ -196,7 +200,7 @@ func (k *kit) judge(ctx context.Context, r *rule) *Result {
 	p := &probe{ctx: ctx, kit: k, rule: r}
 	result.Verdict, result.Seen = p.run()
 	if p.last != nil && result.Verdict == Fail {
-		result.Curl = p.last.request.curl(k.base, k.config.Token != "")
+		result.Curl = p.last.request.curl(&k.config)
 	}
 	for _, path := range p.sessions { // what is left of the rule
 		_, _ = k.exchange(ctx, request{method: http.MethodDelete, path: path}, r.id)
@@ -241,10 +245,15 @@ func (p *probe) run() (verdict, seen string) {
 
 // newKit asks the server what it declares.
 func newKit(ctx context.Context, c Config) (*kit, error) {
-	k := &kit{config: c, base: strings.TrimRight(c.URL, "/"), cache: map[string]*exchange{}}
+	k := &kit{config: c, base: strings.TrimRight(c.URL, "/"), cache: map[string]*exchange{}, broken: map[string]breach{}}
 	k.transport = http.DefaultTransport.(*http.Transport).Clone()
 	k.transport.DisableCompression = true // a rule asks for it itself
 	k.transport.MaxIdleConnsPerHost = clients
+	if c.Roots != nil {
+		k.transport.TLSClientConfig = &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12}
+	}
+	k.single = k.transport.Clone()
+	k.single.DisableKeepAlives = true
 	err := k.declared(ctx)
 	if err == nil {
 		k.coach, err = newCoach(ctx)

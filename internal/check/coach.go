@@ -38,7 +38,7 @@ type coach struct {
 	server *http.Server
 
 	mu      sync.Mutex
-	asked   map[string][]string // bodies, by rule
+	asked   map[string][]question // by rule
 	release map[string]chan struct{}
 }
 
@@ -47,7 +47,7 @@ func newCoach(ctx context.Context) (*coach, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kit's coach cannot listen: %w", err)
 	}
-	c := &coach{url: "http://" + l.Addr().String(), asked: map[string][]string{}, release: map[string]chan struct{}{}}
+	c := &coach{url: "http://" + l.Addr().String(), asked: map[string][]question{}, release: map[string]chan struct{}{}}
 	c.server = &http.Server{Handler: c, ReadHeaderTimeout: patience}
 	go func() { _ = c.server.Serve(l) }() // until close
 	return c, nil
@@ -61,8 +61,11 @@ func (c *coach) arm(rule string) (release chan struct{}) {
 	return c.release[rule]
 }
 
-// questions are the bodies that a rule's coach was sent.
-func (c *coach) questions(rule string) []string {
+// question is what a coach was sent.
+type question struct{ does, body, key string }
+
+// questions are what a rule's coaches were sent.
+func (c *coach) questions(rule string) []question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked[rule]
@@ -76,7 +79,7 @@ func (c *coach) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // 200
 	}
 	c.mu.Lock()
-	c.asked[rule] = append(c.asked[rule], string(body))
+	c.asked[rule] = append(c.asked[rule], question{"/" + does + "/", string(body), r.Header.Get("Authorization")})
 	release := c.release[rule]
 	c.mu.Unlock()
 	if release != nil {

@@ -48,6 +48,9 @@ var concurrentRules = slices.Concat([]rule{
 			defer leave()
 			_, _ = p.kit.exchange(ctx, post(input(`"id":1,"num_outputs":4`)), p.rule.id) // it leaves
 		})
+		for range clients {
+			_ = p.half(post(cheap)).Close()
+		}
 		p.take(post(cheap), decided)
 	}),
 }, with(needHistory,
@@ -138,6 +141,11 @@ func (p *probe) closing(during func()) (posted, deleted *exchange) {
 			}
 		}
 		during()
+		select {
+		case x := <-deletion:
+			p.fail("DELETE got %s while a request was with its coach", x)
+		case <-time.After(5 * pause):
+		}
 	}()
 	return <-post, <-deletion
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -9,6 +10,8 @@ import (
 const (
 	// better is what a correction says.
 	better = "Better, 93c1é."
+	// odd is a text, as JSON, that servers like to clean.
+	odd = `  <b>&amp; \"é\" \u0000 \\n\n\t{\"say\": 1} \ud83e\udd16 </s><|im_end|> 机器人 \u2028 `
 	// openCall is a call of a tool that no input has.
 	openCall = `{"name":"open","arguments":{"door":"a","n":1.50},"target_robot_name":"r9"}`
 )
@@ -28,18 +31,54 @@ func replaceCalls(calls string) string { return replaceDecision(`"tool_calls":[`
 
 // badCorrections are corrections that no agent may apply.
 var badCorrections = []variant{
-	{"correction/kind-unknown", Should, okSay, `{"kind":"replace_all","text":"x"}`},
-	{"correction/text-empty", Should, okSay, replaceSay("")},
-	{"correction/field-unknown", Should, okSay, `{"kind":"replace_say","text":"x","more":1}`},
-	{"correction/not-an-object", Should, okSay, `"replace_say"`},
-	{"correction/decision-missing", Should, okSay, `{"kind":"replace_decision"}`},
-	{"correction/call-without-name", Should, okSay, replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
+	{"correction/kind-unknown", Must, okSay, `{"kind":"replace_all","text":"x"}`},
+	{"correction/kind-unknown", Must, okSay, `{"text":"x"}`},
+	{"correction/kind-unknown", Must, okSay, `{"decision":{"say":"x"}}`},
+	{"correction/kind-unknown", Must, okSay, `{"kind":null,"text":"x"}`},
+	{"correction/text-empty", Must, okSay, replaceSay("")},
+	{"correction/text-empty", Must, okSay, `{"kind":"replace_say","text":null}`},
+	{"correction/text-empty", Must, okSay, `{"kind":"replace_say","text":5}`},
+	{"correction/text-empty", Must, okSay, `{"kind":"replace_say"}`},
+	{"correction/field-unknown", Must, okSay, `{"kind":"replace_say","text":"x","more":1}`},
+	{"correction/field-unknown", Must, okSay, `{"kind":"replace_decision","decision":{},"more":1}`},
+	{"correction/field-unknown", Must, okSay, replaceDecision(`"mood":"x"`)},
+	{"correction/not-an-object", Must, okSay, `"replace_say"`},
+	{"correction/not-an-object", Must, okSay, `[{"kind":"replace_say","text":"x"}]`},
+	{"correction/decision-missing", Must, okSay, `{"kind":"replace_decision"}`},
+	{"correction/decision-missing", Must, okSay, `{"kind":"replace_decision","decision":null}`},
+	{"correction/decision-missing", Must, okSay, `{"kind":"replace_decision","decision":"x"}`},
+	{"correction/decision-null", Must, okSay, replaceDecision(`"say":null`)},
+	{"correction/decision-null", Must, okSay, replaceDecision(`"say":5`)},
+	{"correction/decision-null", Must, okSay, replaceDecision(`"say":"x","tool_calls":null`)},
+	{"correction/decision-null", Must, okSay, replaceDecision(`"tool_calls":{}`)},
+	{"correction/decision-null", Must, okSay, replaceCalls(`null`)},
+	{"correction/call-without-name", Must, okSay, replaceCalls(`{"name":"","arguments":{},"target_robot_name":"r"}`)},
+	{"correction/call-without-name", Must, okSay, replaceCalls(`{"arguments":{},"target_robot_name":"r"}`)},
+	{"correction/call-without-name", Must, okSay, replaceCalls(`{"name":null,"arguments":{},"target_robot_name":"r"}`)},
+	{"correction/call-arguments", Must, okSay, replaceCalls(`{"name":"open","target_robot_name":"r"}`)},
+	{"correction/call-arguments", Must, okSay, replaceCalls(`{"name":"open","arguments":null,"target_robot_name":"r"}`)},
+	{"correction/call-arguments", Must, okSay, replaceCalls(`{"name":"open","arguments":[],"target_robot_name":"r"}`)},
+	{"correction/call-arguments", Must, okSay, replaceCalls(`{"name":"open","arguments":"{}","target_robot_name":"r"}`)},
+	{"correction/call-robot", Must, okSay, replaceCalls(`{"name":"open","arguments":{}}`)},
+	{"correction/call-robot", Must, okSay, replaceCalls(`{"name":"open","arguments":{},"target_robot_name":""}`)},
+	{"correction/call-robot", Must, okSay, replaceCalls(`{"name":"open","arguments":{},"target_robot_name":null}`)},
+	{"correction/call-field", Must, okSay, replaceCalls(`{"name":"open","id":"1","arguments":{},"target_robot_name":"r"}`)},
+	{"correction/say-and-calls", Must, okSay, sayAndCalls},
 }
 
-// refuses is an answer whose candidates are errors without internal steps.
-var refuses = every("an error of the candidate, no step", func(o output) bool {
-	return o.Error != nil && o.Output == nil && len(o.Steps) == 0
-})
+// sayAndCalls is invalid, but MAGMA's stable packages send it.
+var sayAndCalls = replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)
+
+// notApplied is an answer that does not decide, and refuses is one whose candidates are errors without steps.
+var (
+	notApplied = right{text: "422, or an error of the candidate", judge: func(x *exchange) string {
+		outs := x.outputs()
+		return when(x.status == http.StatusUnprocessableEntity || len(outs) > 0 && outs[0].Error != nil && outs[0].Output == nil)
+	}}
+	refuses = every("an error of the candidate, no step", func(o output) bool {
+		return o.Error != nil && o.Output == nil && len(o.Steps) == 0
+	})
+)
 
 // opens reports whether the candidate is openCall.
 func opens(o output) bool {
@@ -69,10 +108,16 @@ func correctionRules() []rule {
 			func(o output) bool {
 				return !strings.Contains(string(o.Memory), "replace_say") && !strings.Contains(string(o.Memory), "coaching")
 			}),
+		one("correction/text-kept", Must, "5", post(corrected(replaceSay(odd))), every("say as it came", func(o output) bool {
+			var want string
+			return json.Unmarshal([]byte(`"`+odd+`"`), &want) == nil && o.says(want)
+		})),
 		many("correction/not-stale", Must, "5", "the next request is not corrected", func(p *probe) {
 			memory := p.take(post(corrected(replaceSay(better))), decided).outputs()[0].Memory
-			p.take(post(input(`"id":1,"memory":`+string(memory))), every("another decision",
-				func(o output) bool { return !o.says(better) }))
+			other := every("another decision", func(o output) bool { return !o.says(better) })
+			p.take(post(input(`"id":1,"memory":`+string(memory))), other)
+			p.take(post(corrected(replaceSay(better))), decided)
+			p.take(post(plain), other)
 		}),
 	)
 	full := []rule{
@@ -105,10 +150,11 @@ func correctionRules() []rule {
 		one("correction/failed-memory", Should, "5", post(edit(corrected(`{"kind":"x"}`), `"id":1`, `"id":1,"memory":{"history":[],"n":1}`)),
 			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
-	both := replaceDecision(`"say":"x","tool_calls":[` + openCall + `]`)
-	full = slices.Concat(full, variants(badCorrections, "5", post(cheap), refuses),
-		with(needSession1, one("correction/say-and-calls", Should, "5", post(corrected(both)), refuses)),
-		with(needSession0, corrects("correction/calls-over-say", May, both, "the call without the say",
-			func(o output) bool { return opens(o) && o.Output.Say == "" })))
+	bad := variants(badCorrections, "5", post(cheap), notApplied)
+	with(needSession1, bad[len(bad)-1:]...)
+	full = slices.Concat(full, bad, []rule{
+		one("correction/error", Should, "5", post(corrected(`{"kind":"replace_all","text":"x"}`)), refuses),
+	}, with(needSession0, corrects("correction/calls-over-say", May, sayAndCalls, "the call without the say",
+		func(o output) bool { return opens(o) && o.Output.Say == "" })))
 	return append(list, with(needResume, with(needHistory, full...)...)...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -52,7 +53,7 @@ func rightServer(t *testing.T, off bool, tokens ...string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serving(t, o, lost)
+	return serving(t, o, calling{lost})
 }
 
 func serving(t *testing.T, o server.Options, d server.Inference) http.Handler {
@@ -123,8 +124,9 @@ func broken(t *testing.T, r rule) *fault {
 	t.Helper()
 	f, last := &fault{}, r.steps[len(r.steps)-1]
 	sent := last.sent
+	ofSessions := strings.HasPrefix(sent.path, "/v1/coaching/sessions/") // each rule has its own
 	for _, s := range r.steps {
-		if s.sent.path == sent.path {
+		if ofSessions && s.sent.path == sent.path || s.sent.text == sent.text && slices.Equal(s.sent.header, sent.header) && s.sent.path == sent.path {
 			f.from++
 		}
 	}
@@ -135,7 +137,7 @@ func broken(t *testing.T, r rule) *fault {
 			continue
 		}
 		f.status, f.body = wrong.status, string(wrong.body)
-		if strings.HasPrefix(sent.path, "/v1/coaching/sessions/") { // each rule has its own
+		if ofSessions {
 			f.when = " " + basePath(r.needs) + strings.ReplaceAll(sent.path, runName, runOf(r.id)) + "\n"
 			return f
 		}
@@ -145,6 +147,7 @@ func broken(t *testing.T, r rule) *fault {
 		}))
 		defer seen.Close()
 		k := kit{base: seen.URL, transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+		k.single = k.transport
 		if slices.Contains(r.needs, needToken) {
 			k.config.Token = token
 		}
@@ -247,6 +250,26 @@ func TestRightServerPassesEveryRule(t *testing.T) {
 	}
 }
 
+// TestServerWithTLS: all that is sent, also what no HTTP client sends, goes over TLS.
+func TestServerWithTLS(t *testing.T) {
+	s := httptest.NewTLSServer(rightServer(t, false))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	report, err := Run(t.Context(), Config{URL: s.URL, Roots: roots, Level: May, Only: []string{"http", "health", "session", "cancel"}, Coaching: "on"},
+		func(r *Result) {
+			if r.Verdict == Fail {
+				t.Errorf("%s: %s", r.ID, r.Seen)
+			}
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 30 {
+		t.Errorf("%d rules pass: %s", n, report.Summary())
+	}
+}
+
 // TestCurlLineRepeatsTheRequest: bytes, headers and long bodies arrive as the kit sent them.
 func TestCurlLineRepeatsTheRequest(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -258,7 +281,7 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 		got <- wire(r, body)
 	}))
 	defer s.Close()
-	k := kit{base: s.URL, transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, config: Config{Token: token}}
+	k := kit{base: s.URL, transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, config: Config{Token: token, URL: s.URL}}
 	repeated := 0
 	for _, r := range rules() {
 		if !slices.Contains([]string{
@@ -272,7 +295,7 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := <-got
-		line := exec.CommandContext(t.Context(), "bash", "-c", x.request.curl(k.base, true))
+		line := exec.CommandContext(t.Context(), "bash", "-c", x.request.curl(&k.config))
 		line.Env = append(os.Environ(), "TOKEN="+token)
 		if out, err := line.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v %s", r.id, err, out)

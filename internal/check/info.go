@@ -14,7 +14,8 @@ import (
 var infoRules = slices.Concat([]rule{
 	one("health/ready", Must, "2", get("/health"), both(ok, sameJSON(`{"status":"ready"}`))),
 	one("health/live", May, "2", get("/health?live"), ok),
-	one("health/head", May, "2", request{method: http.MethodHead, path: "/health"}, ok),
+	chain("health/head", Should, "2", "HEAD works where GET does", step{request{method: http.MethodHead, path: "/v1/info?head"}, ok},
+		step{request{method: http.MethodHead, path: "/health"}, ok}),
 	one("info/type", Should, "2", get("/v1/info?type"), header("Content-Type", "application/json")),
 	about("info/fields", Must, "AgentInfo has only its fields, with their types", func(_ info, x *exchange) bool {
 		_, err := protocol.DecodeAgentInfo(x.body)

@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"strings"
@@ -57,11 +58,18 @@ func remembered(id, level, about string, judge func(o output, turns []turn) bool
 var (
 	badMemories = []variant{
 		{"memory/history-object", Should, `{}`, `{"history":{}}`},
+		{"memory/history-object", Should, `{}`, `{"history":"hi"}`},
 		{"memory/entry-number", Should, `{}`, `{"history":[1]}`},
+		{"memory/entry-number", Should, `{}`, `{"history":[null]}`},
 		{"memory/entry-without-content", Should, `{}`, `{"history":[{"author":"USER"}]}`},
+		{"memory/entry-without-content", Should, `{}`, `{"history":[{"author":"USER","content":5}]}`},
+		{"memory/entry-without-content", Should, `{}`, `{"history":[{"author":"USER","content":null}]}`},
 		{"memory/author-unknown", Should, `{}`, `{"history":[{"author":"CAT","content":""}]}`},
 		{"memory/rule-number", Should, `{}`, `{"memory_list":["x",2]}`},
+		{"memory/rule-number", Should, `{}`, `{"memory_list":"x"}`},
+		{"memory/rule-number", Should, `{}`, `{"memory_list":[null]}`},
 		{"memory/summary-list", Should, `{}`, `{"summary":[]}`},
+		{"memory/summary-list", Should, `{}`, `{"summary":5}`},
 	}
 	goodMemories = []variant{
 		{"memory/author-letter-case", Should, `{}`, `{"history":[{"author":"uSer","content":"a"},{"author":"model","content":"b"}]}`},
@@ -70,6 +78,47 @@ var (
 		{"memory/nulls", Should, `{}`, `{"history":null,"memory_list":null,"summary":null}`},
 	}
 )
+
+// talk is a history of n turns: each differs from its neighbors, except that some are empty or repeat.
+func talk(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"author":"USER","content":"w%d"}`, i)
+		switch i % 10 {
+		case 9:
+			list[i] = list[i-1]
+		case 5:
+			list[i] = `{"author":"SYSTEM","content":""}`
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// remembers is an answer of which each completed candidate has its own input's memory, and its own turns.
+var remembers = lawful("the memories of their inputs, with the instruction and the decision", ofCandidates(wrongMemory))
+
+// modelMemories are about the memory after decisions of a model, and about long ones.
+func modelMemories() []rule {
+	batch := beforeInputs + `{"id":3,"num_outputs":3,"memory":{"summary":"It rained.","zebra":1.50,"memory_list":["Be kind."],` +
+		`"history":[` + talk(3) + `]},"instruction":{"type":"user","content":"Say yes."}},` +
+		`{"id":1,"memory":{},"instruction":{"type":"env","content":"It is dark."}},` +
+		`{"id":2,"num_outputs":2,"memory":{"history":[` + talk(1) + `],"a":null},"instruction":{"type":"user","content":"Say no."}}]}`
+	long := `{"summary":"It rained.","memory_list":[],"history":[` + talk(400) + `,{"author":"USER","content":"` + strings.Repeat("long ", 4000) + `"}]}`
+	return []rule{
+		one("memory/decided", Must, "5", post(batch), remembers),
+		one("memory/decided-long", Must, "5", post(input(`"id":1,"memory":{"history":[`+talk(60)+`]}`)), remembers),
+		one("memory/long", Must, "5", post(edit(remembering(long), `"id":1`, `"id":1,"num_outputs":4`)), remembers),
+		one("memory/called", Must, "5", post(edit(moving, `"id":1`, `"id":1,"memory":{"history":[`+talk(2)+`]}`)), remembers),
+		many("memory/conversation", Must, "5", "a conversation of 4 rounds loses nothing", func(p *probe) {
+			memory := `{}`
+			for i := range 4 {
+				body := edit(input(`"id":1,"memory":`+memory), `"hi"`, fmt.Sprintf(`"Round %d."`, i))
+				memory = string(p.take(post(body), both(decided, remembers)).outputs()[0].Memory)
+			}
+			p.take(post(plain), both(decided, remembers)) // its memory is empty
+		}),
+	}
+}
 
 // memoryRules are about the memory of the full-history agent.
 func memoryRules() []rule {
@@ -117,6 +166,7 @@ func memoryRules() []rule {
 		one("memory/place", May, "5", post(remembering(`{"history":[{"author":"USER","content":"a"},{"author":"DOG","content":""}]}`)),
 			problem("", "body.inputs[0].memory.history[1].author")),
 	}
+	list = append(list, modelMemories()...)
 	list = append(list, variants(badMemories, "5", post(remembering(`{}`)), refused)...)
 	list = append(list, variants(goodMemories, "5", post(remembering(`{}`)), decided)...)
 	return with(needHistory, with(needResume, list...)...)

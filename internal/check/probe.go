@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +22,12 @@ type kit struct {
 	config    Config
 	base      string // URL without a slash at its end
 	transport *http.Transport
+	single    *http.Transport // of requests over new connections
 	have      map[need]bool
 	coach     *coach
 	load      *load
 	cache     map[string]*exchange
+	broken    map[string]breach // of laws; an answer that obeys one has none
 	info      info
 }
 
@@ -32,6 +35,7 @@ func (k *kit) close() {
 	k.load.end()
 	_ = k.coach.server.Close()
 	k.transport.CloseIdleConnections()
+	k.single.CloseIdleConnections()
 }
 
 // probe is a rule that is applied.
@@ -87,6 +91,9 @@ type request struct {
 	text         text
 	anonymous    bool   // without the token
 	shared       string // rules with the same word share one answer
+	chunked      bool   // the body is sent in chunks
+	fresh        bool   // over a new connection
+	old          bool   // HTTP/1.0
 }
 
 func get(path string, header ...string) request {
@@ -110,7 +117,7 @@ func (r request) String() string {
 
 // headers are the lines of the header, with the type of a body.
 func (r *request) headers() []string {
-	typed := slices.ContainsFunc(r.header, func(h string) bool { return strings.HasPrefix(h, "Content-Type:") })
+	typed := slices.ContainsFunc(r.header, func(h string) bool { return strings.HasPrefix(strings.ToLower(h), "content-type:") })
 	if r.method == http.MethodGet || r.method == http.MethodHead || typed {
 		return r.header
 	}
@@ -118,18 +125,27 @@ func (r *request) headers() []string {
 }
 
 // curl is a command that repeats the request. The token is a variable.
-func (r *request) curl(base string, token bool) string {
+func (r *request) curl(c *Config) string {
 	parts := []string{"curl", "-sS", "-i", "-X", r.method}
 	if r.method == http.MethodHead {
 		parts = []string{"curl", "-sS", "-I"}
 	}
+	if c.RootFile != "" {
+		parts = append(parts, "--cacert", quote(c.RootFile))
+	}
+	if r.old {
+		parts = append(parts, "--http1.0")
+	}
+	if r.chunked {
+		parts = append(parts, "-H", quote("Transfer-Encoding: chunked"))
+	}
 	for _, h := range r.headers() {
 		parts = append(parts, "-H", quote(strings.TrimSpace(h))) // without a value, curl leaves it out
 	}
-	if token && !r.anonymous {
+	if c.Token != "" && !r.anonymous {
 		parts = append(parts, "-H", `"Authorization: Bearer $TOKEN"`)
 	}
-	parts = append(parts, quote(base+r.path))
+	parts = append(parts, quote(strings.TrimRight(c.URL, "/")+r.path))
 	switch {
 	case r.text.n > 0:
 		return r.text.shell() + " | " + strings.Join(append(parts, "--data-binary", "@-"), " ")
@@ -167,6 +183,7 @@ type exchange struct {
 	status  int
 	header  http.Header
 	body    []byte
+	chunked bool // of a raw request
 }
 
 // String is the answer in one line.
@@ -189,20 +206,42 @@ func (x *exchange) busy() bool {
 	return x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != ""
 }
 
-// exchange sends a request for a rule. The error says that no answer came.
-func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, error) {
+// named puts the names of a rule into its request.
+func (k *kit) named(r *request, id string) {
 	names := []string{ruleName, id, runName, runOf(id)}
 	r.path = strings.NewReplacer(names...).Replace(r.path)
 	if k.coach != nil {
 		names = append(names, coachName, k.coach.url)
 	}
 	r.text.head, r.text.tail = strings.NewReplacer(names...).Replace(r.text.head), strings.ReplaceAll(r.text.tail, ruleName, id)
-	x := &exchange{request: r}
+}
+
+// exchange sends a request for a rule. The error says that no answer came. If a server has closed the
+// connection of an earlier request meanwhile, it is asked once more over a new one, as browsers do.
+func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, error) {
+	k.named(&r, id)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, k.base+r.path, strings.NewReader(r.text.String()))
+	x, again, err := k.ask(ctx, r)
+	if again {
+		r.fresh = true
+		x, _, err = k.ask(ctx, r)
+	}
+	return x, err
+}
+
+// ask sends a request. again reports whether the server had closed the connection before.
+func (k *kit) ask(ctx context.Context, r request) (x *exchange, again bool, err error) {
+	x = &exchange{request: r}
+	reused := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+	var body io.Reader = strings.NewReader(r.text.String())
+	if r.chunked {
+		body = io.MultiReader(body) // whose length is not known
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, k.base+r.path, body)
 	if err != nil {
-		return x, err
+		return x, false, err
 	}
 	for _, h := range r.headers() {
 		if name, value, _ := strings.Cut(h, ": "); value != "" {
@@ -212,16 +251,23 @@ func (k *kit) exchange(ctx context.Context, r request, id string) (*exchange, er
 	if k.config.Token != "" && !r.anonymous {
 		req.Header.Set("Authorization", "Bearer "+k.config.Token)
 	}
-	resp, err := k.transport.RoundTrip(req)
+	via := k.transport
+	if r.fresh {
+		via = k.single
+	}
+	resp, err := via.RoundTrip(req)
 	if err != nil {
-		return x, err
+		return x, reused && ctx.Err() == nil, err
 	}
 	defer resp.Body.Close()
 	x.status, x.header = resp.StatusCode, resp.Header
-	if x.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	switch x.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1)); {
+	case err != nil:
 		err = fmt.Errorf("the answer %d breaks off: %w", x.status, err)
+	case len(x.body) > maxAnswer:
+		x.body, err = nil, fmt.Errorf("the answer %d has more than %d MiB", x.status, maxAnswer>>20)
 	}
-	return x, err
+	return x, false, err
 }
 
 // send sends a request. In a crowd and under load, it sends again what a busy server refuses.
@@ -253,6 +299,9 @@ func (p *probe) note(x *exchange) {
 	}
 	if x.request.method == http.MethodPut {
 		p.sessions = append(p.sessions, x.request.path)
+	}
+	if x.header != nil {
+		p.kit.obey(x)
 	}
 }
 

@@ -39,31 +39,68 @@ var (
 	closed = step{del(runName), noContent}
 )
 
-// puts is a rule about a second PUT of the same run.
-func puts(id, level, about, before, after string, r right) rule {
-	return chain(id, level, "6", about, step{put(runName, before), noContent}, step{put(runName, after), r})
+// otherSessions differ from session in one thing.
+var otherSessions = []string{
+	other,
+	edit(session, coachCorrects, coachBabbles),
+	edit(session, `"Bearer `, `"Basic `),
+	edit(session, `"max_retry":1`, `"max_retry":2`),
+	edit(session, `"max_retry"`, `"timeout":31,"max_retry"`),
+	edit(session, `"b":`, `"c":`),
+	edit(session, `{"backends"`, `{"capture_logs":false,"backends"`),
+}
+
+// reordered is session with its members in another order.
+var reordered = `{"backends":{"b":{"headers":{"Authorization":"Bearer ` + coachKey + `"},"max_retry":1,"default_model":"m",` +
+	`"endpoint":"COACH/correct/RULE/v1/chat/completions","type":"ollama"}}}`
+
+// puts is a rule about further PUTs of the same run.
+func puts(id, level, about, before string, r right, after ...string) rule {
+	steps := []step{{put(runName, before), noContent}}
+	for _, config := range after {
+		steps = append(steps, step{put(runName, config), r})
+	}
+	return chain(id, level, "6", about, steps...)
 }
 
 // badSessions make session invalid.
 var badSessions = []variant{
 	{"session/empty", Must, session, `{}`},
+	{"session/empty", Must, session, `{"backends":{}}`},
+	{"session/empty", Must, session, ``},
+	{"session/empty", Must, session, `[` + session + `]`},
+	{"session/empty", Must, session, `{"backends":null}`},
 	{"session/unknown-field", Must, `{"backends"`, `{"coach":1,"backends"`},
 	{"session/backend-field", Must, `"type"`, `"temperature":1,"type"`},
 	{"session/logs-text", Must, `{"backends"`, `{"capture_logs":"no","backends"`},
+	{"session/logs-text", Must, `{"backends"`, `{"capture_logs":1,"backends"`},
+	{"session/type-missing", Must, `"type":"ollama",`, ``},
 	{"session/type-unknown", Should, `"ollama"`, `"telepathy"`},
 	{"session/endpoint-missing", Must, `"endpoint":"COACH/correct/RULE/v1/chat/completions",`, ``},
+	{"session/endpoint-missing", Must, `"COACH/correct/RULE/v1/chat/completions"`, `5`},
 	{"session/endpoint-scheme", Should, `COACH/correct/RULE`, `ftp://127.0.0.1/RULE`},
 	{"session/model-missing", Must, `"default_model":"m",`, ``},
 	{"session/headers-number", Must, `"Bearer ` + coachKey + `"`, `1`},
+	{"session/headers-number", Must, `"headers":{"Authorization":"Bearer ` + coachKey + `"}`, `"headers":["Authorization"]`},
 	{"session/timeout-zero", Should, `"max_retry"`, `"timeout":0,"max_retry"`},
+	{"session/timeout-zero", Should, `"max_retry"`, `"timeout":-1,"max_retry"`},
+	{"session/timeout-zero", Should, `"max_retry"`, `"timeout":"30","max_retry"`},
+	{"session/timeout-zero", Should, `"max_retry"`, `"timeout":true,"max_retry"`},
 	{"session/retry-negative", Should, `"max_retry":1`, `"max_retry":-1`},
+	{"session/retry-negative", Should, `"max_retry":1`, `"max_retry":1.5`},
+	{"session/retry-negative", Should, `"max_retry":1`, `"max_retry":"1"`},
 }
 
 // badSessions1 do so where the configuration has version 1.
 var badSessions1 = []variant{
 	{"session/provider-unknown", Must, `{"backends"`, `{"provider":"oracle","backends"`},
+	{"session/provider-unknown", Must, `{"backends"`, `{"provider":null,"backends"`},
 	{"session/human-without-endpoint", Must, session, `{"provider":"human"}`},
+	{"session/human-without-endpoint", Must, session, `{"provider":"human","endpoint":null}`},
 	{"session/connect-timeout-zero", Must, `{"backends"`, `{"connect_timeout":0,"backends"`},
+	{"session/connect-timeout-zero", Must, `{"backends"`, `{"connect_timeout":-1,"backends"`},
+	{"session/connect-timeout-zero", Must, `{"backends"`, `{"connect_timeout":"10","backends"`},
+	{"session/connect-timeout-zero", Must, `{"backends"`, `{"connect_timeout":true,"backends"`},
 }
 
 // sessionRules are about the life of coaching sessions and their configurations.
@@ -71,11 +108,11 @@ func sessionRules() []rule {
 	escaped := runName + "/a b%2Fé?"
 	list := []rule{
 		chain("session/put", Must, "6", "a session is configured with 204", opened),
-		puts("session/put-same", Should, "the same configuration again is a 204", session, session, noContent),
+		puts("session/put-same", Should, "the same configuration again is a 204", session, noContent, session, reordered),
 		puts("session/put-defaults", Should, "a configuration with the defaults written out is the same",
-			session, edit(edit(session, `{"backends"`, `{"capture_logs":true,"backends"`), `"max_retry":1`, `"timeout":30.0,"max_retry":1`),
-			noContent),
-		puts("session/put-other", Must, "another configuration is a 409", session, other, conflict),
+			session, noContent, edit(edit(session, `{"backends"`, `{"capture_logs":true,"backends"`), `"max_retry":1`, `"timeout":30.0,"max_retry":1`)),
+		puts("session/put-other", Must, "another configuration is a 409", session, conflict, otherSessions...),
+		puts("session/put-other-order", Should, "another order of the backends is a 409", twoBackends, conflict, twoReversed),
 		chain("session/conflict-changes-nothing", Must, "6", "after a 409 the first configuration holds",
 			opened, step{put(runName, other), conflict}, opened),
 		chain("session/delete", Must, "6", "a session is closed with 204", opened, closed),
@@ -98,6 +135,8 @@ func sessionRules() []rule {
 		one("session/delete-unknown", Must, "6", del(runName), notFound),
 		chain("session/delete-twice", Must, "6", "closing again is a 404", opened, closed, step{del(runName), notFound}),
 		one("session/human", Must, "6", put(runName, person), noContent),
+		puts("session/put-other-provider", Must, "another provider or time is a 409", session, conflict, person,
+			edit(session, `{"backends"`, `{"connect_timeout":11,"backends"`)),
 	), with(needSession1, variants(badSessions1, "6", put(runName, session), refused)...), with(needSession0,
 		one("session/dead-backend", May, "10", put(runName, edit(session, "COACH", "http://127.0.0.1:9")), down),
 	))

@@ -3,10 +3,13 @@ package check
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"agentd/cmd/internal/cli"
@@ -20,6 +23,8 @@ import (
 const (
 	// maxExpect bounds the file of known failures in bytes.
 	maxExpect = 1 << 20
+	// maxRoots bounds the file of authorities in bytes.
+	maxRoots = 1 << 20
 	// maxOnly bounds the list of rules.
 	maxOnly = 1000
 )
@@ -29,6 +34,7 @@ type Config struct {
 	Rules     kit.Config
 	Expect    string
 	TokenFile string
+	CA        string
 	Format    string
 	JUnit     string
 }
@@ -66,6 +72,7 @@ func (c *Config) Command() *options.Command {
 				options.Choice(&c.Rules.Coaching, []string{"auto", "on", "off"}, nil)),
 			what("load", "N", "Clients that ask while the rules run.", options.Int(&c.Rules.Load, 0, kit.MaxLoad)),
 			what("token-file", "FILE", "File whose first token is sent to the server.", options.SecretFile(&c.TokenFile)),
+			what("ca", "FILE", "Certificates, in PEM, of the authorities that sign the server's certificate.", options.Text(&c.CA)),
 			what("expect", "FILE", "Known failures, in YAML: ids of rules with reasons. An entry that does not fail is a failure.", options.Text(&c.Expect)),
 			report("list", "", "List the rules instead.", options.Bool(&c.Rules.List)),
 			report("format", "FORMAT", "text or json.", options.Choice(&c.Format, []string{"text", "json"}, nil)),
@@ -106,6 +113,17 @@ func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
 		}
 		c.Rules.Token = tokens.List[0]
 	}
+	if c.CA != "" {
+		text, err := options.ReadFile(c.CA, maxRoots)
+		roots := x509.NewCertPool()
+		if err == nil && !roots.AppendCertsFromPEM(text) {
+			err = errors.New("it has no certificate in PEM")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		c.Rules.Roots, c.Rules.RootFile = roots, c.CA
+	}
 	if c.Expect != "" {
 		text, err := options.ReadFile(c.Expect, maxExpect)
 		if err == nil {
@@ -119,12 +137,37 @@ func parse(args []string, stdout, stderr io.Writer) (*Config, error) {
 	case c.Rules.List && (len(rest) > 0 || c.JUnit != ""):
 		return nil, errors.New("--list asks no server; leave out the URL and --junit")
 	case c.Rules.List:
-	case len(rest) != 1 || !strings.HasPrefix(rest[0], "http://") && !strings.HasPrefix(rest[0], "https://") || strings.Contains(rest[0], "@"):
-		return nil, errors.New("name the server by one http or https URL without a password, such as http://127.0.0.1:8888")
+	case len(rest) != 1:
+		return nil, errors.New("name the server by one URL, such as http://127.0.0.1:8888")
 	default:
+		if err := checkURL(rest[0]); err != nil {
+			return nil, fmt.Errorf("%w; want one such as http://127.0.0.1:8888", err)
+		}
 		c.Rules.URL = rest[0]
 	}
 	return c, nil
+}
+
+// checkURL refuses what is not the URL of a server, to which rules append their paths.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the URL can't be read: %w", errors.Unwrap(err))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("the URL does not begin with http:// or https://")
+	case u.User != nil:
+		return errors.New("the URL has a name or password; use --token-file")
+	case u.Hostname() == "":
+		return errors.New("the URL names no host")
+	case strings.ContainsAny(text, "?#"):
+		return errors.New("the URL has a query or fragment, to which no path can be appended; a token goes into --token-file")
+	case u.Port() != "":
+		if n, err := strconv.Atoi(u.Port()); err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("the URL's port %s is not between 1 and 65535", u.Port())
+		}
+	}
+	return nil
 }
 
 // Run is the command.

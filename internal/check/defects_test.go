@@ -1,0 +1,95 @@
+package check
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	every1  = flag.Bool("defects", false, "let every rule look for each defect, and count what is found")
+	rewrite = flag.Bool("rewrite", false, "with -defects, record anew which rule finds each")
+)
+
+// allDefects are single defects of a right server, of every part of the contract.
+var allDefects = slices.Concat(requestDefects, answerDefects, correctionDefects, coachingDefects, httpDefects)
+
+// finders is the file with the rule that finds each defect.
+const finders = "testdata/defects.txt"
+
+// finder reads the rules that find defects.
+func finder(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(finders)
+	if err != nil && !*rewrite {
+		t.Fatal(err)
+	}
+	by := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, id, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		by[name] = id
+	}
+	return by
+}
+
+// foundBy runs rules up to a level until one fails, and returns its id and level.
+func foundBy(t *testing.T, d *defect, level string, only []string) (id, at string) {
+	t.Helper()
+	s := httptest.NewServer(d.serve(rightServer(t, false)))
+	defer s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, Config{URL: s.URL, Level: level, Only: only, Coaching: "auto"}, func(r *Result) {
+		if r.Verdict == Fail && id == "" {
+			id, at = r.ID, r.Level
+			stop()
+		}
+	})
+	if err != nil && id == "" { // it does not even declare itself
+		return "start", Must
+	}
+	return id, at
+}
+
+// TestEachDefectIsFound at its level, by the rule that found it when all looked.
+func TestEachDefectIsFound(t *testing.T) {
+	by := finder(t)
+	var mu sync.Mutex
+	found, lines := map[string]int{}, []string(nil)
+	t.Run("defects", func(t *testing.T) {
+		for _, d := range allDefects {
+			t.Run(d.name, func(t *testing.T) {
+				t.Parallel()
+				var only []string
+				if id := by[d.name]; !*every1 && id != "start" && !strings.HasPrefix(id, "always/") {
+					only = []string{id}
+				}
+				id, at := "", ""
+				for i, level := range Levels {
+					if id == "" && (*every1 || i == slices.Index(Levels, d.level)) {
+						id, at = foundBy(t, d, level, only)
+					}
+				}
+				if id == "" || slices.Index(Levels, at) > slices.Index(Levels, d.level) {
+					t.Errorf("not found at the level %s, but by %q (%s)", d.level, id, at)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				found[at]++
+				lines = append(lines, fmt.Sprintf("%s\t%s\n", d.name, id))
+			})
+		}
+	})
+	t.Logf("%d defects; found %v", len(allDefects), found)
+	if slices.Sort(lines); *rewrite && *every1 {
+		if err := os.WriteFile(finders, []byte(strings.Join(lines, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
