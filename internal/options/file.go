@@ -119,7 +119,7 @@ func (c *Command) applyFile(path string, from Origins) error {
 	}
 	// unknown refuses a key that does not name an option.
 	unknown := func(as, key string, known []string) error {
-		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known))
+		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known, func(option string) string { return strings.ReplaceAll(option, "-", "_") }))
 	}
 	return eachMember(raw, where, func(key string, v jsontext.Value) error {
 		if key == c.File.Object && v.Kind() == '{' {
