@@ -98,7 +98,7 @@ var commandHints = map[string]string{
 	"ls":     modelsHint,
 	"ps":     modelsHint,
 	"show":   modelsHint,
-	"rm":     "models are files, those of a hub in its cache; delete the file",
+	"rm":     "models are files, files of a hub in its cache; delete the file",
 	"stop":   "send SIGTERM to the server: it finishes what runs, and ends",
 	"create": "agentd convert makes a GGUF file, and --chat-template sets the prompt",
 }

@@ -61,11 +61,11 @@ func TestConsoleWorksBelowAPathOfAProxy(t *testing.T) {
 	g.shows("Nothing waits for you")
 	g.shows("/people/v1/coaching/requests")
 	h.post("foreign.json")
-	g.until(`all(".queue-link").length === 1`) // told by the stream of events
+	g.until(`all(".queue-link").length === 1`) // by the stream of events
 	g.claim("Ada")
 }
 
-// echo answers with the arguments of the tool's enum, and says what stands behind "say ".
+// echo answers with the arguments of the tool's enum, and says what follows "say ".
 type echo struct{ decider }
 
 func (e echo) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
