@@ -1,9 +1,12 @@
 package llama
 
+// libggml needs libggml-cpu, and would take one of LD_LIBRARY_PATH. So the program itself needs it, whose rpath comes
+// first. A release has plugins instead: third_party/dist.sh takes these flags out.
+
 /*
 #cgo CFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
 #cgo LDFLAGS: -fopenmp
-#cgo LDFLAGS: -L${SRCDIR}/../lib -lagentd-native -lllama-common -lllama -lggml -lggml-base -lstdc++ -lm -ldl
+#cgo LDFLAGS: -L${SRCDIR}/../lib -lagentd-native -lllama-common -lllama -lggml -Wl,--no-as-needed -lggml-cpu -Wl,--as-needed -lggml-base -lstdc++ -lm -ldl
 #cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../lib -Wl,--disable-new-dtags
 
 #include <stdlib.h>

@@ -62,7 +62,7 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"DELETE /v1/coaching/sessions/{run_id}", "DELETE /v1/weights/adapters/{name}", "GET /health", "GET /metrics", "GET /openapi.json", "GET /v1/info",
-		"GET /v1/weights", "POST /v1/coaching", "POST /v1/pause", "POST /v1/responses", "POST /v1/resume", "PUT /v1/coaching/sessions/{run_id}", "PUT /v1/weights",
+		"GET /v1/models", "GET /v1/weights", "POST /tokenize", "POST /v1/chat/completions", "POST /v1/coaching", "POST /v1/completions", "POST /v1/pause", "POST /v1/responses", "POST /v1/resume", "PUT /v1/coaching/sessions/{run_id}", "PUT /v1/weights",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -13,7 +13,7 @@ import (
 func TestBodyWithTwoLengthsEndsTheConnection(t *testing.T) {
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(validBody), validBody)
 	head := func(version, headers string) string {
-		return "POST /v1/responses HTTP/" + version + "\r\nHost: x\r\nConnection: keep-alive\r\n" + headers + "\r\n"
+		return "POST /v1/responses HTTP/" + version + "\r\nHost: localhost\r\nConnection: keep-alive\r\n" + headers + "\r\n"
 	}
 	plain := fmt.Sprintf("Content-Length: %d\r\n", len(validBody))
 	both := "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
@@ -60,7 +60,7 @@ func TestPipelinedBodyWithTwoLengthsEndsTheConnection(t *testing.T) {
 	conn := ls.dial(t)
 	from := bufio.NewReader(conn)
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(validBody), validBody)
-	io.WriteString(conn, raw("")+"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks+strings.Repeat(raw(""), 2))
+	io.WriteString(conn, raw("")+"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks+strings.Repeat(raw(""), 2))
 	if res, _, _ := answer(t, from, http.MethodPost); res.Close {
 		t.Error("the first answer ends the connection")
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"agentd/internal/connection"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -46,10 +48,13 @@ func (a authenticator) accepts(header string) *accepted {
 
 // authorize checks tokens if there are any. /health stays open, and the page, which asks for a token. Without
 // tokens it refuses requests that a browser sends for a page other than ours: otherwise any web page could use
-// this server and the private addresses that it reaches.
+// this server and the private addresses that it reaches. On a loopback address it also refuses names that are not
+// of this machine: a site can make its own name resolve to 127.0.0.1, and would read what GET answers.
 func (s *Server) authorize(c *gin.Context) {
 	path, method := c.Request.URL.Path, c.Request.Method
 	switch {
+	case len(s.auth) == 0 && s.loopback.Load() && path != pathHealth && !isPage(path) && !connection.IsAddress(c.Request.Host):
+		s.fail(c, &Error{Code: CodeForeignHost})
 	case len(s.auth) == 0:
 		fromBrowser := c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != ""
 		if fromBrowser && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {

@@ -213,7 +213,7 @@ func TestLeavingClientCancelsCoaching(t *testing.T) {
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
 	conn := ls.dial(t)
-	fmt.Fprintf(conn, "POST /v1/coaching HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(coachingBody), coachingBody)
+	fmt.Fprintf(conn, "POST /v1/coaching HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(coachingBody), coachingBody)
 	wait(t, "the coaching's start", w.started)
 	conn.Close()
 	if err := wait(t, "the coaching's end", w.ended); !errors.Is(err, context.Canceled) {

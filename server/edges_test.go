@@ -56,7 +56,7 @@ func answer(t *testing.T, from *bufio.Reader, method string) (res *http.Response
 
 // raw is the valid request as bytes, with further headers.
 func raw(headers string) string {
-	return fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s", len(validBody), headers, validBody)
+	return fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n%s", len(validBody), headers, validBody)
 }
 
 // wantDetail checks the one form of errors.
@@ -84,29 +84,29 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 		status  int
 		detail  string
 	}{
-		"headers too large":            {plain, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
-		"a path too long":              {plain, "GET /" + strings.Repeat("x", 2*maxHeader) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "request line"},
+		"headers too large":            {plain, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
+		"a path too long":              {plain, "GET /" + strings.Repeat("x", 2*maxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 431, "request line"},
 		"no request line":              {plain, "what\r\n\r\n", 400, "not valid HTTP"},
 		"no request line, and a body":  {plain, "what\r\n\r\n" + strings.Repeat("x", 1<<20), 400, "not valid HTTP"},
 		"no Host":                      {plain, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
 		"an odd Host":                  {plain, "GET /health HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "malformed Host header"},
-		"an odd header":                {plain, "GET /health HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", 400, "not valid HTTP"},
-		"two Content-Lengths":          {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "not valid HTTP"},
-		"an unknown Transfer-Encoding": {plain, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\n\r\n", 501, "Content-Length"},
-		"a version to come":            {plain, "GET /health HTTP/3.0\r\nHost: x\r\n\r\n", 505, "HTTP/1.1"},
-		"an odd expectation":           {plain, "GET /health HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n", 417, "100-continue"},
+		"an odd header":                {plain, "GET /health HTTP/1.1\r\nHost: localhost\r\na b: c\r\n\r\n", 400, "not valid HTTP"},
+		"two Content-Lengths":          {plain, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "not valid HTTP"},
+		"an unknown Transfer-Encoding": {plain, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: br\r\n\r\n", 501, "Content-Length"},
+		"a version to come":            {plain, "GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n", 505, "HTTP/1.1"},
+		"an odd expectation":           {plain, "GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n\r\n", 417, "100-continue"},
 		"headers that do not come":     {impatient, "GET /health HTTP/1.1\r\nHost:", 408, "in time"},
-		"HTTP to a port of HTTPS":      {&listening{url: strings.Replace(https.url, "https", "http", 1)}, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 400, "https://"},
+		"HTTP to a port of HTTPS":      {&listening{url: strings.Replace(https.url, "https", "http", 1)}, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "https://"},
 		"the same with a body":         {&listening{url: strings.Replace(https.url, "https", "http", 1)}, raw(""), 400, "https://"},
-		"over TLS, headers too large":  {https, "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
+		"over TLS, headers too large":  {https, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
 		"over TLS, no Host":            {https, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
-		"behind an answer, no Host":    {plain, "GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
-		"options of the server":        {plain, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "no such path"},
+		"behind an answer, no Host":    {plain, "GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		"options of the server":        {plain, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "no such path"},
 		"the preface of HTTP/2":        {plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404, "no such path"},
 		"a broken chunk":               {plain, chunked("5\r\nhello\r\nnonsense\r\n\r\n"), 400, "not valid HTTP: invalid byte in chunk length"},
 		"a broken chunk, more behind":  {plain, chunked("x\r\n" + strings.Repeat("x", 1<<20)), 400, "not valid HTTP"},
 		"a chunk of another length":    {plain, chunked("3\r\nhello\r\n0\r\n\r\n"), 400, "malformed chunked encoding"},
-		"a broken chunk of gzip":       {plain, strings.Replace(chunked("zz\r\n"), "Host: x", "Host: x\r\nContent-Encoding: gzip", 1), 400, "not valid HTTP"},
+		"a broken chunk of gzip":       {plain, strings.Replace(chunked("zz\r\n"), "Host: x", "Host: localhost\r\nContent-Encoding: gzip", 1), 400, "not valid HTTP"},
 		"over TLS, a broken chunk":     {https, chunked("zz\r\n\r\n"), 400, "not valid HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,14 +130,14 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 }
 
 func chunked(body string) string {
-	return "POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body
+	return "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + body
 }
 
 func TestIdleConnectionIsClosedSilently(t *testing.T) {
 	s := newTest(t, Ready, echo)
 	s.http.IdleTimeout = time.Millisecond
 	conn := serve(t, s).dial(t)
-	io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	from := bufio.NewReader(conn)
 	if res, _, _ := answer(t, from, http.MethodGet); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,23 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
+// sayOtherAPI puts first that a body is one of OpenAI's Responses, which has the same path.
+func sayOtherAPI(err error) error {
+	problems, ok := errors.AsType[protocol.Problems](err)
+	at := func(kind, name string) bool {
+		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
+			return p.Type == kind && slices.Equal(p.Loc, []any{"body", name})
+		})
+	}
+	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
+		return err
+	}
+	return append(protocol.Problems{{
+		Type: protocol.TypeValue, Loc: []any{"body", "input"},
+		Msg: "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)",
+	}}, problems...)
+}
+
 // postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.
 func (s *Server) postResponses(c *gin.Context) {
 	inference, err := s.admit(c, true)
@@ -87,6 +105,7 @@ func (s *Server) postResponses(c *gin.Context) {
 		return
 	}
 	req, held, err := protocol.DecodeWithin[protocol.AgentRequest](body, protocol.MaxDepth, share.Add)
+	err = sayOtherAPI(err)
 	if err == nil {
 		if forMagma(c) {
 			callsOverSay(req)

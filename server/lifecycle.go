@@ -233,6 +233,7 @@ func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 
 // Serve accepts connections on l and closes it. After Shutdown or Close it returns nil.
 func (s *Server) Serve(l net.Listener) error {
+	s.loopback.Store(connection.IsLoopback(l.Addr().String()))
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
 		s.metrics.requests.WithLabelValues(knownMethod(""), routeUnmatched, strconv.Itoa(status)).Inc()
 		s.metrics.latency.WithLabelValues(knownMethod(""), routeUnmatched).Observe(0)

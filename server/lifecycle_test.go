@@ -251,7 +251,7 @@ func TestRefusedBodiesAreAnswered(t *testing.T) {
 				body = httputil.NewChunkedWriter(conn)
 				test.length = "Transfer-Encoding: chunked"
 			}
-			fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\n%s%s\r\n\r\n", test.length, test.extra)
+			fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n\r\n", test.length, test.extra)
 			if _, err := io.CopyN(body, spaces{}, int64(test.size)); err != nil {
 				t.Fatalf("sending: %v", err)
 			}

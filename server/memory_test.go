@@ -64,7 +64,7 @@ func TestAnswerThatNobodyReadsIsHeld(t *testing.T) {
 	conn := ls.dial(t)
 	conn.(*net.TCPConn).SetReadBuffer(4096)
 	body := strings.Replace(validBody, `"id": 1,`, `"id": 1, "num_outputs": 256,`, 1)
-	fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // the answer has begun
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestChatReadsTheBodyBeforeItTakesTheModel(t *testing.T) {
 	ls := serve(t, s)
 	conn := ls.dial(t)
 	const body = `{"prompt": "a b"}`
-	fmt.Fprintf(conn, "POST /tokenize HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	fmt.Fprintf(conn, "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil { // it waits for the body
 		t.Fatal(err)
 	}

@@ -80,6 +80,13 @@ func ourPage(host, origin string) request {
 	return request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Host": host, "Origin": origin, "Sec-Fetch-Site": "same-origin"}}
 }
 
+// otherPage is a request of a page of another port of this machine.
+func otherPage(host, origin string) request {
+	r := ourPage(host, origin)
+	r.header["Sec-Fetch-Site"] = "same-site"
+	return r
+}
+
 func TestBrowserPagesNeedTokens(t *testing.T) {
 	open := newTest(t, Ready, echo)
 	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })
@@ -93,7 +100,9 @@ func TestBrowserPagesNeedTokens(t *testing.T) {
 		"our page":                     {open, ourPage("127.0.0.1:8888", "http://127.0.0.1:8888"), 200},
 		"our page under a name":        {open, ourPage("localhost:8888", "http://localhost:8888"), 200},
 		"our page on another machine":  {open, ourPage("robot:8888", "http://robot:8888"), 403},
-		"a page of another port":       {open, ourPage("127.0.0.1:8888", "http://127.0.0.1:3000"), 403},
+		"our page behind a proxy":      {open, ourPage("127.0.0.1:8888", "http://localhost:3000"), 200},
+		"a page of another port":       {open, otherPage("127.0.0.1:8888", "http://127.0.0.1:3000"), 403},
+		"a name behind a proxy":        {open, ourPage("127.0.0.1:8888", "http://evil.example"), 403},
 		"a name that resolves to us":   {open, ourPage("evil.example:8888", "http://evil.example:8888"), 403},
 		"our page without a token":     {closed, ourPage("127.0.0.1:8888", "http://127.0.0.1:8888"), 401},
 		"the page itself":              {closed, request{method: "GET", path: "/", header: map[string]string{"Accept": "text/html,*/*"}}, 200},

@@ -3,6 +3,7 @@ package server
 import (
 	"embed"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"agentd/internal/connection"
@@ -46,10 +47,10 @@ func (s *Server) routePage(r *gin.Engine) error {
 // isPage reports whether a path is that of the page or of one of its files.
 func isPage(path string) bool { return path == pathPage || strings.HasPrefix(path, pathAssets) }
 
-// fromPage reports whether our own page sent a request, on this machine. The host name is checked,
-// since a site can make its own name resolve to 127.0.0.1.
+// fromPage reports whether our own page sent a request, on this machine. The host names are checked,
+// since a site can make its own name resolve to 127.0.0.1. A proxy may have changed Host.
 func fromPage(r *http.Request) bool {
-	return r.URL.Path == pathResponses && r.Header.Get("Sec-Fetch-Site") == "same-origin" &&
-		connection.IsLoopback(r.Host) &&
-		(r.Header.Get("Origin") == "http://"+r.Host || r.Header.Get("Origin") == "https://"+r.Host)
+	origin, err := url.Parse(r.Header.Get("Origin"))
+	return err == nil && connection.IsLoopback(origin.Host) && connection.IsLoopback(r.Host) &&
+		r.URL.Path == pathResponses && r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }

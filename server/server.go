@@ -49,17 +49,18 @@ type Build struct {
 
 // Server is the HTTP server. Make it with New.
 type Server struct {
-	opts    Options
-	log     zerolog.Logger
-	auth    authenticator
-	metrics *metrics
-	router  *gin.Engine
-	http    *http.Server
-	info    map[string][]byte // body of /v1/info, by base path
-	memory  *budget.Budget    // of requests
-	cancel  context.CancelCauseFunc
-	newID   func() string
-	waiting atomic.Int64 // requests that wait for the model to load
+	opts     Options
+	log      zerolog.Logger
+	auth     authenticator
+	metrics  *metrics
+	router   *gin.Engine
+	http     *http.Server
+	info     map[string][]byte // body of /v1/info, by base path
+	memory   *budget.Budget    // of requests
+	cancel   context.CancelCauseFunc
+	newID    func() string
+	waiting  atomic.Int64 // requests that wait for the model to load
+	loopback atomic.Bool  // it listens on a loopback address
 
 	mu        sync.Mutex // guards the fields below; locked for a few instructions only
 	state     State

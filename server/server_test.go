@@ -105,7 +105,7 @@ func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
-	req.Host = cmp.Or(r.header["Host"], req.Host)
+	req.Host = cmp.Or(r.header["Host"], "localhost")
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, req)
 	return w

@@ -208,7 +208,7 @@ func TestClientThatLeavesTheStreamEndsTheWork(t *testing.T) {
 		return ctx.Err()
 	}))
 	conn := ls.dial(t)
-	fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", transfer.NDJSON, len(twoInputs), twoInputs)
+	fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", transfer.NDJSON, len(twoInputs), twoInputs)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

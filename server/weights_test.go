@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,35 +168,6 @@ func TestWeightsDecoderAgreesWithDocument(t *testing.T) {
 	}
 	if accepted != 3 {
 		t.Errorf("%d bodies were accepted, want 3", accepted)
-	}
-}
-
-// TestDocumentHasEveryRoute of the protocol, and no other.
-func TestDocumentHasEveryRoute(t *testing.T) {
-	parameter := regexp.MustCompile(`:(\w+)`)
-	routes := map[string][]string{}
-	for _, r := range newTest(t, Ready, echo).router.Routes() {
-		if r.Method == http.MethodHead || isPage(r.Path) {
-			continue // as GET; for people
-		}
-		path, base := strings.TrimPrefix(r.Path, pathMagma), ""
-		if path != r.Path {
-			base = pathMagma
-		}
-		routes[base] = append(routes[base], r.Method+" "+parameter.ReplaceAllString(path, "{$1}"))
-	}
-	var want []string
-	for path, item := range openAPIDocument(t).Paths.Map() {
-		for method := range item.Operations() {
-			want = append(want, method+" "+path)
-		}
-	}
-	slices.Sort(want)
-	for _, base := range []string{"", pathMagma} {
-		slices.Sort(routes[base])
-		if !slices.Equal(routes[base], want) {
-			t.Errorf("at %q the routes are %q, and the document has %q", base, routes[base], want)
-		}
 	}
 }
 

@@ -78,14 +78,14 @@ cuda_runtime() {
 }
 
 # A development build also knows the clone's lib directory, so that plain `go test` finds it. This one must
-# not: the overlay shows the compiler the same files without that path. libagentd-native.a comes from lib, the
+# not: the overlay shows the compiler the same files without that path, and without libggml-cpu, which has variants here. libagentd-native.a comes from lib, the
 # shared libraries from those just built.
 binary() {
 	local overlay=$stage/overlay entries=() file copy
 	mkdir "$overlay"
 	while read -r file; do
 		copy=$overlay/${#entries[@]}.go
-		sed 's| *-Wl,-rpath,${SRCDIR}[^ ]*||g' "$file" >"$copy"
+		sed 's| *-Wl,-rpath,${SRCDIR}[^ ]*||g; s| -Wl,--no-as-needed -lggml-cpu -Wl,--as-needed||' "$file" >"$copy"
 		entries+=("\"$file\": \"$copy\"")
 	done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
 	(IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"

@@ -25,6 +25,9 @@ const (
 	Template = "template"
 )
 
+// Names are the formats that a user may name.
+var Names = []string{Qwen, GPTOSS, Llama, Template}
+
 // Output styles of the template format.
 const (
 	StyleBlocks = "qwen_format" // think, say, <tool_call>{robot: {name, arguments}}</tool_call>
@@ -237,16 +240,16 @@ func Detect(architecture, template string) (string, error) {
 
 // Resolve is the name of a format: an alias replaced, "" and "auto" detected.
 func Resolve(name, architecture, template string) (string, error) {
-	switch name {
-	case "", "auto":
+	switch {
+	case name == "" || name == "auto":
 		return Detect(architecture, template)
-	case Qwen, GPTOSS, Llama, Template:
+	case slices.Contains(Names, name):
 		return name, nil
 	}
 	if resolved, ok := aliases[name]; ok {
 		return resolved, nil
 	}
-	return "", fmt.Errorf("model_format %q is unknown; use auto, %s, %s, %s or %s", name, Qwen, GPTOSS, Llama, Template)
+	return "", fmt.Errorf("model_format %q is unknown; use auto, %s", name, strings.Join(Names, ", "))
 }
 
 // New makes the format of that name, as Resolve returns it.

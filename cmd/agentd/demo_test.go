@@ -66,7 +66,7 @@ func TestDemoErrorsNameFix(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		"unknown option":        {[]string{"--task", "3"}, []string{"demo: ", "--task", "did you mean tasks"}},
+		"unknown option":        {[]string{"--task", "3"}, []string{"demo: ", "--task", "did you mean --tasks"}},
 		"nobody there":          {[]string{"--url", gone.URL}, []string{"no agent server answers", "start one with agentd"}},
 		"a wrong token":         {[]string{"--url", url, "--token-file", other}, []string{"--token-file"}},
 		"no number of tasks":    {[]string{"--tasks", "none"}, []string{"--tasks", "from 1 to"}},

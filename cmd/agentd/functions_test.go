@@ -33,7 +33,7 @@ var covered = regexp.MustCompile(`(?m)^agentd/(\S+):(\d+):\s+(\S+)\s+(\d+\.\d)%$
 
 // countFunctions counts the named functions that run for the request of ARCHITECTURE's ten steps, from its first byte
 // to the last one of the answer.
-func countFunctions(t *testing.T, sizes map[string]int) {
+func countFunctions(t *testing.T, sizes map[string]int) (counted []string) {
 	t.Helper()
 	tools := `[{"name": "go_to", "description": "Drive to a room.", "parameters": {"room": {"type": "string"}}}]`
 	ins := []input{user(1, "Go to the hall.").tools(tools), user(2, "Go to the kitchen.").tools(tools).outputs(3)}
@@ -66,6 +66,7 @@ func countFunctions(t *testing.T, sizes map[string]int) {
 			continue
 		}
 		sizes["functions of a request"]++
-		t.Log(at, f[3])
+		counted = append(counted, at+" "+f[3])
 	}
+	return counted
 }

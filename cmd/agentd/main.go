@@ -8,13 +8,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+
+	"agentd/cmd/agentd/serve"
 )
 
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
+		if _, logged := errors.AsType[*serve.Logged](err); !logged {
+			fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
+		}
 		os.Exit(exitStatus(err))
 	}
 }

@@ -141,7 +141,7 @@ func TestHostileClientsTogetherStayBelowTheMemoryLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		clients.Go(func() {
-			_, err := fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
+			_, err := fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 			head := make([]byte, len("HTTP/1.1 200"))
 			if _, unread := io.ReadFull(conn, head); err != nil || unread != nil {
 				t.Errorf("a reader: %v, %v", err, unread)

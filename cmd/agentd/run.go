@@ -22,7 +22,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	command, rest := args[0], args[1:]
 	runner := commands.Runners[command]
 	if runner == nil {
-		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.HubHint(command))
+		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.CommandHint(command))
 	}
 	err := runner(ctx, rest, stdout, stderr)
 	switch {

@@ -248,7 +248,7 @@ func TestEvalErrorsNameFix(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		"eval, unknown option":       {[]string{"eval", "--episode", "3"}, []string{"eval: ", "--episode", "did you mean episodes"}},
+		"eval, unknown option":       {[]string{"eval", "--episode", "3"}, []string{"eval: ", "--episode", "did you mean --episodes"}},
 		"eval, an argument":          {[]string{"eval", "3"}, []string{`"3"`, "household eval --help"}},
 		"eval, bad number":           {[]string{"eval", "--episodes", "0"}, []string{"--episodes", "from 1 to"}},
 		"eval, bad word":             {[]string{"eval", "--tool-names", "new"}, []string{"--tool-names", "known, unseen, both"}},

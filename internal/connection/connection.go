@@ -208,9 +208,22 @@ func (c *Conn) drain(to net.Conn) {
 
 // IsLoopback reports whether the value of a Host header names this machine itself.
 func IsLoopback(host string) bool {
+	ip, local := named(host)
+	return ip.IsLoopback() || local
+}
+
+// IsAddress reports whether the value of a Host header is an address, or a name that nobody can make resolve to another.
+func IsAddress(host string) bool {
+	ip, local := named(host)
+	return ip.IsValid() || local || host == ""
+}
+
+// named is the address in the value of a Host header, or whether it is localhost or a name below that.
+func named(host string) (ip netip.Addr, local bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
+	ip, _ = netip.ParseAddr(strings.Trim(host, "[]"))
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return ip, host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -128,7 +128,7 @@ func (c *Command) UnknownVariables(environ []string) (warnings []string) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, c.Env) && !slices.Contains(known, name) && !isServiceLink(name, value) {
-			warnings = append(warnings, fmt.Sprintf("variable %s %s", name, c.advice(name, known)))
+			warnings = append(warnings, fmt.Sprintf("variable %s %s", name, c.advice(name, known, func(option string) string { return c.Env + strings.ToUpper(strings.ReplaceAll(option, "-", "_")) })))
 		}
 	}
 	return warnings
@@ -156,8 +156,11 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 	}
 	if err := fs.Parse(args); err != nil {
 		if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			name := missing.GetSpecifiedName()
-			return nil, nil, fmt.Errorf("option --%s %s", name, c.advice(name, names(c.Options)))
+			name, as := missing.GetSpecifiedName(), "--"
+			if short := missing.GetSpecifiedShortnames(); short != "" {
+				name, as = short, "-"
+			}
+			return nil, nil, fmt.Errorf("option %s%s %s", as, name, c.advice(name, names(c.Options), flagOf))
 		}
 		return nil, nil, fmt.Errorf("%w; %s --help lists the options", err, c.Name)
 	}
@@ -197,26 +200,36 @@ func (o Option) record(given map[string]string, s string) error {
 	return nil
 }
 
+// flagOf is an option as it is written in a command line.
+func flagOf(option string) string { return "--" + option }
+
+// flagInHint is an option that a hint names.
+var flagInHint = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+
 // advice says what to do about an unknown setting: the hint about one of another program or
 // about a former one, else the option that has it as a key, else the closest of the names, else where
-// they are listed.
-func (c *Command) advice(name string, names []string) string {
+// they are listed. An option is spelled as in the layer of the setting.
+func (c *Command) advice(name string, names []string, spelled func(option string) string) string {
 	key := strings.ReplaceAll(name, "-", "_")
 	if hint, ok := c.Hints[strings.ToLower(strings.TrimPrefix(key, c.Env))]; ok {
-		return "is not an option of " + c.Name + ": " + hint
+		return "is not an option of " + c.Name + ": " +
+			flagInHint.ReplaceAllStringFunc(hint, func(flag string) string { return spelled(strings.TrimPrefix(flag, "--")) })
 	}
 	for _, o := range c.Options {
 		if s, err := o.Value.setting(name); err == nil {
 			return fmt.Sprintf("is a key of --%s: write --%s %s=VALUE", o.Name, o.Name, s.Name)
 		}
 	}
-	best, distance := "", 3 // farther than two edits is not a typing error
+	best, distance := "", min(3, len(key)) // farther than two edits, or another word of one or two letters, is not a typing error
 	for _, k := range names {
 		if d := editDistance(key, strings.ReplaceAll(k, "-", "_")); d < distance {
 			best, distance = k, d
 		}
 	}
 	if best != "" {
+		if slices.ContainsFunc(c.Options, func(o Option) bool { return o.Name == best }) {
+			best = spelled(best)
+		}
 		return "is unknown; did you mean " + best + "?"
 	}
 	return "is unknown; " + c.Name + " --help lists the options"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -37,25 +38,70 @@ func (f *File) inner(o Option) string {
 	return ""
 }
 
+// fileKeys are the options by their keys in the file, and in its object.
+func (c *Command) fileKeys() (byKey, byInner map[string]Option) {
+	byKey, byInner = map[string]Option{}, map[string]Option{}
+	for _, o := range c.Options {
+		if o.Name == c.File.Option {
+			continue // a file that names another file is not followed
+		}
+		byKey[o.Key()] = o
+		if inner := c.File.inner(o); inner != "" {
+			byInner[inner] = o
+		}
+	}
+	return byKey, byInner
+}
+
+// FileSchema is the JSON Schema of the configuration file without the options named.
+func (c *Command) FileSchema(without ...string) map[string]any {
+	byKey, byInner := c.fileKeys()
+	for _, name := range without {
+		delete(byKey, name)
+	}
+	schema := objectSchema(byKey)
+	members := schema["properties"].(map[string]any)
+	members[c.File.Object] = anyOf(members[c.File.Object], objectSchema(byInner))
+	return schema
+}
+
+// objectSchema is the schema of an object of options.
+func objectSchema(byKey map[string]Option) map[string]any {
+	members := map[string]any{}
+	for key, o := range byKey {
+		members[key] = o.Value.schema()
+	}
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": members}
+}
+
+// schema is what setJSON takes.
+func (v Value) schema() any {
+	types := map[form][]string{asText: {"string"}, asBool: {"boolean"}, asNumber: {"number", "string"}, asDuration: {"number", "string"}}[v.form]
+	switch {
+	case v.form == asSettings:
+		byKey := map[string]Option{}
+		for _, o := range v.settings {
+			byKey[o.Key()] = o
+		}
+		return anyOf(map[string]any{"type": "string"}, objectSchema(byKey))
+	case types == nil: // a list
+		return map[string]any{"type": []string{"array", "string"}, "items": map[string]any{"type": "string"}}
+	case v.form == asNumber && len(v.words) == 0:
+		types = types[:1]
+	}
+	return map[string]any{"type": types}
+}
+
+func anyOf(schemas ...any) any { return map[string]any{"anyOf": schemas} }
+
 // applyFile sets options from the configuration file.
 func (c *Command) applyFile(path string, from Origins) error {
 	raw, err := ReadFile(path, fileLimit)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", c.File.Option, err)
 	}
-	byKey, byInner := map[string]Option{}, map[string]Option{}
-	var keys, inners []string
-	for _, o := range c.Options {
-		if o.Name == c.File.Option {
-			continue // a file that names another file is not followed
-		}
-		byKey[o.Key()] = o
-		keys = append(keys, o.Key())
-		if inner := c.File.inner(o); inner != "" {
-			byInner[inner] = o
-			inners = append(inners, inner)
-		}
-	}
+	byKey, byInner := c.fileKeys()
+	keys, inners := slices.Sorted(maps.Keys(byKey)), slices.Sorted(maps.Keys(byInner))
 	where := "configuration file " + path
 	set := func(o Option, key string, v jsontext.Value) error {
 		as := fmt.Sprintf("%s: %s", where, key)
@@ -73,7 +119,7 @@ func (c *Command) applyFile(path string, from Origins) error {
 	}
 	// unknown refuses a key that does not name an option.
 	unknown := func(as, key string, known []string) error {
-		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known))
+		return fmt.Errorf("%s: %s %s", where, as, c.advice(key, known, func(option string) string { return strings.ReplaceAll(option, "-", "_") }))
 	}
 	return eachMember(raw, where, func(key string, v jsontext.Value) error {
 		if key == c.File.Object && v.Kind() == '{' {

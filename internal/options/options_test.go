@@ -228,7 +228,7 @@ func TestBadLayersAreRefusedByName(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{args: []string{"--itn", "1"}, want: []string{"option --itn is unknown; did you mean int?"}},
+		{args: []string{"--itn", "1"}, want: []string{"option --itn is unknown; did you mean --int?"}},
 		{args: []string{"--n-ctx", "1"}, want: []string{"--n-ctx is not an option of program: use int"}},
 		{args: []string{"--zzzzzz"}, want: []string{"program --help lists the options"}},
 		{args: []string{"--int"}, want: []string{"--int", "program --help"}},

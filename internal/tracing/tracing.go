@@ -9,13 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -31,48 +29,6 @@ import (
 // scope is the name of the instrumentation in spans.
 const scope = "agentd"
 
-// Enabled reports whether the standard's variables OTEL_* name a collector. Others of them hold too: of the
-// exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits of spans
-// and the resource.
-func Enabled() bool {
-	text, _ := endpoint()
-	return text != "" && !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && os.Getenv("OTEL_TRACES_EXPORTER") != "none"
-}
-
-// endpoint is the URL of the collector and the variable that holds it, "" without one.
-func endpoint() (text, variable string) {
-	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
-		if text := os.Getenv(variable); text != "" {
-			return text, variable
-		}
-	}
-	return "", ""
-}
-
-// check returns what is wrong with a variable. The exporter would take its default for one that it can't read.
-func check() error {
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if p := os.Getenv(name); p != "" {
-			if !strings.HasPrefix(p, "http/") {
-				return fmt.Errorf("%s is %q, but traces are sent by http/protobuf; set it to that and name the collector's port for HTTP, mostly 4318", name, p)
-			}
-			break // the first one wins
-		}
-	}
-	if err := checkSecrets(); err != nil {
-		return err
-	}
-	text, variable := endpoint()
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return errors.New(variable + " is not a URL; want a collector's URL with http:// or https://, such as http://127.0.0.1:4318")
-	}
-	if u.RawQuery != "" {
-		return errors.New(variable + " has a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
-	}
-	return nil
-}
-
 // Tracer starts the spans of requests. A nil Tracer starts none.
 type Tracer struct {
 	provider *sdk.TracerProvider
@@ -82,14 +38,28 @@ type Tracer struct {
 // Open starts sending traces in the background. It contacts nobody. It returns nil where
 // nothing is traced.
 func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, error) {
+	if err := checkSwitches(); err != nil {
+		return nil, err
+	}
 	if !Enabled() {
 		return nil, nil //nolint:nilnil // a nil Tracer is a working one
 	}
 	if err := check(); err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("OpenTelemetry") })) // its own writes to stderr
-	to, err := otlptracehttp.New(ctx)
+	for _, name := range []string{"OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"} {
+		if to := os.Getenv(name); to != "" && to != "none" {
+			log.Warn().Str("variable", name).Msg("agentd sends traces only; metrics are at /metrics, and logs on stderr")
+		}
+	}
+	// Its own write lines of text to stderr.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("OpenTelemetry") }))
+	otel.SetLogger(funcr.New(func(_, text string) { log.Warn().Str("reason", text).Msg("OpenTelemetry") }, funcr.Options{}))
+	var options []otlptracehttp.Option
+	if text, _ := endpoint(); text == "" {
+		options = append(options, otlptracehttp.WithEndpointURL(standardEndpoint))
+	}
+	to, err := otlptracehttp.New(ctx, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -205,30 +175,3 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 }
 
 func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ctx) }
-
-// headerName is a name as HTTP allows it.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
-// checkSecrets finds what OpenTelemetry's exporter would print because it cannot read it: a URL with
-// a password, or a header without a value. The error does not repeat it.
-func checkSecrets() error {
-	const advice = "has a user or password, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS"
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
-		if strings.Contains(os.Getenv(name), "@") {
-			return errors.New(name + " " + advice)
-		}
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
-		for i, header := range strings.Split(os.Getenv(name), ",") {
-			if strings.TrimSpace(header) == "" {
-				continue
-			}
-			key, text, assigned := strings.Cut(header, "=")
-			_, err := url.PathUnescape(text)
-			if !assigned || !headerName.MatchString(strings.TrimSpace(key)) || err != nil {
-				return fmt.Errorf("%s: header %d is not NAME=VALUE; in a value write a comma as %%2C and %% as %%25", name, i+1)
-			}
-		}
-	}
-	return nil
-}

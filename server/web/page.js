@@ -1,10 +1,12 @@
 // The playground: one request to this server, its candidates, and the request as code to copy.
 // All text becomes text nodes, so text of a model is never HTML.
 
+import { parse, pretty, toNumber } from "./json.js";
 import { presets } from "./presets.js";
 
 const $ = (id) => document.getElementById(id);
 const tokenKey = "agentd.token";
+const path = (name) => new URL(name, new URL(".", location.href)).href; // also below a path of a proxy
 const every = 5000; // ms between two looks at the server's state
 
 // h builds an element with children, which are elements or texts.
@@ -15,11 +17,40 @@ function h(tag, className, ...children) {
   return element;
 }
 
+// text builds an element for a text in any script.
+function text(tag, className, content) {
+  const element = h(tag, className, content);
+  element.dir = "auto";
+  return element;
+}
+
+// kept is the token of this tab, where the browser allows storage; else it is forgotten with the page.
+const kept = {
+  get() {
+    try {
+      return sessionStorage.getItem(tokenKey) ?? "";
+    } catch {
+      return "";
+    }
+  },
+  set(token) {
+    try {
+      sessionStorage.setItem(tokenKey, token);
+    } catch {
+      // The field has it.
+    }
+  },
+};
+
 // ask sends a request with the token, if there is one.
-function ask(path, options = {}) {
-  const token = $("token").value || sessionStorage.getItem(tokenKey);
+async function ask(name, options = {}) {
+  const token = $("token").value || kept.get();
   const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
-  return fetch(path, { ...options, headers, cache: "no-store" });
+  try {
+    return await fetch(path(name), { ...options, headers, cache: "no-store" });
+  } catch {
+    throw new Error("The server can't be reached.");
+  }
 }
 
 // metric reads a sample of /metrics: its labels and its value, added over all samples of the name.
@@ -47,19 +78,19 @@ async function look() {
   if (looking) return; // the last look still waits
   looking = true;
   try {
-    const health = await (await ask("/health")).json();
+    const health = await (await ask("health")).json();
     const state = health.status ?? health.error?.message ?? "failed";
-    const info = await ask("/v1/info");
+    const info = await ask("v1/info");
     $("token-label").hidden = info.status !== 401 && !$("token").value;
     if (!info.ok) return showStatus(state);
-    const text = await (await ask("/metrics")).text();
-    const { labels } = metric(text, "agentd_model_info");
+    const samples = await (await ask("metrics")).text();
+    const { labels } = metric(samples, "agentd_model_info");
     const facts = [
       labels.model && ["Model", labels.model],
       labels.device && ["On", `${labels.device}, prompts as ${labels.format}`],
-      ["Running", String(metric(text, "agentd_num_requests_running").sum ?? 0)],
-      ["Waiting", String(metric(text, "agentd_num_requests_waiting").sum ?? 0)],
-      ["Version", metric(text, "agentd_build_info").labels.version],
+      ["Running", String(metric(samples, "agentd_num_requests_running").sum ?? 0)],
+      ["Waiting", String(metric(samples, "agentd_num_requests_waiting").sum ?? 0)],
+      ["Version", metric(samples, "agentd_build_info").labels.version],
     ];
     showStatus(state, facts.filter((f) => f?.[1]));
   } catch {
@@ -69,22 +100,22 @@ async function look() {
   }
 }
 
-// body is the request of the form. It throws what is wrong with the form.
-function body() {
-  let tools;
+// body is the request of the form as JSON. The tools stay as they were written. It throws what is wrong with the form.
+function body(indent) {
+  const tools = $("tools").value.trim() || "[]";
   try {
-    tools = JSON.parse($("tools").value || "[]");
+    JSON.parse(tools);
   } catch (error) {
     throw new Error(`Tools are not JSON: ${error.message}`);
   }
   const mode = $("mode").value;
   const robots = $("robots").value.split(",").map((r) => r.trim()).filter(Boolean);
-  return {
+  return JSON.stringify({
     request_id: `page-${Date.now()}`,
     inputs: [{
+      tools: null, // the first null of the text
       id: 1,
       instruction: { type: "user", content: $("instruction").value },
-      tools,
       attributes: robots.length ? { known_robots: robots } : {},
       num_outputs: Number($("count").value),
       extra_keys: {
@@ -92,14 +123,15 @@ function body() {
         ...(mode === "distinct" ? { candidates: { distinct: true } } : { return: ["logprobs"] }),
       },
     }],
-  };
+  }, null, indent).replace("null", () => tools);
 }
 
 // probability of a candidate: that of its decision among distinct ones, else that of its tokens.
 function probability(candidate) {
   const made = candidate.internal_steps.at(-1)?.input_elements?.generation;
-  if (made?.candidate) return made.candidate.probability;
-  return typeof made?.sum_logprob === "number" ? Math.exp(made.sum_logprob) : null;
+  if (made?.candidate) return toNumber(made.candidate.probability) ?? null;
+  const logprob = toNumber(made?.sum_logprob);
+  return logprob === undefined ? null : Math.exp(logprob);
 }
 
 function percent(p) {
@@ -109,9 +141,9 @@ function percent(p) {
 function callView(call) {
   const list = h("dl", "");
   for (const [name, value] of Object.entries(call.arguments)) {
-    list.append(h("dt", "", name), h("dd", "", typeof value === "string" ? value : JSON.stringify(value)));
+    list.append(text("dt", "", name), text("dd", "", typeof value === "string" ? value : JSON.stringify(value)));
   }
-  return h("div", "call", h("b", "", call.target_robot_name), `: ${call.name}`, list);
+  return h("div", "call", text("b", "", call.target_robot_name), ": ", text("span", "", call.name), list);
 }
 
 function candidateView(candidate, i) {
@@ -123,10 +155,20 @@ function candidateView(candidate, i) {
     fill.style.width = `${100 * p}%`;
     view.append(h("div", "bar", fill));
   }
-  if (candidate.error) view.append(h("b", "", candidate.error.code), h("p", "", candidate.error.message));
+  if (candidate.error) view.append(h("b", "", candidate.error.code), text("p", "", candidate.error.message));
   for (const call of candidate.output?.tool_calls ?? []) view.append(callView(call));
-  if (candidate.output?.say) view.append(h("p", "", candidate.output.say));
+  if (candidate.output?.say) view.append(text("p", "", candidate.output.say));
   return view;
+}
+
+// clear takes the last answer away, and says what is there instead.
+function clear(sentence) {
+  $("summary").textContent = sentence;
+  $("candidates").replaceChildren();
+  for (const id of ["prompt", "raw"]) {
+    $(id).hidden = true;
+    $(id).querySelector("pre").textContent = "";
+  }
 }
 
 function showAnswer(candidates, ms) {
@@ -134,9 +176,9 @@ function showAnswer(candidates, ms) {
   const tokens = made?.input_elements?.generation?.prompt_tokens;
   $("summary").textContent = `${candidates.length} candidates of one prompt${tokens ? ` with ${tokens} tokens` : ""}, in ${Math.round(ms)} ms.`;
   $("candidates").replaceChildren(...candidates.map(candidateView));
-  for (const [id, text] of [["prompt", made?.full_prompt], ["raw", JSON.stringify(candidates, null, 2)]]) {
-    $(id).hidden = !text;
-    $(id).querySelector("pre").textContent = text ?? "";
+  for (const [id, content] of [["prompt", made?.full_prompt], ["raw", pretty(candidates)]]) {
+    $(id).hidden = !content;
+    $(id).querySelector("pre").textContent = content ?? "";
   }
 }
 
@@ -153,18 +195,27 @@ async function decide(event) {
   const go = $("request").querySelector(".main");
   go.disabled = true;
   $("problem").textContent = "";
+  const began = performance.now();
+  const wait = () => clear(`Waiting for the answer… ${Math.round((performance.now() - began) / 1000)} s`);
+  wait();
+  const timer = setInterval(wait, 1000);
   try {
-    const began = performance.now();
-    const answer = await ask("/v1/responses", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body()),
+    const answer = await ask("v1/responses", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: body(),
     });
     if (answer.status === 401) $("token-label").hidden = false;
     if (!answer.ok) throw new Error(await problemOf(answer));
-    showAnswer(await answer.json(), performance.now() - began);
-    if ($("token").value) sessionStorage.setItem(tokenKey, $("token").value);
+    const candidates = await answer.text().then(parse).catch(() => {
+      throw new Error("The answer could not be read: it is no JSON, or it was cut off.");
+    });
+    clearInterval(timer);
+    showAnswer(candidates, performance.now() - began);
+    if ($("token").value) kept.set($("token").value);
   } catch (error) {
+    clear("There is no answer.");
     $("problem").textContent = error.message;
   } finally {
+    clearInterval(timer);
     go.disabled = false;
   }
 }
@@ -175,15 +226,15 @@ const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function curl() {
   const auth = $("token-label").hidden ? "" : ` -H "Authorization: Bearer $TOKEN"`;
-  return `curl -s ${location.origin}/v1/responses -H 'Content-Type: application/json'${auth} -d ${quote(JSON.stringify(body(), null, 1))}\n`;
+  return `curl -s ${quote(path("v1/responses"))} -H 'Content-Type: application/json'${auth} -d ${quote(body(1))}\n`;
 }
 
 function python() {
   const auth = $("token-label").hidden ? "" : `\nrequest.add_header("Authorization", "Bearer " + os.environ["TOKEN"])`;
   return `import json, os, urllib.request
 
-body = r"""${JSON.stringify(body(), null, 1)}"""
-request = urllib.request.Request("${location.origin}/v1/responses", body.encode(), {"Content-Type": "application/json"})${auth}
+body = r"""${body(1)}"""
+request = urllib.request.Request(${JSON.stringify(path("v1/responses"))}, body.encode(), {"Content-Type": "application/json"})${auth}
 for candidate in json.load(urllib.request.urlopen(request)):
     print(candidate["status"], candidate.get("output") or candidate.get("error"))
 `;
@@ -191,15 +242,27 @@ for candidate in json.load(urllib.request.urlopen(request)):
 
 async function copy(event) {
   const button = event.currentTarget;
+  $("problem").textContent = "";
+  $("code").hidden = true;
+  let code;
   try {
-    await navigator.clipboard.writeText(button.dataset.copy === "curl" ? curl() : python());
-    $("problem").textContent = "";
-    const text = button.textContent;
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = text; }, 1500);
+    code = button.dataset.copy === "curl" ? curl() : python();
   } catch (error) {
-    $("problem").textContent = `Not copied: ${error.message}`;
+    $("problem").textContent = error.message;
+    return;
   }
+  try {
+    await navigator.clipboard.writeText(code); // undefined without TLS, but on this machine
+  } catch {
+    $("problem").textContent = "This browser does not let the page copy. Copy by hand:";
+    $("code").value = code;
+    $("code").hidden = false;
+    $("code").select();
+    return;
+  }
+  const label = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = label; }, 1500);
 }
 
 function choose(preset, button) {

@@ -31,6 +31,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // serve serves until ctx ends or a signal comes.
 func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
+	cli.OutliveReaders()
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 

@@ -34,7 +34,7 @@ func TestOptionsHaveDefaultsAndErrorsNameFix(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		"unknown option":           {[]string{"--prot", "1"}, []string{"--prot", "did you mean port"}},
+		"unknown option":           {[]string{"--prot", "1"}, []string{"--prot", "did you mean --port"}},
 		"argument":                 {[]string{"serve"}, []string{`"serve"`, "agentd console --help"}},
 		"host name":                {[]string{"--host", "example.org"}, []string{"--host", "0.0.0.0"}},
 		"port":                     {[]string{"--port", "70000"}, []string{"--port", "65535"}},

@@ -98,7 +98,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
 	if d.tracer, failed = tracing.Open(ctx, version.Release, d.log); failed != nil {
-		return failed
+		return &wrongSetting{failed}
 	}
 	defer func() {
 		flush, cancel := context.WithTimeout(context.Background(), flushGrace)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching"
 	"agentd/internal/options"
@@ -60,7 +61,7 @@ func (c *Config) model() []options.Option {
 		option("model-alias", "NAME", "Name of the model in /v1/models and in answers of OpenAI's API, in metrics and traces. Default: the name in its file.", options.Text(&m.Alias)),
 		option("lora", "NAME=PATH", "LoRA adapter for the model, a GGUF file or a directory of PEFT; may be repeated. Inputs with extra_keys.adapter NAME use it. A context computes one adapter at a time.", loraFiles(&m.LoRA)),
 		option("weights-dir", "DIR", "Directory of files that PUT /v1/weights may load as the model or as adapters. That needs a token with the right weights in --auth-token-file. Model steps then report the version of the weights. Default: weights can't change.", options.Text(&m.WeightsDir)),
-		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases)),
+		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, append([]string{"auto"}, format.Names...), formatAliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
 		option("context-length", "TOKENS", "Size of the KV cache, which running candidates and the prefix cache share. A candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if model and memory allow; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
@@ -117,7 +118,7 @@ func (c *Config) placement() []options.Option {
 		option("reproducible", "", "Give the same input the same bytes with inference_mode, whatever the load and the cache. On x86 CPUs with AVX2 most models do that without this option. Elsewhere each input is computed alone and from its first token, which takes several times as long. The log says at the start which holds. Contexts on devices of different kinds still differ.", options.Bool(&m.Reproducible)),
 		option("queue-limit", "N", "Candidates admitted at a time, waiting or running. Requests that do not fit get 503 with Retry-After. Waiting ones of lower priority make way.", options.Int(&s.QueueLimit, 1, maxQueue)),
 		option("queue-time", "TIME", "Longest expected wait of a new request, such as 5s. Those that would wait longer get 503 with Retry-After. For clients that have no use for late answers. 0s: no limit.", options.Duration(&s.QueueTime, 0, maxDuration)),
-		option("stuck", "report|exit", "What follows when a step of the model does not end, because a thread or a device hangs. report: /health is 503 until it ends. exit: the process also ends, with status 1, for a supervisor to restart.", options.Either(&c.StuckExit, "report", "exit")),
+		option("stuck", "report|exit", "What to do when a step of the model hangs, because a thread or a device does. report: /health is 503 until it ends. exit: the process also ends, with status 1, for a supervisor to restart.", options.Either(&c.StuckExit, "report", "exit")),
 	}
 }
 

@@ -66,6 +66,10 @@ func stopSignals() []os.Signal {
 // child's group, and people press a key twice.
 const signalRepeats = time.Second
 
+// OutliveReaders keeps the program running when the reader of its log ends, as in agentd 2>&1 | head. A write to such a
+// pipe is then an error instead of a signal, which nobody here takes.
+func OutliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // UntilSignal is a context that the first signal ends. The next signal ends the program.
 func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, stopSignals()...)

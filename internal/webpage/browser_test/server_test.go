@@ -40,6 +40,11 @@ func (decider) Decide(_ context.Context, req *protocol.AgentRequest) (outs []pro
 // newPlayground starts a server that accepts tokens, and returns its URL.
 func newPlayground(t *testing.T, tokens ...string) string {
 	t.Helper()
+	return serve(t, decider{}, tokens...)
+}
+
+func serve(t *testing.T, inference server.Inference, tokens ...string) string {
+	t.Helper()
 	s, err := server.New(server.Options{
 		Info: protocol.AgentInfo{ProtocolVersion: protocol.Version, AgentID: "full-history-agent", AgentVersion: "1", Capabilities: map[string]bool{
 			protocol.CapabilityInference: true, protocol.CapabilityCoaching: false,
@@ -49,7 +54,7 @@ func newPlayground(t *testing.T, tokens ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Ready(decider{})
+	s.Ready(inference)
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(h.Close)
 	return h.URL

@@ -4,12 +4,12 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
@@ -40,31 +40,26 @@ var documents = map[string]func(io.Writer){
 	"deploy/helm/agentd/values.schema.json": writeSchema,
 }
 
-// values are the top-level names of the chart's values.
-var values = []string{
-	"affinity", "autoscaling", "config", "image", "models", "nodeSelector", "podAnnotations", "podDisruptionBudget", "podLabels", "replicas", "resources",
-	"runtimeClassName", "secrets", "service", "serviceAccount", "serviceMonitor", "startup", "terminationGracePeriodSeconds", "tolerations",
-}
+// schema is that of the chart's values, without the options of agentd.
+//
+//go:embed values.schema.json
+var schema []byte
 
-// writeSchema prints the schema of the chart's values. It refuses names that nothing reads.
+// writeSchema prints the schema of the chart's values. It refuses names that nothing reads, and options that the
+// chart sets.
 func writeSchema(w io.Writer) {
-	type object = map[string]any
-	config, names := object{"model": object{}}, object{}
-	for _, o := range serve.DefaultConfig().Command().Options {
-		config[strings.ReplaceAll(o.Name, "-", "_")] = object{}
+	var whole map[string]any
+	err := json.Unmarshal(schema, &whole)
+	if err == nil {
+		whole["properties"].(map[string]any)["config"] = serve.DefaultConfig().Command().FileSchema("host", "port")
+		var text []byte
+		if text, err = json.MarshalIndent(whole, "", "  "); err == nil {
+			_, err = fmt.Fprintf(w, "%s\n", text)
+		}
 	}
-	for _, name := range append(values, "global") { // global: Helm's own
-		names[name] = object{}
-	}
-	names["config"] = object{"type": "object", "additionalProperties": false, "properties": config}
-	text, err := json.MarshalIndent(object{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Values of the agentd chart",
-		"type": "object", "additionalProperties": false, "properties": names,
-	}, "", "  ")
 	if err != nil {
-		panic(err) // texts, maps and a bool can be encoded
+		panic(err) // the embedded file is JSON
 	}
-	fmt.Fprintf(w, "%s\n", text)
 }
 
 const intro = "# Options\n\n<!-- Written by `make generate` from the options of cmd/agentd. -->\n\n" +

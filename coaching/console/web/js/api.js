@@ -1,6 +1,6 @@
 // The console's HTTP interface.
 
-import { parse } from "./json.js";
+import { parse } from "../json.js";
 
 // APIError is a refused or failed call. Status 0 means that the console could
 // not be reached at all.
@@ -52,7 +52,7 @@ function refusal(status, value) {
   return new APIError(status, typeof detail === "string" ? detail : `The console answered ${status}.`);
 }
 
-const at = (id, what = "") => `/api/tasks/${encodeURIComponent(id)}${what}`;
+const at = (id, what = "") => `./api/tasks/${encodeURIComponent(id)}${what}`;
 
 // filled copies shared data into the points: tools, robots and the inputs of steps. The console
 // sends each of them once.
@@ -66,10 +66,10 @@ function filled(detail) {
 }
 
 export const api = {
-  me: () => call("GET", "/api/me"),
-  login: (token) => call("POST", "/api/login", { token }),
-  logout: () => call("POST", "/api/logout"),
-  tasks: (state) => call("GET", `/api/tasks?state=${state}`),
+  me: () => call("GET", "./api/me"),
+  login: (token) => call("POST", "./api/login", { token }),
+  logout: () => call("POST", "./api/logout"),
+  tasks: (state) => call("GET", `./api/tasks?state=${state}`),
   task: async (id) => filled(await call("GET", at(id))),
   claim: (id, person, claim) => call("POST", at(id, "/claim"), claim ? { person, claim } : { person }),
   release: (id, claim) => call("POST", at(id, "/release"), { claim }),

@@ -23,7 +23,7 @@ const who = h("span");
 const whoButton = button({ class: "bar-button", onclick: rename, title: "Change your name" }, icon("person"), who);
 const logout = button({ class: "bar-button", hidden: true, onclick: leave }, "Log out");
 const bar = h("header", { class: "bar" },
-  h("a", { class: "brand", href: "#/" }, h("img", { src: "/assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
+  h("a", { class: "brand", href: "#/" }, h("img", { src: "./assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
   live, h("div", { class: "bar-tools" }, whoButton,
     logout));
 const offline = h("div", { class: "offline", role: "alert", hidden: true });

@@ -2,7 +2,7 @@
 
 import { button, fill, h, icon, iconButton, uid } from "./dom.js";
 import { field } from "./form.js";
-import { isObject } from "./json.js";
+import { isObject } from "../json.js";
 import { place, slot } from "./problems.js";
 import { holds, initial, read } from "./schema.js";
 

@@ -5,7 +5,7 @@ import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
 import { goTo, place, show, slot, summary } from "./problems.js";
-import { clone, short } from "./json.js";
+import { clone, short } from "../json.js";
 import { textBox } from "./tree.js";
 import { count } from "./words.js";
 import { adopt, content, isEmpty, modes } from "./work.js";

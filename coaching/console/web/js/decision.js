@@ -1,7 +1,7 @@
 // Views of a decision.
 
 import { h, icon } from "./dom.js";
-import { isObject, isRaw } from "./json.js";
+import { isObject, isRaw } from "../json.js";
 import { tree } from "./tree.js";
 
 const shortArgument = 60;

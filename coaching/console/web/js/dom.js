@@ -23,6 +23,9 @@ const icons = {
   copy: "M7.5 7.5h8v8h-8zM12.5 7.5v-3h-8v8h3",
 };
 
+// Elements that may hold a text of a person or of an agent, in any script.
+const texts = new Set(["code", "dd", "dt", "h1", "h2", "h3", "h4", "h5", "input", "p", "pre", "span", "strong", "textarea"]);
+
 let serial = 0;
 
 // uid returns an id that no other element of the page has.
@@ -36,6 +39,7 @@ export function uid(prefix = "u") {
 // Children that are null, undefined or false are left out.
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
+  if (texts.has(tag)) element.dir = "auto"; // from right to left where the text is
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

@@ -2,7 +2,7 @@
 // closed page, and another computer has them too.
 
 import { api } from "./api.js";
-import { clone } from "./json.js";
+import { clone } from "../json.js";
 import { debounce } from "./live.js";
 import { storage } from "./storage.js";
 

@@ -3,7 +3,7 @@
 // console reports the problem.
 
 import { button, fill, h, icon, iconButton, uid } from "./dom.js";
-import { isRaw, parse, pretty, readNumber } from "./json.js";
+import { isRaw, parse, pretty, readNumber } from "../json.js";
 import { broken, place, slot } from "./problems.js";
 import { blank, holds, initial, limits, same, typeName } from "./schema.js";
 

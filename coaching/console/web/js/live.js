@@ -10,7 +10,7 @@ export function follow({ onchange, onstate }) {
   let timer = 0;
 
   function open() {
-    source = new EventSource("/api/events");
+    source = new EventSource("./api/events");
     source.addEventListener("open", () => {
       onstate("live");
       onchange(); // changes may have been missed

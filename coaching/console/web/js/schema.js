@@ -1,7 +1,7 @@
 // A JSON Schema becomes the description of a form. A schema that a form cannot express has the
 // kind "any", which is edited as JSON. The console checks every value against the whole schema.
 
-import { isObject, isRaw } from "./json.js";
+import { isObject, isRaw } from "../json.js";
 
 const deepest = 12; // levels of $ref and nesting that a form follows
 

@@ -2,7 +2,7 @@
 
 import { button, details, h, icon } from "./dom.js";
 import { decisionView } from "./decision.js";
-import { isObject } from "./json.js";
+import { isObject } from "../json.js";
 import { textBox, tree } from "./tree.js";
 import { count } from "./words.js";
 

@@ -1,7 +1,7 @@
 // The browser's storage: the person's name, claims, and unsaved drafts. The page works without
 // it, for example if it is disabled or full.
 
-import { parse } from "./json.js";
+import { parse } from "../json.js";
 
 const prefix = "agentd.";
 

@@ -6,7 +6,7 @@ import { Composer } from "./composer.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
-import { pretty } from "./json.js";
+import { pretty } from "../json.js";
 import { storage } from "./storage.js";
 import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
 import { timeline } from "./timeline.js";

@@ -4,7 +4,7 @@
 import { pointTitle } from "./composer.js";
 import { button, h, icon, iconButton } from "./dom.js";
 import { decisionView } from "./decision.js";
-import { isObject, parse } from "./json.js";
+import { isObject, parse } from "../json.js";
 import { badge } from "./queue.js";
 import { textBox, tree } from "./tree.js";
 import { age, kindOf, outcomeOf } from "./words.js";

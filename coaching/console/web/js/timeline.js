@@ -2,7 +2,7 @@
 
 import { details, h, icon } from "./dom.js";
 import { robotView } from "./decision.js";
-import { isObject } from "./json.js";
+import { isObject } from "../json.js";
 import { read, limits, typeName } from "./schema.js";
 import { steps } from "./steps.js";
 import { textBox, tree } from "./tree.js";

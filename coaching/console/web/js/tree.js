@@ -1,7 +1,7 @@
 // JSON as a tree. Large values are in folds that are built when they are opened.
 
 import { button, details, h } from "./dom.js";
-import { isObject, isRaw, short } from "./json.js";
+import { isObject, isRaw, short } from "../json.js";
 import { count } from "./words.js";
 
 const openUpTo = 4; // a list or object with more members starts folded

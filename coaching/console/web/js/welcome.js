@@ -11,7 +11,8 @@ export function connectGuide(some, first) {
       h("p", null, "The one that waits longest is on top."),
       button({ class: "button primary", onclick: first }, "Open the first"));
   }
-  const session = { provider: "human", endpoint: location.origin };
+  const endpoint = new URL(".", location.href).href.replace(/\/$/, ""); // also below a path of a proxy
+  const session = { provider: "human", endpoint };
   return h("div", { class: "empty" },
     h("div", { class: "empty-mark", "aria-hidden": "true" }, icon("check")),
     h("h1", null, "Nothing waits for you"),
@@ -20,7 +21,7 @@ export function connectGuide(some, first) {
       h("h2", null, "Connecting an agent"),
       h("p", null, "Let the orchestrator open its coaching session with this console as the human coach:"),
       textBox(`PUT /v1/coaching/sessions/{run_id}\n${JSON.stringify(session, null, 2)}`, "the session's configuration"),
-      h("p", null, "Agents of the same protocol that ask people themselves post their requests to ", h("code", null, `${location.origin}/v1/coaching/requests`), ".")));
+      h("p", null, "Agents of the same protocol that ask people themselves post their requests to ", h("code", null, `${endpoint}/v1/coaching/requests`), ".")));
 }
 
 // loginView asks for the console's token.
@@ -43,7 +44,7 @@ export function loginView(done) {
       done();
     },
   },
-  h("img", { src: "/assets/icon.svg", alt: "", width: "44", height: "44" }),
+  h("img", { src: "./assets/icon.svg", alt: "", width: "44", height: "44" }),
   h("h1", null, "agentd console"),
   h("label", { class: "field-label", for: id }, "Access token"), token, problem,
   h("button", { type: "submit", class: "button primary wide" }, "Log in"));

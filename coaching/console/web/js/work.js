@@ -2,7 +2,7 @@
 // {version, mode, point, say, calls, raw, keep, by, at}. Modes: reply, tools, raw (any text, for
 // other kinds of agents).
 
-import { clone, isObject } from "./json.js";
+import { clone, isObject } from "../json.js";
 
 export const version = 1;
 

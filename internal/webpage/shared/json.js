@@ -22,6 +22,12 @@ export function clone(value) {
   return value === undefined ? undefined : parse(JSON.stringify(value));
 }
 
+// toNumber is a number of parse as JavaScript's, to count with it; undefined when it is none.
+export function toNumber(value) {
+  if (isRaw(value)) return Number(value.rawJSON);
+  return typeof value === "number" ? value : undefined;
+}
+
 // pretty writes JSON for people.
 export function pretty(value) {
   return JSON.stringify(value, null, 2);

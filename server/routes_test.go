@@ -1,0 +1,67 @@
+package server
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"agentd/protocol"
+)
+
+func TestEachRouteIsInTheDocuments(t *testing.T) {
+	s := newTest(t, Ready, echo, func(o *Options) { o.Completions = true })
+	page, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## 2. Endpoints\n")
+	table, _, _ = strings.Cut(table, "\n### ")
+	var doc struct{ Paths map[string]map[string]any }
+	if err := json.Unmarshal(protocol.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]bool{}
+	for _, r := range s.router.Routes() {
+		path := strings.NewReplacer(":run_id", "{run_id}", ":name", "{name}").Replace(r.Path)
+		if r.Method == "HEAD" || isPage(path) || strings.HasPrefix(path, pathMagma+"/") {
+			continue
+		}
+		served[r.Method+" "+path] = true
+		if doc.Paths[path][strings.ToLower(r.Method)] == nil {
+			t.Errorf("openapi.json lacks %s %s", r.Method, path)
+		}
+		if !strings.Contains(table, "`"+r.Method+" "+path+"`") {
+			t.Errorf("section 2 of docs/protocol.md lacks %s %s", r.Method, path)
+		}
+	}
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			if name := strings.ToUpper(method) + " " + path; method != "servers" && method != "parameters" && !served[name] {
+				t.Errorf("openapi.json has %s, which is not served", name)
+			}
+		}
+	}
+	if len(served) < 15 {
+		t.Errorf("only %d routes: %v", len(served), served)
+	}
+}
+
+// The body is that of client.responses.create(model=..., input=..., instructions=..., tools=[...]) of OpenAI's package.
+func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
+	s := newTest(t, Ready, echo)
+	w := request{method: "POST", path: "/v1/responses", body: `{"input":[{"role":"user","content":"Hello."}],"instructions":"Be short.","model":"gpt-5","tools":[{"type":"function","name":"go","parameters":{"type":"object"},"strict":true}]}`}.do(t, s)
+	var answer struct {
+		Detail []struct{ Type, Msg string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) < 3 {
+		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
+	}
+	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") {
+		t.Errorf("first: %s", first)
+	}
+	w = request{method: "POST", path: "/v1/responses", body: `{"request_id":"r","inputs":[],"input":"x"}`}.do(t, s)
+	if strings.Contains(w.Body.String(), "OpenAI") {
+		t.Errorf("a body of the protocol is told the other path: %s", w.Body)
+	}
+}
