@@ -127,9 +127,14 @@ struct prefetch {
         : at(at), stride(stride), lines(bytes / cache_line + 1), all(lines * group_rows) {}
 
     void until(int64_t due) {
-        for (; done < due; done++) {
-            _mm_prefetch(reinterpret_cast<const char *>(at + line * cache_line), _MM_HINT_T1);
-            if (++line == lines) {
+        while (done < due) {
+            const int64_t n = std::min(due - done, lines - line);
+            for (const uint8_t *p = at + line * cache_line, *end = p + n * cache_line; p < end; p += cache_line) {
+                _mm_prefetch(reinterpret_cast<const char *>(p), _MM_HINT_T1);
+            }
+            done += n;
+            line += n;
+            if (line == lines) {
                 line = 0;
                 at += stride;
             }

@@ -5,6 +5,7 @@
 //     products                    checks them
 //     products few                checks some widths of a batch, for emulators
 //     products TYPE ROWS THREADS  prints the GFLOP/s of one: the best of five by processor time, with weights that fit no cache
+//     products TYPE ROWS THREADS USED  the same for 64 experts of 512 rows, of which each row of activations takes USED
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -316,26 +318,36 @@ bool check_all(bool few) {
     return true;
 }
 
-int time_product(const char * name, int rows, int threads) {
+// used is 0 for one matrix.
+int time_product(const char * name, int rows, int threads, int used) {
     for (const ggml_type type : types) {
         if (std::strcmp(name, ggml_type_name(type)) != 0) {
             continue;
         }
-        const product     p{ type, 512, 32768 };
+        constexpr int     experts = 64;
+        const product     p{ type, used > 0 ? 1024 : 512, used > 0 ? 512 : 32768 };
         const auto        some = converted(p, random_values(static_cast<size_t>(p.in) * 64, 1));
         std::vector<char> weights;
-        for (int i = 0; i < p.out / 64; i++) {
+        for (int i = 0; i < p.out / 64 * (used > 0 ? experts : 1); i++) {
             weights.insert(weights.end(), some.begin(), some.end());
+        }
+        std::mt19937         random(3);
+        std::vector<int32_t> chosen, all(experts);
+        std::iota(all.begin(), all.end(), 0);
+        for (int r = 0; r < rows && used > 0; r++) {
+            std::shuffle(all.begin(), all.end(), random);
+            chosen.insert(chosen.end(), all.begin(), all.begin() + used);
         }
         const auto  input = random_values(static_cast<size_t>(p.in) * rows, 2);
         const auto  b     = with_threads(threads);
-        computation c(b.get(), p, rows, weights);
-        double      best = 0;
+        const auto  c     = used > 0 ? std::make_unique<computation>(b.get(), p, chosen, used, true, weights) :
+                                       std::make_unique<computation>(b.get(), p, rows, weights);
+        double      best  = 0;
         for (int i = 0; i < 5; i++) {
             const std::clock_t began = std::clock();
-            c.run(input.data());
+            c->run(input.data());
             const double took = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC / threads;
-            best              = std::max(best, 2e-9 * p.in * p.out * rows / took);
+            best              = std::max(best, 2e-9 * p.in * p.out * rows * std::max(used, 1) / took);
         }
         std::printf("%.1f\n", best);
         return EXIT_SUCCESS;
@@ -359,8 +371,8 @@ int main(int argc, char ** argv) {
         std::printf("this processor cannot run the library\n");
         return EXIT_SUCCESS;
     }
-    if (argc == 4) {
-        return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+    if (argc == 4 || argc == 5) {
+        return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc == 5 ? std::atoi(argv[4]) : 0);
     }
     ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     return check_all(argc == 2 && std::strcmp(argv[1], "few") == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
