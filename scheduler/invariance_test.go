@@ -77,8 +77,12 @@ func TestLogitsAreBitwiseThoseOfGenerationAlone(t *testing.T) {
 	if testDevice != "" || !llama.SharedAttention() {
 		t.Skip("other kernels compute than our own for the CPU")
 	}
-	weights, preemptions := []string{"f32", "f16", "bf16", "q8_0"}, uint64(0)
-	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Llama, synth.GPTOSS, synth.Qwen35} {
+	preemptions := uint64(0)
+	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Qwen3MoE, synth.Llama, synth.GPTOSS, synth.Qwen35} {
+		weights := []string{"f32", "f16", "bf16", "q8_0"}
+		if arch == synth.GPTOSS || arch == synth.Qwen3MoE {
+			weights = append(weights, "mxfp4")
+		}
 		for i, weight := range weights {
 			kv := []string{"f16", "q8_0"}[i%2]
 			t.Run(fmt.Sprint(arch, " ", weight, " ", kv), func(t *testing.T) { preemptions += checkInvariance(t, arch, weight, kv) })

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,6 +15,7 @@ type Load struct {
 	Title string `json:"title"` // of the table
 	// Shape of random weights and type of their matrices; "" for the model inside agentd.
 	Shape string           `json:"shape"`
+	Arch  string           `json:"arch,omitempty"` // "" is qwen3
 	Type  string           `json:"type"`
 	Trace workload.Options `json:"trace"`
 	// FixedTokens of every answer. 0: answers are constrained and end by themselves, at
@@ -39,6 +41,8 @@ type Load struct {
 const (
 	goalFixed       = 1.7
 	goalMiddle      = 4.5
+	goalExperts     = 5
+	goalMXFP4       = 4
 	goalConstrained = 2.5
 )
 
@@ -57,6 +61,8 @@ func loads(quick bool) []*Load {
 		{Name: "tiny", Title: "household, tiny random weights", Shape: "tiny", Type: "q8_0", Trace: short, FixedTokens: 16, Goal: goalFixed},
 		{Name: "0.1b", Title: "household, random BF16 weights, 103 M parameters", Shape: "0.1b", Type: "bf16", Trace: middle, FixedTokens: 32, Goal: goalMiddle, long: true, vllm: true},
 		{Name: "0.6b", Title: "household, random BF16 weights, 0.6B shape", Shape: "0.6b", Type: "bf16", Trace: large, FixedTokens: 32, Goal: goalFixed, long: true, vllm: true},
+		{Name: "moe", Title: "household, random BF16 weights, 32 experts", Arch: synth.Qwen3MoE, Shape: "moe", Type: "bf16", Trace: large, FixedTokens: 32, Goal: goalExperts, long: true, vllm: true},
+		{Name: "moe-mxfp4", Title: "household, random MXFP4 weights, 32 experts", Arch: synth.GPTOSS, Shape: "moe", Type: "mxfp4", Trace: large, FixedTokens: 32, Goal: goalMXFP4, long: true},
 		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: short, MaxTokens: 128, Goal: goalConstrained},
 	}
 	for _, w := range list {
@@ -74,7 +80,7 @@ func (w *Load) model() (string, error) {
 		file, _, err := workload.Model("")
 		return file, err
 	}
-	spec, err := synth.Preset(w.Shape, synth.Qwen3)
+	spec, err := synth.Preset(w.Shape, cmp.Or(w.Arch, synth.Qwen3))
 	if err != nil {
 		return "", err
 	}

@@ -170,7 +170,7 @@ func TestStandardLoadsAreValid(t *testing.T) {
 
 func TestUnknownLoadsAreRefused(t *testing.T) {
 	for _, loads := range [][]string{nil, {"tiny", "small"}} {
-		if r, err := Run(t.Context(), Options{Loads: loads, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "household, tiny, 0.1b, 0.6b, calls") {
+		if r, err := Run(t.Context(), Options{Loads: loads, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "household, tiny, 0.1b, 0.6b, moe, moe-mxfp4, calls") {
 			t.Errorf("%q: got %v, %v", loads, r, err)
 		}
 	}
@@ -178,7 +178,7 @@ func TestUnknownLoadsAreRefused(t *testing.T) {
 
 func TestLargeModelsAreNotMeasuredByDefault(t *testing.T) {
 	all, usual := Names()
-	if want := []string{"household", "tiny", "0.1b", "0.6b", "calls"}; !slices.Equal(all, want) {
+	if want := []string{"household", "tiny", "0.1b", "0.6b", "moe", "moe-mxfp4", "calls"}; !slices.Equal(all, want) {
 		t.Errorf("all are %q, want %q", all, want)
 	}
 	if want := []string{"household", "tiny", "calls"}; !slices.Equal(usual, want) {

@@ -47,7 +47,7 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"compare", "no result is named"},
 		{"compare " + there, there + " is not a result"},
 		{"compare " + filepath.Join(dir, "missing.json"), "missing.json"},
-		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.1b, 0.6b, calls`},
+		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.1b, 0.6b, moe, moe-mxfp4, calls`},
 		{"suite --loads=", `there is no load ""; use all`},
 		{"suite --repeats 0", `--repeats: got "0", want a whole number from 1`},
 		{"suite --peers sglang", `--peers: got "sglang", want one of llama-server, vllm`},

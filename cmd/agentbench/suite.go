@@ -76,7 +76,7 @@ Signals
 			option("threads", "N", "Threads of the model on all sides.", options.Int(&s.Threads, 1, maxThreads)),
 			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
 			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
-			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b and 0.6b; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{llamaServer, vllm}, nil)),
+			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b, 0.6b and moe; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{llamaServer, vllm}, nil)),
 			option("bin", "DIR", "Directory with llama-server, of make peers.", options.Text(&s.Bin)),
 			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},

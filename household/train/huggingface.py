@@ -1,4 +1,4 @@
-"""Converts a GGUF file of a Qwen 3, of export.py or agentd make-model, into a directory that Hugging Face's libraries and
+"""Converts a GGUF file of a Qwen 3, with experts or without, of export.py or agentd make-model, into a directory that Hugging Face's libraries and
 vLLM load."""
 
 import argparse
@@ -29,6 +29,7 @@ LAYER = {
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate",
 }
 
 
@@ -36,6 +37,30 @@ def renamed(name: str) -> str:
     if m := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
         return f"model.layers.{m[1]}.{LAYER[m[2]]}.weight"
     return f"model.{NAMES[name.removesuffix('.weight')]}.weight"
+
+
+def experts(reader: gguf.GGUFReader) -> dict:
+    """What config.json says of a mixture of experts; {} without one."""
+    if restore.value(reader, "general.architecture") != "qwen3moe":
+        return {}
+    return {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "num_experts": restore.value(reader, "qwen3moe.expert_count"),
+        "num_experts_per_tok": restore.value(reader, "qwen3moe.expert_used_count"),
+        "moe_intermediate_size": restore.value(reader, "qwen3moe.expert_feed_forward_length"),
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    }
+
+
+def stored(t: gguf.ReaderTensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """The tensors of transformers that one of the file becomes: one for each expert."""
+    values = torch.tensor(gguf.dequantize(t.data, t.tensor_type)).to(dtype)
+    if m := re.fullmatch(r"blk\.(\d+)\.ffn_(\w+)_exps\.weight", t.name):
+        return {f"model.layers.{m[1]}.mlp.experts.{i}.{m[2]}_proj.weight": v.contiguous() for i, v in enumerate(values)}
+    return {renamed(t.name): values}
 
 
 def write(reader: gguf.GGUFReader, directory: str) -> None:
@@ -69,7 +94,8 @@ def write(reader: gguf.GGUFReader, directory: str) -> None:
             "bos_token_id": padding,
             "eos_token_id": end,
             "pad_token_id": padding,
-        },
+        }
+        | experts(reader),
         "generation_config.json": {"eos_token_id": [end, padding], "pad_token_id": padding},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -87,7 +113,7 @@ def write(reader: gguf.GGUFReader, directory: str) -> None:
     for text, kind in tok.SPECIALS.items():
         tokenizer.add_tokens([AddedToken(text, special=kind == "control", normalized=False)])
     tokenizer.save(os.path.join(directory, "tokenizer.json"))
-    weights = {renamed(t.name): torch.tensor(gguf.dequantize(t.data, t.tensor_type)).to(dtype) for t in reader.tensors}
+    weights = {name: v for t in reader.tensors for name, v in stored(t, dtype).items()}
     save_file(weights, os.path.join(directory, "model.safetensors"), metadata={"format": "pt"})
 
 

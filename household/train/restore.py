@@ -24,23 +24,24 @@ def value(reader: gguf.GGUFReader, name: str):
 
 
 def shape(reader: gguf.GGUFReader) -> Shape:
-    """The shape of the file's model, a Qwen 3."""
+    """The shape of the file's model, a Qwen 3, with experts or without."""
 
     def single(name: str) -> float:
         """The shortest number that rounds to the file's 32-bit value: 1e-6, not 9.99999997e-7."""
         return float(str(np.float32(value(reader, name))))
 
+    arch = value(reader, "general.architecture")
     return Shape(
         vocabulary=len(value(reader, "tokenizer.ggml.tokens")),
-        width=value(reader, "qwen3.embedding_length"),
-        layers=value(reader, "qwen3.block_count"),
-        heads=value(reader, "qwen3.attention.head_count"),
-        kv_heads=value(reader, "qwen3.attention.head_count_kv"),
-        head_dim=value(reader, "qwen3.attention.key_length"),
-        ffn=value(reader, "qwen3.feed_forward_length"),
-        theta=single("qwen3.rope.freq_base"),
-        epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
-        context=value(reader, "qwen3.context_length"),
+        width=value(reader, f"{arch}.embedding_length"),
+        layers=value(reader, f"{arch}.block_count"),
+        heads=value(reader, f"{arch}.attention.head_count"),
+        kv_heads=value(reader, f"{arch}.attention.head_count_kv"),
+        head_dim=value(reader, f"{arch}.attention.key_length"),
+        ffn=value(reader, f"{arch}.feed_forward_length"),
+        theta=single(f"{arch}.rope.freq_base"),
+        epsilon=single(f"{arch}.attention.layer_norm_rms_epsilon"),
+        context=value(reader, f"{arch}.context_length"),
     )
 
 

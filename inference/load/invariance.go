@@ -13,9 +13,9 @@ import (
 // ggml's products of experts are invariant with the types of invariantExperts too.
 var (
 	invariantTypes = []string{
-		"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "q4_K", "q5_K", "q6_K",
+		"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q4_K", "q5_K", "q6_K",
 	}
-	invariantExperts = append([]string{"mxfp4", "q2_K", "q3_K"}, invariantTypes...)
+	invariantExperts = append([]string{"q2_K", "q3_K"}, invariantTypes...)
 )
 
 // otherAttention are the architectures with ALiBi or capped logits, whose attention is ggml's.

@@ -28,7 +28,7 @@ func TestVarianceNamesWhatDependsOnTheBatch(t *testing.T) {
 		"ggml's attention":       {false, GGML, usual, "attention"},
 		"capped logits":          {false, Shared, llama.ModelInfo{Architecture: "gemma2"}, "gemma2"},
 		"a variant type":         {false, Shared, types(map[string]int{"f32": 9, "iq3_s": 1}, nil), "iq3_s"},
-		"matrices of MXFP4":      {false, Shared, types(map[string]int{"mxfp4": 3}, map[string]int{"mxfp4": 2}), "mxfp4"},
+		"matrices of MXFP4":      {false, Shared, types(map[string]int{"mxfp4": 3}, map[string]int{"mxfp4": 2}), ""},
 		"experts of MXFP4":       {false, Shared, types(map[string]int{"mxfp4": 3, "q8_0": 1}, map[string]int{"mxfp4": 3}), ""},
 		"experts of IQ2":         {false, Shared, types(map[string]int{"iq2_xs": 3}, map[string]int{"iq2_xs": 3}), "iq2_xs"},
 		"several variant types":  {false, Shared, types(map[string]int{"q2_K": 1, "iq2_s": 1}, nil), "iq2_s, q2_K"},

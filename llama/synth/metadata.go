@@ -25,13 +25,15 @@ func (s *Spec) metadata(v *vocabulary) *gguf.Metadata {
 	set("attention.key_length", s.HeadDim)
 	set("attention.value_length", s.HeadDim)
 	set("attention.layer_norm_rms_epsilon", 1e-6)
+	if s.Experts > 0 {
+		set("expert_count", s.Experts)
+		set("expert_used_count", s.ExpertsUsed)
+		set("expert_feed_forward_length", s.FFN)
+	}
 	switch s.Arch {
 	case GPTOSS:
 		set("rope.freq_base", 150000.0)
 		set("attention.sliding_window", s.SlidingWindow)
-		set("expert_count", s.Experts)
-		set("expert_used_count", s.ExpertsUsed)
-		set("expert_feed_forward_length", s.FFN)
 	case Qwen35:
 		set("rope.freq_base", 1e7)
 		set("rope.dimension_count", s.HeadDim)

@@ -12,11 +12,12 @@ import (
 
 // Architectures that Write knows.
 const (
-	Qwen2  = "qwen2"
-	Qwen3  = "qwen3"
-	Qwen35 = "qwen35" // hybrid: three of four layers keep a recurrent state
-	GPTOSS = "gpt-oss"
-	Llama  = "llama" // Llama 3.1 and later
+	Qwen2    = "qwen2"
+	Qwen3    = "qwen3"
+	Qwen3MoE = "qwen3moe"
+	Qwen35   = "qwen35" // hybrid: three of four layers keep a recurrent state
+	GPTOSS   = "gpt-oss"
+	Llama    = "llama" // Llama 3.1 and later
 )
 
 // Spec describes a model to write. Shapes are numbers of values; Preset has usual ones.
@@ -26,7 +27,8 @@ type Spec struct {
 	Layers, Embedding, FFN,
 	Heads, KVHeads, HeadDim,
 	Context int
-	Experts, ExpertsUsed, SlidingWindow int // gpt-oss
+	Experts, ExpertsUsed int // of qwen3moe and gpt-oss. FFN is the width of one.
+	SlidingWindow        int // gpt-oss
 
 	// Type of the matrices: "f32", "f16", "bf16", "q8_0", or "mxfp4" for experts in
 	// MXFP4 and the rest in q8_0. Vectors are always f32.
@@ -54,7 +56,7 @@ const LogitSpread = 4
 
 // validate checks what users choose. Shapes are a preset's.
 func (s *Spec) validate() error {
-	if known := []string{Qwen2, Qwen3, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
+	if known := []string{Qwen2, Qwen3, Qwen3MoE, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
 		return fmt.Errorf("synth: architecture %q is not one of %s", s.Arch, strings.Join(known, ", "))
 	}
 	if _, ok := matrixTypes[s.Type]; !ok {
@@ -68,7 +70,8 @@ const recurrentInterval = 4
 
 // Preset gives the Spec of an architecture in a usual size: "tiny", a few
 // megabytes, for qwen3 "0.1b", and "0.6b" and "8b", the shapes of Qwen3-0.6B and Qwen3-8B,
-// and for gpt-oss "20b", the shape of GPT-OSS 20B with a small vocabulary.
+// for gpt-oss "20b", the shape of GPT-OSS 20B with a small vocabulary, and for qwen3moe and
+// gpt-oss "moe", with 604 M parameters in 32 experts, of which a token takes 4.
 func Preset(size, arch string) (Spec, error) {
 	s := Spec{
 		Arch: arch, Name: "random weights: " + arch + " " + size, Type: "q8_0", Seed: 1,
@@ -80,15 +83,23 @@ func Preset(size, arch string) (Spec, error) {
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 28, 1024, 3072, 16, 8, 128, 40960
 	case size == "8b" && arch == Qwen3:
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 36, 4096, 12288, 32, 8, 128, 40960
+	case size == "moe" && (arch == Qwen3MoE || arch == GPTOSS):
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim = 12, 1024, 512, 16, 8, 128
+		s.Experts, s.ExpertsUsed = 32, 4
+		if arch == GPTOSS {
+			s.HeadDim, s.SlidingWindow, s.Bias = 64, 128, harmonyBias
+		}
 	case size == "20b" && arch == GPTOSS:
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 24, 2880, 2880, 64, 8, 64, 131072
 		s.Experts, s.ExpertsUsed, s.SlidingWindow, s.Bias = 32, 4, 128, harmonyBias
 	case size == "0.1b" && arch == Qwen3: // 103 M parameters with the real vocabulary
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim = 8, 512, 1536, 8, 4, 64
 	case size != "tiny":
-		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\", \"0.6b\" and \"8b\" for %s, \"20b\" for %s", size, arch, Qwen3, GPTOSS)
+		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\", \"0.6b\" and \"8b\" for %s, \"moe\" for %s and %s, \"20b\" for %s", size, arch, Qwen3, Qwen3MoE, GPTOSS, GPTOSS)
 	case arch == Qwen35:
 		s.Layers = recurrentInterval
+	case arch == Qwen3MoE:
+		s.Experts, s.ExpertsUsed = 4, 2
 	case arch == GPTOSS:
 		s.HeadDim, s.Experts, s.ExpertsUsed, s.SlidingWindow, s.Bias = 32, 4, 2, 128, harmonyBias
 	case arch == Llama:

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS, synth.Llama}
+var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen3MoE, synth.Qwen35, synth.GPTOSS, synth.Llama}
 
 // small is a Spec with the small vocabulary, which is quick to write and load.
 func small(t testing.TB, arch string) synth.Spec {

@@ -134,7 +134,7 @@ func (s *shapes) layer(i int) {
 		s.vector("attn_k.bias", kv, 0, 0.1)
 		s.vector("attn_v.bias", kv, 0, 0.1)
 	}
-	if spec.Arch == Qwen3 || spec.Arch == Qwen35 && !recurrent {
+	if spec.Arch == Qwen3 || spec.Arch == Qwen3MoE || spec.Arch == Qwen35 && !recurrent {
 		s.vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
 		s.vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
 	}
@@ -147,7 +147,7 @@ func (s *shapes) layer(i int) {
 	} else {
 		s.vector("ffn_norm.weight", e, 1, 0)
 	}
-	if spec.Arch == GPTOSS {
+	if spec.Experts > 0 {
 		s.experts()
 		return
 	}
@@ -156,18 +156,25 @@ func (s *shapes) layer(i int) {
 	s.output("ffn_down.weight", ffnGain, spec.FFN, e)
 }
 
-// experts adds the mixture-of-experts FFN of gpt-oss.
+// experts adds a mixture-of-experts FFN, with biases for gpt-oss.
 func (s *shapes) experts() {
+	biases := s.spec.Arch == GPTOSS
 	e, f, n := s.spec.Embedding, s.spec.FFN, s.spec.Experts
 	dev := func(in int, gain float64) float64 { return gain / math.Sqrt(float64(in)) }
 	s.add("ffn_gate_inp.weight", tensor{shape: []int{e, n}, dev: dev(e, 1), vector: true})
-	s.vector("ffn_gate_inp.bias", n, 0, 0.1)
+	if biases {
+		s.vector("ffn_gate_inp.bias", n, 0, 0.1)
+	}
 	for _, name := range []string{"gate", "up"} {
 		s.add("ffn_"+name+"_exps.weight", tensor{shape: []int{e, f, n}, dev: dev(e, 1), expert: true})
-		s.add("ffn_"+name+"_exps.bias", tensor{shape: []int{f, n}, dev: 0.1, vector: true})
+		if biases {
+			s.add("ffn_"+name+"_exps.bias", tensor{shape: []int{f, n}, dev: 0.1, vector: true})
+		}
 	}
 	s.add("ffn_down_exps.weight", tensor{shape: []int{f, e, n}, dev: dev(f, ffnGain), expert: true, fix: s.keepConstant})
-	s.add("ffn_down_exps.bias", tensor{shape: []int{e, n}, vector: true})
+	if biases {
+		s.add("ffn_down_exps.bias", tensor{shape: []int{e, n}, vector: true})
+	}
 }
 
 // Shape of qwen35's recurrent layers, for each head of keys and values.

@@ -18,12 +18,8 @@ constexpr int beside = 4, most_panels = 2;
 // Bytes of activations that stay in the second-level cache while a group of weights is multiplied with them.
 constexpr int64_t chunk = 512 * 1024;
 
-// Makes a block of a panel of the rows at x. Rows past the end repeat the last one.
-template <class W> void pack_block(const char * x, size_t stride, int64_t rows, int64_t k, int64_t e, char * panel) {
-    panel_rows from;
-    for (int i = 0; i < lanes; i++) {
-        from.at[i] = reinterpret_cast<const uint8_t *>(x + std::min<int64_t>(i, rows - 1) * stride);
-    }
+// Makes a block of a panel of some rows.
+template <class W> void pack_block(const panel_rows & from, int64_t k, int64_t e, char * panel) {
     ints words[lanes];
     from.line(e * sizeof(float), words, [left = k - e](const uint8_t * p) {
 #if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
@@ -90,8 +86,9 @@ __attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t 
     AGENTD_EACH(i, beside) AGENTD_EACH(v, V) { AGENTD_MM(store_ps)(rows[i] + v * lanes, sums[i][v]); }
     const int64_t count = std::min<int64_t>(beside, a.m - row), first = panel * lanes;
     for (int64_t n = 0; n < std::min<int64_t>(a.n - first, V * lanes); n++) {
+        float * to = a.row(first + n) + row;
         for (int i = 0; i < count; i++) {
-            a.c[(first + n) * a.ldc + row + i] = rows[i][n];
+            to[i] = rows[i][n];
         }
     }
 }

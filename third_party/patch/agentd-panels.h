@@ -139,6 +139,15 @@ struct panel_rows {
     }
 };
 
+// Rows of a panel of which there are `count` or more. Row i lies at at(i).
+template <class At> panel_rows rows_from(int64_t count, At && at) {
+    panel_rows rows;
+    for (int i = 0; i < lanes; i++) {
+        rows.at[i] = reinterpret_cast<const uint8_t *>(at(i < count ? i : count - 1));
+    }
+    return rows;
+}
+
 // The first words at p. The others are 0.
 inline ints words_of(const uint8_t * p, int64_t count) {
 #if defined(AGENTD_AVX512)
@@ -317,28 +326,54 @@ template <> struct weights<GGML_TYPE_Q5_0> : nibble_weights<16, false, true> {};
 template <> struct weights<GGML_TYPE_Q5_1> : nibble_weights<0, true, true> {};
 
 // Blocks of 32 elements of 4 bits, which stand for the values of a table.
-template <> struct weights<GGML_TYPE_IQ4_NL> : byte_weights {
-    static constexpr int    block = 32;
-    static constexpr size_t size  = sizeof(block_iq4_nl);
+struct table_weights : byte_weights {
+    static constexpr int block = 32;
+
+    AGENTD_INLINE static void unpack_values(const int8_t (&values)[16], uint32_t zeros, const panel_rows & rows, size_t offset, panel to) {
+        const __m128i low = *reinterpret_cast<const __m128i *>(values);
+#if defined(AGENTD_AVX512)
+        const ints table = AGENTD_MM(add_epi8)(_mm512_broadcast_i32x4(low), all(zeros));
+#else
+        const ints table = AGENTD_MM(add_epi8)(_mm256_broadcastsi128_si256(low), all(zeros));
+#endif
+        ints v[4];
+        rows.words(offset, v);
+        for (int g = 0; g < 4; g++) {
+            to.q[g]     = AGENTD_MM(shuffle_epi8)(table, low_nibbles(v[g]));
+            to.q[g + 4] = AGENTD_MM(shuffle_epi8)(table, high_nibbles(v[g]));
+        }
+    }
+};
+
+template <> struct weights<GGML_TYPE_IQ4_NL> : table_weights {
+    static constexpr size_t size = sizeof(block_iq4_nl);
     static constexpr int    zero = vnni ? 128 : 0;
     static constexpr bool   full = true;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                                        1,    13,   25,  38,  53,  69,  89,  113 };
-        const __m128i                   low        = *reinterpret_cast<const __m128i *>(values);
-#if defined(AGENTD_AVX512)
-        const ints table = _mm512_broadcast_i32x4(low) ^ all(vnni ? 0x80808080U : 0U);
-#else
-        const ints table = _mm256_broadcastsi128_si256(low);
-#endif
-        ints v[4];
-        rows.words(offset + 2, v);
-        for (int g = 0; g < 4; g++) {
-            to.q[g]     = AGENTD_MM(shuffle_epi8)(table, low_nibbles(v[g]));
-            to.q[g + 4] = AGENTD_MM(shuffle_epi8)(table, high_nibbles(v[g]));
-        }
+        unpack_values(values, zero * 0x01010101U, rows, offset + 2, to);
         *to.scale = rows.halves(offset);
+    }
+};
+
+// The values are doubled, and the scales, which are powers of two, are halved.
+template <> struct weights<GGML_TYPE_MXFP4> : table_weights {
+    static constexpr size_t size = sizeof(block_mxfp4);
+    static constexpr int    zero = 12;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        alignas(16) static const int8_t values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+        unpack_values(values, zero * 0x01010101U, rows, offset + offsetof(block_mxfp4, qs), to);
+        const ints e       = rows.gather<uint8_t>(offset + offsetof(block_mxfp4, e));
+        const ints normal  = left(e - all(1), 23);
+        const ints smaller = AGENTD_MM(sllv_epi32)(all(0x00200000), e); // e is 0 or 1: not a normal number
+#if defined(AGENTD_AVX512)
+        *to.scale = reinterpret_cast<floats>(_mm512_mask_mov_epi32(normal, _mm512_cmplt_epi32_mask(e, all(2)), smaller));
+#else
+        *to.scale = reinterpret_cast<floats>(_mm256_blendv_epi8(normal, smaller, _mm256_cmpgt_epi32(all(2), e)));
+#endif
     }
 };
 

@@ -8,15 +8,10 @@
 #ifndef AGENTD_PRODUCTS_H
 #define AGENTD_PRODUCTS_H
 
-#include "agentd-columns.h"
-#include "ggml-cpu-impl.h"
-#include "ggml-cpu.h"
+#include "agentd-experts.h"
 
 namespace {
 namespace agentd_products {
-
-// Whether a product with n rows of activations makes panels of these.
-template <class W> bool transposes(int64_t n) { return W::plain && n > few; }
 
 template <class W> void compute(const ggml_compute_params * params, ggml_tensor * dst) {
     const ggml_tensor *src0 = dst->src[0], *src1 = dst->src[1];
@@ -37,7 +32,7 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
             char *        to = work + set * stride;
             if constexpr (W::plain) {
                 if (transposed) {
-                    pack_block<W>(x, nb11, ne11 - i11, ne10, i % blocks * length, to);
+                    pack_block<W>(rows_from(ne11 - i11, [=](int64_t r) { return x + r * nb11; }), ne10, i % blocks * length, to);
                     continue;
                 }
             }
@@ -93,6 +88,7 @@ template <class F> bool with_weights(const ggml_tensor * w, F && f) {
         case GGML_TYPE_Q5_0: return fits(weights<GGML_TYPE_Q5_0>());
         case GGML_TYPE_Q5_1: return fits(weights<GGML_TYPE_Q5_1>());
         case GGML_TYPE_IQ4_NL: return fits(weights<GGML_TYPE_IQ4_NL>());
+        case GGML_TYPE_MXFP4: return fits(weights<GGML_TYPE_MXFP4>());
         case GGML_TYPE_Q4_K: return fits(weights<GGML_TYPE_Q4_K>());
         case GGML_TYPE_Q5_K: return fits(weights<GGML_TYPE_Q5_K>());
         case GGML_TYPE_Q6_K: return fits(weights<GGML_TYPE_Q6_K>());
@@ -102,19 +98,28 @@ template <class F> bool with_weights(const ggml_tensor * w, F && f) {
 
 // Whether op is a product that this file may compute.
 inline bool is_product(const ggml_tensor * op) {
+    if (op->op == GGML_OP_MUL_MAT_ID) {
+        return op->src[1]->type == GGML_TYPE_F32 && op->src[1]->nb[0] == sizeof(float) && ggml_is_contiguous(op) &&
+               ggml_is_contiguous(op->src[0]);
+    }
     return op->op == GGML_OP_MUL_MAT && op->type == GGML_TYPE_F32 && op->src[1]->type == GGML_TYPE_F32 &&
            op->src[0]->nb[0] == ggml_type_size(op->src[0]->type) && op->src[1]->nb[0] == sizeof(float) &&
            op->op_params[1] != GGML_HINT_SRC0_IS_HADAMARD;
 }
 
 inline bool compute_product(const ggml_compute_params * params, ggml_tensor * op) {
-    return is_product(op) && !params->use_ref &&
-           with_weights(op->src[0], [&](auto w) { compute<decltype(w)>(params, op); });
+    return is_product(op) && !params->use_ref && with_weights(op->src[0], [&](auto w) {
+        op->op == GGML_OP_MUL_MAT ? compute<decltype(w)>(params, op) : compute_experts<decltype(w)>(params, op);
+    });
 }
 
 // The size of the activations. ggml's own products, which compute references, need theirs.
 inline bool product_work_size(const ggml_tensor * op, size_t * size) {
     return is_product(op) && with_weights(op->src[0], [&](auto w) {
+        if (op->op == GGML_OP_MUL_MAT_ID) {
+            *size = experts_work_size<decltype(w)>(op);
+            return;
+        }
         const ggml_type own = ggml_get_type_traits_cpu(op->src[0]->type)->vec_dot_type;
         const int64_t *ne = op->src[1]->ne, rows = transposes<decltype(w)>(ne[1]) ? GGML_PAD(ne[1], lanes) : ne[1];
         *size = std::max(ggml_row_size(own, ggml_nelements(op->src[1])),
@@ -122,10 +127,8 @@ inline bool product_work_size(const ggml_tensor * op, size_t * size) {
     });
 }
 
-// Whether weights are read as they are in their file, so that ggml must not repack them. Weights of experts are ggml's.
-inline bool reads_as_is(const ggml_tensor * w) {
-    return w->ne[2] == 1 && with_weights(w, [](auto) {});
-}
+// Whether weights are read as they are in their file, so that ggml must not repack them.
+inline bool reads_as_is(const ggml_tensor * w) { return with_weights(w, [](auto) {}); }
 
 } // namespace agentd_products
 } // namespace

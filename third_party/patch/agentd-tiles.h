@@ -127,9 +127,14 @@ struct prefetch {
         : at(at), stride(stride), lines(bytes / cache_line + 1), all(lines * group_rows) {}
 
     void until(int64_t due) {
-        for (; done < due; done++) {
-            _mm_prefetch(reinterpret_cast<const char *>(at + line * cache_line), _MM_HINT_T1);
-            if (++line == lines) {
+        while (done < due) {
+            const int64_t n = std::min(due - done, lines - line);
+            for (const uint8_t *p = at + line * cache_line, *end = p + n * cache_line; p < end; p += cache_line) {
+                _mm_prefetch(reinterpret_cast<const char *>(p), _MM_HINT_T1);
+            }
+            done += n;
+            line += n;
+            if (line == lines) {
                 line = 0;
                 at += stride;
             }
@@ -240,13 +245,12 @@ AGENTD_INLINE void add_block(floats (&sums)[N][P], const unpacked<W, P, V> & w, 
 
 // What a tile works on: elements [from, to) of k, N rows of activations, N rows of the result.
 struct span {
-    int64_t      k, from, to;
-    const char * x;
-    size_t       stride;
-    float *      c;
-    int64_t      ldc;
-    prefetch &   next;
-    int64_t      due; // lines
+    int64_t         k, from, to;
+    const char *    x;
+    size_t          stride;
+    float * const * c;
+    prefetch &      next;
+    int64_t         due; // lines
 };
 
 // Adds the products of some weights and N rows of activations to c. Where nothing is unpacked yet, each block is
@@ -256,7 +260,7 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(Wei
     constexpr int  P = unpacks ? 1 : panels, parts = panels / P;
     floats         sums[parts][N][P];
     AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
-        sums[i][n][p] = AGENTD_MM(loadu_ps)(s.c + n * s.ldc + (i + p) * lanes);
+        sums[i][n][p] = AGENTD_MM(loadu_ps)(s.c[n] + (i + p) * lanes);
     }
     int64_t       lines = s.next.done << 16; // 16 bits of these are a fraction
     const int64_t more  = ((s.due - s.next.done) << 16) / ((s.to - s.from + W::block - 1) / W::block) + 1;
@@ -274,7 +278,7 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(Wei
         }
     }
     AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
-        AGENTD_MM(storeu_ps)(s.c + n * s.ldc + (i + p) * lanes, sums[i][n][p]);
+        AGENTD_MM(storeu_ps)(s.c[n] + (i + p) * lanes, sums[i][n][p]);
     }
 }
 
@@ -296,6 +300,9 @@ struct matrices {
     size_t          x_stride;
     float *         c;
     int64_t         ldc;
+    const int32_t * places = nullptr; // rows of c that the rows of activations make, if not these in order
+
+    float * row(int64_t i) const { return c + (places != nullptr ? places[i] : i) * ldc; }
 };
 
 // Computes the columns of the result that rows [row, row + group_rows) of the weights make. `next` is the row whose
@@ -321,25 +328,24 @@ template <class W> void group(const matrices & a, int64_t row, int64_t next) {
         prefetch      ahead(a.weights + (last ? next * a.stride : row * a.stride + to / W::block * W::size), a.stride, length);
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t first = a.n * t / tiles, n = a.n * (t + 1) / tiles - first;
-            float *       c     = a.c + first * a.ldc + row;
-            if (from == 0 || !whole) {
-                for (int64_t i = 0; i < n; i++) {
-                    float * to_row = whole ? c + i * a.ldc : rest + i * group_rows;
-                    std::memset(to_row, 0, group_rows * sizeof(float));
-                    if (from > 0) {
-                        std::memcpy(to_row, c + i * a.ldc, rows * sizeof(float));
-                    }
+            float *       c[widest<W>];
+            for (int64_t i = 0; i < n; i++) {
+                c[i] = whole ? a.row(first + i) + row : rest + i * group_rows;
+                if (from == 0 || !whole) {
+                    std::memset(c[i], 0, group_rows * sizeof(float));
+                }
+                if (from > 0 && !whole) {
+                    std::memcpy(c[i], a.row(first + i) + row, rows * sizeof(float));
                 }
             }
-            const span s{ a.k, from, to, a.x + first * a.x_stride, a.x_stride, whole ? c : rest, whole ? a.ldc : group_rows,
-                          ahead, ahead.all * (t + 1) / tiles };
+            const span s{ a.k, from, to, a.x + first * a.x_stride, a.x_stride, c, ahead, ahead.all * (t + 1) / tiles };
             if (in_registers) {
                 tile_of<W, narrow>(n, nullptr, at, s);
             } else {
                 tile_of<W, widest<W>>(n, std::as_const(w), at, s);
             }
             for (int64_t i = 0; !whole && i < n; i++) {
-                std::memcpy(c + i * a.ldc, rest + i * group_rows, rows * sizeof(float));
+                std::memcpy(a.row(first + i) + row, c[i], rows * sizeof(float));
             }
         }
     }

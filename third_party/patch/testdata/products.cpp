@@ -1,10 +1,11 @@
 // Products of matrices by ggml's CPU backend against plain loops, for the types of weights that the patch computes: all
 // widths of a batch, rows that do not fill a job, and several threads. With the patch and AVX2, a row alone has the same
-// bits as in each batch.
+// bits as in each batch, and as in each product of experts.
 //
 //     products                    checks them
 //     products few                checks some widths of a batch, for emulators
 //     products TYPE ROWS THREADS  prints the GFLOP/s of one: the best of five by processor time, with weights that fit no cache
+//     products TYPE ROWS THREADS USED  the same for 64 experts of 512 rows, of which each row of activations takes USED
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -86,21 +88,33 @@ ggml_backend_buffer_type_t place_of(ggml_backend_t backend, ggml_tensor * produc
     return ggml_backend_get_default_buffer_type(backend);
 }
 
-// Rows of an input times weights.
+template <class T, void (*F)(T *)> struct deleter {
+    void operator()(T * p) const { F(p); }
+};
+
+// A graph with one product: rows of an input times weights, or times those of the experts that each row names.
 class computation {
   public:
     computation(ggml_backend_t backend, const product & p, int rows, const std::vector<char> & weights)
-        : backend(backend), out(static_cast<size_t>(p.out) * rows * p.batches) {
-        weights_ctx.reset(ggml_init({ ggml_tensor_overhead(), nullptr, true }));
-        ctx.reset(ggml_init({ 8 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true }));
-        ggml_tensor * w = ggml_new_tensor_2d(weights_ctx.get(), p.type, p.in, p.out);
-        x               = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, rows, p.batches);
-        y               = ggml_mul_mat(ctx.get(), w, x);
-        weights_buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(weights_ctx.get(), place_of(backend, y)));
-        buffer.reset(ggml_backend_alloc_ctx_tensors(ctx.get(), backend));
-        ggml_backend_tensor_set(w, weights.data(), 0, weights.size());
-        graph = ggml_new_graph(ctx.get());
-        ggml_build_forward_expand(graph, y);
+        : computation(backend, static_cast<size_t>(p.out) * rows * p.batches) {
+        w = ggml_new_tensor_2d(weights_ctx.get(), p.type, p.in, p.out);
+        x = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, rows, p.batches);
+        finish(ggml_mul_mat(ctx.get(), w, x), weights);
+    }
+
+    // chosen has `used` experts for each of some rows. The experts of a row share its input, or have one each.
+    computation(ggml_backend_t backend, const product & p, const std::vector<int32_t> & chosen, int used, bool shared,
+                const std::vector<char> & weights)
+        : computation(backend, p.out * chosen.size()) {
+        const int64_t rows    = chosen.size() / used;
+        const int64_t experts = weights.size() / (ggml_row_size(p.type, p.in) * p.out);
+        w          = ggml_new_tensor_3d(weights_ctx.get(), p.type, p.in, p.out, experts);
+        x          = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, shared ? 1 : used, rows);
+        auto * all = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_I32, used + 3, rows); // as in a model, ids are a part of it
+        finish(ggml_mul_mat_id(ctx.get(), w, x, ggml_view_2d(ctx.get(), all, used, rows, all->nb[1], 0)), weights);
+        for (int64_t r = 0; r < rows; r++) {
+            ggml_backend_tensor_set(all, &chosen[r * used], r * all->nb[1], used * sizeof(int32_t));
+        }
     }
 
     const std::vector<float> & run(const float * input) {
@@ -113,17 +127,28 @@ class computation {
     }
 
   private:
-    template <class T, void (*F)(T *)> struct deleter {
-        void operator()(T * p) const { F(p); }
-    };
     using context        = std::unique_ptr<ggml_context, deleter<ggml_context, ggml_free>>;
     using backend_buffer = std::unique_ptr<ggml_backend_buffer, deleter<ggml_backend_buffer, ggml_backend_buffer_free>>;
+
+    computation(ggml_backend_t backend, size_t results) : backend(backend), out(results) {
+        weights_ctx.reset(ggml_init({ ggml_tensor_overhead(), nullptr, true }));
+        ctx.reset(ggml_init({ 8 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true }));
+    }
+
+    void finish(ggml_tensor * result, const std::vector<char> & weights) {
+        y = result;
+        weights_buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(weights_ctx.get(), place_of(backend, y)));
+        buffer.reset(ggml_backend_alloc_ctx_tensors(ctx.get(), backend));
+        ggml_backend_tensor_set(w, weights.data(), 0, weights.size());
+        graph = ggml_new_graph(ctx.get());
+        ggml_build_forward_expand(graph, y);
+    }
 
     ggml_backend_t     backend;
     std::vector<float> out;
     context            weights_ctx, ctx;
     backend_buffer     weights_buffer, buffer;
-    ggml_tensor *      x, *y;
+    ggml_tensor *      w, *x, *y;
     ggml_cgraph *      graph;
 };
 
@@ -203,9 +228,77 @@ bool check(const product & p, bool few) {
     return true;
 }
 
+// Products of experts: each pair of a row and an expert has the result of that row alone and the expert's matrix.
+bool check_experts(const product & p, bool few) {
+    constexpr int experts = 8, inputs = 128;
+    const auto    weights = converted(p, random_values(static_cast<size_t>(p.in) * p.out * experts, 1));
+    const size_t  size    = weights.size() / experts;
+    const auto    input   = random_values(static_cast<size_t>(p.in) * inputs, 2);
+    const auto    one     = with_threads(1);
+
+    std::vector<std::vector<float>> floats, alone; // of each expert
+    for (int e = 0; e < experts; e++) {
+        const std::vector<char> own(weights.begin() + e * size, weights.begin() + (e + 1) * size);
+        computation             row(one.get(), p, 1, own);
+        floats.push_back(as_floats(p, own));
+        alone.emplace_back();
+        for (int r = 0; r < inputs; r++) {
+            const auto & y = row.run(&input[static_cast<size_t>(r) * p.in]);
+            alone[e].insert(alone[e].end(), y.begin(), y.end());
+        }
+    }
+    std::mt19937 random(3);
+    for (const int threads : { 1, 2, 3 }) {
+        const auto several = with_threads(threads);
+        for (const int rows : few ? std::vector<int>{ 1, 7, 40 } : std::vector<int>{ 1, 2, 3, 5, 6, 7, 12, 17, 32, 33, 64, 100, 128 }) {
+            for (int used = 1; used <= experts; used += few ? 3 : 1) {
+                for (const bool shared : { true, false }) {
+                    std::vector<int32_t> chosen;
+                    std::vector<float>   x;
+                    std::vector<int>     from; // which input a pair has
+                    const int            hot = rows % 3 == 0 ? static_cast<int>(random() % experts) : -1; // all rows choose it first
+                    const int            without = used < experts && hot != 3 ? 3 : -1;                 // no row chooses it
+                    for (int r = 0; r < rows; r++) {
+                        int all[experts], n = 0;
+                        for (int e = 0; e < experts; e++) {
+                            if (e != hot && e != without) {
+                                all[n++] = e;
+                            }
+                        }
+                        std::shuffle(all, all + n, random);
+                        for (int i = 0; i < used; i++) {
+                            chosen.push_back(hot < 0 ? all[i] : i == 0 ? hot : all[i - 1]);
+                            from.push_back(shared ? r : (r * used + i) % inputs);
+                            if (i == 0 || !shared) {
+                                const float * row = &input[static_cast<size_t>(from.back()) * p.in];
+                                x.insert(x.end(), row, row + p.in);
+                            }
+                        }
+                    }
+                    computation  some(several.get(), p, chosen, used, shared, weights);
+                    const auto & y = some.run(x.data());
+                    for (size_t i = 0; i < chosen.size(); i++) {
+                        const float *got = &y[i * p.out], *want = &alone[chosen[i]][static_cast<size_t>(from[i]) * p.out];
+                        const bool   right = same_bits_in_each_batch()
+                                                 ? std::memcmp(got, want, p.out * sizeof(float)) == 0
+                                                 : row_is_right(p, floats[chosen[i]], &input[static_cast<size_t>(from[i]) * p.in], got);
+                        if (!right) {
+                            std::printf("%s, %d to %d columns, %d threads, %d rows with %d experts each: pair %zu differs from that row alone\n",
+                                        ggml_type_name(p.type), p.in, p.out, threads, rows, used, i);
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return true;
+}
+
 const ggml_type types[] = { GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,
                             GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
-                            GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL };
+                            GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL,
+                            GGML_TYPE_MXFP4 };
 
 // Matrices with one part of a panel and with several, with and without a rest, for blocks of 8, 32 and 256 weights.
 bool check_all(bool few) {
@@ -218,30 +311,43 @@ bool check_all(bool few) {
                 return false;
             }
         }
+        if (!check_experts({ type, block, 48 }, few) || !check_experts({ type, block == 8 ? 72 : 2 * block, 33 }, true)) {
+            return false;
+        }
     }
     return true;
 }
 
-int time_product(const char * name, int rows, int threads) {
+// used is 0 for one matrix.
+int time_product(const char * name, int rows, int threads, int used) {
     for (const ggml_type type : types) {
         if (std::strcmp(name, ggml_type_name(type)) != 0) {
             continue;
         }
-        const product     p{ type, 512, 32768 };
+        constexpr int     experts = 64;
+        const product     p{ type, used > 0 ? 1024 : 512, used > 0 ? 512 : 32768 };
         const auto        some = converted(p, random_values(static_cast<size_t>(p.in) * 64, 1));
         std::vector<char> weights;
-        for (int i = 0; i < p.out / 64; i++) {
+        for (int i = 0; i < p.out / 64 * (used > 0 ? experts : 1); i++) {
             weights.insert(weights.end(), some.begin(), some.end());
+        }
+        std::mt19937         random(3);
+        std::vector<int32_t> chosen, all(experts);
+        std::iota(all.begin(), all.end(), 0);
+        for (int r = 0; r < rows && used > 0; r++) {
+            std::shuffle(all.begin(), all.end(), random);
+            chosen.insert(chosen.end(), all.begin(), all.begin() + used);
         }
         const auto  input = random_values(static_cast<size_t>(p.in) * rows, 2);
         const auto  b     = with_threads(threads);
-        computation c(b.get(), p, rows, weights);
-        double      best = 0;
+        const auto  c     = used > 0 ? std::make_unique<computation>(b.get(), p, chosen, used, true, weights) :
+                                       std::make_unique<computation>(b.get(), p, rows, weights);
+        double      best  = 0;
         for (int i = 0; i < 5; i++) {
             const std::clock_t began = std::clock();
-            c.run(input.data());
+            c->run(input.data());
             const double took = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC / threads;
-            best              = std::max(best, 2e-9 * p.in * p.out * rows / took);
+            best              = std::max(best, 2e-9 * p.in * p.out * rows * std::max(used, 1) / took);
         }
         std::printf("%.1f\n", best);
         return EXIT_SUCCESS;
@@ -265,8 +371,8 @@ int main(int argc, char ** argv) {
         std::printf("this processor cannot run the library\n");
         return EXIT_SUCCESS;
     }
-    if (argc == 4) {
-        return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+    if (argc == 4 || argc == 5) {
+        return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc == 5 ? std::atoi(argv[4]) : 0);
     }
     ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     return check_all(argc == 2 && std::strcmp(argv[1], "few") == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
