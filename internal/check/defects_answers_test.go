@@ -89,8 +89,8 @@ var answerDefects = []*defect{
 	}),
 	each(Must, "counts indexes from 1", func(_ *heard, o *protocol.AgentOutput) { o.CandidateIndex++ }),
 	lists(Must, "sorts indexes as texts", func(_ *heard, o []protocol.AgentOutput) []protocol.AgentOutput {
-		if len(o) > 10 && o[0].SourceID == o[len(o)-1].SourceID {
-			return append(append(o[:2:2], o[10:]...), o[2:10]...)
+		if len(o) >= 12 && o[0].SourceID == o[11].SourceID {
+			return slices.Concat(o[:2], o[10:12], o[2:10], o[12:])
 		}
 		return o
 	}),
