@@ -381,7 +381,7 @@ func TestNewRefusesInvalidConfig(t *testing.T) {
 		cfg  agent.Config
 		want string
 	}{
-		{"a format", agent.Config{Format: "mistral"}, `model_format "mistral" is unknown; use auto, qwen, gpt-oss, llama or template`},
+		{"a format", agent.Config{Format: "mistral"}, `model_format "mistral" is unknown; use auto, qwen, gpt-oss, llama, template`},
 		{"nothing to detect by", agent.Config{}, "set Config.Format, or Config.Prompt.ChatTemplate"},
 		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
 		{"an effort", agent.Config{Format: "harmony", Prompt: format.Options{ReasoningEffort: "huge"}}, `reasoning_effort "huge"`},

@@ -10,8 +10,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// TestAnswerThatRepeatsItselfIsTheSameFromEachOfItsTokens, whichever of them the grammar forced.
-func TestAnswerThatRepeatsItselfIsTheSameFromEachOfItsTokens(t *testing.T) {
+// TestRepeatingAnswerIsTheSameFromEachToken, whichever of them the grammar forced.
+func TestRepeatingAnswerIsTheSameFromEachToken(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
 	text := "Now, " + strings.Repeat("the very same words all over again; ", 30)

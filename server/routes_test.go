@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestEachRouteIsInTheDocuments(t *testing.T) {
 	served := map[string]bool{}
 	for _, r := range s.router.Routes() {
 		path := strings.NewReplacer(":run_id", "{run_id}", ":name", "{name}").Replace(r.Path)
-		if r.Method == "HEAD" || isPage(path) || strings.HasPrefix(path, pathMagma+"/") {
+		if r.Method == http.MethodHead || isPage(path) || strings.HasPrefix(path, pathMagma+"/") {
 			continue
 		}
 		served[r.Method+" "+path] = true

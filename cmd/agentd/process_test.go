@@ -45,7 +45,7 @@ func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	}
 	_ = read.Close()
 	for range 3 { // each is a line of the log
-		answer, err := http.Get(url + "/v1/info") //nolint:noctx // the process ends with the test
+		answer, err := http.Get(url + "/v1/info")
 		if err != nil {
 			t.Fatalf("%v; the process ended with %v", err, wait(t, "the end of the process", ended))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,12 +17,19 @@ func mine(body, client string) string {
 	return edit(body, `"id":1`, `"id":1,"memory":{"owner":"`+client+`"}`)
 }
 
-// own is an answer of which nothing belongs to another client.
+// secrets are what clients of mine say.
+var secrets = regexp.MustCompile(`secret of ([a-z][-0-9]+)\.`)
+
+// own is an answer of which nothing belongs to another client. A model may say anything.
 func own(client string) right {
 	return every("the ids, memory and steps of "+client, func(o output) bool {
 		all := encode(o.Steps) + string(o.Memory)
+		if o.Output != nil && o.Output.Say != "" {
+			all = strings.ReplaceAll(all, o.Output.Say, "")
+		}
+		foreign := func(found []string) bool { return found[1] != client }
 		return strings.HasSuffix(o.RequestID, " "+client) && strings.Contains(string(o.Memory), `"`+client+`"`) &&
-			strings.Count(all, "secret of ") == strings.Count(all, "secret of "+client+".")
+			!slices.ContainsFunc(secrets.FindAllStringSubmatch(all, -1), foreign)
 	})
 }
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package check
 
 // requestDefects are servers that accept invalid bodies, or refuse valid ones.

@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -67,7 +68,7 @@ func (p *parameter) fits(value json.RawMessage) bool {
 	case string:
 		return !slices.Contains(slices.Concat(numberTypes, booleanTypes, listTypes, objectTypes), kind)
 	case float64:
-		whole := v == float64(int64(v))
+		whole := v == math.Trunc(v)
 		return !slices.Contains(slices.Concat(textTypes, booleanTypes, listTypes, objectTypes), kind) && (whole || !slices.Contains(integerTypes, kind))
 	case bool:
 		return !slices.Contains(slices.Concat(textTypes, numberTypes, listTypes, objectTypes), kind)

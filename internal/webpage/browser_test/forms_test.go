@@ -60,7 +60,7 @@ func TestNumbersKeepTheirSpelling(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	const text = `{"a":1.0,"b":12345678901234567890,"c":[1e400,-0.10],"d":7}`
-	got := eval[string](g, fmt.Sprintf(`await import("/assets/js/json.js").then(({ parse, clone }) => JSON.stringify(clone(parse(%q))))`, text))
+	got := eval[string](g, fmt.Sprintf(`await import("/assets/json.js").then(({ parse, clone }) => JSON.stringify(clone(parse(%q))))`, text))
 	if got != text {
 		t.Errorf("got  %s\nwant %s", got, text)
 	}

@@ -108,9 +108,10 @@ class computation {
         : computation(backend, p.out * chosen.size()) {
         const int64_t rows    = chosen.size() / used;
         const int64_t experts = weights.size() / (ggml_row_size(p.type, p.in) * p.out);
-        w          = ggml_new_tensor_3d(weights_ctx.get(), p.type, p.in, p.out, experts);
-        x          = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, shared ? 1 : used, rows);
-        auto * all = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_I32, used + 3, rows); // as in a model, ids are a part of it
+        w                     = ggml_new_tensor_3d(weights_ctx.get(), p.type, p.in, p.out, experts);
+        x                     = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, shared ? 1 : used, rows);
+        auto * all            = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_I32, used + 3,
+                                                   rows); // as in a model, ids are a part of it
         finish(ggml_mul_mat_id(ctx.get(), w, x, ggml_view_2d(ctx.get(), all, used, rows, all->nb[1], 0)), weights);
         for (int64_t r = 0; r < rows; r++) {
             ggml_backend_tensor_set(all, &chosen[r * used], r * all->nb[1], used * sizeof(int32_t));
@@ -250,14 +251,16 @@ bool check_experts(const product & p, bool few) {
     std::mt19937 random(3);
     for (const int threads : { 1, 2, 3 }) {
         const auto several = with_threads(threads);
-        for (const int rows : few ? std::vector<int>{ 1, 7, 40 } : std::vector<int>{ 1, 2, 3, 5, 6, 7, 12, 17, 32, 33, 64, 100, 128 }) {
+        for (const int rows :
+             few ? std::vector<int>{ 1, 7, 40 } : std::vector<int>{ 1, 2, 3, 5, 6, 7, 12, 17, 32, 33, 64, 100, 128 }) {
             for (int used = 1; used <= experts; used += few ? 3 : 1) {
                 for (const bool shared : { true, false }) {
                     std::vector<int32_t> chosen;
                     std::vector<float>   x;
                     std::vector<int>     from; // which input a pair has
-                    const int            hot = rows % 3 == 0 ? static_cast<int>(random() % experts) : -1; // all rows choose it first
-                    const int            without = used < experts && hot != 3 ? 3 : -1;                 // no row chooses it
+                    const int            hot     = rows % 3 == 0 ? static_cast<int>(random() % experts)
+                                                                 : -1; // all rows choose it first
+                    const int            without = used < experts && hot != 3 ? 3 : -1; // no row chooses it
                     for (int r = 0; r < rows; r++) {
                         int all[experts], n = 0;
                         for (int e = 0; e < experts; e++) {
@@ -278,13 +281,16 @@ bool check_experts(const product & p, bool few) {
                     computation  some(several.get(), p, chosen, used, shared, weights);
                     const auto & y = some.run(x.data());
                     for (size_t i = 0; i < chosen.size(); i++) {
-                        const float *got = &y[i * p.out], *want = &alone[chosen[i]][static_cast<size_t>(from[i]) * p.out];
-                        const bool   right = same_bits_in_each_batch()
-                                                 ? std::memcmp(got, want, p.out * sizeof(float)) == 0
-                                                 : row_is_right(p, floats[chosen[i]], &input[static_cast<size_t>(from[i]) * p.in], got);
+                        const float *got  = &y[i * p.out],
+                                    *want = &alone[chosen[i]][static_cast<size_t>(from[i]) * p.out];
+                        const bool right  = same_bits_in_each_batch()
+                                                ? std::memcmp(got, want, p.out * sizeof(float)) == 0
+                                                : row_is_right(p, floats[chosen[i]],
+                                                               &input[static_cast<size_t>(from[i]) * p.in], got);
                         if (!right) {
-                            std::printf("%s, %d to %d columns, %d threads, %d rows with %d experts each: pair %zu differs from that row alone\n",
-                                        ggml_type_name(p.type), p.in, p.out, threads, rows, used, i);
+                            std::printf(
+                                "%s, %d to %d columns, %d threads, %d rows with %d experts each: pair %zu differs from that row alone\n",
+                                ggml_type_name(p.type), p.in, p.out, threads, rows, used, i);
                             return false;
                         }
                     }
@@ -295,10 +301,9 @@ bool check_experts(const product & p, bool few) {
     return true;
 }
 
-const ggml_type types[] = { GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,
-                            GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
-                            GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL,
-                            GGML_TYPE_MXFP4 };
+const ggml_type types[] = { GGML_TYPE_F32,  GGML_TYPE_F16,    GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
+                            GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
+                            GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4 };
 
 // Matrices with one part of a panel and with several, with and without a rest, for blocks of 8, 32 and 256 weights.
 bool check_all(bool few) {
@@ -311,7 +316,8 @@ bool check_all(bool few) {
                 return false;
             }
         }
-        if (!check_experts({ type, block, 48 }, few) || !check_experts({ type, block == 8 ? 72 : 2 * block, 33 }, true)) {
+        if (!check_experts({ type, block, 48 }, few) ||
+            !check_experts({ type, block == 8 ? 72 : 2 * block, 33 }, true)) {
             return false;
         }
     }
@@ -338,11 +344,11 @@ int time_product(const char * name, int rows, int threads, int used) {
             std::shuffle(all.begin(), all.end(), random);
             chosen.insert(chosen.end(), all.begin(), all.begin() + used);
         }
-        const auto  input = random_values(static_cast<size_t>(p.in) * rows, 2);
-        const auto  b     = with_threads(threads);
-        const auto  c     = used > 0 ? std::make_unique<computation>(b.get(), p, chosen, used, true, weights) :
-                                       std::make_unique<computation>(b.get(), p, rows, weights);
-        double      best  = 0;
+        const auto input = random_values(static_cast<size_t>(p.in) * rows, 2);
+        const auto b     = with_threads(threads);
+        const auto c     = used > 0 ? std::make_unique<computation>(b.get(), p, chosen, used, true, weights)
+                                    : std::make_unique<computation>(b.get(), p, rows, weights);
+        double     best  = 0;
         for (int i = 0; i < 5; i++) {
             const std::clock_t began = std::clock();
             c->run(input.data());

@@ -319,8 +319,8 @@ func TestRowsOfOtherPromptsAreSkipped(t *testing.T) {
 	}
 }
 
-// TestPromptOfACorrectionIsThatOfTheAnswerItReplaced: the model was asked for that, not for the correction.
-func TestPromptOfACorrectionIsThatOfTheAnswerItReplaced(t *testing.T) {
+// TestPromptOfCorrectionIsThatOfReplacedAnswer: the model was asked for that, not for the correction.
+func TestPromptOfCorrectionIsThatOfReplacedAnswer(t *testing.T) {
 	asked := strings.ReplaceAll(line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}), `"content": "Decide."`, `"content": "As asked."`)
 	corrected := line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`})
 	rows, _ := rowsOf[pairRow](t, Config{Kind: Pairs}, write(t, "a.jsonl", asked+corrected+line("r3", `{"history": [1]}`, "{}", "", candidate{output: call("hall"), origin: "model"})))
