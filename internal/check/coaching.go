@@ -172,10 +172,10 @@ func backendRules() []rule {
 			}), func([]question) bool { return true }), needHistory),
 		asking("coaching/next-backend", Should, "after a backend that fails the next is asked", two(coachFails, coachCorrects), ends(fixed),
 			func(list []question) bool { return list[len(list)-1].does == coachCorrects }),
-		asking("coaching/first-backend", Should, "backends are asked in their order", two(coachCorrects, coachBabbles), ends(fixed),
-			func(list []question) bool { return len(list) == 1 && list[0].does == coachCorrects }),
-		asking("coaching/tries", Should, "max_retry counts the tries after the first one", coachedBy(coachBabbles), valid,
-			func(list []question) bool { return len(list) <= 2 }),
+		with1(asking("coaching/first-backend", Should, "backends are asked in their order", two(coachCorrects, coachBabbles), ends(fixed),
+			func(list []question) bool { return len(list) == 1 && list[0].does == coachCorrects }), needSession1),
+		with1(asking("coaching/tries", Should, "max_retry counts the tries after the first one", coachedBy(coachBabbles), valid,
+			func(list []question) bool { return len(list) <= 2 }), needSession1),
 		many("coaching/again", Should, "6", "the same request of a session gets the same answer", func(p *probe) {
 			p.take(put(runName, session), noContent)
 			first := p.take(postCoaching(coachingBody), valid)
