@@ -169,7 +169,7 @@ func TestCandidateErrors(t *testing.T) {
 		}, code: "truncated", component: "commander", message: "limit of 99 new tokens"},
 		{name: "a repetition", adjust: func(r *generation.Result) {
 			r.Completions[0].Finish, r.Completions[0].Repeated = generation.FinishRepeat, `"and on" came four times in a row`
-		}, code: "truncated", component: "commander", message: `repeated itself: "and on" came four times in a row; the server's option --debug repetition-stop=off`},
+		}, code: "truncated", component: "commander", message: `repeated itself: "and on" came four times in a row; the debug option repetition-stop=off`},
 		{name: "one completion fails", adjust: func(r *generation.Result) { r.Completions[0].Err = errors.New("boom") }, code: "model_error", component: "model", message: "boom"},
 		{name: "completions are missing", adjust: func(r *generation.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
 		{name: "unusable tools", input: `{"tools":[{"name":"x"},{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: `tools[1]: the name "x" is already`},

@@ -123,7 +123,7 @@ func (e *TruncatedError) Error() string {
 func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
 
 func repeatedError(what string) error {
-	return fmt.Errorf("the answer was ended since it repeated itself: %s; the server's option --debug repetition-stop=off lets such answers continue", what)
+	return fmt.Errorf("the answer was ended since it repeated itself: %s; the debug option repetition-stop=off of the server lets such answers continue", what)
 }
 
 var anyObject = protocol.Raw(`{"type":"object"}`)

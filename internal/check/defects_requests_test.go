@@ -1,5 +1,3 @@
-//go:build !race
-
 package check
 
 // requestDefects are servers that accept invalid bodies, or refuse valid ones.
