@@ -94,7 +94,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"split_mode": "tensor", "contexts": 4, "parallel": 3, "threads": 2, "reproducible": false, "cache_ram": 70, "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q,
-		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "device_attention": "dense", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
+		"debug": {"batch_size": 64, "constrain": "off", "cpu-attention": "ggml", "draft_rows": 6, "engine_retries": 1, "fixed_tokens": 6,
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
 		 "log_level": "warning", "log_format": "json", "coaching": {"mode": "on", "workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8}, "completions": false,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"],
@@ -111,7 +111,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,device-attention=dense,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
+		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
 		"log-level": "warn", "log-format": "json", "coaching": "on,workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coach-human": "http://10.0.0.1:8890/x?key=k,when=failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}
@@ -372,7 +372,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"a store of nothing":             {args: []string{"--store", "postgres://db/agentd", "--coaching", "off"}, want: []string{"--store", "without coaching"}},
 		"a time for nobody":              {args: []string{"--coach-human", "when=failed"}, want: []string{"--coach-human when", "URL"}},
 		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
-		"an unknown debug key":           {args: []string{"--debug", "speed=9"}, want: []string{"--debug: speed: is unknown", "cpu-attention, device-attention"}},
+		"an unknown debug key":           {args: []string{"--debug", "speed=9"}, want: []string{"--debug: speed: is unknown", "cpu-attention, draft-rows"}},
 		"a debug key without a value":    {args: []string{"--debug", "pprof"}, want: []string{`--debug: got "pprof"`, "KEY=VALUE"}},
 		"an unknown key in an object":    {file: `{"debug": {"speed": 9}}`, want: []string{"debug: speed: is unknown", "cpu-attention"}},
 		"a setting as a flag":            {args: []string{"--cpu-attention", "ggml"}, want: []string{"--cpu-attention is a key of --debug: write --debug cpu-attention=VALUE"}},
