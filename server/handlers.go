@@ -70,7 +70,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// otherAPI is what the body of OpenAI's Responses, which has the same path, is told.
+// otherAPI answers the body of OpenAI's Responses, which has the same path.
 const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
 
 // sayOtherAPI puts otherAPI first.
