@@ -149,7 +149,10 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	case "/tokenize":
 		var body struct{ Content, Prompt string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
-		text := body.Content + body.Prompt
+		text := body.Prompt
+		if f.api == APILlamaServer {
+			text = body.Content
+		}
 		ids, _ := bytesModel{}.Tokenize(text)
 		if tokens != nil {
 			answer(map[string]any{"tokens": tokens(text)})
