@@ -229,7 +229,7 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	if err != nil {
 		return err
 	}
-	// Where our tokens are those of the normalized text, an engine need not normalize: it is never given text.
+	// Engines get token ids, so they need not normalize: they tokenize the normalized text here.
 	if normal := norm.NFC.String(text); normal != text && e.model.Detokenize(ours) == normal {
 		text = normal
 	}
