@@ -166,6 +166,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, err
 	}
 	c.request, c.answers, err = m.Chat(ctx, talk)
+	if err == nil {
+		if c.request.Prompt, err = c.splice(c.request.Prompt, &c.served); err != nil {
+			return nil, err
+		}
+	}
 	if err == nil && len(c.request.Prompt) >= c.served.Window {
 		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
 	}

@@ -29,6 +29,7 @@ type generateParams struct {
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	IncludeStop  bool               `json:"include_stop_str_in_output"`
+	OutputKind   int                `json:"output_kind"` // of vLLM's engine; its server has its own, too
 	Detokenize   *bool              `json:"detokenize"`
 	SkipSpecial  *bool              `json:"skip_special_tokens"`
 	// ExpertsFrom cuts routed experts, which answers never have.

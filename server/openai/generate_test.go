@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,5 +284,33 @@ func TestTokensOfMessagesAreThePromptOfTheChat(t *testing.T) {
 		if _, ok, err := TokenizeChat(t.Context(), &scripted{}, []byte(`{`+hello+`, `+field+`}`)); !ok || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%t, %v, want %s", ok, err, want)
 		}
+	}
+}
+
+func TestTokensOfAMessageAreThePromptUpToItsEnd(t *testing.T) {
+	s := generation.Served{Ends: []generation.Token{256}, Size: 257}
+	rendered := []generation.Token{1, 256, 2, 256, 7, 7, 256, 3, 256, 5} // system, user, assistant, tool, the next answer
+	for name, c := range map[string]struct {
+		prompt, generated, want []generation.Token
+	}{
+		"a whole answer":     {[]generation.Token{1, 256, 2, 256}, []generation.Token{8, 256}, []generation.Token{1, 256, 2, 256, 8, 256, 3, 256, 5}},
+		"a cut answer":       {[]generation.Token{1, 256, 2, 256}, []generation.Token{8, 9}, []generation.Token{1, 256, 2, 256, 8, 9, 256, 3, 256, 5}},
+		"another system":     {[]generation.Token{9, 256, 2, 256}, []generation.Token{8, 256}, nil},
+		"too many messages":  {[]generation.Token{1, 256, 256, 256, 256, 256}, []generation.Token{8, 256}, nil},
+		"an unknown token":   {[]generation.Token{1, 256, 2, 300}, []generation.Token{8, 256}, nil},
+		"half of the tokens": {[]generation.Token{1, 256, 2, 256}, nil, nil},
+	} {
+		r := &chatRequest{Messages: []chatMessage{{Role: "user"}, {Role: "assistant", spoken: spoken{PromptIDs: c.prompt, GeneratedIDs: c.generated}}}}
+		got, err := r.splice(rendered, &s)
+		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) || err != nil && !strings.HasPrefix(err.Error(), "messages[1].") {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
+		}
+	}
+	r := &chatRequest{Messages: []chatMessage{{Role: "user", spoken: spoken{PromptIDs: rendered, GeneratedIDs: rendered}}}}
+	if _, err := r.splice(rendered, &s); err == nil || !strings.Contains(err.Error(), "role assistant") {
+		t.Errorf("%v", err)
+	}
+	if got, err := (&chatRequest{}).splice(rendered, &s); err != nil || !slices.Equal(got, rendered) {
+		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -39,6 +39,9 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	if request, _, err = m.Chat(ctx, talk); err != nil {
 		return nil, true, c.refused(err, talk)
 	}
+	if request.Prompt, err = r.splice(request.Prompt, &c.served); err != nil {
+		return nil, true, err
+	}
 	answer, err = marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
 	return answer, true, err
 }

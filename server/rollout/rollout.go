@@ -5,6 +5,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -56,12 +57,14 @@ var Routes = []Route{
 	{http.MethodPost, "/update_weights", true, "weight_dir", updateWeights},
 	{http.MethodPost, "/v1/load_lora_adapter", true, "lora_path", loadAdapter},
 	{http.MethodPost, "/load_lora_adapter", true, "lora_path", loadAdapterInPlace},
+	{http.MethodPost, "/skyrl/v1/load_lora_adapter", true, "lora_path", loadAdapterInPlace},
 	{http.MethodPost, "/v1/unload_lora_adapter", true, "lora_name", unloadAdapter},
 	{http.MethodPost, "/reset_prefix_cache", true, "", resetCache},
 	{http.MethodPost, "/abort_requests", true, "", abort},
 	{http.MethodPost, "/inference/v1/abort_requests", true, "", abort},
 	{http.MethodGet, "/get_world_size", false, "", worldSize},
 	{http.MethodGet, "/weight_info", false, "", weightInfo},
+	{http.MethodGet, "/server_info", false, "", serverInfo},
 	{http.MethodPost, "/finish_session", false, "", finishSession},
 }
 
@@ -174,7 +177,7 @@ func loadAdapter(ctx context.Context, c *Call) (any, error) {
 	return "Success: LoRA adapter '" + name + "' added successfully.", err
 }
 
-// loadAdapterInPlace is prime-rl's route, which may replace an adapter.
+// loadAdapterInPlace is the route of prime-rl and SkyRL, which may replace an adapter.
 func loadAdapterInPlace(ctx context.Context, c *Call) (any, error) {
 	_, err := c.load(ctx, true)
 	return map[string]string{"status": "ok"}, err
@@ -280,6 +283,17 @@ func weightInfo(ctx context.Context, c *Call) (any, error) {
 		return nil, err
 	}
 	return map[string]string{"weight_version": w.Model.Version}, nil
+}
+
+// serverInfo has the members of vLLM's configuration that trainers read, of what there is here: logprobs before
+// temperature and truncation, one replica, no transfer of tensors. Adapters have no limit of rank or number but memory.
+func serverInfo(context.Context, *Call) (any, error) {
+	return map[string]any{"vllm_config": map[string]any{
+		"model_config":           map[string]any{"logprobs_mode": "raw_logprobs"},
+		"lora_config":            map[string]any{"max_lora_rank": math.MaxInt32, "max_loras": math.MaxInt32},
+		"parallel_config":        map[string]any{"data_parallel_size": 1},
+		"weight_transfer_config": nil,
+	}}, nil
 }
 
 // finishSession has nothing to free: a session is a hint for routers, and leaves no state here.
