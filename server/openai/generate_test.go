@@ -87,8 +87,8 @@ func TestGeneratePassesWhatIsAskedFor(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"request_id":"generate-tokens-mine"`, `"prompt_token_ids":[1,2]`,
-		`{"token_id":111,"logprob":0,"rank":2,"top_logprobs":[{"token_id":111,"logprob":0,"rank":2},{"token_id":107,"logprob":-0.5,"rank":1}]}`,
-		`{"token_id":256,"logprob":-2,"rank":null,"top_logprobs":[{"token_id":256,"logprob":-2,"rank":null},{"token_id":107,"logprob":-0.5,"rank":1}]}`,
+		`{"token_id":111,"token":"token_id:111","logprob":0,"rank":2,"top_logprobs":[{"token_id":111,"token":"token_id:111","logprob":0,"rank":2},{"token_id":107,"token":"token_id:107","logprob":-0.5,"rank":1}]}`,
+		`{"token_id":256,"token":"token_id:256","logprob":-2,"rank":null,"top_logprobs":[{"token_id":256,"token":"token_id:256","logprob":-2,"rank":null},{"token_id":107,"token":"token_id:107","logprob":-0.5,"rank":1}]}`,
 		`"weight_versions":[{"version":"a","start":0,"end":1},{"version":"b+c","start":1,"end":3}]`,
 	} {
 		if !strings.Contains(string(got), want) {

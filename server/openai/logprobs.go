@@ -40,9 +40,12 @@ type tokenScore struct {
 
 type tokenLikely struct {
 	ID      generation.Token `json:"token_id"`
+	Named   string           `json:"token"` // token_id:17, as vLLM had it before 0.32: released clients read it
 	Logprob float32          `json:"logprob"`
 	Rank    *int             `json:"rank"` // from 1; null is not known
 }
+
+func named(id generation.Token) string { return fmt.Sprintf("token_id:%d", id) }
 
 func finite(p float32) float32 {
 	if math.IsNaN(float64(p)) || p < unknown {
@@ -67,16 +70,16 @@ func topOf(scores []generation.Score, i int) []generation.Likely {
 	return scores[i].Top
 }
 
-// chatScoresOf writes scores of ids, with so many alternatives. named: tokens are written as token_id:17.
-func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, top int, named bool) *chatScores {
+// chatScoresOf writes scores of ids, with so many alternatives. asIDs: tokens are written as token_id:17.
+func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, top int, asIDs bool) *chatScores {
 	one := func(id generation.Token, p float32) (l chatLikely) {
 		piece := m.Piece(id)
 		l.Token, l.Logprob, l.Bytes = strings.ToValidUTF8(string(piece), "\ufffd"), p, make([]int, len(piece))
 		for i, b := range piece {
 			l.Bytes[i] = int(b)
 		}
-		if named {
-			l.Token = fmt.Sprintf("token_id:%d", id)
+		if asIDs {
+			l.Token = named(id)
 		}
 		return l
 	}
@@ -96,7 +99,7 @@ func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *
 	s := &tokenScores{Content: make([]tokenScore, len(ids))}
 	for i, id := range ids {
 		c := &s.Content[i]
-		c.tokenLikely = tokenLikely{ID: id, Logprob: logprobOf(scores, i)}
+		c.tokenLikely = tokenLikely{ID: id, Named: named(id), Logprob: logprobOf(scores, i)}
 		var others []tokenLikely
 		for k, l := range topOf(scores, i) {
 			rank := k + 1
@@ -104,7 +107,7 @@ func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *
 				c.Rank = &rank
 				continue
 			}
-			others = append(others, tokenLikely{l.Token, finite(l.Logprob), &rank})
+			others = append(others, tokenLikely{l.Token, named(l.Token), finite(l.Logprob), &rank})
 		}
 		c.Top = append([]tokenLikely{c.tokenLikely}, others...)
 		c.Top = c.Top[:min(len(c.Top), max(top, 1))]
