@@ -13,15 +13,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Paths of trainers beside those of rollout.Routes.
+// Paths of trainers beside rollout.Routes.
 const (
 	pathGenerate   = "/inference/v1/generate"
 	pathDetokenize = "/detokenize"
 	pathLiveness   = "/liveness"
 )
 
-// routeRollout adds the routes of vLLM's trainers. They are always there, as those of /v1/weights are: without a
-// directory of weights, changes are a 403 that says so, and an option would tell a client less.
+// routeRollout adds the routes of vLLM's trainers. They are always there, as /v1/weights is: without a
+// directory of weights, changes are a 403 that says so, and without an option for these routes nobody needs to find it.
 func (s *Server) routeRollout(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
 	r.POST(pathGenerate, mark, s.openAI(true, openai.Generate))

@@ -12,7 +12,7 @@ const (
 	seqFreeing       // ended early; the next plan frees it
 )
 
-// owner says which requests may continue cells: those of the adapter that computed them, with the same salt.
+// owner says which requests may continue cells: with the adapter that computed them, and the same salt.
 type owner struct {
 	adapter AdapterID
 	salt    string

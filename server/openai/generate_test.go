@@ -287,7 +287,7 @@ func TestTokensOfMessagesAreThePromptOfTheChat(t *testing.T) {
 	}
 }
 
-func TestTokensOfAMessageAreThePromptUpToItsEnd(t *testing.T) {
+func TestTokensOfAMessageBeginThePrompt(t *testing.T) {
 	s := generation.Served{Ends: []generation.Token{256}, Size: 257}
 	rendered := []generation.Token{1, 256, 2, 256, 7, 7, 256, 3, 256, 5} // system, user, assistant, tool, the next answer
 	for name, c := range map[string]struct {

@@ -127,7 +127,7 @@ func scored(p *generation.Params, field string, top int) error {
 	return nil
 }
 
-// stopTokens are those of ids that do not end every answer of the model anyway.
+// stopTokens returns the ids that do not end every answer of the model anyway.
 func stopTokens(ids []generation.Token, field string, s *generation.Served) (others []generation.Token, err error) {
 	if len(ids) > maxBias {
 		return nil, refuse(field, "has %d tokens, at most %d are allowed", len(ids), maxBias)

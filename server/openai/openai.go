@@ -371,7 +371,7 @@ func finish(f generation.Finish) string {
 	return "stop"
 }
 
-// Decode reads a body of package rollout as those of this one are read. The error is an *Error.
+// Decode reads a body of package rollout, as strictly as one of this package. The error is an *Error.
 func Decode(body []byte, into any) error { return decode(body, into) }
 
 // Refuse makes an *Error.

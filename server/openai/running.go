@@ -21,12 +21,12 @@ type running struct {
 
 type runningKey struct{}
 
-// With returns a context in which requests of this package are among those of r.
+// With returns a context in which requests of this package are among r.
 func (r *Running) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runningKey{}, r)
 }
 
-// Abort ends the requests with one of these ids, which are those of their answers or the request_id of their bodies; nil:
+// Abort ends the requests with one of these ids, which are in their answers, or the request_id of their bodies; nil:
 // all. Their answers have the tokens so far and the reason abort. It returns how many there were.
 func (r *Running) Abort(ids []string) (aborted int) {
 	named := map[string]bool{}

@@ -69,5 +69,5 @@ func (r *chatRequest) splice(prompt []generation.Token, s *generation.Served) ([
 		}
 		return append(given, prompt[i:]...), nil
 	}
-	return nil, refuse(path("messages", at)+".prompt_token_ids", "are not those of this conversation; remove the token ids of its messages")
+	return nil, refuse(path("messages", at)+".prompt_token_ids", "are of another conversation; remove the token ids of its messages")
 }

@@ -21,7 +21,7 @@ type streaming struct {
 }
 
 // streamTo sends the events of a chat: text as it is generated, a call once it is checked. With return_token_ids or
-// logprobs each event has those of the tokens since the last one.
+// logprobs each event has the tokens since the last one.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	n := c.request.N
 	s := &streaming{chat: c, sent: make([]string, n), begun: make([]bool, n), given: make([]int, n), next: make([]part, n)}

@@ -49,7 +49,7 @@ type Route struct {
 	Answer func(ctx context.Context, c *Call) (any, error)
 }
 
-// Routes are all routes of the package but those of [Absent].
+// Routes are all routes of the package but [Absent].
 var Routes = []Route{
 	{http.MethodPost, "/pause", true, "mode", pause},
 	{http.MethodPost, "/resume", true, "", resume},
@@ -78,7 +78,7 @@ var Absent = map[string]string{
 }
 
 const (
-	noTransfer = "this server takes no tensors over NCCL: save the weights below --weights-dir, and POST /update_weights {\"weight_dir\": DIRECTORY} or /v1/load_lora_adapter"
+	noTransfer = "this server takes no tensors over NCCL: save the weights in its directory of weights, and POST /update_weights {\"weight_dir\": DIRECTORY} or /v1/load_lora_adapter"
 	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
 )
 
@@ -150,7 +150,7 @@ func updateWeights(ctx context.Context, c *Call) (any, error) {
 	case body.Info != nil:
 		return nil, &AbsentError{Param: "update_info", Reason: noTransfer}
 	case body.Dir == "":
-		return nil, openai.Refuse("weight_dir", "is missing or empty; give a directory of safetensors, or a GGUF file, below --weights-dir")
+		return nil, openai.Refuse("weight_dir", "is missing or empty; give a directory of safetensors, or a GGUF file, in the directory of weights")
 	}
 	if err := c.SetModel(ctx, body.Dir); err != nil {
 		return nil, renamed(err, "weight_dir")
@@ -197,7 +197,7 @@ func (c *Call) load(ctx context.Context, inPlace bool) (name string, err error) 
 	case !AdapterName.MatchString(body.Name):
 		return "", openai.Refuse("lora_name", "must have 1 to 63 letters, digits, _, . and -, a letter or a digit first")
 	case body.Path == "":
-		return "", openai.Refuse("lora_path", "is missing or empty; give PEFT's directory, or a GGUF file, below --weights-dir")
+		return "", openai.Refuse("lora_path", "is missing or empty; give PEFT's directory, or a GGUF file, in the directory of weights")
 	case body.Is3D:
 		return "", openai.Refuse("is_3d_lora_weight", "is not supported; remove it")
 	}
