@@ -31,6 +31,7 @@ type SamplerConfig struct {
 	Allow           []Token
 	Suppress        []Token // never sampled
 	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
+	Top             int     // with Score: how many of the most probable tokens [Sampler.Top] lists
 }
 
 // Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
@@ -81,6 +82,7 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		seed:             C.uint32_t(cfg.Seed),
 		suppress_control: C.bool(cfg.SuppressControl),
 		score:            C.bool(cfg.Score),
+		top:              C.int32_t(min(max(cfg.Top, 0), m.vocab.Size())),
 	}
 	if cfg.Grammar != "" {
 		opts.grammar = C.CString(cfg.Grammar)
@@ -141,6 +143,19 @@ func (s *Sampler) Score() Score {
 	}
 	score := C.agd_sampler_score(s.ptr)
 	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
+}
+
+// Top appends the SamplerConfig.Top most probable tokens in the softmax of the row from which Sample chose last,
+// best first, whatever the grammar and the options leave.
+func (s *Sampler) Top(list []Child) []Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return list
+	}
+	var first *C.struct_agd_child
+	n := C.agd_sampler_top(s.ptr, &first)
+	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...)
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the

@@ -95,10 +95,10 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 		next.times, next.lostDevices = r.times, r.lostDevices
 	}
 	if r.gen.Progress != nil {
-		r.gen.Progress(-1, nil)
+		r.gen.Progress(-1, nil, nil)
 		for i := range next.candidates {
 			if begun := next.candidates[i].Tokens; len(begun) > 0 {
-				r.gen.Progress(i, begun)
+				next.progress(i, begun, 0)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	e.retried++
 	e.calls.Add(1) // for what ends below
 	e.mu.Unlock()
-	e.cancel(r)
+	e.command(r, false)
 	go func() { // a stuck worker may use the samplers until then
 		<-r.done
 		r.close()

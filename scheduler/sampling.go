@@ -33,6 +33,7 @@ type sampleTask struct {
 	drafts    [core.MaxDraftTokens]core.Token
 	numDrafts int
 	tokens    []core.Token // chosen so far
+	scored    int          // scores that the candidate had before
 
 	// branch is set for a branch of a tree, whose children are listed. err is the reason why
 	// they could not be.
@@ -65,6 +66,9 @@ func (s *sampling) decode(plan *core.Plan) error {
 		}
 		t.request, t.branch = w.requests[sample.Request], w.trees.branches[sample.Request]
 		t.candidate, t.numDrafts = sample.Candidate, sample.Drafts
+		if t.branch == nil {
+			t.scored = len(t.request.candidates[t.candidate].Scores)
+		}
 		for i := range 1 + sample.Drafts {
 			at := sample.Row
 			if i > 0 {
@@ -113,7 +117,7 @@ func (s *sampling) choose() []core.Choice {
 		t := &s.tasks[i]
 		t.request.reach(&t.request.times.FirstToken, now)
 		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
-			t.request.gen.Progress(t.candidate, slices.Clone(c.Tokens))
+			t.request.progress(t.candidate, c.Tokens, t.scored)
 		}
 	}
 	return s.choices
@@ -192,18 +196,34 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	choice.Tokens = t.tokens
 }
 
+// progress gives tokens to gen.Progress. The candidate had so many scores before them.
+func (r *request) progress(candidate int, tokens []core.Token, scored int) {
+	var scores []generation.Score
+	if r.gen.Scores {
+		scores = slices.Clone(r.candidates[candidate].Scores[scored:][:len(tokens)])
+	}
+	r.gen.Progress(candidate, slices.Clone(tokens), scores)
+}
+
 // add adds a token, and reports whether it completes a text that ends the candidate.
 func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
 	t.tokens = append(t.tokens, token)
 	r := t.request
-	if r.gen.Stop == nil {
+	switch {
+	case r.gen.Stop == nil:
+		return false
+	case slices.Contains(r.gen.Stop.Tokens, token):
+		return true
+	case len(r.gen.Stop.Texts) == 0:
 		return false
 	}
 	return r.texts[t.candidate].add(r.gen.Stop, w.engine.vocab.Piece(token, true))
 }
 
 // canForce reports whether a grammar can force tokens of r.
-func (w *worker) canForce(r *request) bool { return !w.cfg.NoForcedTokens && r.gen.Grammar != "" }
+func (w *worker) canForce(r *request) bool {
+	return !w.cfg.NoForcedTokens && !r.gen.Sample && r.gen.Grammar != ""
+}
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
 // token has its score from its sampler. A forced one has no logprob: it was chosen without logits.
@@ -218,6 +238,9 @@ func (t *sampleTask) addScore(token llama.Token, forced bool) {
 	if !forced {
 		sampled := t.request.samplers[t.candidate].Score()
 		score.Logprob, score.Masked = sampled.Model, sampled.Drawn
+		for _, c := range t.request.samplers[t.candidate].Top(nil) {
+			score.Top = append(score.Top, generation.Likely(c))
+		}
 	}
 	cand := &t.request.candidates[t.candidate]
 	cand.Scores = append(cand.Scores, score)

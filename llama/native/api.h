@@ -166,6 +166,7 @@ struct agd_sampler_options {
     const llama_token * allow; // exceptions to suppress_control
     size_t              n_allow;
     bool                score; // keep the probabilities of sampled tokens, see agd_sampler_score
+    int32_t             top;   // with score: how many of the most probable tokens agd_sampler_top lists
 };
 
 struct agd_sampler;
@@ -202,6 +203,8 @@ struct agd_child {
     llama_token token;
     float       logprob;
 };
+// Sampler.Top: returns how many. The list is the sampler's, until its next call.
+int32_t agd_sampler_top(const struct agd_sampler * s, const struct agd_child ** list);
 // Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);

@@ -36,7 +36,7 @@ func (c *Core) rematch() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.adapter, s.target, i))
+			c.attachPrefix(s, c.matchPrefix(s.owner, s.target, i))
 			c.advanceFollowers(s)
 		}
 	}

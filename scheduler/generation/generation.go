@@ -58,11 +58,20 @@ type Params struct {
 	Stop *Stop
 	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
 	Scores bool
+	// Top asks for so many of Score.Top, with Scores.
+	Top int
+	// Sample samples each token, also where the grammar leaves one text. So each has a logprob.
+	Sample bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
 	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
 	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct.
 	Resume *Result
+	// Salt separates prefixes: requests with different ones share none in an embedded engine.
+	Salt string
+	// Abort ends the completions that have not ended with FinishPaused and their tokens so far, when it is closed; nil:
+	// nothing does.
+	Abort <-chan struct{}
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "": not known.
 	Session string
@@ -72,10 +81,10 @@ type Params struct {
 	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
 	// ForClient.
 	Client string
-	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
-	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
+	// Progress, if set, gets the tokens of a completion as they are chosen, and their scores if it
+	// asks for Scores, from an engine that has them before the end. The last ones may be beyond MaxTokens. A negative completion
 	// means that all begin again. It is called from one goroutine at a time and must not block.
-	Progress func(completion int, tokens []Token)
+	Progress func(completion int, tokens []Token, scores []Score)
 }
 
 // Sampling configures how a token is chosen.
@@ -86,9 +95,11 @@ type Sampling struct {
 	TopK        int     // <= 0: off
 }
 
-// Stop ends a completion with the token that completes one of Texts. The token stays, and with it all text.
+// Stop ends a completion with the token that completes one of Texts, or is one of Tokens. The token stays, and with it
+// all text. Engines on other machines know no Tokens but those that end every answer.
 type Stop struct {
-	Texts []string
+	Texts  []string
+	Tokens []Token
 	// Visible returns a part of a text so far, in which the others are looked for; nil: all of it. It must be safe for
 	// concurrent use.
 	Visible func(text string) string
@@ -213,6 +224,15 @@ type Score struct {
 	Forced bool
 	// Drafted: the token was computed as a speculative token before it was chosen.
 	Drafted bool
+	// Top are the most probable tokens in the softmax of Logprob, best first, with Params.Top; nil where that is not
+	// known.
+	Top []Likely
+}
+
+// Likely is a token with the logarithm of its probability.
+type Likely struct {
+	Token   Token
+	Logprob float32
 }
 
 // Finish is the reason why a completion ended.

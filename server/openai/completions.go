@@ -23,7 +23,6 @@ type completionRequest struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	ReturnIDs   bool  `json:"return_token_ids"`
 	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
 	SkipSpecial *bool `json:"skip_special_tokens"` // text never has special tokens; token ids always do
 
@@ -51,6 +50,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
+	defer begin(ctx, request, "cmpl-"+id, c.RequestID)()
 	result, err := m.Generate(ctx, request, nil)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 }
 
 func (c *completionRequest) request(m Model, s *generation.Served) (*generation.Request, error) {
-	p, err := c.params(m, s)
+	p, err := c.params(m, s, &c.whole, defaults(s))
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,9 @@ type scripted struct {
 	fails   error
 	request *generation.Request
 	talk    *format.Chat
-	pause   time.Duration // after each token
+	pause   time.Duration       // after each token
+	top     []generation.Likely // of each token
+	parts   []generation.Part
 }
 
 func (*scripted) Served() generation.Served {
@@ -73,19 +75,26 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	for i := range r.N {
 		if r.Progress != nil {
 			for k := range ids {
-				r.Progress(i, ids[k:k+1])
+				var scores []generation.Score
+				if r.Scores {
+					scores = []generation.Score{{Logprob: float32(-k), Top: m.top}}
+				}
+				r.Progress(i, ids[k:k+1], scores)
 				time.Sleep(m.pause)
 				time.Sleep(m.pause)
 			}
 		}
-		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
+		done := generation.Completion{Tokens: ids, Parts: m.parts, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
 		for k := range len(ids) + 1 {
 			if r.Scores {
-				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k)})
+				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k), Top: m.top})
 			}
 		}
-		if m.finish == generation.FinishLength {
+		if m.finish != "" {
 			done.Stop, done.Finish = "", m.finish
+		}
+		if m.finish == generation.FinishPaused {
+			done.Err = generation.ErrPaused
 		}
 		result.Completions = append(result.Completions, done)
 	}

@@ -138,6 +138,11 @@ extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
     return s->score;
 }
 
+extern "C" int32_t agd_sampler_top(const struct agd_sampler * s, const struct agd_child ** list) {
+    *list = s->top.data();
+    return static_cast<int32_t>(s->top.size());
+}
+
 extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share,
                                         const struct agd_child ** list, double * rest) {
     return checked(s, [&] {

@@ -89,7 +89,9 @@ llama_token agd_sampler::sample(const float * logits) {
         }
     }
     if (opts.score && token >= 0) {
-        score.model = static_cast<float>(double(logits[token]) - agd::log_sum_exp(logits, n_vocab));
+        const double log_sum = agd::log_sum_exp(logits, n_vocab);
+        score.model          = static_cast<float>(double(logits[token]) - log_sum);
+        list_top(logits, log_sum);
     }
     if (token >= 0) {
         append(token);

@@ -17,6 +17,7 @@ struct agd_sampler : agd::chooser {
     bool                          dead = false;
     std::string                   detail;
     agd_score                     score = {}; // of the last token, with the option
+    std::vector<agd_child>        top;         // the most probable tokens of the row of the last one, best first
     std::vector<agd_child>        children;          // result of list_children
     double                        children_rest = 0; // share of the odds that children lacks, at most
 
@@ -113,6 +114,7 @@ struct agd_sampler : agd::chooser {
     void   weigh_choices(const float * logits);
     double grammar_odds(const float * logits, llama_token token);
     double free_odds(const float * logits, llama_token token) const;
+    void   list_top(const float * logits, double log_sum);
     double add_pool(double odds);
     void   add_child(llama_token token, double odds);
     void   add_pool_unchecked(double sum);
