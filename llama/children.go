@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// Child is a token that a sampler may choose. It has the layout of agd_child.
+// Child is a token that a sampler may choose, or could without its grammar and options. It has the layout of agd_child.
 type Child struct {
 	Token Token
-	// Logprob is the natural logarithm of the probability with which Sample draws it.
+	// Logprob is the natural logarithm of the probability: from Children, that with which Sample draws it.
 	Logprob float32
 }
 

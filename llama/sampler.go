@@ -9,6 +9,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -31,6 +32,10 @@ type SamplerConfig struct {
 	Allow           []Token
 	Suppress        []Token // never sampled
 	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
+	Top             int     // with Score: how many of the most probable tokens [Sampler.Top] lists
+	// Mask, with Score, keeps the tokens that a draw chooses from for [Sampler.Mask], if they are at most so many. Then
+	// the grammar excludes tokens before top-k, top-p and min-p count, which may change a choice. 0: no.
+	Mask int
 }
 
 // Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
@@ -81,6 +86,8 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		seed:             C.uint32_t(cfg.Seed),
 		suppress_control: C.bool(cfg.SuppressControl),
 		score:            C.bool(cfg.Score),
+		top:              C.int32_t(min(max(cfg.Top, 0), m.vocab.Size())),
+		mask:             C.size_t(max(cfg.Mask, 0)),
 	}
 	if cfg.Grammar != "" {
 		opts.grammar = C.CString(cfg.Grammar)
@@ -141,6 +148,36 @@ func (s *Sampler) Score() Score {
 	}
 	score := C.agd_sampler_score(s.ptr)
 	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
+}
+
+// Top appends the SamplerConfig.Top most probable tokens in the softmax of the row from which Sample chose last,
+// best first, whatever the grammar and the options leave.
+func (s *Sampler) Top(list []Child) []Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return list
+	}
+	var first *C.struct_agd_child
+	n := C.agd_sampler_top(s.ptr, &first)
+	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...)
+}
+
+// Mask returns the tokens among which Sample chose the last one, ascending: what the grammar and the options left. The
+// probability of Score.Drawn is that of a softmax of the logits, divided by the temperature, over them. nil: there were
+// more than SamplerConfig.Mask.
+func (s *Sampler) Mask() []Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return nil
+	}
+	var first *C.llama_token
+	n := C.agd_sampler_mask(s.ptr, &first)
+	if n < 0 {
+		return nil
+	}
+	return slices.Clone(unsafe.Slice((*Token)(unsafe.Pointer(first)), int(n)))
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the
