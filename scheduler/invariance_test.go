@@ -13,6 +13,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // readings are the logits that the contexts of an engine have read, by the tokens before them.
@@ -138,7 +139,7 @@ func checkInvariance(t *testing.T, arch, weight, kv string) (preemptions uint64)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(4) == 0 && !g.IgnoreEnd {
-					g.Progress = func(int, []llama.Token) { cancel() }
+					g.Progress = func(int, []llama.Token, []generation.Score) { cancel() }
 				}
 				r, err := generate(ctx, e, g)
 				cancel()

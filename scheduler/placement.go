@@ -95,10 +95,10 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 		next.times, next.lostDevices = r.times, r.lostDevices
 	}
 	if r.gen.Progress != nil {
-		r.gen.Progress(-1, nil)
+		r.gen.Progress(-1, nil, nil)
 		for i := range next.candidates {
 			if begun := next.candidates[i].Tokens; len(begun) > 0 {
-				r.gen.Progress(i, begun)
+				next.progress(i, begun, 0)
 			}
 		}
 	}

@@ -206,7 +206,7 @@ func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 	for range 2 {
 		g := greedy(prompt, 1, 40)
 		g.IgnoreEnd = true
-		g.Progress = func(candidate int, _ []core.Token) {
+		g.Progress = func(candidate int, _ []core.Token, _ []generation.Score) {
 			if candidate < 0 {
 				chosen.Done()
 				chosen.Wait()

@@ -21,6 +21,8 @@ var (
 	ErrPaused = errors.New("the server was paused before the answer was complete")
 	// ErrResume is wrapped by the error of a request whose Params.Resume can't be continued.
 	ErrResume = errors.New("the tokens can't be continued")
+	// ErrRemote is wrapped by the error of a request that an engine at another URL can't answer.
+	ErrRemote = errors.New("an engine at another URL can't do this")
 	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )

@@ -34,7 +34,7 @@ type streaming struct {
 }
 
 // add is the Progress of the request. It never blocks the engine.
-func (s *streaming) add(completion int, ids []generation.Token) {
+func (s *streaming) add(completion int, ids []generation.Token, _ []generation.Score) {
 	s.mu.Lock()
 	if completion < 0 {
 		s.restarted = true
@@ -116,17 +116,17 @@ func (s *streaming) progress() {
 	for i, ids := range tokens {
 		text, reason := s.Stop.cut(s.answers.SoFar(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)])), "")
 		if reason == "" {
-			text = s.certain(text)
+			text = s.Stop.certain(text)
 		}
 		s.text(i, text)
 	}
 }
 
 // certain cuts a text before what may be the beginning of a stop text, or of a character.
-func (s *streaming) certain(text string) string {
+func (l list) certain(text string) string {
 	text = strings.TrimRight(text, "\uFFFD") // a part of a character
 	hold := 0
-	for _, stop := range s.Stop {
+	for _, stop := range l {
 		for n := min(len(stop)-1, len(text)); n > hold; n-- {
 			if strings.HasSuffix(text, stop[:n]) {
 				hold = n
