@@ -32,9 +32,7 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	r.POST(pathTokenize, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.openAI(true, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
-		return openai.Complete(ctx, m, id, body)
-	}))
+	r.POST(pathCompletions, mark, s.openAI(true, openai.Complete))
 	r.POST(pathChat, mark, s.openAI(true, openai.Chat))
 }
 

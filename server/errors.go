@@ -143,7 +143,7 @@ func asError(err error) *Error {
 		return &Error{Code: CodeUnsupported, Detail: refused.Error(), Param: refused.Param}
 	case errors.As(err, &overflow):
 		return &Error{Code: CodeUnsupported, Detail: overflow.Error()}
-	case errors.Is(err, generation.ErrGrammar):
+	case errors.Is(err, generation.ErrGrammar), errors.Is(err, generation.ErrRemote):
 		return &Error{Code: CodeUnsupported, Detail: err.Error()}
 	case errors.As(err, &full) && full.MadeWay:
 		return &Error{Code: CodeBusy, Detail: full.Error(), RetryAfter: full.RetryAfter}
