@@ -50,6 +50,10 @@ example: agentd ## a run with coaching, from the first decision to the last
 	@third_party/prereqs.sh python3
 	python3 -B examples/coaching/demo.py python3 -B examples/coaching/orchestrator.py $(ARGS)
 
+.PHONY: eval
+eval: llama.cpp ## how many decisions of a model are right in the simulated household; ARGS="--episodes 20 --model FILE"
+	go run ./cmd/household eval $(ARGS)
+
 .PHONY: example-rl
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
 	@third_party/prereqs.sh pip

@@ -195,15 +195,6 @@ class Bench:
         line = "".join(p.stderr.strip().splitlines()[-1:])[:400]
         return {"exit": p.returncode, "line": line, "passed": p.returncode == 1 and "could not" in line and bool(after)}
 
-    def attention(self) -> dict:
-        """Gather and dense attention decide alike on a device."""
-        if self.device == "cpu":
-            return {"absent": "attention on the CPU is always agentd's own"}
-        with self.server("--debug", "device-attention=dense", *self.small) as url:
-            want = self.decisions(url, together=True)
-        with self.server("--debug", "device-attention=gather", *self.small) as url:
-            return self.same(want, self.decisions(url, together=True))
-
     def model(self, name: str) -> dict:
         self.models.mkdir(exist_ok=True)
         path, (arch, shape, kind) = self.models / f"{name}.gguf", self.shapes[name]
@@ -284,7 +275,7 @@ class Bench:
     def steps(self) -> list:
         """Names, functions, and seconds that each may take."""
         list_ = [("machine", self.machine, 60), ("cpu", self.cpu, 120), ("reproducible", self.reproducible, 120)]
-        list_ += [("cache-ram", self.cache_ram, 120), ("attention", self.attention, 120)]
+        list_ += [("cache-ram", self.cache_ram, 120)]
         for n in self.shapes:
             list_ += [(f"model-{n}", lambda n=n: self.model(n), 400)]
         list_.append(("too-large", self.too_large, 120))

@@ -130,7 +130,7 @@ type request struct {
 	candidates []generation.Completion // so far, see result
 	forced     [][]int                 // core.Request.Forced
 	masked     []int                   // tokens in the masks of each candidate so far
-	texts      []strings.Builder       // of the candidates so far, for generation.Params.Stop
+	texts      []stopText              // of the candidates so far, for generation.Params.Stop
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
@@ -153,6 +153,20 @@ type request struct {
 	places    int
 	tried     uint64 // bit set of the contexts that had it
 	cost      int    // tokens to compute, as estimated at assignment
+}
+
+// stopText is the text of a candidate, in which generation.Stop looks for others.
+type stopText struct {
+	strings.Builder
+	has bool // one of the others, which may be visible later
+}
+
+// add adds a piece, and reports whether the text ends its candidate. It costs the piece alone until a text is there.
+func (t *stopText) add(s *generation.Stop, piece []byte) bool {
+	t.Write(piece)
+	text := t.String()
+	t.has = t.has || s.Has(s.Tail(text, len(piece)))
+	return t.has && s.Ends(text)
 }
 
 // failed is the completion of a candidate that failed.
@@ -217,10 +231,10 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		}
 	}
 	if gen.Stop != nil {
-		r.texts = make([]strings.Builder, gen.N)
+		r.texts = make([]stopText, gen.N)
 		for i := range r.candidates {
 			for _, token := range r.candidates[i].Tokens {
-				r.texts[i].Write(e.vocab.Piece(token, true))
+				r.texts[i].add(gen.Stop, e.vocab.Piece(token, true))
 			}
 		}
 	}

@@ -262,9 +262,7 @@ func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
 	if r.gen.Stop == nil {
 		return false
 	}
-	text := &r.texts[t.candidate]
-	text.Write(w.engine.vocab.Piece(token, true))
-	return r.gen.Stop.Ends(text.String())
+	return r.texts[t.candidate].add(r.gen.Stop, w.engine.vocab.Piece(token, true))
 }
 
 // canForce reports whether a grammar can force tokens of r.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -71,5 +72,26 @@ func TestStopTextMayHaveBegunBeforeAPause(t *testing.T) {
 	g.Stop.Visible = func(string) string { return "" }
 	if got := mustGenerate(t, e, g).Completions[0]; !slices.Equal(got.Tokens, all) {
 		t.Errorf("%d tokens, want %d: the text is not visible", len(got.Tokens), len(all))
+	}
+}
+
+// Each piece is looked at once, and the answer is that of a search in the whole text.
+func TestStopTextIsFoundInPieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 2))
+	for range 300 {
+		s := &generation.Stop{Texts: []string{"ab", "bba", "c"}[:1+rng.IntN(3)]}
+		if rng.IntN(2) == 0 {
+			s.Visible = func(text string) string { return strings.TrimLeft(text, "ab")[:len(strings.TrimLeft(text, "ab"))*3/4] }
+		}
+		var text stopText
+		for range 12 {
+			piece := make([]byte, rng.IntN(4))
+			for i := range piece {
+				piece[i] = "abcd"[rng.IntN(4)]
+			}
+			if got, want := text.add(s, piece), s.Ends(text.String()); got != want {
+				t.Fatalf("%v in %q after the piece %q: %t, want %t", s.Texts, text.String(), piece, got, want)
+			}
+		}
 	}
 }

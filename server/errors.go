@@ -200,8 +200,12 @@ func (s *Server) fail(c *gin.Context, err error) {
 	c.Set(keyReason, e.logged())
 	s.logRefusedCoaching(c, e)
 	var body []byte
-	if c.GetBool(keyOpenAI) {
+	switch {
+	case c.GetBool(keyOpenAI):
 		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
+	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI: // OpenAI's clients show error.message only
+		body = e.Problems.AppendBody(nil)
+		body = append(append(body[:len(body)-1], ','), openai.AppendError(e.Code.status, otherAPI, "input")[1:]...)
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
 		Status:     e.Code.status,

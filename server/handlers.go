@@ -70,7 +70,10 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// sayOtherAPI puts first that a body is one of OpenAI's Responses, which has the same path.
+// otherAPI answers the body of OpenAI's Responses, which has the same path.
+const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
+
+// sayOtherAPI puts otherAPI first.
 func sayOtherAPI(err error) error {
 	problems, ok := errors.AsType[protocol.Problems](err)
 	at := func(kind, name string) bool {
@@ -81,10 +84,7 @@ func sayOtherAPI(err error) error {
 	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
 		return err
 	}
-	return append(protocol.Problems{{
-		Type: protocol.TypeValue, Loc: []any{"body", "input"},
-		Msg: "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)",
-	}}, problems...)
+	return append(protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}, problems...)
 }
 
 // postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.

@@ -54,12 +54,15 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 	w := request{method: "POST", path: "/v1/responses", body: `{"input":[{"role":"user","content":"Hello."}],"instructions":"Be short.","model":"gpt-5","tools":[{"type":"function","name":"go","parameters":{"type":"object"},"strict":true}]}`}.do(t, s)
 	var answer struct {
 		Detail []struct{ Type, Msg string }
+		Error  struct{ Message string }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) < 3 {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
 	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") {
 		t.Errorf("first: %s", first)
+	} else if answer.Error.Message != first {
+		t.Errorf("OpenAI's clients show %q, want %q", answer.Error.Message, first)
 	}
 	w = request{method: "POST", path: "/v1/responses", body: `{"request_id":"r","inputs":[],"input":"x"}`}.do(t, s)
 	if strings.Contains(w.Body.String(), "OpenAI") {

@@ -59,7 +59,7 @@ read -ra more <<<"${LLAMA_CMAKE_FLAGS:-}"
 
 compiler=$("$cxx" --version | head -1)
 id=$(source_id)
-[[ $backend != cuda ]] || id=$(cuda_id)
+[[ $backend != cuda ]] || id=$(ggml_id)
 recipe="source    $id
 ggml      $(ggml_id)
 backend   $backend

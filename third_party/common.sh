@@ -115,31 +115,21 @@ pin() {
 # is_patched says whether a tree has third_party/patch with the headers as they are now; has_patch whether it has that
 # of any state.
 has_patch() { grep -qs agentd-cells.h "$1/src/llama-kv-cells.h"; }
-has_cuda_patch() { grep -qs agentd_gathers "$1/ggml/src/ggml-cuda/ggml-cuda.cu"; }
 is_patched() {
 	local header
-	has_patch "$1" && has_cuda_patch "$1" || return
+	has_patch "$1" || return
 	for header in "$here"/patch/*.h; do
 		cmp -s "$header" "$1/src/${header##*/}" || return
 	done
 }
 
-# ggml_id names the state of ggml's interface to backends, which the patches leave alone.
+# ggml_id names the state of ggml's interface to backends, which the patch leaves alone.
 ggml_id() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
 		source_id
 	else
 		# shellcheck source=llama.cpp.pin
 		(. "$here/llama.cpp.pin" && printf '%s\n' "$version")
-	fi
-}
-
-# cuda_id names the state of the source that the CUDA plugin is made of.
-cuda_id() {
-	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
-		source_id
-	else
-		printf '%s-%s\n' "$(ggml_id)" "$(hash8 <"$here/patch/ggml-cuda.patch")"
 	fi
 }
 

@@ -15,4 +15,3 @@ apply() {
 }
 has_patch "$tree" || apply llama.cpp.patch
 cp "$here"/patch/*.h "$tree/src/"
-has_cuda_patch "$tree" || apply ggml-cuda.patch

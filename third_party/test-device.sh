@@ -37,7 +37,7 @@ fi
 
 export AGENTD_TEST_DEVICE=$device
 cd "$root"
-long=(-skip 'OnDevice(Gathered|TooLarge)') # a minute each
+long=(-skip OnDeviceTooLarge) # a minute
 [[ ${1:-} != all ]] || long=()
 go test -count=1 -timeout 20m "${run[@]}" -run OnDevice "${long[@]}" ./llama
 if [[ $device == Vulkan0 ]]; then # a model divided among two devices: one of them twice, where there is one

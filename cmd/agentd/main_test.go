@@ -7,8 +7,10 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
 		main()
 		os.Exit(0)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // under nohup; tests send it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -86,9 +86,10 @@ func runDocumented(t *testing.T, r *running, file, command string) {
 	switch {
 	case strings.HasPrefix(command, "./agentd demo"):
 		err = run(t.Context(), args[1:], &out, io.Discard)
-	case strings.HasPrefix(command, "go run "):
-		args = append(args, "--episodes", "4") // the command and its options are tested, not the model
-		program := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	case strings.HasPrefix(command, `make eval ARGS="`):
+		options := strings.Split(command, `"`)[1]
+		// The command and its options are tested, not the model.
+		program := exec.CommandContext(t.Context(), "make", "eval", "ARGS="+options+" --url "+r.url+" --episodes 4")
 		program.Dir, program.Stdout, program.Stderr = repository, &out, &out
 		err = program.Run()
 	default:

@@ -37,8 +37,7 @@ type Config struct {
 	Reproducible bool
 	// CPUAttention is how the CPU computes attention in this process: Shared, also "", F32 (see
 	// [llama.SetF32Attention]) or GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]).
-	CPUAttention    string
-	DeviceAttention string // how a device computes it: "gather" (see [llama.SetGather]), or "dense", "auto" and ""
+	CPUAttention string
 	// FixedTokens, above 0, is the length of every answer, for benchmarks, in place of Agent.MaxNewTokens.
 	FixedTokens int
 
@@ -68,16 +67,15 @@ type LoRA struct{ Name, Path string }
 // DefaultConfig returns the defaults of a server.
 func DefaultConfig() Config {
 	return Config{
-		Quantization:    "auto",
-		KVType:          "auto",
-		Device:          "auto",
-		GPULayers:       -1,
-		SplitMode:       llama.SplitLayer,
-		CPUAttention:    Shared,
-		DeviceAttention: "auto",
-		Remote:          remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
-		Scheduler:       scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},
-		Agent:           agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
+		Quantization: "auto",
+		KVType:       "auto",
+		Device:       "auto",
+		GPULayers:    -1,
+		SplitMode:    llama.SplitLayer,
+		CPUAttention: Shared,
+		Remote:       remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
+		Scheduler:    scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},
+		Agent:        agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
 	}
 }
 

@@ -277,9 +277,6 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 			f.Threads = max(1, f.Threads/f.Contexts)
 		}
 	}
-	if err := m.setGather(cfg, groups); err != nil {
-		return 0, err
-	}
 	cpu := autoParallelCPU
 	if f.Attention == GGML {
 		cpu = autoParallelGGML

@@ -39,7 +39,7 @@ type EngineInfo struct {
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
-	Attention     string // on the CPU a value of Config.CPUAttention, else "device" or "gather" (see llama.SetGather)
+	Attention     string // on the CPU a value of Config.CPUAttention, else "device"
 	Variance      string // why results may depend on the load, as a clause; "": they do not
 	Isolates      bool   // so each input is computed alone, see scheduler.Config.Isolate
 	ContextLength int

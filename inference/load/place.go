@@ -2,7 +2,6 @@ package load
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,12 +17,6 @@ const (
 	Shared = "shared"
 	F32    = "f32"
 	GGML   = "ggml"
-)
-
-// Gather and Dense are values of Config.DeviceAttention.
-const (
-	Gather = "gather"
-	Dense  = "dense"
 )
 
 // deviceGroup is the devices of one copy of the model.
@@ -196,31 +189,4 @@ func named(list string, gpus []llama.Device) (found []llama.Device, shares []flo
 		return nil, nil, fmt.Errorf("Config.Device %s has %d shares for %d devices; give one to each, or to none", list, len(shares), len(found))
 	}
 	return found, shares, nil
-}
-
-// setGather applies Config.DeviceAttention. It refuses gather where a device would go through all cells.
-func (m *Model) setGather(cfg Config, groups []deviceGroup) error {
-	if cfg.DeviceAttention != Gather {
-		return llama.SetGather(false)
-	}
-	for i, g := range groups {
-		if !g.gpu() {
-			return errors.New("Config.DeviceAttention gather is for GPUs, and the model is on the CPU; use dense, or name a GPU with Config.Device")
-		}
-		if g.mode == llama.SplitTensor && len(g.gpus) > 1 {
-			return errors.New("Config.DeviceAttention gather can't be used with Config.SplitMode tensor; use layer, or dense attention")
-		}
-		for _, d := range g.gpus {
-			if !m.copies[i].GathersOn(d.Name, m.Info.KVType) {
-				return fmt.Errorf("Config.DeviceAttention gather: %s can't gather for this model with Config.KVType %s; "+
-					"CUDA takes f16 and quantized types, heads of 64, 128 or 256 values and 3 query heads for each KV head or more (make cuda builds a plugin that can), "+
-					"Vulkan takes f16 and 2 query heads for each KV head or more; use dense", d.Name, m.Info.KVType)
-			}
-		}
-	}
-	if err := llama.SetGather(true); err != nil {
-		return fmt.Errorf("Config.DeviceAttention gather: %w; use dense", err)
-	}
-	m.Info.Attention = Gather
-	return nil
 }

@@ -261,36 +261,3 @@ func TestHyperThreadsDoNotCountAsCores(t *testing.T) {
 		t.Errorf("got %d threads", got)
 	}
 }
-
-// TestGatherIsRefusedWhereItCannotWork with an error that names the field.
-func TestGatherIsRefusedWhereItCannotWork(t *testing.T) {
-	path, err := synth.Tiny("", synth.Qwen3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := llama.New(path, llama.SetDevices("cpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer model.Free()
-	gpu := llama.Device{Name: "CUDA0"}
-	for name, test := range map[string]struct {
-		group deviceGroup
-		want  string
-	}{
-		"the CPU":          {deviceGroup{devices: []string{"cpu"}}, "Config.DeviceAttention gather is for GPUs"},
-		"a device without": {deviceGroup{layers: -1, gpus: []llama.Device{gpu}, mode: llama.SplitLayer}, "CUDA0 can't gather"},
-		"a divided matrix": {deviceGroup{layers: -1, gpus: []llama.Device{gpu, gpu}, mode: llama.SplitTensor}, "Config.SplitMode tensor"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &Model{copies: []*llama.Model{model}, Info: EngineInfo{KVType: "f16", Attention: "device"}}
-			err := s.setGather(Config{DeviceAttention: Gather}, []deviceGroup{test.group})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q", err, test.want)
-			}
-			if err := s.setGather(Config{DeviceAttention: "auto"}, []deviceGroup{test.group}); err != nil || s.Info.Attention != "device" {
-				t.Errorf("auto: %v, attention %s", err, s.Info.Attention)
-			}
-		})
-	}
-}

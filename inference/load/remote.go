@@ -65,7 +65,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 
 // embeddedFields are the settings of the embedded engine.
 var embeddedFields = []string{
-	"Device", "GPULayers", "Contexts", "CacheRAM", "Threads", "CPUAttention", "DeviceAttention", "LoRA", "WeightsDir", "KVType",
+	"Device", "GPULayers", "Contexts", "CacheRAM", "Threads", "CPUAttention", "LoRA", "WeightsDir", "KVType",
 	"ContextLength", "Quantization", "Scheduler.MaxRunning", "Scheduler.BatchTokens", "Scheduler.DraftRows", "Reproducible",
 	"Scheduler.QueueTime", "Scheduler.NoForcedTokens", "Scheduler.NoPrefixCache", "Agent.KeepRepeating",
 }

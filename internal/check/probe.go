@@ -160,8 +160,18 @@ func quote(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' }) {
 		return "'" + s + "'"
 	}
-	q := strconv.QuoteToASCII(s)
-	return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '\'' || c == '\\':
+			b.WriteString(`\` + s[i:i+1])
+		case c < ' ' || c > '~': // bash writes \u in the encoding of its locale
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "$'" + b.String() + "'"
 }
 
 // shown is a text, shortened and in one line.

@@ -146,7 +146,7 @@ func eachMember(raw []byte, where string, f func(key string, v jsontext.Value) e
 	object, err := dec.ReadValue()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", where, err)
+		return fmt.Errorf("%s: want one JSON object, as {\"port\": 8888}: %w", where, err)
 	case object.Kind() != '{':
 		return fmt.Errorf("%s: want one JSON object", where)
 	}

@@ -159,6 +159,18 @@ func OptionalFloat(p **float64, least, most float64) Value {
 	return optional(p, func(x *float64) Value { return Float(x, least, most) })
 }
 
+// Instead adds to the errors of a value what to use in place of what can't be given.
+func (v Value) Instead(hint string) Value {
+	parse := v.parse
+	v.parse = func(s string) error {
+		if err := parse(s); err != nil {
+			return fmt.Errorf("%w; %s", err, hint)
+		}
+		return nil
+	}
+	return v
+}
+
 // Duration is a time span from least to most. In JSON it may be a number of seconds.
 func Duration(p *time.Duration, least, most time.Duration) Value {
 	return scalar(p, asDuration, fmt.Sprintf("a time span from %s to %s such as 90s or 168h", least, most), func(s string) (time.Duration, error) {

@@ -43,7 +43,7 @@ int  agd_backend_score(const char * path, char ** err);
 // Whether there is a GPU that ggml can use.
 bool agd_has_gpu(void);
 
-// --- attention: see attention.go and gather.go ---------------------------------
+// --- attention: see attention.go -----------------------------------------------
 
 // Returns whether contexts made from now on have it.
 bool agd_attention(bool on);
@@ -59,14 +59,7 @@ void agd_break_assumption(int kind);
 // Whether libllama has agentd's patch.
 bool agd_patched(void);
 
-bool agd_gather(bool on, char ** err);
-
-// Whether a device gathers for heads of these sizes, so many query heads for each KV head, and keys and values of a
-// ggml_type.
-bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int64_t heads_per_kv, int32_t type);
-
-// For tests: how many attentions were given a bound with which a device gathers, and how many masks were read as lists.
-uint64_t agd_gathered(void);
+// For tests: how many masks were read as lists.
 uint64_t agd_attention_lists(void);
 
 // --- model -------------------------------------------------------------------

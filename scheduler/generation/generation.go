@@ -97,20 +97,28 @@ type Sampling struct {
 // Stop ends a completion with the token that completes one of Texts. The token stays, and with it all text.
 type Stop struct {
 	Texts []string
-	// Visible returns where in a text so far the others are looked for; nil: in all of it. It must be safe for
+	// Visible returns a part of a text so far, in which the others are looked for; nil: all of it. It must be safe for
 	// concurrent use.
 	Visible func(text string) string
 }
 
 // Ends reports whether a text has one of the others. A nil Stop ends none.
 func (s *Stop) Ends(text string) bool {
-	if s == nil {
-		return false
+	return s.Has(text) && (s.Visible == nil || s.Has(s.Visible(text)))
+}
+
+// Has reports whether a text has one of the others, visible or not. A nil Stop has none.
+func (s *Stop) Has(text string) bool {
+	return s != nil && slices.ContainsFunc(s.Texts, func(stop string) bool { return strings.Contains(text, stop) })
+}
+
+// Tail returns the end of a text in which Texts can end within its last added bytes.
+func (s *Stop) Tail(text string, added int) string {
+	longest := 1
+	for _, stop := range s.Texts {
+		longest = max(longest, len(stop))
 	}
-	if s.Visible != nil {
-		text = s.Visible(text)
-	}
-	return slices.ContainsFunc(s.Texts, func(stop string) bool { return strings.Contains(text, stop) })
+	return text[max(0, len(text)-added-longest+1):]
 }
 
 // Distinct asks for the N most probable completions with different keys, most probable first, by the

@@ -149,7 +149,10 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	case "/tokenize":
 		var body struct{ Content, Prompt string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
-		text := body.Content + body.Prompt
+		text := body.Prompt
+		if f.api == APILlamaServer {
+			text = body.Content
+		}
 		ids, _ := bytesModel{}.Tokenize(text)
 		if tokens != nil {
 			answer(map[string]any{"tokens": tokens(text)})
@@ -359,6 +362,11 @@ func (l *log) String() string {
 // opened makes an engine of fakes that is not started. Its probes follow each other at once.
 func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	t.Helper()
+	return openedFor(t, bytesModel{}, fakes...)
+}
+
+func openedFor(t *testing.T, m Model, fakes ...*fakeEngine) (*Engine, *log) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -368,7 +376,7 @@ func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}
 	logged := new(log)
-	e, err := New(cfg, bytesModel{}, zerolog.New(logged))
+	e, err := New(cfg, m, zerolog.New(logged))
 	if err != nil {
 		t.Fatal(err)
 	}

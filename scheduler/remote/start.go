@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/text/unicode/norm"
 
 	"agentd/scheduler/generation"
 )
@@ -227,6 +228,10 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	ours, err := e.model.Tokenize(text)
 	if err != nil {
 		return err
+	}
+	// Where our tokens are those of the normalized text, an engine need not normalize: it is never given text.
+	if normal := norm.NFC.String(text); normal != text && e.model.Detokenize(ours) == normal {
+		text = normal
 	}
 	// A plain text, without a BOS token.
 	question := map[string]any{"model": id.served, "prompt": text, "add_special_tokens": false}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"agentd/internal/waittest"
+	"golang.org/x/text/unicode/norm"
+
 	"agentd/scheduler/generation"
 )
 
@@ -407,6 +409,27 @@ func TestEngineThatReturnsWithAnotherVocabularyIsLeftOut(t *testing.T) {
 			again(f, func() { f.model, f.tokens = "m", nil })
 			waittest.Eventually(t, "it gets work again", func() bool { return e.has(f) })
 		})
+	}
+}
+
+// normalizingModel makes tokens of a text in NFC, as Qwen's tokenizer does.
+type normalizingModel struct{ bytesModel }
+
+func (m normalizingModel) Tokenize(text string) ([]generation.Token, error) {
+	return m.bytesModel.Tokenize(norm.NFC.String(text))
+}
+
+func TestEngineThatDoesNotNormalizeIsNotRefused(t *testing.T) {
+	f := newFake(t, APILlamaServer)
+	e, _ := openedFor(t, normalizingModel{}, f)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wrong := newFake(t, APILlamaServer)
+	wrong.tokens = func(string) []int { return []int{1} }
+	e, _ = openedFor(t, normalizingModel{}, wrong)
+	if err := e.Start(t.Context()); err == nil {
+		t.Error("an engine with other tokens is taken")
 	}
 }
 

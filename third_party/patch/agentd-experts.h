@@ -1,25 +1,21 @@
 // Products of the weights of experts and the rows that chose them, in a mixture of experts.
 //
 // A row is computed once for each expert that it chose. These pairs are sorted by expert, so that an expert's weights
-// meet all of its rows at once, as in a product of one matrix. Threads take groups of rows of weights, whose number does
-// not depend on the experts.
+// meet all of its rows at once. Threads take groups of rows of weights, whose number does not depend on the experts.
 #ifndef AGENTD_EXPERTS_H
 #define AGENTD_EXPERTS_H
 
-#include "agentd-columns.h"
+#include "agentd-dots.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-cpu.h"
 
 namespace {
 namespace agentd_products {
 
-// Whether a product with n rows of activations makes panels of these.
-template <class W> bool transposes(int64_t n) { return W::plain && n > few; }
-
-// An expert that was chosen. Its pairs are `rows` in order from `first` on. Their activations begin at row `at`.
+// An expert that was chosen. Its pairs are `rows` in order from `first` on.
 struct chosen {
     int32_t expert, rows;
-    int64_t first, at;
+    int64_t first;
 };
 
 // What a product of experts keeps in the work buffer, before the activations.
@@ -30,16 +26,18 @@ struct pairs_by_expert {
     int32_t * order;              // pair i is row i / used, and its expert number i % used
 
     static size_t size(int64_t experts, int64_t all) {
-        return GGML_PAD(sizeof(int64_t) + experts * (sizeof(chosen) + sizeof(int64_t)) + all * sizeof(int32_t), cache_line);
+        return GGML_PAD(sizeof(int64_t) + experts * (sizeof(chosen) + sizeof(int64_t)) + all * sizeof(int32_t),
+                        cache_line);
     }
 
     pairs_by_expert(char * work, int64_t experts, const ggml_tensor * ids)
         : experts(experts), used(ids->ne[0]), all(used * ids->ne[1]), count(reinterpret_cast<int64_t *>(work)),
           list(reinterpret_cast<chosen *>(count + 1 + experts)), order(reinterpret_cast<int32_t *>(list + experts)) {}
 
-    template <class W> void sort(const ggml_tensor * ids) {
+    void sort(const ggml_tensor * ids) {
         const auto expert = [=](int64_t i) {
-            return *reinterpret_cast<const int32_t *>(static_cast<const char *>(ids->data) + i / used * ids->nb[1] + i % used * ids->nb[0]);
+            return *reinterpret_cast<const int32_t *>(static_cast<const char *>(ids->data) + i / used * ids->nb[1] +
+                                                      i % used * ids->nb[0]);
         };
         int64_t * next = count + 1; // where the next pair of each expert goes
         std::fill(next, next + experts, 0);
@@ -47,15 +45,14 @@ struct pairs_by_expert {
             next[expert(i)]++;
         }
         *count        = 0;
-        int64_t first = 0, at = 0;
+        int64_t first = 0;
         for (int64_t e = 0; e < experts; e++) {
             const int64_t n = next[e];
             next[e]         = first;
             if (n > 0) {
-                list[(*count)++] = { static_cast<int32_t>(e), static_cast<int32_t>(n), first, at };
+                list[(*count)++] = { static_cast<int32_t>(e), static_cast<int32_t>(n), first };
             }
             first += n;
-            at += transposes<W>(n) ? GGML_PAD(n, lanes) : n;
         }
         for (int64_t i = 0; i < all; i++) {
             order[next[expert(i)]++] = static_cast<int32_t>(i);
@@ -63,36 +60,19 @@ struct pairs_by_expert {
     }
 };
 
-// Converts every nth row, or panel of rows, that some experts are multiplied with.
-template <class W> void convert_pairs(const ggml_compute_params * params, const ggml_tensor * x, const pairs_by_expert & pairs, char * to) {
+// Converts the rows that experts are multiplied with: a thread takes every nth.
+template <class W> void convert_pairs(const ggml_compute_params * params, const ggml_tensor * x,
+                                      const pairs_by_expert & pairs, char * to) {
     const int64_t k = x->ne[0], stride = activations<W>::stride(k);
-    int64_t       set = params->nth - params->ith;
-    for (const chosen * c = pairs.list; c < pairs.list + *pairs.count; c++) {
-        const bool transposed = transposes<W>(c->rows);
-        for (int64_t i = 0; i < c->rows; i += transposed ? lanes : 1) {
-            if (set++ % params->nth != 0) {
-                continue;
-            }
-            const auto row = [&](int64_t r) {
-                const int64_t pair = pairs.order[c->first + i + r];
-                return static_cast<const char *>(x->data) + pair % pairs.used % x->ne[1] * x->nb[1] + pair / pairs.used * x->nb[2];
-            };
-            char * at = to + (c->at + i) * stride;
-            if constexpr (W::plain) {
-                if (transposed) {
-                    const panel_rows rows = rows_from(c->rows - i, row);
-                    for (int64_t e = 0; e < k; e += W::block) {
-                        pack_block<W>(rows, k, e, at);
-                    }
-                    continue;
-                }
-            }
-            if constexpr (W::dot == kind::floats) {
-                std::memcpy(at, row(0), stride);
-            } else {
-                for (int64_t e = 0; e < k; e += block) {
-                    convert_block<W>(reinterpret_cast<const float *>(row(0)), at, k, e);
-                }
+    for (int64_t i = params->ith; i < pairs.all; i += params->nth) {
+        const int64_t pair = pairs.order[i];
+        const char *  row  = static_cast<const char *>(x->data) + pair % pairs.used % x->ne[1] * x->nb[1] +
+                             pair / pairs.used * x->nb[2];
+        if constexpr (W::dot == kind::floats) {
+            std::memcpy(to + i * stride, row, stride);
+        } else {
+            for (int64_t e = 0; e < k; e += block) {
+                convert_block<W>(reinterpret_cast<const float *>(row), to + i * stride, k, e);
             }
         }
     }
@@ -107,7 +87,7 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
     const size_t    stride = activations<W>::stride(ne10);
 
     if (params->ith == 0) {
-        pairs.sort<W>(ids);
+        pairs.sort(ids);
         ggml_threadpool_chunk_set(params->threadpool, params->nth);
     }
     ggml_barrier(params->threadpool);
@@ -115,7 +95,7 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
     ggml_barrier(params->threadpool);
 
     const int64_t groups = (ne01 + group_rows - 1) / group_rows, all = groups * *pairs.count;
-    const int64_t size   = std::clamp<int64_t>(all / (8 * params->nth), 1, 4);
+    const int64_t size = std::clamp<int64_t>(all / (8 * params->nth), 1, 4);
     for (int64_t job = params->ith; job * size < all; job = ggml_threadpool_chunk_add(params->threadpool, 1)) {
         for (int64_t i = job * size; i < std::min((job + 1) * size, all); i++) {
             const chosen & c = pairs.list[i / groups];
@@ -127,18 +107,16 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
                               ne01,
                               c.rows,
                               ne00,
-                              x + c.at * stride,
+                              x + c.first * stride,
                               stride,
                               static_cast<float *>(dst->data),
                               ne0,
                               pairs.order + c.first };
-            if constexpr (W::plain) {
-                if (transposes<W>(c.rows)) {
-                    group_of_columns<W>(a, i % groups * group_rows, row);
-                    continue;
-                }
+            if constexpr (W::dot != kind::bytes) {
+                group_of_dots<W>(a, i % groups * group_rows, row);
+            } else {
+                group<W>(a, i % groups * group_rows, row);
             }
-            group<W>(a, i % groups * group_rows, row);
         }
     }
 }
@@ -147,10 +125,9 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
 template <class W> size_t experts_work_size(const ggml_tensor * op) {
     const ggml_tensor *w = op->src[0], *x = op->src[1], *ids = op->src[2];
     const int64_t      experts = w->ne[2], all = ids->ne[0] * ids->ne[1];
-    const int64_t      rows = all + (W::plain ? std::min(experts, all) * (lanes - 1) : 0);
-    const size_t       own  = ggml_row_size(ggml_get_type_traits_cpu(w->type)->vec_dot_type, ggml_nelements(x)) +
-                       experts * (sizeof(int64_t) + all * sizeof(int64_t) + cache_line) + 4 * cache_line;
-    return std::max(own, pairs_by_expert::size(experts, all) + rows * activations<W>::stride(x->ne[0]) + cache_line);
+    const size_t       own = ggml_row_size(ggml_get_type_traits_cpu(w->type)->vec_dot_type, ggml_nelements(x)) +
+                             experts * (sizeof(int64_t) + all * sizeof(int64_t) + cache_line) + 4 * cache_line;
+    return std::max(own, pairs_by_expert::size(experts, all) + all * activations<W>::stride(x->ne[0]) + cache_line);
 }
 
 } // namespace agentd_products

@@ -2,8 +2,7 @@
 // agentd-cells.h: the cells of its sequence, and not all cells of the cache one after the
 // other, of which most hold prefixes that nobody looks at now.
 //
-// Where only agentd's own attention reads a mask, it gets lists of cells in the order of their positions. Where a
-// device gathers the cells that rows see, they are counted.
+// Where only agentd's own attention reads a mask, it gets lists of cells in the order of their positions.
 #ifndef AGENTD_MASK_H
 #define AGENTD_MASK_H
 
@@ -35,24 +34,17 @@ struct row_lists {
     std::vector<cell> cells; // the lists of all sequences
     std::vector<row>  rows;
     bool              filled = false;
-    // The mask is written as values, and only the numbers below are wanted; cells is scratch space.
-    bool    count      = false;
-    int32_t row_cells  = 0; // the most cells that a row sees
-    int32_t tile_cells = 0; // the most cells that the rows of a tile see together: see tile_rows
 };
 
-// tile_rows is how many rows share one list of gathered cells in ggml's CUDA code: rows 0 to 7, 8 to 15 and so on.
-constexpr int tile_rows = 8;
-
 // layout is that of row_lists. Who writes them and who reads them are compiled apart: change it with them.
-constexpr uint64_t layout = 3 << 16 | sizeof(row_lists);
+constexpr uint64_t layout = 4 << 16 | sizeof(row_lists);
 
-// graph_hooks are called when a graph has its memory: before its inputs are set, and after. The first says what is
-// wanted of which masks: extra points to row_lists that are not yet filled, or is null.
+// A hook is called when a graph has its memory, before its inputs are set. It says which masks are wanted as lists:
+// extra points to row_lists that are not yet filled, or is null.
 using graph_hook = void (*)(ggml_backend_sched_t sched, ggml_cgraph * graph);
 
 struct graph_hooks {
-    graph_hook before_inputs, after_inputs;
+    graph_hook before_inputs;
 };
 
 // installed is the hooks of all contexts, or null: then nobody sets extra.
@@ -66,23 +58,6 @@ constexpr int max_sequences = 256;
 
 // max_position bounds the length of lists.
 constexpr position max_position = 1 << 24;
-
-// mask_name is what llama.cpp calls all masks. name_masks appends a point and a digit.
-constexpr char mask_name[] = "attn_inp_kq_mask";
-
-// name_masks numbers the masks of a graph that has just been built. ggml's scheduler gives each device a copy
-// whose name contains that of the mask.
-inline void name_masks(ggml_cgraph * graph) {
-    int n = 0;
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-        const ggml_tensor * node = ggml_graph_node(graph, i);
-        ggml_tensor *       mask = node->op == GGML_OP_FLASH_ATTN_EXT ? node->src[3] : nullptr;
-        // With one digit no name contains another.
-        if (mask != nullptr && mask->op == GGML_OP_NONE && n < 10 && std::strcmp(mask->name, mask_name) == 0) {
-            ggml_format_name(mask, "%s.%d", mask_name, n++);
-        }
-    }
-}
 
 // T is the type whose bits make a value: 0 is seen, hidden is negative infinity.
 template <typename T> struct values_writer {
@@ -164,42 +139,6 @@ void list(row_lists & to, const batch & rows, size_t cells, position window, fin
     to.filled = true;
 }
 
-// count finds row_cells and tile_cells of a batch.
-template <typename batch, typename find>
-void count(row_lists & to, const batch & rows, size_t cells, position window, find && positions) {
-    struct last {
-        int64_t  tile = -1; // in which a sequence had its last row
-        position seen;
-        int32_t  cells; // that row saw
-    };
-    std::array<last, max_sequences> of;
-    std::vector<uint32_t> &         tile_of = to.cells; // the last tile that saw a cell, from 1 on
-    tile_of.assign(cells, 0);
-    to.row_cells = to.tile_cells = 0;
-    int32_t together             = 0; // what the rows of this tile see
-    for (int64_t r = 0; r < static_cast<int64_t>(rows.n_tokens); r++) {
-        const int64_t  tile = r / tile_rows;
-        const position pos  = rows.pos[r];
-        const auto &   list = positions(rows.seq_id[r][0]);
-        last &         prev = of[rows.seq_id[r][0]];
-        const bool     more = window == 0 && prev.tile >= 0 && prev.seen <= pos; // it sees all that prev saw
-        const position from = window == 0 ? 0 : std::max(0, pos - window + 1);
-        int32_t        n    = more ? prev.cells : 0;
-        together            = r % tile_rows == 0 ? 0 : together;
-        list.each(more ? prev.seen + 1 : from, pos + 1, [&](cell c) { n += c < cells; });
-        list.each(more && prev.tile == tile ? prev.seen + 1 : from, pos + 1, [&](cell c) {
-            if (c < cells && tile_of[c] != tile + 1) {
-                tile_of[c] = tile + 1;
-                together++;
-            }
-        });
-        to.row_cells  = std::max(to.row_cells, n);
-        to.tile_cells = std::max(to.tile_cells, together);
-        prev          = { tile, pos, n };
-    }
-    to.filled = true;
-}
-
 // fill_mask writes the mask of a batch whose rows see what came before them in their
 // sequence; of a window (0: none) only so many positions. It says whether it has: an unusual
 // sequence is left to llama.cpp's own loop. Positions of two dimensions (M-RoPE) order the cells of
@@ -215,10 +154,6 @@ bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && 
     }
     const auto cells = static_cast<size_t>(mask->ne[0]);
     auto *     lists  = installed() != nullptr ? static_cast<row_lists *>(mask->extra) : nullptr;
-    if (lists != nullptr && lists->count) {
-        count(*lists, rows, cells, window, positions);
-        lists = nullptr;
-    }
     if (lists != nullptr) {
         list(*lists, rows, cells, window, positions);
     } else if (mask->type == GGML_TYPE_F16) {

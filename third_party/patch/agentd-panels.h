@@ -182,6 +182,19 @@ inline floats from_half(ints v) {
 #endif
 }
 
+// The first bfloat16 numbers at p as floats: as many as there are lanes, or 8.
+inline floats bfloats_of(const uint8_t * p, int64_t count) {
+#if defined(AGENTD_AVX512)
+    const __m256i v = count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) :
+                                       _mm256_zextsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+    return reinterpret_cast<floats>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+#else
+    (void) count;
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    return reinterpret_cast<floats>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+#endif
+}
+
 inline floats from_int(ints v) { return AGENTD_MM(cvtepi32_ps)(v); }
 inline floats product(floats a, floats b) { return AGENTD_MM(mul_ps)(a, b); }
 inline ints   left(ints v, int bits) { return AGENTD_MM(slli_epi32)(v, bits); }
@@ -205,7 +218,7 @@ struct panel {
 enum class kind { floats, bfloats, bytes };
 
 // What the types below have in common. unpack reads one block of each row at the offset, or the `left` elements of it
-// that a row of floats ends with.
+// that a row of floats ends with. words reads as much of a row as a vector of activations has, or the `left` words.
 struct float_weights {
     static constexpr kind dot  = kind::floats;
     static constexpr int  pack = 1; // elements of a lane
@@ -234,6 +247,7 @@ template <> struct weights<GGML_TYPE_F32> : float_weights {
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
     }
+    static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 };
 
 template <> struct weights<GGML_TYPE_F16> : float_weights {
@@ -243,6 +257,7 @@ template <> struct weights<GGML_TYPE_F16> : float_weights {
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return floats_of(p, left); });
     }
+    static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(floats_of(p, left)); }
 };
 
 template <> struct weights<GGML_TYPE_BF16> : float_weights {
@@ -256,6 +271,7 @@ template <> struct weights<GGML_TYPE_BF16> : float_weights {
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
     }
+    static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 #else
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         ints v[lanes];
@@ -265,6 +281,7 @@ template <> struct weights<GGML_TYPE_BF16> : float_weights {
             to.q[2 * i + 1] = v[i] & all(0xffff0000U);
         }
     }
+    static floats words(const uint8_t * p, int64_t left) { return bfloats_of(p, left); }
 #endif
 };
 

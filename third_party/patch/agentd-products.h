@@ -3,15 +3,19 @@
 //
 // The bits of a row of the result depend on that row and on the weights only: not on the other rows of the batch, the
 // tile the row falls into, or the number of threads. Each sum is one chain in the order of the elements, in one lane of
-// a panel. Threads take groups of panels of weights (agentd-tiles.h), or of rows of weights where the activations are
+// a panel; agentd-dots.h has another order. Threads take groups of panels of weights (agentd-tiles.h), or of rows of weights where the activations are
 // the panels (agentd-columns.h).
 #ifndef AGENTD_PRODUCTS_H
 #define AGENTD_PRODUCTS_H
 
+#include "agentd-columns.h"
 #include "agentd-experts.h"
 
 namespace {
 namespace agentd_products {
+
+// Whether a product with n rows of activations makes panels of these.
+template <class W> bool transposes(int64_t n) { return W::plain && n > few; }
 
 template <class W> void compute(const ggml_compute_params * params, ggml_tensor * dst) {
     const ggml_tensor *src0 = dst->src[0], *src1 = dst->src[1];

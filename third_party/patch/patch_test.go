@@ -32,24 +32,6 @@ func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
 	run(t, compile(t, "testdata/cells.cpp", t.TempDir()))
 }
 
-// TestGatheredCellsMatchPlainLoops runs testdata/compact.cpp, with the kernel of llama.cpp's tree.
-func TestGatheredCellsMatchPlainLoops(t *testing.T) {
-	source, err := os.ReadFile(tree + "/ggml/src/ggml-cuda/fattn.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, kernel, found := bytes.Cut(source, []byte("#if !defined(GGML_USE_HIP) && !defined(GGML_USE_MUSA)\n"))
-	kernel, _, ends := bytes.Cut(kernel, []byte("#endif"))
-	if !found || !ends || !bytes.Contains(kernel, []byte("flash_attn_mask_to_sparse_indices(")) {
-		t.Fatal("fattn.cu no longer begins with flash_attn_mask_to_sparse_indices: cut it out as it is now")
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "compact.inc"), kernel, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, compile(t, "testdata/compact.cpp", dir))
-}
-
 // TestWordsAreTheLibrarys runs testdata/unicode.cpp, which has words of the library tokenizers 0.23.
 func TestWordsAreTheLibrarys(t *testing.T) {
 	source, err := os.ReadFile(tree + "/src/unicode.cpp")

@@ -55,8 +55,8 @@ Examples
   agentd check http://127.0.0.1:8888 --only memory,session/put-other
   agentd check https://agents.example.org --token-file token --expect known.yaml --junit check.xml
 `
-	outro = `Exit status: 0; 1 when a MUST failed, or when a known failure did not fail; 2 for wrong usage; 3 when
-the server can't be reached, or for a fault of the kit. docs/check.md has more.
+	outro = `Exit status: 0; 1 when a rule of level must failed, or when a known failure did not fail; 2 for wrong usage;
+3 when the server can't be reached, or for a fault of the check itself. docs/check.md has more.
 `
 )
 

@@ -15,7 +15,6 @@ func (c *Config) debug() []options.Option {
 		option("batch-size", "TOKENS", "", options.IntOr(&s.BatchTokens, minBatch, maxBatch, "auto", 0)),
 		option("constrain", "on|off", "", options.Choice(&a.Constrain, []string{"on", "off"}, OnOff)),
 		option("cpu-attention", "HOW", "", options.Choice(&m.CPUAttention, []string{load.Shared, load.F32, load.GGML}, nil)),
-		option("device-attention", "HOW", "", options.Choice(&m.DeviceAttention, []string{"auto", load.Gather, load.Dense}, nil)),
 		option("draft-rows", "N", "", options.IntOr(&s.DraftRows, 0, maxDraftRows, "auto", -1)),
 		option("engine-retries", "N", "", options.Int(&m.Remote.Retries, 0, remote.MaxRetries)),
 		option("fixed-tokens", "N", "", options.Int(&m.FixedTokens, 0, maxContext)),

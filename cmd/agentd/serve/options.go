@@ -96,7 +96,7 @@ func (c *Config) sampling() []options.Option {
 	option := options.In(groupSampling)
 	m := &c.Inference
 	return []options.Option{
-		option("temperature", "X", "Default: the model file's value, else 0.6.", options.OptionalFloat(&m.Temperature, 0.01, 10)),
+		option("temperature", "X", "Default: the model file's value, else 0.6. extra_keys.inference_mode of a request is greedy.", options.OptionalFloat(&m.Temperature, 0.01, 10).Instead("extra_keys.inference_mode makes a request greedy")),
 		option("top-p", "X", "Default: the model file's value, else 0.95.", options.OptionalFloat(&m.TopP, 0.01, 1)),
 		option("top-k", "N", "Default: the model file's value, else 20. 0: no limit.", options.OptionalInt(&m.TopK, 0, 1<<20)),
 		option("min-p", "X", "Default: 0, off.", options.OptionalFloat(&m.MinP, 0, 1)),

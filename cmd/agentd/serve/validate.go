@@ -106,7 +106,7 @@ func (c *Config) checkCoaching(p *options.Problems) {
 		p.Add("coach-human", "has nothing to coach with --coaching off; remove one of the two")
 	default:
 		if err := people.Check(); err != nil {
-			p.Add("coach-human", "%w; want a URL such as http://127.0.0.1:8890", err)
+			p.Add("coach-human", "%s; want a URL such as http://127.0.0.1:8890", strings.TrimPrefix(err.Error(), "(not a URL) "))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (c *Config) checkEngine(p *options.Problems) {
 	m := &c.Inference
 	if m.Remote.Enabled() {
 		if err := m.CheckRemote(); err != nil {
-			p.Add("engine", "%w", c.Command().NameFields(m, err))
+			p.Add("engine", "%s", strings.TrimPrefix(c.Command().NameFields(m, err).Error(), "--engine: "))
 		}
 		if c.StuckExit {
 			p.Add("stuck", "exit is for the embedded engine and means nothing with --engine; remove one of the two")

@@ -5,7 +5,6 @@
 
 #include "api.h"
 #include "assumptions.h"
-#include "attention/gather.h"
 #include "attention/logits_product.h"
 #include "errors.h"
 
@@ -107,7 +106,7 @@ mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        lists = static_cast<const agentd::row_lists *>(mask->extra);
-    return { lists != nullptr && lists->filled && !lists->count ? lists : nullptr,
+    return { lists != nullptr && lists->filled ? lists : nullptr,
              static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
@@ -303,7 +302,7 @@ mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     return me != nullptr ? &me->lists : nullptr;
 }
 
-// llama.cpp with our patch calls these when a graph has its memory, before its inputs are set and after.
+// llama.cpp with our patch calls this when a graph has its memory, before its inputs are set.
 void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     if (assumption::broken(assumption::graph_hook)) {
         return;
@@ -315,14 +314,9 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
         }
     }
     use_lists(sched, graph, lists_of);
-    ask_counts(sched, graph);
 }
 
-void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
-    set_bounds();
-}
-
-constexpr agentd::graph_hooks hooks{ before_inputs, after_inputs };
+constexpr agentd::graph_hooks hooks{ before_inputs };
 
 void register_backend() {
     static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION,
@@ -333,7 +327,7 @@ void register_backend() {
     std::call_once(once, [] { ggml_backend_register(&reg); });
 }
 
-// Installs the hooks in a libllama that has the patch. Returns what is wrong, or null.
+// Installs the hook in a libllama that has the patch. Returns what is wrong, or null.
 const char * install_hook() {
     if (agentd_set_graph_hooks == nullptr) {
 #ifdef AGENTD_PATCHED
@@ -380,15 +374,6 @@ extern "C" void agd_attention_f32(bool on) {
 
 extern "C" bool agd_attention_check(char ** err) {
     return holds(enabled ? install_hook() : nullptr, err);
-}
-
-extern "C" bool agd_gather(bool on, char ** err) {
-    const char * wrong = on ? install_hook() : nullptr;
-    if (on && wrong == nullptr && !hooked) {
-        wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
-    }
-    gathering = on && wrong == nullptr;
-    return holds(wrong, err);
 }
 
 extern "C" uint64_t agd_attention_lists(void) {

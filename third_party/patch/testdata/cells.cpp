@@ -200,27 +200,6 @@ void step(cache & c) {
     }
 }
 
-// bounds checks the counts of a mask against loops over its values.
-void bounds(const agentd::row_lists & counts, const std::vector<uint16_t> & values, size_t cells) {
-    const size_t rows = values.size() / cells, tile = agentd::tile_rows;
-    int32_t      most = 0, most_together = 0;
-    for (size_t first = 0; first < rows; first += tile) {
-        std::set<size_t> together;
-        for (size_t r = first; r < std::min(rows, first + tile); r++) {
-            int32_t n = 0;
-            for (size_t i = 0; i < cells; i++) {
-                if (values[r * cells + i] == 0) {
-                    n++;
-                    together.insert(i);
-                }
-            }
-            most = std::max(most, n);
-        }
-        most_together = std::max(most_together, static_cast<int32_t>(together.size()));
-    }
-    CHECK(counts.row_cells == most && counts.tile_cells == most_together);
-}
-
 // mask writes one of random rows: some sequences with one, some with more. Those of one lie side by side, or apart.
 void mask(cache & c) {
     std::vector<int32_t> seq, pos;
@@ -270,14 +249,6 @@ void mask(cache & c) {
     CHECK(agentd::fill_mask(&t, batch, window, find));
     static const agentd::graph_hooks hooks{};
     agentd::installed() = &hooks;
-    agentd::row_lists counts;
-    counts.count     = true;
-    counts.row_cells = counts.tile_cells = 7;
-    counts.cells.assign(10, 1);
-    std::vector<uint16_t> counted(n_kv * seq.size(), 7);
-    t.extra = &counts, t.data = counted.data();
-    CHECK(agentd::fill_mask(&t, batch, window, find) && counts.filled && counted == halves);
-    bounds(counts, counted, n_kv);
     t.extra = &lists, t.data = nullptr;
     CHECK(agentd::fill_mask(&t, batch, window, find) && lists.filled && lists.rows.size() == seq.size());
     agentd::installed() = nullptr;

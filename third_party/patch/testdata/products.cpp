@@ -1,6 +1,6 @@
 // Products of matrices by ggml's CPU backend against plain loops, for the types of weights that the patch computes: all
 // widths of a batch, rows that do not fill a job, and several threads. With the patch and AVX2, a row alone has the same
-// bits as in each batch, and as in each product of experts.
+// bits as in each batch; with an expert, too.
 //
 //     products                    checks them
 //     products few                checks some widths of a batch, for emulators
@@ -240,11 +240,16 @@ bool check_experts(const product & p, bool few) {
     std::vector<std::vector<float>> floats, alone; // of each expert
     for (int e = 0; e < experts; e++) {
         const std::vector<char> own(weights.begin() + e * size, weights.begin() + (e + 1) * size);
-        computation             row(one.get(), p, 1, own);
+        computation             row(one.get(), p, { 0 }, 1, true, own);
         floats.push_back(as_floats(p, own));
         alone.emplace_back();
         for (int r = 0; r < inputs; r++) {
             const auto & y = row.run(&input[static_cast<size_t>(r) * p.in]);
+            if (!row_is_right(p, floats[e], &input[static_cast<size_t>(r) * p.in], y.data())) {
+                std::printf("%s, %d to %d columns: row %d with expert %d is not right\n", ggml_type_name(p.type), p.in,
+                            p.out, r, e);
+                return false;
+            }
             alone[e].insert(alone[e].end(), y.begin(), y.end());
         }
     }

@@ -1,0 +1,113 @@
+// Products of floats and the few rows of activations of an expert. Neither is transposed, which would cost more
+// than the product.
+//
+// A sum has a vector of partial sums: one for each word of a vector of elements. One tree of additions makes the sum of
+// them, whatever else is in the tile, so that its bits depend on two rows only.
+#ifndef AGENTD_DOTS_H
+#define AGENTD_DOTS_H
+
+#include "agentd-tiles.h"
+
+namespace {
+namespace agentd_products {
+
+constexpr int widest_dots = 4; // rows of activations of a tile
+
+inline floats both(floats a, floats b) {
+    return AGENTD_MM(add_ps)(a, b);
+}
+
+// The sum of the lanes of each vector, in the lane of its number.
+AGENTD_INLINE floats sums_of(floats (&v)[lanes]) {
+    floats pairs[lanes / 2], fours[lanes / 4];
+    AGENTD_EACH(i, lanes / 2) {
+        pairs[i] = both(AGENTD_MM(unpacklo_ps)(v[2 * i], v[2 * i + 1]), AGENTD_MM(unpackhi_ps)(v[2 * i], v[2 * i + 1]));
+    }
+    AGENTD_EACH(i, lanes / 4) {
+        const auto a = AGENTD_MM(castps_pd)(pairs[2 * i]), b = AGENTD_MM(castps_pd)(pairs[2 * i + 1]);
+        fours[i] = both(AGENTD_MM(castpd_ps)(AGENTD_MM(unpacklo_pd)(a, b)),
+                        AGENTD_MM(castpd_ps)(AGENTD_MM(unpackhi_pd)(a, b)));
+    }
+#if defined(AGENTD_AVX512)
+    const auto halves = [](floats a, floats b) {
+        return both(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    };
+    return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
+#else
+    return both(_mm256_permute2f128_ps(fours[0], fours[1], 0x20), _mm256_permute2f128_ps(fours[0], fours[1], 0x31));
+#endif
+}
+
+// Computes some columns of the result, from `row` on, for N rows of activations, from `first` on. `ahead` is a row to
+// prefetch beside each, or null.
+template <class W, int N> __attribute__((noinline)) void dots(const matrices & a, int64_t row, int64_t end,
+                                                              int64_t first, const uint8_t * ahead) {
+    constexpr int  rows  = lanes / N; // of weights
+    const int64_t  words = a.k / W::pack;
+    const uint8_t *w[rows], *x[N];
+    floats         sums[lanes] = {}; // those of an activation are beside each other
+    AGENTD_EACH(i, rows) {
+        w[i] = a.weights + std::min(row + i, a.m - 1) * a.stride;
+    }
+    AGENTD_EACH(n, N) {
+        x[n] = reinterpret_cast<const uint8_t *>(a.x + (first + n) * a.x_stride);
+    }
+    constexpr size_t size = W::size * W::pack / W::block; // of a word's weights
+    const auto       add  = [&](int64_t word, int64_t left) __attribute__((always_inline)) {
+        floats values[N];
+        AGENTD_EACH(n, N) {
+            values[n] = reinterpret_cast<floats>(words_of(x[n] + word * sizeof(float), left));
+        }
+        AGENTD_EACH(i, rows) {
+            const floats weight = W::words(w[i] + word * size, left);
+            AGENTD_EACH(n, N) {
+                sums[n * rows + i] = add_words<W>(sums[n * rows + i], weight, values[n]);
+            }
+        }
+    };
+    int64_t word = 0;
+    for (; word + lanes <= words; word += lanes) {
+        for (int i = 0; i < rows && ahead != nullptr; i++) {
+            _mm_prefetch(reinterpret_cast<const char *>(ahead + i * a.stride + word * size), _MM_HINT_T1);
+        }
+        add(word, lanes);
+    }
+    if (word < words) {
+        add(word, words - word);
+    }
+    alignas(floats) float result[lanes];
+    AGENTD_MM(store_ps)(result, sums_of(sums));
+    const int64_t count = std::min<int64_t>(rows, end - row);
+    AGENTD_EACH(n, N) {
+        std::memcpy(a.row(first + n) + row, result + n * rows, count * sizeof(float));
+    }
+}
+
+// dots for n rows, in all rows of a group.
+template <class W, int N = widest_dots>
+void dots_of(int64_t n, const matrices & a, int64_t row, int64_t end, int64_t first, const uint8_t * ahead) {
+    if (n != N) {
+        if constexpr (N > 1) {
+            dots_of<W, N - 1>(n, a, row, end, first, ahead);
+        }
+        return;
+    }
+    constexpr int rows = lanes / N;
+    for (int64_t r = row; r < end; r += rows) {
+        dots<W, N>(a, r, end, first, ahead != nullptr ? ahead + (r - row) * a.stride : nullptr);
+    }
+}
+
+// Computes what `group` does.
+template <class W> void group_of_dots(const matrices & a, int64_t row, int64_t next) {
+    const int64_t tiles = (a.n + widest_dots - 1) / widest_dots, end = std::min(a.m, row + group_rows);
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t first = a.n * t / tiles;
+        dots_of<W>(a.n * (t + 1) / tiles - first, a, row, end, first, t == 0 ? a.weights + next * a.stride : nullptr);
+    }
+}
+
+} // namespace agentd_products
+} // namespace
+
+#endif // AGENTD_DOTS_H
