@@ -94,7 +94,7 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, 5 minutes of GRPO, all fuzz targets, race stress
+nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, the clients of trainers, 5 minutes of GRPO, all fuzz targets, race stress
 	@third_party/prereqs.sh cc postgres python3 pip unzip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
@@ -105,6 +105,7 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference/live
 	model=$$(third_party/smollm2.sh); AGENTD_SAME_BYTES=$$model go test -count=1 -timeout 60m -run SameBytesUnderAnyLoad -v ./cmd/agentd
 	third_party/models.sh 0.5b && go test -count=1 -run RealSmallModel -v ./cmd/agentd
+	third_party/test-trainers.sh
 	bench/quality/run.sh all --items 10
 	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
@@ -118,6 +119,11 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; installs 6 GB into the cache the first time
 	@third_party/prereqs.sh python3 pip curl tcmalloc
 	third_party/test-vllm.sh
+
+.PHONY: test-trainers
+test-trainers: llama.cpp ## run the released clients of trainers (TRL, verifiers, SkyRL, NeMo Gym); installs them and vLLM into the cache, 6.5 GB
+	@third_party/prereqs.sh python3 pip
+	third_party/test-trainers.sh
 
 .PHONY: bench
 bench: agentd agentbench peers ## compare agentd with llama-server, into bench/results, in at most 15 minutes; ARGS="--peers vllm" adds vLLM

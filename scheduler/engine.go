@@ -221,12 +221,12 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// cancel informs the worker of a request that its caller has left.
-func (e *Engine) cancel(r *request) {
+// command ends a request: its worker cancels it, or with abort gives what there is.
+func (e *Engine) command(r *request, abort bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.closed { // otherwise every request is being answered
-		r.worker.inbox = append(r.worker.inbox, command{request: r, cancel: true})
+	if !e.closed && r.worker != nil { // otherwise it is being answered
+		r.worker.inbox = append(r.worker.inbox, command{request: r, cancel: !abort, abort: abort})
 		r.worker.wakeUp()
 	}
 }

@@ -56,23 +56,28 @@ func (e *Engine) signalQuiet() {
 // interrupt ends the worker's requests that a pause concerns.
 func (w *worker) interrupt(p pausing) {
 	for _, r := range w.list() {
-		switch queued := slices.Index(w.queue, r); {
-		case queued >= 0:
-			w.queue = slices.Delete(w.queue, queued, queued+1)
-		case p == pausedNew && w.core.Started(r.id):
-			continue
-		case r.tree != nil:
-			copy(r.candidates, r.tree.outcomes(false))
-		default:
-			for i, tokens := range w.core.Interrupt(r.id) {
-				if tokens != nil {
-					r.candidates[i].Tokens = tokens
-				}
+		if p == pausedMore || slices.Contains(w.queue, r) || !w.core.Started(r.id) {
+			w.interruptOne(r)
+		}
+	}
+}
+
+// interruptOne ends a request with what there is.
+func (w *worker) interruptOne(r *request) {
+	switch queued := slices.Index(w.queue, r); {
+	case queued >= 0:
+		w.queue = slices.Delete(w.queue, queued, queued+1)
+	case r.tree != nil:
+		copy(r.candidates, r.tree.outcomes(false))
+	default:
+		for i, tokens := range w.core.Interrupt(r.id) {
+			if tokens != nil {
+				r.candidates[i].Tokens = tokens
 			}
 		}
-		r.pause()
-		w.finish(r, nil) // it cancels a search
 	}
+	r.pause()
+	w.finish(r, nil) // it cancels a search
 }
 
 // pause ends the candidates that have not ended.

@@ -113,7 +113,7 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	e.retried++
 	e.calls.Add(1) // for what ends below
 	e.mu.Unlock()
-	e.cancel(r)
+	e.command(r, false)
 	go func() { // a stuck worker may use the samplers until then
 		<-r.done
 		r.close()

@@ -60,7 +60,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 			for i, load := range tc.loads {
 				w := &worker{index: i, workload: workload{load: load, prefixes: newPrefixIndex(64), assigned: map[*request]struct{}{}}}
 				if tc.cached != nil {
-					w.prefixes.add(prefixBlocks(0, mine[:tc.cached[i]]))
+					w.prefixes.add(prefixBlocks(0, "", mine[:tc.cached[i]]))
 				}
 				if tc.latest != nil {
 					w.latest = tc.latest[i]
@@ -70,7 +70,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &request{blocks: prefixBlocks(0, mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
+			j := &request{blocks: prefixBlocks(0, "", mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
 			if e.assign(j, false) {
 				got = j.worker.index

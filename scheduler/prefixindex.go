@@ -46,12 +46,15 @@ func (p *prefixIndex) clear() {
 }
 
 // prefixBlocks returns one hash for each whole block of prefixBlock tokens: that of all
-// tokens up to its end, and of the adapter. A collision only makes the estimate of a placement wrong.
-func prefixBlocks(adapter core.AdapterID, prompt []llama.Token) []core.PrefixHash {
+// tokens up to its end, of the adapter and of the salt. A collision only makes the estimate of a placement wrong.
+func prefixBlocks(adapter core.AdapterID, salt string, prompt []llama.Token) []core.PrefixHash {
 	blocks := make([]core.PrefixHash, 0, len(prompt)/prefixBlock)
 	h := core.EmptyHash
 	if adapter != 0 {
 		h = h.With([]llama.Token{llama.Token(adapter)})
+	}
+	for _, b := range []byte(salt) {
+		h = h.With([]llama.Token{llama.Token(b)})
 	}
 	for block := range slices.Chunk(prompt, prefixBlock) {
 		if len(block) == prefixBlock {

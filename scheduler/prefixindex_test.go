@@ -16,14 +16,14 @@ func TestPrefixIndexKeepsNewestBlocks(t *testing.T) {
 		}
 		return p
 	}
-	of := func(first llama.Token, n int) []core.PrefixHash { return prefixBlocks(0, tokens(first, n)) }
+	of := func(first llama.Token, n int) []core.PrefixHash { return prefixBlocks(0, "", tokens(first, n)) }
 	p := newPrefixIndex(10)
 	long := of(1, 8*prefixBlock)
 	p.add(long)
 	if got := p.match(of(1, 5*prefixBlock+3)); got != 5 {
 		t.Errorf("%d blocks of a shorter prompt match, want 5", got)
 	}
-	if got := p.match(prefixBlocks(0, slices.Concat(tokens(1, 2*prefixBlock), tokens(1, 2*prefixBlock)))); got != 2 {
+	if got := p.match(prefixBlocks(0, "", slices.Concat(tokens(1, 2*prefixBlock), tokens(1, 2*prefixBlock)))); got != 2 {
 		t.Errorf("%d blocks of a prompt with another end match, want 2", got)
 	}
 	for i := range 30 {

@@ -21,19 +21,23 @@ import (
 // If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
 func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
-	left := false // ctx has ended
+	left, abort := false, r.gen.Abort // ctx has ended
 	for waits := true; waits; {
 		select {
 		case <-r.more:
 			r.giveEach(e.vocab)
 		case <-r.leave:
 			r = e.elsewhere(r, false)
+			abort = r.gen.Abort
+		case <-abort:
+			abort = nil
+			e.command(r, true)
 		case <-r.done:
 			next := r
 			if r.retry {
 				next = e.elsewhere(r, true)
 			}
-			waits, r = next != r, next
+			waits, r, abort = next != r, next, r.gen.Abort
 		case <-a.gone:
 			waits = false
 		case <-ctx.Done():
@@ -57,7 +61,7 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		a.release(r, result.Paused())
 		return result, nil
 	}
-	e.cancel(r)
+	e.command(r, false)
 	go func() { // the worker may use the samplers until then
 		<-r.done
 		a.release(r, false)
@@ -194,7 +198,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		copy(r.prompt, gen.Resume.PromptScores)
 	}
 	if len(e.workers) > 1 {
-		r.blocks = prefixBlocks(gen.Adapter, gen.Prompt) // not under the engine's lock
+		r.blocks = prefixBlocks(gen.Adapter, gen.Salt, gen.Prompt) // not under the engine's lock
 	}
 	cfg := llama.SamplerConfig{
 		Temperature: gen.Temperature, TopP: gen.TopP, MinP: gen.MinP, TopK: gen.TopK, Seed: gen.Seeds[0],

@@ -259,14 +259,21 @@ func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
 	t.tokens = append(t.tokens, token)
 	r := t.request
-	if r.gen.Stop == nil {
+	switch {
+	case r.gen.Stop == nil:
+		return false
+	case slices.Contains(r.gen.Stop.Tokens, token):
+		return true
+	case len(r.gen.Stop.Texts) == 0:
 		return false
 	}
 	return r.texts[t.candidate].add(r.gen.Stop, w.engine.vocab.Piece(token, true))
 }
 
 // canForce reports whether a grammar can force tokens of r.
-func (w *worker) canForce(r *request) bool { return !w.cfg.NoForcedTokens && r.gen.Grammar != "" }
+func (w *worker) canForce(r *request) bool {
+	return !w.cfg.NoForcedTokens && !r.gen.Sample && r.gen.Grammar != ""
+}
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
 // token has its score from its sampler. A forced one has no logprob: it was chosen without logits.

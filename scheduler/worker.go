@@ -17,13 +17,14 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// command is a message to a worker: to compute or cancel a request, to drop an adapter, or without
-// these to try a prompt before anything is served.
+// command is a message to a worker: to compute, cancel or abort a request, to drop an adapter or all cached prefixes, or
+// without these to try a prompt before anything is served.
 type command struct {
-	request *request
-	cancel  bool
-	drop    core.AdapterID
-	answer  chan<- error // of the last two; it takes one value
+	request       *request
+	cancel, abort bool
+	drop          core.AdapterID
+	clear         bool
+	answer        chan<- error // of the last three; it takes one value
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -174,12 +175,18 @@ func (w *worker) round() (open bool, rows int) {
 				err = w.useAdapter(0)
 			}
 			c.answer <- err
+		case c.clear:
+			c.answer <- w.clearCache()
 		case c.request == nil:
 			var err error
 			rows, err = w.try()
 			c.answer <- err
 		case c.cancel:
 			w.cancel(c.request)
+		case c.abort:
+			if r := c.request; w.requests[r.id] == r || slices.Contains(w.queue, r) {
+				w.interruptOne(r)
+			}
 		default:
 			r := c.request
 			r.id = w.newID()

@@ -29,11 +29,16 @@ func newAuthenticator(o Options) authenticator {
 	return a
 }
 
-// accepts returns the accepted token of an Authorization header, in constant time; nil: none.
-func (a authenticator) accepts(header string) *accepted {
-	scheme, token, _ := strings.Cut(header, " ")
+// accepts returns the accepted token of a request, in constant time; nil: none. A program may also send it as the
+// password of the scheme Basic: clients of HTTP do so with http://NAME:TOKEN@HOST, where their callers can set no
+// header. From a page of a browser, which could send such a password unasked, it does not count.
+func (a authenticator) accepts(r *http.Request) *accepted {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return nil
+		var basic bool
+		if _, token, basic = r.BasicAuth(); !basic || fromBrowser(r) {
+			return nil
+		}
 	}
 	digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	at := -1
@@ -56,13 +61,12 @@ func (s *Server) authorize(c *gin.Context) {
 	case len(s.auth) == 0 && s.loopback.Load() && path != pathHealth && !isPage(path) && !connection.IsAddress(c.Request.Host):
 		s.fail(c, &Error{Code: CodeForeignHost})
 	case len(s.auth) == 0:
-		fromBrowser := c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != ""
-		if fromBrowser && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {
+		if fromBrowser(c.Request) && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {
 			s.fail(c, &Error{Code: CodeForbidden})
 		}
 	case isPage(path), path == pathHealth, path == pathMagma+pathHealth:
 	default:
-		token := s.auth.accepts(c.GetHeader("Authorization"))
+		token := s.auth.accepts(c.Request)
 		if token == nil {
 			s.fail(c, &Error{Code: CodeUnauthorized})
 			return
@@ -70,4 +74,8 @@ func (s *Server) authorize(c *gin.Context) {
 		c.Set(keyClient, token.client)
 		c.Set(keyWeights, token.weights)
 	}
+}
+
+func fromBrowser(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

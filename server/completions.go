@@ -29,7 +29,10 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	r.GET(pathModels, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.openAI(false, func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.openAI(false, func(ctx context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
+		if answer, ok, err := openai.TokenizeChat(ctx, m, body); ok {
+			return answer, err
+		}
 		return openai.Tokenize(m, body)
 	}))
 	r.POST(pathCompletions, mark, s.openAI(true, openai.Complete))
@@ -62,7 +65,7 @@ func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {
 		stream := openai.Stream{Send: transfer.Parts(c, "text/event-stream"), Quiet: quiet.C}
 		var text []byte
 		err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
-			text, err = answer(ctx, model, c.GetString(keyRequestID), body, stream)
+			text, err = answer(s.running.With(ctx), model, c.GetString(keyRequestID), body, stream)
 			return err
 		})
 		if errors.Is(err, context.DeadlineExceeded) {

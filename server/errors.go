@@ -63,6 +63,7 @@ var (
 	CodeStoreDown           = newCode(http.StatusServiceUnavailable, "the store of coaching sessions cannot be reached; the server's log has the reason", retryDraining, 0)
 	CodeUnsupported         = newCode(http.StatusBadRequest, "the request is not supported", 0, 0)
 	CodeTimeout             = newCode(http.StatusGatewayTimeout, "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server", 0, 0)
+	CodeNotImplemented      = newCode(http.StatusNotImplemented, "this server can't do this", 0, 0)
 	CodeNoMemory            = newCode(http.StatusInsufficientStorage, "the memory is too small", 0, 0)
 	// Clients of HTTP/1.0 that closed their sending side read this, and must not see success.
 	CodeClientGone = newCode(http.StatusServiceUnavailable, "the client closed the connection before the answer", 0, transfer.RestGone)

@@ -23,21 +23,7 @@ import (
 // getHealth answers 200 only if the server takes work. With the query parameter live it also answers
 // 200 unless only another process can go on, for a supervisor that restarts it.
 func (s *Server) getHealth(c *gin.Context) {
-	health := protocol.AgentHealth{Status: s.State().String()}
-	dead := false
-	if health.Status != protocol.HealthDraining {
-		var hang *generation.StuckError
-		switch err := s.failure(); {
-		case errors.Is(err, generation.ErrUnreachable):
-			health.Status = protocol.HealthLoading // another engine, or the same one later
-		case errors.Is(err, generation.ErrPaused):
-			health.Status = protocol.HealthPaused
-		case errors.As(err, &hang):
-			health.Status, dead = protocol.HealthStuck+": "+hang.Names(), true
-		case err != nil:
-			health.Status, dead = protocol.HealthFailed, true
-		}
-	}
+	health, dead := s.health()
 	status := http.StatusServiceUnavailable
 	if c.Request.URL.Query().Has(queryLive) && !dead {
 		status = http.StatusOK
@@ -85,6 +71,25 @@ func sayOtherAPI(err error) error {
 		return err
 	}
 	return append(protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}, problems...)
+}
+
+// health describes the server. dead: only another process can go on.
+func (s *Server) health() (health protocol.AgentHealth, dead bool) {
+	health.Status = s.State().String()
+	if health.Status != protocol.HealthDraining {
+		var hang *generation.StuckError
+		switch err := s.failure(); {
+		case errors.Is(err, generation.ErrUnreachable):
+			health.Status = protocol.HealthLoading // another engine, or the same one later
+		case errors.Is(err, generation.ErrPaused):
+			health.Status = protocol.HealthPaused
+		case errors.As(err, &hang):
+			health.Status, dead = protocol.HealthStuck+": "+hang.Names(), true
+		case err != nil:
+			health.Status, dead = protocol.HealthFailed, true
+		}
+	}
+	return health, dead
 }
 
 // postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.

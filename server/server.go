@@ -14,6 +14,7 @@ import (
 	"agentd/internal/connection"
 	"agentd/internal/tracing"
 	"agentd/protocol"
+	"agentd/server/openai"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -59,8 +60,9 @@ type Server struct {
 	memory   *budget.Budget    // of requests
 	cancel   context.CancelCauseFunc
 	newID    func() string
-	waiting  atomic.Int64 // requests that wait for the model to load
-	loopback atomic.Bool  // it listens on a loopback address
+	running  openai.Running // requests of OpenAI's API and of trainers
+	waiting  atomic.Int64   // requests that wait for the model to load
+	loopback atomic.Bool    // it listens on a loopback address
 
 	mu        sync.Mutex // guards the fields below; locked for a few instructions only
 	state     State
@@ -154,6 +156,7 @@ func (s *Server) routes() (*gin.Engine, error) {
 	}
 	if s.opts.Completions {
 		s.routeCompletions(r)
+		s.routeRollout(r)
 	}
 	return r, s.routePage(r)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 
 	"agentd/internal/transfer"
 	"agentd/protocol"
+	"agentd/server/rollout"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
@@ -22,11 +22,14 @@ type Weights interface {
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
-	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. Resume
-	// ends it. Resumed returns a channel that is closed when there is no pause.
+	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain also does in a
+	// pause of that mode. Resume ends it. Resumed returns a channel that is closed when there is no pause.
 	Pause(ctx context.Context, mode string) error
+	PauseAgain(ctx context.Context, mode string) error
 	Resume()
 	Resumed() <-chan struct{}
+	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
+	ClearCache(ctx context.Context) (all bool, err error)
 }
 
 type weightsChange struct {
@@ -44,8 +47,6 @@ const (
 	pathPause    = "/v1/pause"
 	pathResume   = "/v1/resume"
 )
-
-var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // mayChangeWeights refuses clients whose token does not have the right.
 func (s *Server) mayChangeWeights(c *gin.Context) {
@@ -97,7 +98,7 @@ func decodeWeightsChange(body []byte) (*weightsChange, error) {
 		return nil, &Error{Code: CodeInvalid, Detail: "the body needs one of model and adapter; " + form}
 	case change.Model != nil && *change.Model == "":
 		return problem("is empty; name a GGUF file", "model")
-	case a != nil && !adapterName.MatchString(a.Name):
+	case a != nil && !rollout.AdapterName.MatchString(a.Name):
 		return problem("must have 1 to 63 letters, digits, _, . and -, a letter or a digit first", "adapter", "name")
 	case a != nil && a.Path == "":
 		return problem("is empty; name a GGUF file", "adapter", "path")

@@ -17,9 +17,10 @@ import (
 // fakeWeights are weights that change at once, or fail.
 type fakeWeights struct {
 	inferenceFunc
-	info protocol.Weights
-	err  error
-	over chan struct{} // open: paused
+	cleared int
+	info    protocol.Weights
+	err     error
+	over    chan struct{} // open: paused
 }
 
 func (f *fakeWeights) Current(context.Context) (*protocol.Weights, error) { return &f.info, nil }
@@ -42,6 +43,13 @@ func (f *fakeWeights) RemoveAdapter(string) error {
 func (f *fakeWeights) Pause(_ context.Context, mode string) error {
 	f.info.Paused = mode
 	return f.err
+}
+
+func (f *fakeWeights) PauseAgain(ctx context.Context, mode string) error { return f.Pause(ctx, mode) }
+
+func (f *fakeWeights) ClearCache(context.Context) (bool, error) {
+	f.cleared++
+	return f.info.Paused != "", f.err
 }
 
 func (f *fakeWeights) Resume() {
@@ -71,6 +79,7 @@ func withWeights(t *testing.T, f *fakeWeights) *Server {
 	f.info = protocol.Weights{Model: protocol.WeightsFile{Path: "m", Version: "v"}, Adapters: []protocol.WeightsFile{{Name: "a", Path: "p", Version: "v"}}}
 	s := newTest(t, Loading, nil, func(o *Options) {
 		o.Tokens, o.MayChangeWeights = []string{readerToken, trainerToken}, map[string]bool{trainerToken: true}
+		o.Completions = true
 	})
 	s.Ready(f)
 	return s

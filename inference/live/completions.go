@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -54,6 +55,25 @@ func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab(
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
+	if m.Remote != nil && r.Abort != nil { // such engines give nothing of what they have begun
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			select {
+			case <-r.Abort:
+				cancel(generation.ErrPaused)
+			case <-stop:
+			}
+		}()
+		defer func() {
+			if err != nil && errors.Is(context.Cause(ctx), generation.ErrPaused) {
+				err = generation.ErrPaused
+			}
+			cancel(nil)
+		}()
+	}
 	admission, release, err := m.admit(r.N, r.Priority, m.using)
 	if err != nil {
 		return nil, err

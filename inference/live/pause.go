@@ -29,6 +29,7 @@ type pause struct {
 	since  time.Time
 	aborts int           // pauses of mode abort, so far
 	over   chan struct{} // closed unless the service is paused
+	quiet  chan struct{} // closed when nothing runs in the pause
 }
 
 // neverPaused is a pause that is over.
@@ -54,11 +55,11 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 		defer l.mu.Unlock()
 		return &Error{Busy, fmt.Sprintf("the server is paused already, in mode %s; POST /v1/resume first", p.mode)}
 	}
-	p.mode, p.since, p.over = mode, time.Now(), make(chan struct{})
+	p.mode, p.since, p.over, p.quiet = mode, time.Now(), make(chan struct{}), make(chan struct{})
 	if mode == PauseAbort {
 		p.aborts++
 	}
-	over := p.over
+	over, still := p.over, p.quiet
 	versions := append(l.replaced[:len(l.replaced):len(l.replaced)], l.current)
 	quiet := make([]<-chan struct{}, len(versions))
 	for i, v := range versions {
@@ -73,7 +74,38 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 			return err
 		}
 	}
+	close(still)
 	return nil
+}
+
+// PauseAgain is Pause for a client that may repeat itself: in a pause of the same mode it waits until nothing runs.
+func (l *Service) PauseAgain(ctx context.Context, mode PauseMode) error {
+	l.mu.Lock()
+	p := l.pause
+	l.mu.Unlock()
+	if p.mode != mode {
+		return l.Pause(ctx, mode)
+	}
+	select {
+	case <-p.quiet:
+		return nil
+	case <-p.over:
+		return &Error{Busy, "the pause was ended before all running candidates had ended"}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ClearCache frees all cached prefixes. all is false where requests run, whose prefixes stay, or engines at URLs have
+// the cache.
+func (l *Service) ClearCache(ctx context.Context) (all bool, err error) {
+	v, release := l.use()
+	defer release()
+	if v.Remote != nil {
+		return false, nil
+	}
+	all, err = v.Engine.ClearCache(ctx.Done())
+	return all, errors.Join(err, ctx.Err())
 }
 
 // until waits for the end of what runs.
@@ -200,21 +232,32 @@ func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int
 	h.service.mu.Lock()
 	p := h.service.pause
 	h.service.mu.Unlock()
-	if p.aborts > h.aborts {
+	abort := requests[0].request.Abort // of all: one client has them
+	aborted := p.aborts > h.aborts
+	select {
+	case <-abort: // also where there is no pause
+		aborted = true
+	default:
+	}
+	if !aborted {
+		select {
+		case <-p.over:
+			return false
+		case <-abort:
+			aborted = true
+		case <-h.Gone():
+			for _, r := range requests {
+				done(r.index, nil, h.Refusal())
+			}
+			return true
+		case <-ctx.Done():
+		}
+	}
+	if aborted {
 		for _, r := range requests {
 			done(r.index, r.result, nil)
 		}
 		return true
-	}
-	select {
-	case <-p.over:
-		return false
-	case <-h.Gone():
-		for _, r := range requests {
-			done(r.index, nil, h.Refusal())
-		}
-		return true
-	case <-ctx.Done():
 	}
 	for _, r := range requests {
 		if errors.Is(ctx.Err(), context.Canceled) {

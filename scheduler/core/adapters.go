@@ -65,16 +65,21 @@ func (c *Core) firstStartable() *group {
 
 // DropAdapter frees all cached prefixes of an adapter, also those in host memory. No request of the
 // adapter may be alive, and none may follow.
-func (c *Core) DropAdapter(id AdapterID) {
+func (c *Core) DropAdapter(id AdapterID) { c.drop(func(o owner) bool { return o.adapter == id }) }
+
+// ClearCache frees all cached prefixes, also those in host memory. What runs stays, with what it may still fork.
+func (c *Core) ClearCache() { c.drop(func(owner) bool { return true }) }
+
+func (c *Core) drop(of func(owner) bool) {
 	for i := range c.seqs {
-		if s := &c.seqs[i]; s.state == seqCached && s.adapter == id {
+		if s := &c.seqs[i]; s.state == seqCached && of(s.owner) && !s.isForkSource() {
 			c.freeSeq(s)
 		}
 	}
 	if c.host != nil {
 		for e := c.host.order.Front(); e != nil; {
 			b := e.Value.(*hostBlock)
-			if e = e.Next(); b.adapter == id {
+			if e = e.Next(); of(b.owner) {
 				c.dropBlock(b)
 			}
 		}

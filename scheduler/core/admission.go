@@ -77,7 +77,7 @@ func (c *Core) preferCached(first *group) *group {
 		if seen++; seen > lookAhead || g.Priority != first.Priority {
 			break
 		}
-		src := c.matchPrefix(g.Adapter, g.reusable(), len(c.running))
+		src := c.matchPrefix(g.owner(), g.reusable(), len(c.running))
 		if cached := src.cached(); cached > most || cached == most && src.inCells() > mostInCells {
 			best, most, mostInCells = g, cached, src.inCells()
 		}
@@ -114,7 +114,7 @@ func (c *Core) startSequence(g *group) bool {
 		generated = len(g.candidates[cand].tokens)
 		target, base, src = c.resumePoint(g, cand)
 	} else {
-		src = c.matchPrefix(g.Adapter, g.reusable(), len(c.running))
+		src = c.matchPrefix(g.owner(), g.reusable(), len(c.running))
 	}
 	room := c.cfg.Cells - c.tree.active - cells - (base + len(target) - src.inCells())
 	if src.seq != nil {
@@ -174,7 +174,7 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	}
 	target = make([]Token, 0, prompt+len(tokens))
 	target = append(append(target, g.Prompt...), tokens...)
-	return target, 0, c.matchPrefix(g.Adapter, target, len(c.running))
+	return target, 0, c.matchPrefix(g.owner(), target, len(c.running))
 }
 
 // lengthEstimate is the running mean of completion lengths.

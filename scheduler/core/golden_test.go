@@ -16,9 +16,9 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
-//	submit id=N n=N max=N repeat=N adapter=N priority=N client=NAME [isolatelast] [branch] [fork] (the prompt is the input)
+//	submit id=N n=N max=N repeat=N adapter=N priority=N client=NAME salt=TEXT [isolatelast] [branch] [fork] (the prompt is the input)
 //	  begun=TEXT;TEXT;... are the first tokens of the candidates; "." has ended
-//	cancel id=N | interrupt id=N | dropadapter id=N | lost seq=N | stats
+//	cancel id=N | interrupt id=N | dropadapter id=N | clear | lost seq=N | stats
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -93,6 +93,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		job.Priority = number("priority", 0)
 		d.MaybeScanArgs(t, "client", &job.Client)
+		d.MaybeScanArgs(t, "salt", &job.Salt)
 		if d.HasArg("begun") {
 			var begun string
 			d.ScanArgs(t, "begun", &begun)
@@ -117,6 +118,8 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))
 	case "dropadapter":
 		g.core.DropAdapter(AdapterID(number("id", 0)))
+	case "clear":
+		g.core.ClearCache()
 	case "lost":
 		g.core.Invalidate(SeqID(number("seq", 0)))
 	case "stats":

@@ -11,12 +11,12 @@ type BlockID uint64
 // hostBlock holds the cells of the tokens of path from start on. Their contents depend on
 // all of path and on the adapter.
 type hostBlock struct {
-	id      BlockID
-	adapter AdapterID
-	path    []Token
-	start   int
-	hash    PrefixHash    // of path before start
-	place   *list.Element // nil: dropped
+	owner
+	id    BlockID
+	path  []Token
+	start int
+	hash  PrefixHash    // of path before start
+	place *list.Element // nil: dropped
 }
 
 func (b *hostBlock) cells() int { return len(b.path) - b.start }
@@ -69,7 +69,7 @@ func (c *Core) saveToHost(s *sequence, from int) {
 	}
 	path := c.tree.tokens(s)
 	path = path[:min(len(path), from+h.limit)]
-	present := h.extend(s.adapter, path, from)
+	present := h.extend(s.owner, path, from)
 	h.touch(present)
 	own := from
 	if n := len(present); n > 0 {
@@ -94,7 +94,7 @@ func (c *Core) saveToHost(s *sequence, from int) {
 		if start-from < h.minCells {
 			start = from
 		}
-		b := h.add(s.adapter, path[:to:to], start)
+		b := h.add(s.owner, path[:to:to], start)
 		c.addOp(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
 		c.stats.SavedCells += uint64(b.cells())
 		to = start
@@ -131,9 +131,9 @@ func (c *Core) dropBlock(b *hostBlock) {
 	c.addOp(Op{Kind: OpDrop, Block: b.id})
 }
 
-// extend returns the parts of the adapter's blocks that continue target after its first length tokens
+// extend returns the parts of the owner's blocks that continue target after its first length tokens
 // without a gap. It returns nil if they are too short to be worth loading.
-func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts []hostPart) {
+func (h *hostCache) extend(of owner, target []Token, length int) (parts []hostPart) {
 	hash, hashed, before := EmptyHash, 0, length
 	for i, start := range h.starts {
 		if i > 0 && start == h.starts[i-1] {
@@ -146,7 +146,7 @@ func (h *hostCache) extend(adapter AdapterID, target []Token, length int) (parts
 		hashed = start
 		best := hostPart{from: length, to: length}
 		for _, b := range h.byHash[hash] {
-			if b.start != start || b.adapter != adapter || len(b.path) <= best.to {
+			if b.start != start || b.owner != of || len(b.path) <= best.to {
 				continue
 			}
 			// The tokens after start are compared first: they are few and differ most.
@@ -176,9 +176,9 @@ func (h *hostCache) touch(parts []hostPart) {
 	}
 }
 
-func (h *hostCache) add(adapter AdapterID, path []Token, start int) *hostBlock {
+func (h *hostCache) add(of owner, path []Token, start int) *hostBlock {
 	h.next++
-	b := &hostBlock{id: h.next, adapter: adapter, path: path, start: start, hash: EmptyHash.With(path[:start])}
+	b := &hostBlock{owner: of, id: h.next, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
 	i, _ := slices.BinarySearch(h.starts, start)

@@ -36,7 +36,7 @@ func (c *Core) rematch() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.adapter, s.reusable(), i))
+			c.attachPrefix(s, c.matchPrefix(s.owner, s.reusable(), i))
 			c.advanceFollowers(s)
 		}
 	}

@@ -26,23 +26,23 @@ func (m prefixMatch) cached() int {
 	return m.inCells()
 }
 
-// matchPrefix returns the longest cached prefix of target over all sequences of the adapter. The last token
+// matchPrefix returns the longest cached prefix of target over all sequences of the owner. The last token
 // is never part of it, because its logits are needed. Only the first older running sequences
 // can be leaders, so that no two sequences wait for each other.
-func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixMatch {
+func (c *Core) matchPrefix(of owner, target []Token, older int) prefixMatch {
 	if c.cfg.NoPrefixCache {
 		return prefixMatch{}
 	}
 	target = target[:len(target)-1]
-	usable := func(s *sequence, n int) bool { return s.adapter == adapter && c.usable(s, n) }
+	usable := func(s *sequence, n int) bool { return s.owner == of && c.usable(s, n) }
 	seq, length := c.tree.root.match(target, !c.cfg.PartialCopy, usable)
 	src := prefixMatch{seq: seq, length: length}
 	if c.host != nil {
-		src.parts = c.host.extend(adapter, target, length)
+		src.parts = c.host.extend(of, target, length)
 	}
 	length = src.cached()
 	for _, s := range c.running[:older] {
-		if s.base > 0 || !s.inPrefill() || s.adapter != adapter {
+		if s.base > 0 || !s.inPrefill() || s.owner != of {
 			continue
 		}
 		share := commonPrefixLen(s.target, target)
@@ -124,5 +124,5 @@ func (c *Core) snapshot(s *sequence) {
 	}
 	d := c.allocate(s, s.length, nil)
 	c.attachPrefix(d, prefixMatch{seq: s, length: s.length})
-	d.state, d.adapter, d.lastUse = seqCached, s.adapter, c.step
+	d.state, d.owner, d.lastUse = seqCached, s.owner, c.step
 }

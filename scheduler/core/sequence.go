@@ -12,6 +12,14 @@ const (
 	seqFreeing       // ended early; the next plan frees it
 )
 
+// owner says which requests may continue cells: with the adapter that computed them, and the same salt.
+type owner struct {
+	adapter AdapterID
+	salt    string
+}
+
+func (r *Request) owner() owner { return owner{r.Adapter, r.Salt} }
+
 // sequence is one sequence id of the context.
 type sequence struct {
 	id     SeqID
@@ -30,8 +38,7 @@ type sequence struct {
 	lastUse uint64
 	// group is the last request it ran for, nil once that has ended.
 	group *group
-	// adapter computed its cells.
-	adapter AdapterID
+	owner // of its cells
 
 	// The following fields are of running sequences only.
 
@@ -135,7 +142,7 @@ func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 		c.detach(s)
 	}
 	c.tree.activate(s)
-	s.state, s.group, s.adapter, s.lastUse = seqRunning, g, g.Adapter, c.step
+	s.state, s.group, s.owner, s.lastUse = seqRunning, g, g.owner(), c.step
 	g.running++
 	c.running = append(c.running, s)
 	return s
@@ -151,7 +158,7 @@ func (c *Core) stop(s *sequence, next state) {
 		if s.cand != promptOnly {
 			c.scratch = append(c.scratch, g.candidates[s.cand].tokens...)
 		}
-		usable := func(t *sequence, _ int) bool { return t.adapter == s.adapter && isCached(t) }
+		usable := func(t *sequence, _ int) bool { return t.owner == s.owner && isCached(t) }
 		if same, n := c.tree.root.match(c.scratch[:s.length], !c.cfg.PartialCopy, usable); n == s.length {
 			twin = same
 		}

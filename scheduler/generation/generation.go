@@ -60,6 +60,8 @@ type Params struct {
 	Scores bool
 	// Top asks for so many of Score.Top, with Scores.
 	Top int
+	// Sample samples each token, also where the grammar leaves one text. So each has a logprob.
+	Sample bool
 	// ScoreFrom, above 0, asks for Result.PromptScores from that token of the prompt on, in its prefill. Of the tokens
 	// before, the last one is computed again even where it is cached. It excludes Distinct.
 	ScoreFrom int
@@ -71,6 +73,11 @@ type Params struct {
 	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
 	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct.
 	Resume *Result
+	// Salt separates prefixes: requests with different ones share none in an embedded engine.
+	Salt string
+	// Abort ends the completions that have not ended with FinishPaused and their tokens so far, when it is closed; nil:
+	// nothing does.
+	Abort <-chan struct{}
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "": not known.
 	Session string
@@ -94,9 +101,11 @@ type Sampling struct {
 	TopK        int     // <= 0: off
 }
 
-// Stop ends a completion with the token that completes one of Texts. The token stays, and with it all text.
+// Stop ends a completion with the token that completes one of Texts, or is one of Tokens. The token stays, and with it
+// all text. Engines on other machines know no Tokens but those that end every answer.
 type Stop struct {
-	Texts []string
+	Texts  []string
+	Tokens []Token
 	// Visible returns a part of a text so far, in which the others are looked for; nil: all of it. It must be safe for
 	// concurrent use.
 	Visible func(text string) string

@@ -18,13 +18,18 @@ import (
 type chatRequest struct {
 	common
 
-	Messages            []chatMessage `json:"messages"`
-	MaxCompletionTokens *int          `json:"max_completion_tokens"`
-	Tools               []tool        `json:"tools"`
-	ToolChoice          toolChoice    `json:"tool_choice"`
-	Parallel            bool          `json:"parallel_tool_calls"`
-	ResponseFormat      *responseForm `json:"response_format"`
-	Logprobs            bool          `json:"logprobs"`
+	Messages            []chatMessage      `json:"messages"`
+	MaxCompletionTokens *int               `json:"max_completion_tokens"`
+	Tools               []tool             `json:"tools"`
+	ToolChoice          toolChoice         `json:"tool_choice"`
+	Parallel            bool               `json:"parallel_tool_calls"`
+	ResponseFormat      *responseForm      `json:"response_format"`
+	SkipSpecial         *bool              `json:"skip_special_tokens"`
+	StopTokenIDs        []generation.Token `json:"stop_token_ids"`
+
+	Logprobs    bool `json:"logprobs"`
+	TopLogprobs *int `json:"top_logprobs"`
+	NamedTokens bool `json:"return_tokens_as_token_ids"`
 }
 
 type tool struct {
@@ -102,11 +107,12 @@ type responseForm struct {
 type chatAnswer = answer[chatChoice]
 
 type chatChoice struct {
-	Index        int     `json:"index"`
-	Message      *said   `json:"message,omitzero"`
-	Delta        *delta  `json:"delta,omitzero"`
-	Logprobs     any     `json:"logprobs"`
-	FinishReason *string `json:"finish_reason"`
+	Index        int                `json:"index"`
+	Message      *said              `json:"message,omitzero"`
+	Delta        *delta             `json:"delta,omitzero"`
+	Logprobs     *chatScores        `json:"logprobs"`
+	FinishReason *string            `json:"finish_reason"`
+	IDs          []generation.Token `json:"token_ids,omitempty"` // with return_token_ids
 }
 
 // said is a message of the model, delta a part of one.
@@ -130,6 +136,7 @@ type chat struct {
 	answers format.Reader
 	id      string
 	created int64 // of all parts of a stream
+	top     int   // alternatives of each token, with logprobs
 }
 
 func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
@@ -143,12 +150,14 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		}
 		c.MaxTokens = n
 	}
-	p, err := c.params(m, &c.served)
+	p, err := c.params(m, &c.served, &c.whole, defaults(&c.served))
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Logprobs:
-		return nil, refuse("logprobs", "is not supported; remove it")
+	case c.TopLogprobs != nil && *c.TopLogprobs != 0 && !c.Logprobs:
+		return nil, refuse("top_logprobs", "needs logprobs: true")
+	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
+		return nil, refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case len(c.LogitBias) > 0:
 		return nil, refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
@@ -157,6 +166,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, err
 	}
 	c.request, c.answers, err = m.Chat(ctx, talk)
+	if err == nil {
+		if c.request.Prompt, err = c.splice(c.request.Prompt, &c.served); err != nil {
+			return nil, err
+		}
+	}
 	if err == nil && len(c.request.Prompt) >= c.served.Window {
 		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
 	}
@@ -164,13 +178,24 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, c.refused(err, talk)
 	}
 	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
-	c.request.Params = p
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	if c.MaxTokens == nil {
-		c.request.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
+	stops, err := stopTokens(c.StopTokenIDs, "stop_token_ids", &c.served)
+	if err != nil {
+		return nil, err
 	}
+	stopAt(&p, stops)
+	if c.MaxTokens == nil {
+		p.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
+	}
+	if c.Logprobs {
+		set(&c.top, c.TopLogprobs)
+		if err := scored(&p, "top_logprobs", c.top); err != nil {
+			return nil, err
+		}
+	}
+	c.request.Params = p
 	field := "max_tokens"
 	if c.MaxCompletionTokens != nil {
 		field = "max_completion_tokens"
@@ -230,9 +255,11 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	var text string
 	var calls []tools.Call
 	switch reason = finish(done.Finish); {
+	case reason == "abort" && aborted(c.request):
+		text, calls = c.answers.Cut(done.Text)
 	case done.Err != nil:
 		return nil, "", done.Err
-	case c.request.Stop.Ends(done.Text):
+	case c.stopped(done):
 		text, reason = c.answers.SoFar(done.Text), "stop"
 	case reason == "length":
 		text, calls = c.answers.Cut(done.Text)
@@ -254,6 +281,22 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	return message, reason, nil
 }
 
+// stopped reports whether a text or a token of the request ended a completion.
+func (c *chat) stopped(done *generation.Completion) bool {
+	stop, n := c.request.Stop, len(done.Tokens)
+	return stop.Ends(done.Text) || stop != nil && done.Stop == "" && n > 0 && slices.Contains(stop.Tokens, done.Tokens[n-1])
+}
+
+// tokens adds to a choice what the request asks for of a part of its tokens.
+func (c *chat) tokens(choice *chatChoice, p part) {
+	if c.ReturnIDs {
+		choice.IDs = p.ids
+	}
+	if c.Logprobs {
+		choice.Logprobs = chatScoresOf(c.model, p.ids, p.scores, c.top, c.NamedTokens)
+	}
+}
+
 func (c *chat) answer(object string, u *usage, choices []chatChoice) *chatAnswer {
 	return &chatAnswer{ID: c.id, Object: object, Created: c.created, Model: c.served.Name, Choices: choices, Usage: u}
 }
@@ -264,6 +307,7 @@ func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	defer begin(ctx, c.request, c.id, c.RequestID)()
 	if c.Stream {
 		return nil, c.streamTo(ctx, s)
 	}
@@ -277,7 +321,13 @@ func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byt
 		if err != nil {
 			return nil, err
 		}
-		choices = append(choices, chatChoice{Index: i, Message: message, FinishReason: &reason})
+		choice := chatChoice{Index: i, Message: message, FinishReason: &reason}
+		c.tokens(&choice, wholeOf(&result.Completions[i]))
+		choices = append(choices, choice)
 	}
-	return marshal(c.answer("chat.completion", usageOf(result), choices))
+	a := c.answer("chat.completion", usageOf(result), choices)
+	if c.ReturnIDs {
+		a.PromptIDs = c.request.Prompt
+	}
+	return marshal(a)
 }

@@ -22,7 +22,6 @@ type completionRequest struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	ReturnIDs   bool  `json:"return_token_ids"`
 	ReturnMask  bool  `json:"return_sampling_mask"`
 	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
 	SkipSpecial *bool `json:"skip_special_tokens"` // text never has special tokens; token ids always do
@@ -69,6 +68,10 @@ func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	}
 	if err != nil {
 		return nil, err
+	}
+	defer begin(ctx, &c.requests[0], c.id, c.RequestID)()
+	for i := range c.requests {
+		c.requests[i].Abort = c.requests[0].Abort
 	}
 	if c.Stream {
 		return nil, c.streamTo(ctx, s)
@@ -162,7 +165,7 @@ func (c *completion) read() error {
 	if empty {
 		c.MaxTokens = nil
 	}
-	p, err := c.params(c.model, s)
+	p, err := c.params(c.model, s, &c.whole, defaults(s))
 	if err != nil {
 		return err
 	}

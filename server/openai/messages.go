@@ -16,6 +16,7 @@ import (
 
 type chatMessage struct {
 	strict
+	spoken
 	Role       string     `json:"role"`
 	Content    content    `json:"content"`
 	Name       string     `json:"name"`

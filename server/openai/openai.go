@@ -112,34 +112,54 @@ func marshal(v any, options ...json.Options) ([]byte, error) {
 	return json.Marshal(v, append(options, json.Deterministic(true))...)
 }
 
-// common are the fields of both kinds of requests.
+// common are the fields of completions and chats.
 type common struct {
 	strict
-	Model         string   `json:"model"`
-	N             *int     `json:"n"`
-	Seed          *int64   `json:"seed"`
-	MaxTokens     *int     `json:"max_tokens"`
-	Temperature   *float32 `json:"temperature"`
-	TopP          *float32 `json:"top_p"`
-	TopK          *int     `json:"top_k"`
-	MinP          *float32 `json:"min_p"`
-	Stream        bool     `json:"stream"`
-	StreamOptions *struct {
-		strict
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-
-	Stop      list               `json:"stop"`
-	LogitBias map[string]float64 `json:"logit_bias"`
+	sampling
+	whole
 
 	// These change nothing here.
 	User     string         `json:"user"`
 	Store    bool           `json:"store"`
 	Metadata jsontext.Value `json:"metadata"`
+}
+
+// sampling says how tokens are chosen.
+type sampling struct {
+	N           *int               `json:"n"`
+	Seed        *int64             `json:"seed"`
+	MaxTokens   *int               `json:"max_tokens"`
+	Temperature *float32           `json:"temperature"`
+	TopP        *float32           `json:"top_p"`
+	TopK        *int               `json:"top_k"`
+	MinP        *float32           `json:"min_p"`
+	Stop        list               `json:"stop"`
+	LogitBias   map[string]float64 `json:"logit_bias"`
 
 	// These must have the value that changes nothing.
-	Presence  float64 `json:"presence_penalty"`
-	Frequency float64 `json:"frequency_penalty"`
+	Presence   float64  `json:"presence_penalty"`
+	Frequency  float64  `json:"frequency_penalty"`
+	Repetition *float64 `json:"repetition_penalty"`
+	MinTokens  int      `json:"min_tokens"`
+	BadWords   []string `json:"bad_words"`
+
+	// These say how ids become a text, and change no id. Text never has special tokens.
+	Spaces *bool `json:"spaces_between_special_tokens"`
+}
+
+// whole is of all of a request.
+type whole struct {
+	Model         string `json:"model"`
+	RequestID     string `json:"request_id"` // see Running
+	Stream        bool   `json:"stream"`
+	StreamOptions *struct {
+		strict
+		IncludeUsage bool `json:"include_usage"`
+		Continuous   bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+	ReturnIDs bool    `json:"return_token_ids"`
+	Priority  int64   `json:"priority"` // a lower one comes first, as in vLLM
+	CacheSalt *string `json:"cache_salt"`
 }
 
 // Bounds of requests.
@@ -149,6 +169,12 @@ const (
 	maxStop  = 256 // bytes
 	maxBias  = 4096
 	maxNamed = 20 // models in a message
+	maxTop   = 20 // alternatives of a token, as vLLM's default
+	// Alternatives of all tokens of an answer, at most, each with the token itself.
+	maxTops = 1 << 20
+	maxSalt = 128 // bytes
+	maxID   = 256 // bytes of a request_id
+	maxRank = 100 // the highest priority, and negated the lowest, as in extra_keys
 )
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
@@ -171,8 +197,8 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
-func (c *common) params(m Model, s *generation.Served) (p generation.Params, err error) {
-	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
+// params reads what all requests have in common. p has what holds where a request names nothing.
+func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.Params) (_ generation.Params, err error) {
 	set(&p.N, c.N)
 	set(&p.MaxTokens, c.MaxTokens)
 	set(&p.Temperature, c.Temperature)
@@ -196,8 +222,22 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 		return p, refuse("presence_penalty", "is not supported; remove it")
 	case c.Frequency != 0:
 		return p, refuse("frequency_penalty", "is not supported; remove it")
-	case c.StreamOptions != nil && !c.Stream:
+	case c.Repetition != nil && *c.Repetition != 1:
+		return p, refuse("repetition_penalty", "is not supported; remove it")
+	case c.MinTokens != 0:
+		return p, refuse("min_tokens", "is not supported; remove it")
+	case len(c.BadWords) > 0:
+		return p, refuse("bad_words", "is not supported; remove it")
+	case w.StreamOptions != nil && !w.Stream:
 		return p, refuse("stream_options", "is for stream: true")
+	case w.StreamOptions != nil && w.StreamOptions.Continuous:
+		return p, refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
+	case w.Priority < -maxRank || w.Priority > maxRank:
+		return p, refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
+	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > maxSalt):
+		return p, refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), maxSalt)
+	case len(w.RequestID) > maxID:
+		return p, refuse("request_id", "has %d bytes, at most %d are allowed", len(w.RequestID), maxID)
 	case len(c.Stop) > maxStops:
 		return p, refuse("stop", "has %d texts, at most %d are allowed", len(c.Stop), maxStops)
 	}
@@ -209,7 +249,9 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 	if len(c.Stop) > 0 {
 		p.Stop = &generation.Stop{Texts: c.Stop}
 	}
-	if p.Adapter, err = choose(m, s, c.Model); err != nil {
+	p.Priority = int(-w.Priority)
+	set(&p.Salt, w.CacheSalt)
+	if p.Adapter, err = choose(m, s, w.Model); err != nil {
 		return p, err
 	}
 	seed := rand.Uint32() >> 1
@@ -221,6 +263,11 @@ func (c *common) params(m Model, s *generation.Served) (p generation.Params, err
 		p.Seeds[i] = seed + uint32(i) // it wraps around
 	}
 	return p, nil
+}
+
+// defaults are the settings of the server.
+func defaults(s *generation.Served) generation.Params {
+	return generation.Params{N: 1, MaxTokens: s.Longest, Sampling: s.Sampling}
 }
 
 func set[T any](to, from *T) {
@@ -246,7 +293,7 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 }
 
 // fits refuses a prompt that leaves too few tokens for max_tokens, where the request names them. field is the name of these, what the prompt.
-func (c *common) fits(field, what string, prompt int, s *generation.Served) error {
+func (c *sampling) fits(field, what string, prompt int, s *generation.Served) error {
 	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
 		return refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
 	}
@@ -294,6 +341,8 @@ type answer[C any] struct {
 	Model   string `json:"model"`
 	Choices []C    `json:"choices"`
 	Usage   *usage `json:"usage,omitzero"`
+	// PromptIDs are of chats, with return_token_ids.
+	PromptIDs []generation.Token `json:"prompt_token_ids,omitempty"`
 }
 
 type usage struct {
@@ -317,8 +366,20 @@ func usageOf(r *generation.Result) *usage {
 
 // finish returns OpenAI's reason why a completion ended.
 func finish(f generation.Finish) string {
-	if f == generation.FinishLength {
+	switch f {
+	case generation.FinishLength:
 		return "length"
+	case generation.FinishPaused:
+		return "abort"
 	}
 	return "stop"
 }
+
+// Decode reads a body of package rollout, as strictly as one of this package. The error is an *Error.
+func Decode(body []byte, into any) error { return decode(body, into) }
+
+// Refuse makes an *Error.
+func Refuse(param, format string, args ...any) error { return refuse(param, format, args...) }
+
+// Strict is embedded in bodies for [Decode]: members that are not known are refused, unless they are null.
+type Strict = strict

@@ -30,7 +30,9 @@ type scripted struct {
 	masks    [][]generation.Token // of an answer
 	broken   error                // of each completion
 	talk     *format.Chat
-	pause    time.Duration // after each token
+	pause    time.Duration       // after each token
+	top      []generation.Likely // of each token
+	parts    []generation.Part
 }
 
 func (*scripted) Served() generation.Served {
@@ -77,24 +79,31 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	for i := range r.N {
 		if r.Progress != nil {
 			for k := m.begun; k < len(ids); k++ {
-				r.Progress(i, ids[k:k+1], make([]generation.Score, min(1, len(r.Seeds))))
+				scores := make([]generation.Score, min(1, len(r.Seeds)))
+				if r.Scores {
+					scores = []generation.Score{{Logprob: float32(-k), Top: m.top}}
+				}
+				r.Progress(i, ids[k:k+1], scores)
 				time.Sleep(m.pause)
 				time.Sleep(m.pause)
 			}
 		}
-		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
+		done := generation.Completion{Tokens: ids, Parts: m.parts, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
 		for k := range len(ids) + 1 {
 			if r.Scores {
-				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k)})
+				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k), Top: m.top})
 			}
 			if r.Masks {
 				done.Scores[k].Mask = m.masks[k]
 			}
 		}
-		if m.finish == generation.FinishLength {
+		if m.finish != "" {
 			done.Stop, done.Finish = "", m.finish
 		}
 		done.Err = m.broken
+		if m.finish == generation.FinishPaused {
+			done.Err = generation.ErrPaused
+		}
 		result.Completions = append(result.Completions, done)
 	}
 	return result, m.fails

@@ -11,7 +11,6 @@ import (
 
 // Bounds of scores.
 const (
-	maxTop     = 20      // tokens beside each one
 	maxScored  = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
 	impossible = -9999.0 // the logprob of a probability of 0, as vLLM has it
 )

@@ -3,126 +3,67 @@ package openai
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"agentd/scheduler/generation"
 )
 
-// Stream is where the events of an answer go.
-type Stream struct {
-	Send func(part []byte) error // sends a part of the body, and the status before the first one. It may be empty.
-	// Quiet asks for a comment, so that a client and what is between see that the answer goes on.
-	Quiet <-chan time.Time
-}
-
-// streaming is a stream that is being sent. After an error nothing more is sent.
+// streaming is a chat that is being sent.
 type streaming struct {
+	feed
 	*chat
-	send  func([]byte) error
-	sent  []string // by completion
+	sent  []string // by completion, as the others
 	begun []bool
-	err   error
-
-	more      chan struct{} // there are tokens; holds at most one
-	mu        sync.Mutex
-	tokens    [][]generation.Token // by completion; guarded by mu, as restarted is
-	restarted bool
+	given []int  // tokens
+	next  []part // tokens for the next event
+	first bool   // an event was sent
 }
 
-// add is the Progress of the request. It never blocks the engine.
-func (s *streaming) add(completion int, ids []generation.Token, _ []generation.Score) {
-	s.mu.Lock()
-	if completion < 0 {
-		s.restarted = true
-	} else {
-		s.tokens[completion] = append(s.tokens[completion], ids...)
-	}
-	s.mu.Unlock()
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-// streamTo sends the events of a chat: text as it is generated, a call once it is checked.
+// streamTo sends the events of a chat: text as it is generated, a call once it is checked. With return_token_ids or
+// logprobs each event has the tokens since the last one.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	n := c.request.N
-	s := &streaming{chat: c, send: to.Send, sent: make([]string, n), begun: make([]bool, n), tokens: make([][]generation.Token, n), more: make(chan struct{}, 1)}
-	c.request.Progress = s.add
-	var result *generation.Result
-	var err error
-	admitted, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		result, err = c.model.Generate(ctx, c.request, func() { close(admitted) })
-	}()
-	for s.err == nil {
-		select {
-		case <-admitted:
-			admitted = nil
-			s.write(nil)
-		case <-to.Quiet:
-			s.write([]byte(": keep-alive\n\n"))
-		case <-s.more:
-			s.progress()
-		case <-ended:
-			if err == nil {
-				s.finish(result)
-			}
-			return cmp.Or(err, s.err)
-		}
-	}
-	cancel()
-	<-ended
-	return s.err
+	s := &streaming{chat: c, sent: make([]string, n), begun: make([]bool, n), given: make([]int, n), next: make([]part, n)}
+	return s.run(ctx, c.model, c.request, to, func() bool { return slices.Contains(s.begun, true) }, s.progress, s.finish)
 }
 
-func (s *streaming) write(part []byte) {
-	if s.err == nil {
-		s.err = s.send(part)
+func (s *streaming) chunk(u *usage, choices ...chatChoice) {
+	a := s.answer("chat.completion.chunk", u, choices)
+	if s.ReturnIDs && !s.first {
+		a.PromptIDs = s.request.Prompt
 	}
-}
-
-func (s *streaming) event(u *usage, choices ...chatChoice) {
-	body, err := marshal(s.answer("chat.completion.chunk", u, choices))
-	s.err = cmp.Or(s.err, err)
-	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
+	s.first = true
+	s.event(a)
 }
 
 func (s *streaming) part(i int, part delta, reason *string) {
 	if !s.begun[i] {
 		s.begun[i], part.Role = true, "assistant"
 	}
-	s.event(nil, chatChoice{Index: i, Delta: &part, FinishReason: reason})
+	choice := chatChoice{Index: i, Delta: &part, FinishReason: reason}
+	s.tokens(&choice, s.next[i])
+	s.given[i] += len(s.next[i].ids)
+	s.next[i].ids, s.next[i].scores = nil, nil
+	s.chunk(nil, choice)
 }
 
 // progress sends what is certain of each text.
-func (s *streaming) progress() {
-	s.mu.Lock()
-	tokens, restarted := slices.Clone(s.tokens), s.restarted
-	s.mu.Unlock()
-	if restarted {
-		if slices.Contains(s.begun, true) {
-			s.err = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
-		}
-		return
-	}
-	for i, ids := range tokens {
-		text, reason := s.Stop.cut(s.answers.SoFar(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)])), "")
+func (s *streaming) progress(chosen []part) {
+	for i, p := range chosen {
+		s.next[i] = p.from(s.given[i], s.request.MaxTokens)
+		text, reason := s.Stop.cut(s.answers.SoFar(s.model.Detokenize(p.ids[:min(len(p.ids), s.request.MaxTokens)])), "")
 		if reason == "" {
 			text = s.Stop.certain(text)
 		}
 		s.text(i, text)
+		if (s.ReturnIDs || s.Logprobs) && len(s.next[i].ids) > 0 {
+			s.part(i, delta{}, nil)
+		}
 	}
 }
 
-// certain cuts a text before what may be the beginning of a stop text, or of a character.
+// certain cuts a text before what may be the beginning of one of the others, or of a character.
 func (l list) certain(text string) string {
 	text = strings.TrimRight(text, "\uFFFD") // a part of a character
 	hold := 0
@@ -158,11 +99,14 @@ func (s *streaming) calls(i int, calls []toolCall) {
 func (s *streaming) finish(result *generation.Result) {
 	var invalid error
 	for i := range result.Completions {
-		message, reason, err := s.read(i, &result.Completions[i])
+		done := &result.Completions[i]
+		message, reason, err := s.read(i, done)
 		if err != nil {
 			invalid = cmp.Or(invalid, err)
 			continue
 		}
+		all := wholeOf(done)
+		s.next[i] = all.from(s.given[i], len(all.ids))
 		if message.Content != nil {
 			s.text(i, *message.Content)
 		}
@@ -171,7 +115,7 @@ func (s *streaming) finish(result *generation.Result) {
 	}
 	s.err = cmp.Or(s.err, invalid)
 	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.event(usageOf(result))
+		s.chunk(usageOf(result))
 	}
-	s.write([]byte("data: [DONE]\n\n"))
+	s.done()
 }

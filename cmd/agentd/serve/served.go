@@ -32,6 +32,10 @@ func (s served) Pause(ctx context.Context, mode string) error {
 	return coded(s.Service.Pause(ctx, live.PauseMode(mode)))
 }
 
+func (s served) PauseAgain(ctx context.Context, mode string) error {
+	return coded(s.Service.PauseAgain(ctx, live.PauseMode(mode)))
+}
+
 func (s served) OpenAI() (openai.Model, func()) { return s.Service.OpenAI() }
 
 // codes of refused changes of the weights.

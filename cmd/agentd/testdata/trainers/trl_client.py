@@ -1,0 +1,44 @@
+"""TRL's clients of vLLM, unmodified.
+
+usage: trl_client.py URL WEIGHTS_DIRECTORY, with a token in the URL: http://NAME:TOKEN@HOST
+"""
+
+import sys
+import threading
+
+from accelerate import PartialState
+from trl.experimental.async_grpo.vllm_client import VLLMClient as AsyncClient
+from trl.generation.vllm_client import VLLMClient
+
+PartialState()  # which their trainer has for its log
+url, directory = sys.argv[1:]
+
+client = VLLMClient(base_url=url)
+chat = client.chat([[{"role": "user", "content": "Hello"}], [{"role": "user", "content": "Go on"}]], n=2, max_tokens=8, logprobs=2)
+assert len(chat["prompt_ids"]) == 2 and len(chat["completion_ids"]) == 4, chat
+for ids, logprobs, candidates in zip(chat["completion_ids"], chat["logprobs"], chat["logprob_token_ids"], strict=True):
+    assert len(ids) == len(logprobs) == len(candidates) > 0
+    for token, values, listed in zip(ids, logprobs, candidates, strict=True):
+        assert token in listed and 2 <= len(values) <= 3 and values == sorted(values, reverse=True), (token, values)
+client.reset_prefix_cache()
+assert client.get_world_size() == 1
+try:
+    client._start_weight_update()
+    raise AssertionError("NCCL is not refused")
+except Exception as e:
+    assert "501" in str(e) and "update_weights" in str(e), e
+
+trainer = AsyncClient(url)
+trainer.wait_for_server_ready()
+assert trainer.get_max_model_len() == 4096 and trainer.get_world_size() == 1
+trainer.pause()
+answers = []
+waiting = threading.Thread(target=lambda: answers.append(client.chat([[{"role": "user", "content": "Hello"}]], max_tokens=4)))
+waiting.start()
+waiting.join(1)
+assert not answers, "a paused server answers"
+trainer.resume()
+waiting.join()
+assert len(answers[0]["completion_ids"][0]) > 0
+trainer.unload_lora_adapter("none")
+print("all is well")

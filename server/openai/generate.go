@@ -1,0 +1,332 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"agentd/scheduler/generation"
+)
+
+// generateRequest is the body of POST /inference/v1/generate of vLLM 0.32: token ids in, token ids out.
+type generateRequest struct {
+	strict
+	whole
+
+	TokenIDs []generation.Token `json:"token_ids"`
+	Sampling *generateParams    `json:"sampling_params"`
+	Mode     string             `json:"output_mode"` // tokens, also "", or text
+}
+
+// generateParams has the defaults of vLLM, not the server's. Its prompt_logprobs and sampling_mask would be here.
+type generateParams struct {
+	strict
+	sampling
+
+	Logprobs     *int               `json:"logprobs"`
+	StopTokenIDs []generation.Token `json:"stop_token_ids"`
+	IgnoreEOS    bool               `json:"ignore_eos"`
+	IncludeStop  bool               `json:"include_stop_str_in_output"`
+	OutputKind   int                `json:"output_kind"` // of vLLM's engine; its server has its own, too
+	Detokenize   *bool              `json:"detokenize"`
+	SkipSpecial  *bool              `json:"skip_special_tokens"`
+	// ExpertsFrom cuts routed experts, which answers never have.
+	ExpertsFrom int `json:"routed_experts_prompt_start"`
+	Structured  *struct {
+		strict
+		Grammar string `json:"grammar"`
+	} `json:"structured_outputs"`
+}
+
+// generateAnswer is an answer, or an event of a stream.
+type generateAnswer struct {
+	ID        string             `json:"request_id"`
+	Mode      string             `json:"output_mode"`
+	Model     string             `json:"model,omitzero"`
+	Created   int64              `json:"created,omitzero"`
+	Choices   []generateChoice   `json:"choices"`
+	PromptIDs []generation.Token `json:"prompt_token_ids,omitempty"`
+	Usage     *usage             `json:"usage"`
+}
+
+type generateChoice struct {
+	Index        int                `json:"index"`
+	Text         *string            `json:"text,omitzero"`
+	IDs          []generation.Token `json:"token_ids"`
+	Logprobs     any                `json:"logprobs"`
+	FinishReason *string            `json:"finish_reason"`
+	// StopReason is the text or the token of the request that ended the completion; null: the model ended it, or
+	// something else did.
+	StopReason any             `json:"stop_reason"`
+	Versions   []weightVersion `json:"weight_versions,omitempty"` // at the end of a completion
+}
+
+// weightVersion names the weights of tokens from Start to before End: a model, and after + its adapter.
+type weightVersion struct {
+	Version string `json:"version"`
+	Start   int    `json:"start"`
+	End     int    `json:"end"`
+}
+
+func versionsOf(done *generation.Completion) (list []weightVersion) {
+	for i, p := range done.Parts {
+		v := weightVersion{Version: p.Version, Start: p.From, End: len(done.All())}
+		if p.Adapter != "" {
+			v.Version += "+" + p.Adapter
+		}
+		if i+1 < len(done.Parts) {
+			v.End = done.Parts[i+1].From
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+type generating struct {
+	generateRequest
+	feed
+	model   Model
+	served  generation.Served
+	request *generation.Request
+	id      string
+	created int64
+	top     int
+	given   []int    // tokens, by completion, in a stream
+	sent    []string // text, likewise
+	first   bool     // an event was sent
+}
+
+// Generate answers POST /inference/v1/generate. With stream it sends the answer to s and returns nil.
+func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
+	g := &generating{model: m, served: m.Served(), created: time.Now().Unix()}
+	if err := decode(body, &g.generateRequest); err != nil {
+		return nil, err
+	}
+	g.id = "generate-tokens-" + cmp.Or(g.RequestID, id)
+	if err := g.prepare(); err != nil {
+		return nil, err
+	}
+	defer begin(ctx, g.request, g.id, g.RequestID)()
+	if g.Stream {
+		n := g.request.N
+		g.given, g.sent = make([]int, n), make([]string, n)
+		return nil, g.run(ctx, m, g.request, s, func() bool { return g.first }, g.progress, g.finish)
+	}
+	result, err := m.Generate(ctx, g.request, nil)
+	if err != nil {
+		return nil, err
+	}
+	a := g.answer(usageOf(result))
+	a.Model, a.Created = g.served.Name, g.created
+	if g.ReturnIDs {
+		a.PromptIDs = g.request.Prompt
+	}
+	for i := range result.Completions {
+		c, err := g.ended(i, &result.Completions[i], 0)
+		if err != nil {
+			return nil, err
+		}
+		a.Choices = append(a.Choices, c)
+	}
+	return marshal(a)
+}
+
+// prepare makes the request.
+func (g *generating) prepare() (err error) {
+	c, s := g.Sampling, &g.served
+	switch {
+	case len(g.TokenIDs) == 0:
+		return refuse("token_ids", "is missing or empty; give the token ids of the prompt")
+	case c == nil:
+		return refuse("sampling_params", "is missing; {} has vLLM's defaults")
+	case g.Mode != "" && g.Mode != "tokens" && g.Mode != "text":
+		return refuse("output_mode", "is %q; want tokens or text", g.Mode)
+	case g.Mode == "text" && c.Detokenize != nil && !*c.Detokenize:
+		return refuse("sampling_params.detokenize", "is false, and output_mode is text; remove one of the two")
+	case g.Mode == "text" && c.SkipSpecial != nil && !*c.SkipSpecial:
+		return refuse("sampling_params.skip_special_tokens", "is false, but text never has special tokens; use output_mode tokens")
+	case c.IgnoreEOS && c.Structured != nil:
+		return refuse("sampling_params.ignore_eos", "excludes structured_outputs; remove one of the two")
+	case c.Structured != nil && c.Structured.Grammar == "":
+		return refuse("sampling_params.structured_outputs", "has no grammar, which alone is supported")
+	}
+	for i, id := range g.TokenIDs {
+		if id < 0 || int(id) >= s.Size {
+			return refuse(path("token_ids", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+		}
+	}
+	left := s.Window - len(g.TokenIDs)
+	if left < 1 {
+		return refuse("token_ids", "has %d tokens; the model's context of %d holds 1 to %d and an answer", len(g.TokenIDs), s.Window, s.Window-1)
+	}
+	p, err := c.params(g.model, s, &g.whole, generation.Params{N: 1, MaxTokens: left, Sampling: generation.Sampling{Temperature: 1, TopP: 1}})
+	if err == nil {
+		err = c.fits("max_tokens", "token_ids", len(g.TokenIDs), s)
+	}
+	if err == nil {
+		p.Suppress, err = suppressed(c.LogitBias, s)
+	}
+	var stops []generation.Token
+	if err == nil {
+		stops, err = stopTokens(c.StopTokenIDs, "stop_token_ids", s)
+	}
+	if err == nil && c.Logprobs != nil {
+		g.top = *c.Logprobs
+		if err = scored(&p, "logprobs", g.top); g.top == 1 {
+			p.Top = 0 // the token itself is the one
+		}
+	}
+	if e, ok := err.(*Error); ok && !slices.Contains(ofWhole, e.Param) { //nolint:errorlint // ours, not wrapped
+		e.Param = "sampling_params." + e.Param
+	}
+	if err != nil {
+		return err
+	}
+	stopAt(&p, stops)
+	if p.IgnoreEnd = c.IgnoreEOS; c.Structured != nil {
+		p.Grammar = c.Structured.Grammar
+	}
+	g.request = &generation.Request{Prompt: g.TokenIDs, Params: p}
+	return nil
+}
+
+// ofWhole are the members outside of sampling_params that params reads.
+var ofWhole = []string{"model", "stream_options", "stream_options.continuous_usage_stats", "priority", "cache_salt", "request_id"}
+
+func (g *generating) answer(u *usage) *generateAnswer {
+	return &generateAnswer{ID: g.id, Mode: cmp.Or(g.Mode, "tokens"), Choices: []generateChoice{}, Usage: u}
+}
+
+// choice is the part of completion i that follows what was given.
+func (g *generating) choice(i int, p part) generateChoice {
+	c := generateChoice{Index: i, IDs: append([]generation.Token{}, p.ids...)}
+	switch {
+	case g.Sampling.Logprobs == nil:
+	case g.Mode == "text":
+		c.Logprobs = chatScoresOf(g.model, p.ids, p.scores, max(g.top, 1), false)
+	default:
+		c.Logprobs = tokenScoresOf(p.ids, p.scores, g.top)
+	}
+	return c
+}
+
+// ended is the end of completion i, from token n on.
+func (g *generating) ended(i int, done *generation.Completion, n int) (generateChoice, error) {
+	if done.Err != nil && done.Finish != generation.FinishPaused {
+		return generateChoice{}, done.Err
+	}
+	all := wholeOf(done)
+	c := g.choice(i, all.from(n, len(all.ids)))
+	reason := finish(done.Finish)
+	c.FinishReason, c.Versions = &reason, versionsOf(done)
+	text, stop := g.cut(done.Text)
+	switch last := len(done.Tokens) - 1; {
+	case reason != "stop" || done.Stop != "" && stop == "":
+	case stop != "":
+		c.StopReason = stop
+	case g.request.Stop != nil && last >= 0 && slices.Contains(g.request.Stop.Tokens, done.Tokens[last]):
+		c.StopReason = done.Tokens[last]
+	}
+	if g.Mode == "text" {
+		c.Text = &text
+	}
+	return c, nil
+}
+
+// cut cuts a text before the stop text that comes first, or after it where the request wants that.
+func (g *generating) cut(text string) (before, stop string) {
+	before, _ = g.Sampling.Stop.cut(text, "")
+	for _, s := range g.Sampling.Stop {
+		if strings.HasPrefix(text[len(before):], s) {
+			if stop = s; g.Sampling.IncludeStop {
+				before += s
+			}
+			break
+		}
+	}
+	return before, stop
+}
+
+func (g *generating) chunk(u *usage, choices ...generateChoice) {
+	a := g.answer(u)
+	if a.Choices = append(a.Choices, choices...); g.ReturnIDs && !g.first {
+		a.PromptIDs = g.request.Prompt
+	}
+	g.first = true
+	g.event(a)
+}
+
+// progress sends the tokens that are new, with their text as far as it is certain.
+func (g *generating) progress(chosen []part) {
+	for i, p := range chosen {
+		p = p.from(0, g.request.MaxTokens)
+		next := p.from(g.given[i], len(p.ids))
+		if len(next.ids) == 0 {
+			continue
+		}
+		c := g.choice(i, next)
+		g.given[i] = len(p.ids)
+		if g.Mode == "text" {
+			text, stop := g.cut(g.model.Detokenize(p.ids))
+			if stop == "" {
+				text = g.Sampling.Stop.certain(text)
+			}
+			c.Text = g.rest(i, text)
+		}
+		g.chunk(nil, c)
+	}
+}
+
+// rest is what was not sent yet of a text.
+func (g *generating) rest(i int, text string) *string {
+	rest, ok := strings.CutPrefix(text, g.sent[i])
+	if ok {
+		g.sent[i] = text
+	} else {
+		rest = ""
+	}
+	return &rest
+}
+
+// finish sends the ends of all completions.
+func (g *generating) finish(result *generation.Result) {
+	for i := range result.Completions {
+		c, err := g.ended(i, &result.Completions[i], g.given[i])
+		if err != nil {
+			g.err = cmp.Or(g.err, err)
+			return
+		}
+		if c.Text != nil {
+			c.Text = g.rest(i, *c.Text)
+		}
+		g.chunk(nil, c)
+	}
+	if g.StreamOptions != nil && g.StreamOptions.IncludeUsage {
+		g.chunk(usageOf(result))
+	}
+	g.done()
+}
+
+// Detokenize answers POST /detokenize.
+func Detokenize(m Model, body []byte) ([]byte, error) {
+	var r struct {
+		strict
+		Model  string             `json:"model"`
+		Tokens []generation.Token `json:"tokens"`
+	}
+	if err := decode(body, &r); err != nil {
+		return nil, err
+	}
+	served := m.Served()
+	if _, err := choose(m, &served, r.Model); err != nil {
+		return nil, err
+	}
+	for i, id := range r.Tokens {
+		if id < 0 || int(id) >= served.Size {
+			return nil, refuse(path("tokens", i), "is %d, and the vocabulary has %d tokens", id, served.Size)
+		}
+	}
+	return marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
+}

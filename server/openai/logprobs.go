@@ -1,0 +1,155 @@
+package openai
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"agentd/scheduler/generation"
+)
+
+// unknown stands for a logprob that is not known, or too small for a number, as in vLLM.
+const unknown = -9999
+
+// chatScores are logprobs in the form of chats: of all tokens of an answer, its calls and its end included.
+type chatScores struct {
+	Content []chatScore `json:"content"`
+}
+
+type chatScore struct {
+	chatLikely
+	Top []chatLikely `json:"top_logprobs"`
+}
+
+type chatLikely struct {
+	Token   string  `json:"token"`
+	Logprob float32 `json:"logprob"`
+	Bytes   []int   `json:"bytes"` // of the token, which may be a part of a character
+}
+
+// tokenScores are logprobs with ids, as /inference/v1/generate has them.
+type tokenScores struct {
+	Content []tokenScore `json:"content"`
+}
+
+type tokenScore struct {
+	tokenLikely
+	Top []tokenLikely `json:"top_logprobs"` // the token itself, then the most probable others
+}
+
+type tokenLikely struct {
+	ID      generation.Token `json:"token_id"`
+	Named   string           `json:"token"` // token_id:17, as vLLM had it before 0.32: released clients read it
+	Logprob float32          `json:"logprob"`
+	Rank    *int             `json:"rank"` // from 1; null is not known
+}
+
+func named(id generation.Token) string { return fmt.Sprintf("token_id:%d", id) }
+
+func finite(p float32) float32 {
+	if math.IsNaN(float64(p)) || p < unknown {
+		return unknown
+	}
+	return p
+}
+
+// logprobOf is the logprob of token i.
+func logprobOf(scores []generation.Score, i int) float32 {
+	if i >= len(scores) {
+		return unknown
+	}
+	return finite(scores[i].Logprob)
+}
+
+// topOf are the alternatives of token i.
+func topOf(scores []generation.Score, i int) []generation.Likely {
+	if i >= len(scores) {
+		return nil
+	}
+	return scores[i].Top
+}
+
+// chatScoresOf writes scores of ids, with so many alternatives. asIDs: tokens are written as token_id:17.
+func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, top int, asIDs bool) *chatScores {
+	one := func(id generation.Token, p float32) (l chatLikely) {
+		piece := m.Piece(id)
+		l.Token, l.Logprob, l.Bytes = strings.ToValidUTF8(string(piece), "\ufffd"), p, make([]int, len(piece))
+		for i, b := range piece {
+			l.Bytes[i] = int(b)
+		}
+		if asIDs {
+			l.Token = named(id)
+		}
+		return l
+	}
+	s := &chatScores{Content: make([]chatScore, len(ids))}
+	for i, id := range ids {
+		c := &s.Content[i]
+		c.chatLikely, c.Top = one(id, logprobOf(scores, i)), []chatLikely{}
+		for _, l := range topOf(scores, i)[:min(top, len(topOf(scores, i)))] {
+			c.Top = append(c.Top, one(l.Token, finite(l.Logprob)))
+		}
+	}
+	return s
+}
+
+// tokenScoresOf writes scores of ids. Of the alternatives the first one is the token itself, and counts.
+func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *tokenScores {
+	s := &tokenScores{Content: make([]tokenScore, len(ids))}
+	for i, id := range ids {
+		c := &s.Content[i]
+		c.tokenLikely = tokenLikely{ID: id, Named: named(id), Logprob: logprobOf(scores, i)}
+		var others []tokenLikely
+		for k, l := range topOf(scores, i) {
+			rank := k + 1
+			if l.Token == id {
+				c.Rank = &rank
+				continue
+			}
+			others = append(others, tokenLikely{l.Token, named(l.Token), finite(l.Logprob), &rank})
+		}
+		c.Top = append([]tokenLikely{c.tokenLikely}, others...)
+		c.Top = c.Top[:min(len(c.Top), max(top, 1))]
+	}
+	return s
+}
+
+// scored asks for the logprobs of an answer's tokens with so many alternatives. field is the name of these.
+func scored(p *generation.Params, field string, top int) error {
+	if top < 0 || top > maxTop {
+		return refuse(field, "is %d, want 0 to %d", top, maxTop)
+	}
+	if top > 0 && p.N*p.MaxTokens > maxTops/(top+1) {
+		return refuse(field, "is %d, which for n %d and %d tokens are more than %d alternatives; ask for fewer, or set max_tokens", top, p.N, p.MaxTokens, maxTops)
+	}
+	p.Scores, p.Top, p.Sample = true, top, true
+	return nil
+}
+
+// stopTokens returns the ids that do not end every answer of the model anyway.
+func stopTokens(ids []generation.Token, field string, s *generation.Served) (others []generation.Token, err error) {
+	if len(ids) > maxBias {
+		return nil, refuse(field, "has %d tokens, at most %d are allowed", len(ids), maxBias)
+	}
+	for i, id := range ids {
+		switch {
+		case id < 0 || int(id) >= s.Size:
+			return nil, refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+		case !slices.Contains(s.Ends, id):
+			others = append(others, id)
+		}
+	}
+	return others, nil
+}
+
+// stopAt adds tokens that end an answer.
+func stopAt(p *generation.Params, ids []generation.Token) {
+	if len(ids) == 0 {
+		return
+	}
+	if p.Stop == nil {
+		p.Stop = &generation.Stop{}
+	}
+	p.Stop.Tokens = ids
+}

@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"context"
+	"sync"
+
+	"agentd/scheduler/generation"
+)
+
+// Running are requests that can be aborted by their ids. Its methods are safe for concurrent use.
+type Running struct {
+	mu   sync.Mutex
+	list map[*running]bool
+}
+
+type running struct {
+	ids   []string
+	abort chan struct{}
+	once  sync.Once
+}
+
+type runningKey struct{}
+
+// With returns a context in which requests of this package are among r.
+func (r *Running) With(ctx context.Context) context.Context {
+	return context.WithValue(ctx, runningKey{}, r)
+}
+
+// Abort ends the requests with one of these ids, which are in their answers, or the request_id of their bodies; nil:
+// all. Their answers have the tokens so far and the reason abort. It returns how many there were.
+func (r *Running) Abort(ids []string) (aborted int) {
+	named := map[string]bool{}
+	for _, id := range ids {
+		named[id] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for one := range r.list {
+		is := ids == nil
+		for _, id := range one.ids {
+			is = is || named[id]
+		}
+		if is {
+			one.once.Do(func() { close(one.abort) })
+			aborted++
+		}
+	}
+	return aborted
+}
+
+// begin makes a request one that can be aborted, until end is called.
+func begin(ctx context.Context, request *generation.Request, ids ...string) (end func()) {
+	r, ok := ctx.Value(runningKey{}).(*Running)
+	if !ok {
+		return func() {}
+	}
+	one := &running{abort: make(chan struct{})}
+	for _, id := range ids {
+		if id != "" {
+			one.ids = append(one.ids, id)
+		}
+	}
+	request.Abort = one.abort
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.list == nil {
+		r.list = map[*running]bool{}
+	}
+	r.list[one] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.list, one)
+	}
+}
+
+// aborted reports whether a request was aborted by its id. A pause with abort is another thing.
+func aborted(r *generation.Request) bool {
+	select {
+	case <-r.Abort:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,47 @@
+package openai
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/scheduler/generation"
+)
+
+// TokenizeChat answers POST /tokenize of messages: the prompt of a chat, as vLLM has it. ok is false for a body without.
+func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok bool, err error) {
+	var r struct {
+		chatRequest
+		AddPrompt *bool `json:"add_generation_prompt"`
+	}
+	var which struct {
+		Messages jsontext.Value `json:"messages"`
+	}
+	if json.Unmarshal(body, &which) != nil || !present(which.Messages) {
+		return nil, false, nil // Tokenize says what is wrong
+	}
+	if err := decode(body, &r); err != nil {
+		return nil, true, err
+	}
+	if r.AddPrompt != nil && !*r.AddPrompt {
+		return nil, true, refuse("add_generation_prompt", "is false, which is not supported; remove it")
+	}
+	c := &chat{chatRequest: r.chatRequest, model: m, served: m.Served()}
+	if _, err := choose(m, &c.served, r.Model); err != nil {
+		return nil, true, err
+	}
+	talk, err := c.conversation(ctx)
+	if err != nil {
+		return nil, true, err
+	}
+	var request *generation.Request
+	if request, _, err = m.Chat(ctx, talk); err != nil {
+		return nil, true, c.refused(err, talk)
+	}
+	if request.Prompt, err = r.splice(request.Prompt, &c.served); err != nil {
+		return nil, true, err
+	}
+	answer, err = marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
+	return answer, true, err
+}

@@ -1,0 +1,302 @@
+// Package rollout answers the control routes that trainers of reinforcement learning call on vLLM 0.32, and those that
+// prime-rl and SkyRL add. They are other names and bodies of /v1/pause, /v1/resume and /v1/weights.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"agentd/protocol"
+	"agentd/server/openai"
+)
+
+// Engine has weights that change.
+type Engine interface {
+	Current(ctx context.Context) (*protocol.Weights, error)
+	SetModel(ctx context.Context, path string) error
+	SetAdapter(ctx context.Context, name, path string) error
+	RemoveAdapter(name string) error
+	// PauseAgain pauses, or waits until nothing runs in a pause of the same mode.
+	PauseAgain(ctx context.Context, mode string) error
+	Resume()
+	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
+	ClearCache(ctx context.Context) (all bool, err error)
+}
+
+// Call is a request.
+type Call struct {
+	Engine
+	Running *openai.Running
+	Query   url.Values
+	Body    []byte // empty: the client sent none
+}
+
+// Route is a path with what answers it.
+type Route struct {
+	Method, Path string
+	// Changes: the client needs the right to change weights.
+	Changes bool
+	// Names is the member or parameter that an error of the engine is about, with Changes; "": none.
+	Names string
+	// Answer makes the body of an answer: a value for JSON, or a plain text. Errors are an *openai.Error, that of the
+	// engine, or of ctx.
+	Answer func(ctx context.Context, c *Call) (any, error)
+}
+
+// Routes are all routes of the package but [Absent].
+var Routes = []Route{
+	{http.MethodPost, "/pause", true, "mode", pause},
+	{http.MethodPost, "/resume", true, "", resume},
+	{http.MethodGet, "/is_paused", false, "", isPaused},
+	{http.MethodPost, "/update_weights", true, "weight_dir", updateWeights},
+	{http.MethodPost, "/v1/load_lora_adapter", true, "lora_path", loadAdapter},
+	{http.MethodPost, "/load_lora_adapter", true, "lora_path", loadAdapterInPlace},
+	{http.MethodPost, "/skyrl/v1/load_lora_adapter", true, "lora_path", loadAdapterInPlace},
+	{http.MethodPost, "/v1/unload_lora_adapter", true, "lora_name", unloadAdapter},
+	{http.MethodPost, "/reset_prefix_cache", true, "", resetCache},
+	{http.MethodPost, "/abort_requests", true, "", abort},
+	{http.MethodPost, "/inference/v1/abort_requests", true, "", abort},
+	{http.MethodGet, "/get_world_size", false, "", worldSize},
+	{http.MethodGet, "/weight_info", false, "", weightInfo},
+	{http.MethodGet, "/server_info", false, "", serverInfo},
+	{http.MethodPost, "/finish_session", false, "", finishSession},
+}
+
+// Absent are routes of vLLM that this server can't answer, with the reason.
+var Absent = map[string]string{
+	"/init_weight_transfer_engine": noTransfer,
+	"/start_weight_update":         noTransfer,
+	"/finish_weight_update":        noTransfer,
+	"/sleep":                       noSleep,
+	"/wake_up":                     noSleep,
+}
+
+const (
+	noTransfer = "this server takes no tensors over NCCL: save the weights in its directory of weights, and POST /update_weights {\"weight_dir\": DIRECTORY} or /v1/load_lora_adapter"
+	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
+)
+
+// AdapterName is what an adapter may be named.
+var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+var modes = []string{"abort", "wait", "keep"}
+
+// pause has vLLM's defaults: it aborts, and clears the cache unless requests are kept.
+func pause(ctx context.Context, c *Call) (any, error) {
+	mode := "abort"
+	if c.Query.Has("mode") {
+		mode = c.Query.Get("mode")
+	}
+	if !slices.Contains(modes, mode) {
+		return nil, openai.Refuse("mode", "is %q; want abort, wait or keep", mode)
+	}
+	clear, err := flag(c.Query, "clear_cache", true)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.PauseAgain(ctx, mode); err != nil {
+		return nil, err
+	}
+	if clear && mode != "keep" {
+		if _, err := c.ClearCache(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]string{"status": "paused"}, nil
+}
+
+// flag reads a parameter that is true or false.
+func flag(query url.Values, name string, otherwise bool) (bool, error) {
+	if !query.Has(name) {
+		return otherwise, nil
+	}
+	on, err := strconv.ParseBool(query.Get(name))
+	if err != nil {
+		return false, openai.Refuse(name, "is %q; want true or false", query.Get(name))
+	}
+	return on, nil
+}
+
+func resume(_ context.Context, c *Call) (any, error) {
+	c.Resume()
+	return map[string]string{"status": "resumed"}, nil
+}
+
+func isPaused(ctx context.Context, c *Call) (any, error) {
+	w, err := c.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]bool{"is_paused": w.Paused != ""}, nil
+}
+
+// updateWeights has prime-rl's body. vLLM's own one is for NCCL.
+func updateWeights(ctx context.Context, c *Call) (any, error) {
+	var body struct {
+		openai.Strict
+		Dir       string `json:"weight_dir"`
+		SkipReset bool   `json:"skip_prefix_cache_reset"` // prefixes belong to the weights that computed them
+		Info      *any   `json:"update_info"`
+	}
+	switch err := openai.Decode(c.Body, &body); {
+	case err != nil:
+		return nil, err
+	case body.Info != nil:
+		return nil, &AbsentError{Param: "update_info", Reason: noTransfer}
+	case body.Dir == "":
+		return nil, openai.Refuse("weight_dir", "is missing or empty; give a directory of safetensors, or a GGUF file, in the directory of weights")
+	}
+	if err := c.SetModel(ctx, body.Dir); err != nil {
+		return nil, renamed(err, "weight_dir")
+	}
+	return map[string]string{"status": "ok"}, nil
+}
+
+// AbsentError refuses what this server can't do at all. Its status is 501.
+type AbsentError struct{ Param, Reason string }
+
+func (e *AbsentError) Error() string { return e.Reason }
+
+// renamed makes the problem of a path that of a member.
+func renamed(err error, member string) error {
+	var problems protocol.Problems
+	if errors.As(err, &problems) {
+		return openai.Refuse(member, "%s", problems[0].Msg)
+	}
+	return err
+}
+
+func loadAdapter(ctx context.Context, c *Call) (any, error) {
+	name, err := c.load(ctx, false)
+	return "Success: LoRA adapter '" + name + "' added successfully.", err
+}
+
+// loadAdapterInPlace is the route of prime-rl and SkyRL, which may replace an adapter.
+func loadAdapterInPlace(ctx context.Context, c *Call) (any, error) {
+	_, err := c.load(ctx, true)
+	return map[string]string{"status": "ok"}, err
+}
+
+func (c *Call) load(ctx context.Context, inPlace bool) (name string, err error) {
+	var body struct {
+		openai.Strict
+		Name    string `json:"lora_name"`
+		Path    string `json:"lora_path"`
+		InPlace bool   `json:"load_inplace"`
+		Is3D    bool   `json:"is_3d_lora_weight"`
+	}
+	switch err := openai.Decode(c.Body, &body); {
+	case err != nil:
+		return "", err
+	case !AdapterName.MatchString(body.Name):
+		return "", openai.Refuse("lora_name", "must have 1 to 63 letters, digits, _, . and -, a letter or a digit first")
+	case body.Path == "":
+		return "", openai.Refuse("lora_path", "is missing or empty; give PEFT's directory, or a GGUF file, in the directory of weights")
+	case body.Is3D:
+		return "", openai.Refuse("is_3d_lora_weight", "is not supported; remove it")
+	}
+	if !inPlace && !body.InPlace {
+		loaded, err := c.has(ctx, body.Name)
+		if err != nil {
+			return "", err
+		}
+		if loaded {
+			return "", openai.Refuse("lora_name", "%q has already been loaded; set load_inplace to true to replace it", body.Name)
+		}
+	}
+	return body.Name, renamed(c.SetAdapter(ctx, body.Name, body.Path), "lora_path")
+}
+
+// has reports whether an adapter of that name is loaded.
+func (c *Call) has(ctx context.Context, name string) (bool, error) {
+	w, err := c.Current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(w.Adapters, func(a protocol.WeightsFile) bool { return a.Name == name }), nil
+}
+
+func unloadAdapter(_ context.Context, c *Call) (any, error) {
+	var body struct {
+		openai.Strict
+		Name string `json:"lora_name"`
+	}
+	switch err := openai.Decode(c.Body, &body); {
+	case err != nil:
+		return nil, err
+	case body.Name == "":
+		return nil, openai.Refuse("lora_name", "is missing or empty; name an adapter")
+	}
+	return "Success: LoRA adapter '" + body.Name + "' removed successfully.", c.RemoveAdapter(body.Name)
+}
+
+// resetCache takes its parameters from the query, as vLLM does, or from a body, as SkyRL sends it.
+func resetCache(ctx context.Context, c *Call) (any, error) {
+	var body struct {
+		openai.Strict
+		Running bool `json:"reset_running_requests"`
+	}
+	if len(c.Body) > 0 {
+		if err := openai.Decode(c.Body, &body); err != nil {
+			return nil, err
+		}
+	}
+	running, err := flag(c.Query, "reset_running_requests", body.Running)
+	switch {
+	case err != nil:
+		return nil, err
+	case running:
+		return nil, openai.Refuse("reset_running_requests", "is not supported; POST /pause?mode=keep first, then nothing runs")
+	}
+	all, err := c.ClearCache(ctx)
+	return map[string]bool{"success": all}, err
+}
+
+func abort(_ context.Context, c *Call) (any, error) {
+	var body struct {
+		openai.Strict
+		IDs []string `json:"request_ids"`
+	}
+	if len(c.Body) > 0 {
+		if err := openai.Decode(c.Body, &body); err != nil {
+			return nil, err
+		}
+	}
+	if len(body.IDs) == 0 {
+		body.IDs = nil // all
+	}
+	return map[string]any{"status": "aborted", "aborted": c.Running.Abort(body.IDs)}, nil
+}
+
+// worldSize is that of one process: no other one takes part in an update of the weights.
+func worldSize(context.Context, *Call) (any, error) { return map[string]int{"world_size": 1}, nil }
+
+func weightInfo(ctx context.Context, c *Call) (any, error) {
+	w, err := c.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"weight_version": w.Model.Version}, nil
+}
+
+// serverInfo has the members of vLLM's configuration that trainers read, of what there is here: logprobs before
+// temperature and truncation, one replica, no transfer of tensors. Adapters have no limit of rank or number but memory.
+func serverInfo(context.Context, *Call) (any, error) {
+	return map[string]any{"vllm_config": map[string]any{
+		"model_config":           map[string]any{"logprobs_mode": "raw_logprobs"},
+		"lora_config":            map[string]any{"max_lora_rank": math.MaxInt32, "max_loras": math.MaxInt32},
+		"parallel_config":        map[string]any{"data_parallel_size": 1},
+		"weight_transfer_config": nil,
+	}}, nil
+}
+
+// finishSession has nothing to free: a session is a hint for routers, and leaves no state here.
+func finishSession(context.Context, *Call) (any, error) {
+	return map[string]string{"status": "ok"}, nil
+}
