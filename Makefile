@@ -99,6 +99,7 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
+	AGENTD_ROLLOUTS=200 AGENTD_ROLLOUT_KILLS=50 go test -count=1 -timeout 30m -run RolloutsOfKilledServers -v ./cmd/agentd
 	go test -count=1 -timeout 30m -run EachDefect -v ./internal/check -defects
 	AGENTD_CHAIN_TURNS=2500 go test -count=1 -run PromptsGoOn ./agent
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference/live

@@ -47,6 +47,7 @@ type Config struct {
 	AlwaysVersion bool     // adds the version to each model step, since the weights may change
 	Return        []string // replaces an absent extra_keys.return, for clients that can't send the key
 	NoLogprobs    string   // a clause on why the engine can't report logprobs. "": it can.
+	NoMasks       string   // a clause on why it can't list what a token was drawn from. "": it can.
 	NoDistinct    string   // a clause on why candidates can't be distinct. "": they can.
 	NoScheduling  string   // a clause on why answers can't be continued or come first. "": they can.
 
@@ -93,6 +94,8 @@ func (c *Config) fill() error {
 			bad("return has %q; it may have %s", name, returnNames)
 		case c.returns.logprobs && c.NoLogprobs != "":
 			bad("return has %q, but %s; leave it out", name, c.NoLogprobs)
+		case c.returns.masks && c.NoMasks != "":
+			bad("return has %q, but %s; leave it out", name, c.NoMasks)
 		}
 	}
 	errs = append(errs, c.fillKind())

@@ -146,11 +146,11 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 			"candidates", candidatesDistinct))
 	}
 	if in.distinct && !asked {
-		in.returns.logprobs = false // they have none
+		in.returns.logprobs, in.returns.masks = false, false // they have none
 	}
-	if in.distinct && in.returns.logprobs {
+	if in.distinct && in.returns.scores() {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
-			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
+			"distinct candidates have a probability, but no logprobs of their tokens and no "+returnMask+"; leave one of candidates and these out", "return"))
 	}
 	if in.resume != nil {
 		problems = append(problems, in.checkContinue()...)

@@ -275,7 +275,7 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
-		Scores: in.returns.logprobs, Adapter: in.adapter.ID, Resume: in.resume, Priority: in.priority,
+		Scores: in.returns.scores(), Masks: in.returns.masks, Adapter: in.adapter.ID, Resume: in.resume, Priority: in.priority,
 	}
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)

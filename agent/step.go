@@ -96,6 +96,9 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	if in.returns.logprobs {
 		b = appendScores(b, c)
 	}
+	if in.returns.masks {
+		b = appendMasks(b, c.Scores)
+	}
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)
 	return append(b, '}')

@@ -122,7 +122,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
 		N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Sampling: h.sampling(in.greedy), Seeds: all[len(all)-1:],
-		Scores: in.returns.logprobs, Adapter: in.adapter.ID, Priority: in.priority,
+		Scores: in.returns.scores(), Masks: in.returns.masks, Adapter: in.adapter.ID, Priority: in.priority,
 		Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
 	}}}, nil
 }

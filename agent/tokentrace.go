@@ -16,14 +16,15 @@ import (
 
 // wanted is what extra_keys.return asks for beside the decision.
 type wanted struct {
-	tokenIDs, logprobs bool
+	tokenIDs, logprobs, masks bool
 }
 
 // Names in extra_keys.return.
 const (
 	returnTokenIDs = "token_ids"
 	returnLogprobs = "logprobs"
-	returnNames    = `"` + returnTokenIDs + `" or "` + returnLogprobs + `"`
+	returnMask     = "sampling_mask"
+	returnNames    = `"` + returnTokenIDs + `", "` + returnLogprobs + `" or "` + returnMask + `"`
 )
 
 // add asks for what a name in extra_keys.return means. It returns false for an unknown name.
@@ -33,6 +34,8 @@ func (w *wanted) add(name string) bool {
 		w.tokenIDs = true
 	case returnLogprobs:
 		w.logprobs = true
+	case returnMask:
+		w.masks = true
 	default:
 		return false
 	}
@@ -47,7 +50,10 @@ func ReturnName(s string) (string, error) {
 	return s, nil
 }
 
-func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
+func (w wanted) any() bool { return w.tokenIDs || w.logprobs || w.masks }
+
+// scores reports whether the engine must report how tokens were chosen.
+func (w wanted) scores() bool { return w.logprobs || w.masks }
 
 // Estimates of the bytes that a token takes in a step.
 const (
@@ -65,6 +71,9 @@ func (w wanted) bytes(promptText, answer, attributes int) (n int) {
 	if w.logprobs {
 		n += answer * bytesOfScore
 	}
+	if w.masks {
+		n += min(answer*generation.MaxMask, generation.MaxMasks+answer) * bytesOfID
+	}
 	return n
 }
 
@@ -78,6 +87,8 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 		switch text, ok := protocol.Text(e); {
 		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
+		case ok && text == returnMask && a.cfg.NoMasks != "":
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoMasks+"; leave "+text+" out", name, i))
 		case !ok || !w.add(text):
 			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, "it must be "+returnNames, name, i))
 		}
@@ -107,6 +118,16 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	}
 	b = append(b, `,"sum_logprob":`...)
 	return appendFloat(b, sum, 64)
+}
+
+// appendMasks appends what each token was drawn from; null: too many tokens.
+func appendMasks(b []byte, scores []generation.Score) []byte {
+	return rawjson.AppendList(append(b, `,"sampling_mask":`...), scores, func(b []byte, s generation.Score) []byte {
+		if s.Mask == nil {
+			return append(b, "null"...)
+		}
+		return rawjson.AppendList(b, s.Mask, appendInt)
+	})
 }
 
 func appendInt[T ~int | ~int32](b []byte, n T) []byte { return strconv.AppendInt(b, int64(n), 10) }

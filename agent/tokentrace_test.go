@@ -110,6 +110,22 @@ func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	}
 }
 
+func TestReturnAddsWhatTheMaskLeft(t *testing.T) {
+	g, _, out := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["sampling_mask"]}}`, "Hi", func(c *generation.Completion) {
+		c.Scores = []generation.Score{{Mask: []generation.Token{4, 72}}, {Mask: nil}, {Mask: []generation.Token{257}}}
+	})
+	if p := g.asked[0]; !p.Scores || !p.Masks {
+		t.Errorf("the engine was asked for %+v", p.Params)
+	}
+	if text := string(out.InternalSteps[0]); !strings.Contains(text, `,"sampling_mask":[[4,72],null,[257]]}`) || strings.Contains(text, "masked") {
+		t.Errorf("got %s", text)
+	}
+	_, err := newAgent(t, agent.Config{NoMasks: "the engine has none"}, nil).Prepare(request(t, `{"extra_keys":{"return":["sampling_mask"]}}`), nil)
+	if err == nil || !strings.Contains(err.Error(), "the engine has none; leave sampling_mask out") {
+		t.Error(err)
+	}
+}
+
 func TestVersionIsThatOfTheEngineThatAnswered(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "before", nil }}
 	for input, want := range map[string]bool{`{"extra_keys":{"return":["token_ids"]}}`: true, `{}`: false} {
@@ -165,9 +181,9 @@ func TestReturnProblemsNameTheField(t *testing.T) {
 	for _, test := range []struct{ name, input, none, want string }{
 		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
 		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
-		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
-		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
-		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids", "logprobs" or "sampling_mask"`},
+		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids", "logprobs" or "sampling_mask"`},
+		{"forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids", "logprobs" or "sampling_mask"`},
 		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -32,6 +33,9 @@ type SamplerConfig struct {
 	Suppress        []Token // never sampled
 	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
 	Top             int     // with Score: how many of the most probable tokens [Sampler.Top] lists
+	// Mask, with Score, keeps the tokens that a draw chooses from for [Sampler.Mask], if they are at most so many. Then
+	// the grammar excludes tokens before top-k, top-p and min-p count, which may change a choice. 0: no.
+	Mask int
 }
 
 // Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
@@ -83,6 +87,7 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		suppress_control: C.bool(cfg.SuppressControl),
 		score:            C.bool(cfg.Score),
 		top:              C.int32_t(min(max(cfg.Top, 0), m.vocab.Size())),
+		mask:             C.size_t(max(cfg.Mask, 0)),
 	}
 	if cfg.Grammar != "" {
 		opts.grammar = C.CString(cfg.Grammar)
@@ -156,6 +161,23 @@ func (s *Sampler) Top(list []Child) []Child {
 	var first *C.struct_agd_child
 	n := C.agd_sampler_top(s.ptr, &first)
 	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...)
+}
+
+// Mask returns the tokens among which Sample chose the last one, ascending: what the grammar and the options left. The
+// probability of Score.Drawn is that of a softmax of the logits, divided by the temperature, over them. nil: there were
+// more than SamplerConfig.Mask.
+func (s *Sampler) Mask() []Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return nil
+	}
+	var first *C.llama_token
+	n := C.agd_sampler_mask(s.ptr, &first)
+	if n < 0 {
+		return nil
+	}
+	return slices.Clone(unsafe.Slice((*Token)(unsafe.Pointer(first)), int(n)))
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the

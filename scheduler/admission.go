@@ -72,6 +72,9 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 			if errs[i] = ctx.Err(); errs[i] == nil {
 				requests[i], errs[i] = e.newRequest(gen)
 			}
+			if errs[i] == nil && gen.Progress != nil && gen.Resume != nil {
+				requests[i].progressForced()
+			}
 			return nil
 		})
 	}

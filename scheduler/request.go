@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -82,16 +83,20 @@ func (e *Engine) validate(g *generation.Request) error {
 		return fmt.Errorf("scheduler: N is %d, must be at least 1", g.N)
 	case len(g.Seeds) != g.N:
 		return fmt.Errorf("scheduler: %d seeds for N = %d", len(g.Seeds), g.N)
-	case g.MaxTokens < 1:
+	case g.MaxTokens < 0 || g.MaxTokens == 0 && g.ScoreFrom == 0:
 		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
 	case len(g.Prompt) == 0:
 		return errors.New("scheduler: the prompt is empty")
+	case g.ScoreFrom < 0 || g.ScoreFrom > len(g.Prompt) || g.MaxTokens == 0 && g.ScoreFrom == len(g.Prompt):
+		return fmt.Errorf("scheduler: ScoreFrom is %d in a prompt of %d tokens", g.ScoreFrom, len(g.Prompt))
+	case g.Masks && !g.Scores:
+		return errors.New("scheduler: Masks needs Scores")
 	case g.IgnoreEnd && g.Grammar != "":
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Progress")
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, ScoreFrom, IgnoreEnd, Stop and Progress")
 	case g.Resume != nil && (g.Distinct != nil || len(g.Resume.Completions) != g.N):
 		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct", g.N)
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
@@ -128,15 +133,17 @@ type request struct {
 	cached     int
 	candidates []generation.Completion // so far, see result
 	forced     [][]int                 // core.Request.Forced
+	masked     []int                   // tokens in the masks of each candidate so far
 	texts      []stopText              // of the candidates so far, for generation.Params.Stop
 	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
 	lostDevices int
 
-	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
+	// mu guards what a caller whose deadline passes may read: scores of the prompt, the candidates that have ended,
 	// which do not change, and cached and times as of then. A search has found instead.
 	mu          sync.Mutex
+	prompt      []generation.Score // of generation.Params.ScoreFrom
 	ended       []int
 	given       int // of ended, to gen.Each
 	found       []generation.Completion
@@ -181,9 +188,14 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		samplers:   make([]*llama.Sampler, 0, gen.N),
 		candidates: slices.Repeat([]generation.Completion{{StopToken: -1}}, gen.N),
 		times:      generation.Times{Submitted: e.now()},
+		masked:     make([]int, gen.N),
+	}
+	if gen.ScoreFrom > 0 {
+		r.prompt = slices.Repeat([]generation.Score{{Logprob: float32(math.NaN())}}, len(gen.Prompt)-gen.ScoreFrom)
 	}
 	if gen.Resume != nil && !gen.Resume.Times.Submitted.IsZero() {
 		r.times = gen.Resume.Times
+		copy(r.prompt, gen.Resume.PromptScores)
 	}
 	if len(e.workers) > 1 {
 		r.blocks = prefixBlocks(gen.Adapter, gen.Salt, gen.Prompt) // not under the engine's lock
@@ -194,6 +206,9 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	}
 	if gen.IgnoreEnd {
 		cfg.Suppress = slices.Concat(gen.Suppress, e.endings)
+	}
+	if gen.Masks {
+		cfg.Mask = generation.MaxMask
 	}
 	seeds := gen.Seeds[1:]
 	if gen.Distinct != nil {
@@ -291,7 +306,7 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 // yet, StopToken is -1 if no token ended them, and they have the scores of dropped tokens too.
 func (r *request) result(v *llama.Vocab, cached int, times generation.Times, from []generation.Completion, which []int) *generation.Result {
 	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: cached, Times: times,
+		PromptTokens: len(r.gen.Prompt), CachedTokens: cached, Times: times, PromptScores: slices.Clone(r.prompt),
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	if r.gen.Resume != nil { // what was not computed when the prompt was first computed, or since then

@@ -35,18 +35,25 @@ func (r *request) resumeOne(i int, w *worker) error {
 		return nil
 	}
 	c.Finish, c.Err, c.Tokens, c.Scores = "", nil, nil, slices.Clone(was.Scores)
-	p := replay{request: r, c: c, sampler: r.samplers[i], forces: r.gen.StopRepeats && w.canForce(r), end: -1}
+	for _, s := range was.Scores {
+		r.masked[i] += len(s.Mask)
+	}
+	p := replay{request: r, c: c, sampler: r.samplers[i], forces: w.canForce(r), end: -1}
 	defer p.close()
 	for k, token := range was.Tokens {
 		if c.Finish != "" {
 			return fmt.Errorf("token %d follows the end of the answer", k)
 		}
-		if r.gen.Scores && k >= len(was.Scores) {
-			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
-		}
-		end := w.engine.vocab.IsEOG(token)
+		end, forced := w.engine.vocab.IsEOG(token), len(p.forced)
 		if err := p.accept(token, end); err != nil {
 			return fmt.Errorf("token %d: %w", k, err)
+		}
+		switch {
+		case !r.gen.Scores || k < len(was.Scores):
+		case len(p.forced) > forced, end && p.at == len(p.run) && p.end == token:
+			p.score(token)
+		default:
+			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
 		}
 		if end {
 			c.StopToken, c.Finish = token, generation.FinishStop
@@ -62,6 +69,15 @@ func (r *request) resumeOne(i int, w *worker) error {
 	}
 	r.forced[i] = p.forced
 	return nil
+}
+
+// progressForced gives gen.Progress the tokens that the grammar forces after what a candidate resumes.
+func (r *request) progressForced() {
+	for k := range r.candidates {
+		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {
+			r.progress(k, tokens[was:], was)
+		}
+	}
 }
 
 // replay follows the tokens of an answer that begun before, to know which of them the grammar forced.
@@ -104,6 +120,9 @@ func (p *replay) accept(token llama.Token, end bool) error {
 // too long or repeats itself.
 func (p *replay) goOn(w *worker) error {
 	c, most := p.c, p.request.gen.MaxTokens
+	if most == 0 { // only the prompt counts
+		return nil
+	}
 	complete := p.end >= 0 && p.whole <= most
 	for c.Finish == "" {
 		repeated := 0
@@ -128,19 +147,23 @@ func (p *replay) goOn(w *worker) error {
 			p.forced = append(p.forced, len(c.Tokens))
 			p.at++
 			c.Tokens = append(c.Tokens, token)
-			p.score()
+			p.score(token)
 		}
 	}
 	if c.StopToken >= 0 && len(c.Scores) == len(c.Tokens) {
-		p.score()
+		p.score(c.StopToken)
 	}
 	return nil
 }
 
 // score adds the score of a forced token.
-func (p *replay) score() {
+func (p *replay) score(token llama.Token) {
 	if p.request.gen.Scores {
-		p.c.Scores = append(p.c.Scores, generation.Score{Logprob: float32(math.NaN()), Forced: true})
+		score := generation.Score{Logprob: float32(math.NaN()), Forced: true}
+		if p.request.gen.Masks {
+			score.Mask = []llama.Token{token}
+		}
+		p.c.Scores = append(p.c.Scores, score)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,25 +30,29 @@ func TestRepeatingAnswerIsTheSameFromEachToken(t *testing.T) {
 		"forced, then complete": {`root ::= "Now, the" [ ] "very same words all over again; the very same words all over again; the very same words all over again; the very same words all over again; "`, generation.FinishStop},
 		"all forced":            {`root ::= "Now, " ("the very same words all over again; "){6} "end."`, generation.FinishStop},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := greedy(prompt, 1, 200)
-			g.Grammar, g.StopRepeats, g.Scores = tc.grammar, true, true
-			want := mustGenerate(t, e, g).Completions[0]
-			if want.Finish != tc.finish {
-				t.Errorf("ended by %s, want %s", want.Finish, tc.finish)
-			}
-			all := want.Tokens
-			if want.Stop != "" {
-				all = append(slices.Clone(all), want.StopToken)
-			}
-			for n := range len(all) + 1 {
-				g.Resume = &generation.Result{Completions: []generation.Completion{{Tokens: all[:n], Finish: generation.FinishPaused}}}
-				got := mustGenerate(t, e, g).Completions[0]
-				if !slices.Equal(got.Tokens, want.Tokens) || got.Finish != want.Finish || got.Stop != want.Stop || got.Repeated != want.Repeated || len(got.Scores) != len(want.Scores) {
-					t.Errorf("from %d tokens: %d, %d scores, %s %q %q; want %d, %d scores, %s %q", n,
-						len(got.Tokens), len(got.Scores), got.Finish, got.Repeated, got.Text, len(want.Tokens), len(want.Scores), want.Finish, want.Repeated)
+		for _, stops := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", repeats end it: ", stops), func(t *testing.T) {
+				g := greedy(prompt, 1, 200)
+				g.Grammar, g.StopRepeats, g.Scores = tc.grammar, stops, true
+				want := mustGenerate(t, e, g).Completions[0]
+				if want.Finish != tc.finish && stops {
+					t.Errorf("ended by %s, want %s", want.Finish, tc.finish)
 				}
-			}
-		})
+				all := want.All()
+				for n := range len(all) + 1 {
+					g.Resume = &generation.Result{Completions: []generation.Completion{{Tokens: all[:n], Finish: generation.FinishPaused}}}
+					got := mustGenerate(t, e, g).Completions[0]
+					if !slices.Equal(got.Tokens, want.Tokens) || got.Finish != want.Finish || got.Stop != want.Stop || got.Repeated != want.Repeated || len(got.Scores) != len(want.Scores) {
+						t.Fatalf("from %d tokens: %d, %d scores, %s %q %q; want %d, %d scores, %s %q", n,
+							len(got.Tokens), len(got.Scores), got.Finish, got.Repeated, got.Text, len(want.Tokens), len(want.Scores), want.Finish, want.Repeated)
+					}
+					for k, s := range want.Scores {
+						if got := got.Scores[k]; got.Forced != s.Forced || k >= n && (got.Logprob == got.Logprob) != (s.Logprob == s.Logprob) {
+							t.Errorf("from %d tokens: score %d is %+v, want %+v", n, k, got, s)
+						}
+					}
+				}
+			})
+		}
 	}
 }

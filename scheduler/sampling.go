@@ -21,6 +21,8 @@ type sampling struct {
 	samplers   []*llama.Sampler // of sampleBatch, as the next two
 	rows       [][]float32
 	sampled    []llama.Sampled
+	scored     []llama.Token // tokens of prompts, whose rows are scoredRows
+	scoredRows [][]float32
 }
 
 // sampleTask is one candidate to sample.
@@ -82,7 +84,45 @@ func (s *sampling) decode(plan *core.Plan) error {
 		}
 		s.tasks = append(s.tasks, t)
 	}
+	s.scored, s.scoredRows = s.scored[:0], s.scoredRows[:0]
+	for _, score := range plan.Scores {
+		prompt := w.requests[score.Request].gen.Prompt
+		if score.Index == len(prompt) {
+			continue
+		}
+		row, err := w.back.Logits(score.Row)
+		if err != nil {
+			return err
+		}
+		s.scored, s.scoredRows = append(s.scored, prompt[score.Index]), append(s.scoredRows, row)
+	}
 	return nil
+}
+
+// scorePrompts gives the scores of a plan to their requests.
+func (s *sampling) scorePrompts(plan []core.Score) {
+	w, top := s.worker, 0
+	for _, score := range plan {
+		top = max(top, w.requests[score.Request].gen.Top)
+	}
+	ranked := llama.ScoreRows(max(1, w.back.SamplerThreads()), s.scoredRows, s.scored, top)
+	for _, score := range plan {
+		r := w.requests[score.Request]
+		if score.Index < len(r.gen.Prompt) {
+			r.mu.Lock()
+			r.prompt[score.Index-r.gen.ScoreFrom] = scoreOf(&ranked[0], r.gen.Top)
+			r.mu.Unlock()
+			ranked = ranked[1:]
+		}
+	}
+}
+
+func scoreOf(r *llama.Ranked, top int) generation.Score {
+	s := generation.Score{Logprob: r.Logprob, Rank: r.Rank}
+	for _, c := range r.Top[:min(top, len(r.Top))] {
+		s.Top = append(s.Top, generation.Likely(c))
+	}
+	return s
 }
 
 // choose returns a choice for each task. Samplers are independent of each other, so several threads share the tasks:
@@ -129,12 +169,19 @@ func (s *sampling) sampleBatch() {
 	s.samplers, s.rows = s.samplers[:0], s.rows[:0]
 	for i := range s.tasks {
 		t := &s.tasks[i]
+		if t.request.gen.MaxTokens == 0 {
+			continue
+		}
 		s.samplers, s.rows = append(s.samplers, t.request.samplers[t.candidate]), append(s.rows, t.rows[0])
 	}
-	s.sampled = slices.Grow(s.sampled[:0], len(s.tasks))[:len(s.tasks)]
+	s.sampled = slices.Grow(s.sampled[:0], len(s.samplers))[:len(s.samplers)]
 	s.worker.back.SampleBatch(s.samplers, s.rows, s.sampled)
+	sampled := s.sampled
 	for i := range s.tasks {
-		s.chooseTokens(i, &s.sampled[i])
+		if s.tasks[i].request.gen.MaxTokens > 0 {
+			s.chooseTokens(i, &sampled[0])
+			sampled = sampled[1:]
+		}
 	}
 }
 
@@ -145,6 +192,9 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	w, t, choice := s.worker, &s.tasks[i], &s.choices[i]
 	if b := t.branch; b != nil {
 		t.children, t.skipped, t.err = b.sampler.Children(t.rows[0], b.tree.search.Skippable(b.node), t.children)
+		return
+	}
+	if t.request.gen.MaxTokens == 0 {
 		return
 	}
 	cand, sampler := &t.request.candidates[t.candidate], t.request.samplers[t.candidate]
@@ -228,7 +278,8 @@ func (w *worker) canForce(r *request) bool {
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
 // token has its score from its sampler. A forced one has no logprob: it was chosen without logits.
 func (t *sampleTask) addScore(token llama.Token, forced bool) {
-	if !t.request.gen.Scores {
+	g := &t.request.gen
+	if !g.Scores {
 		return
 	}
 	n := len(t.tokens)
@@ -236,12 +287,22 @@ func (t *sampleTask) addScore(token llama.Token, forced bool) {
 		Logprob: float32(math.NaN()), Forced: forced, Drafted: n < t.numDrafts && t.drafts[n] == token && t.nextRow() != nil,
 	}
 	if !forced {
-		sampled := t.request.samplers[t.candidate].Score()
+		sampler := t.request.samplers[t.candidate]
+		sampled := sampler.Score()
 		score.Logprob, score.Masked = sampled.Model, sampled.Drawn
-		for _, c := range t.request.samplers[t.candidate].Top(nil) {
+		for _, c := range sampler.Top(nil) {
 			score.Top = append(score.Top, generation.Likely(c))
 		}
+		if g.Masks {
+			score.Mask = sampler.Mask()
+		}
+	} else if g.Masks {
+		score.Mask = []llama.Token{token}
 	}
+	if left := generation.MaxMasks - t.request.masked[t.candidate]; len(score.Mask) > left {
+		score.Mask = nil
+	}
+	t.request.masked[t.candidate] += len(score.Mask)
 	cand := &t.request.candidates[t.candidate]
 	cand.Scores = append(cand.Scores, score)
 }

@@ -238,7 +238,11 @@ func (w *worker) submit(r *request) {
 			w.finish(r, err)
 		}
 	default:
-		w.core.Submit(core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced})
+		c := core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced}
+		if c.MaxTokens == 0 { // nothing follows the last token
+			c.Prompt = c.Prompt[:len(c.Prompt)-1]
+		}
+		w.core.Submit(c)
 	}
 }
 
@@ -270,6 +274,7 @@ func (w *worker) step() (rows int) {
 	var choices []core.Choice
 	if err == nil {
 		rows, choices = len(w.plan.Rows), w.sampling.choose()
+		w.sampling.scorePrompts(w.plan.Scores)
 	}
 	w.threads.end(rows, took+w.lap(&w.counters.times.Sample))
 	w.commit(err, choices)

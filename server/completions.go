@@ -35,9 +35,7 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 		}
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.openAI(true, func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
-		return openai.Complete(ctx, m, id, body)
-	}))
+	r.POST(pathCompletions, mark, s.openAI(true, openai.Complete))
 	r.POST(pathChat, mark, s.openAI(true, openai.Chat))
 }
 

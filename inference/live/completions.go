@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"agentd/agent/format"
@@ -83,6 +84,35 @@ func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admit
 	}
 	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
 	return result, err
+}
+
+// GenerateAll implements openai.Model. The first error ends the other requests.
+func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) ([]*generation.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := 0
+	for i := range requests {
+		n += requests[i].N
+	}
+	admission, release, err := m.admit(n, requests[0].Priority, m.using)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if admitted != nil {
+		admitted()
+	}
+	var mu sync.Mutex
+	results := make([]*generation.Result, len(requests))
+	admission.GenerateAll(ctx, requests, func(i int, got *generation.Result, failed error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if results[i] = got; failed != nil && err == nil {
+			err = failed
+			cancel()
+		}
+	})
+	return results, err
 }
 
 // Chat implements openai.Model.

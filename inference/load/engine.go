@@ -17,7 +17,7 @@ func (m *Model) contextOptions(gpu bool) []llama.ContextOption {
 		llama.SetBatch(f.BatchSize),
 		llama.SetMicroBatch(min(f.BatchSize, choose(0, gpu, microBatchGPU, microBatchCPU))),
 		llama.SetMaxSequences(max(sequences, f.Parallel)),
-		llama.SetMaxOutputs(max(f.Parallel, f.DraftRows)),
+		llama.SetMaxOutputs(max(f.Parallel, f.DraftRows, sequences)), // llama.cpp has a row for each sequence anyway
 		llama.SetThreads(f.Threads, f.Threads),
 		llama.SetKVType(f.KVType),
 	}

@@ -54,6 +54,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	cfg.Agent.SeedsInARow, cfg.Agent.Sessions = true, true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()
+	cfg.Agent.NoMasks = "engines at URLs don't say which tokens the grammar and the sampling left"
 	cfg.Agent.NoDistinct = "engines at URLs can't search for distinct candidates"
 	cfg.Agent.NoScheduling = "engines at URLs can't continue answers or order them by priority"
 	if err := m.makeAgent(cfg); err != nil {

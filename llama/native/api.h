@@ -166,7 +166,8 @@ struct agd_sampler_options {
     const llama_token * allow; // exceptions to suppress_control
     size_t              n_allow;
     bool                score; // keep the probabilities of sampled tokens, see agd_sampler_score
-    int32_t             top;   // with score: how many of the most probable tokens agd_sampler_top lists
+    int32_t             top; // with score: how many of the most probable tokens agd_sampler_top lists
+    size_t              mask; // with score: keep what a draw chose from, at most so many tokens; 0: no
 };
 
 struct agd_sampler;
@@ -205,6 +206,15 @@ struct agd_child {
 };
 // Sampler.Top: returns how many. The list is the sampler's, until its next call.
 int32_t agd_sampler_top(const struct agd_sampler * s, const struct agd_child ** list);
+// Sampler.Mask: how many tokens the last one was drawn from, ascending; -1: not kept. The list is the sampler's.
+int32_t agd_sampler_mask(const struct agd_sampler * s, const llama_token ** list);
+// ScoreRows of package llama. top has n_top tokens for each row; the token is -1 after the last one.
+struct agd_rank {
+    float   logprob; // NaN: no memory
+    int32_t rank;
+};
+void agd_score_rows(int threads, const float * const * rows, const llama_token * tokens, int32_t n, int32_t n_vocab,
+                    int32_t n_top, struct agd_rank * out, struct agd_child * top);
 // Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);

@@ -77,7 +77,7 @@ func (c *Core) preferCached(first *group) *group {
 		if seen++; seen > lookAhead || g.Priority != first.Priority {
 			break
 		}
-		src := c.matchPrefix(g.owner(), g.Prompt, len(c.running))
+		src := c.matchPrefix(g.owner(), g.reusable(), len(c.running))
 		if cached := src.cached(); cached > most || cached == most && src.inCells() > mostInCells {
 			best, most, mostInCells = g, cached, src.inCells()
 		}
@@ -114,7 +114,7 @@ func (c *Core) startSequence(g *group) bool {
 		generated = len(g.candidates[cand].tokens)
 		target, base, src = c.resumePoint(g, cand)
 	} else {
-		src = c.matchPrefix(g.owner(), target, len(c.running))
+		src = c.matchPrefix(g.owner(), g.reusable(), len(c.running))
 	}
 	room := c.cfg.Cells - c.tree.active - cells - (base + len(target) - src.inCells())
 	if src.seq != nil {
@@ -192,7 +192,7 @@ func (l *lengthEstimate) add(tokens int) {
 // reserve returns the cells to reserve for a candidate that has generated tokens. The last
 // token of a candidate is chosen, never decoded.
 func (g *group) reserve(generated int) int {
-	worst := g.MaxTokens - generated - 1
+	worst := max(0, g.MaxTokens-generated-1)
 	if !g.lengths.enabled || g.lengths.count < lengthMemory {
 		return worst
 	}

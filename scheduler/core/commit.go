@@ -34,6 +34,9 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 			c.tree.extend(f.seq, f.tokens, initialTokens)
 			switch {
 			case f.seq.state == seqRunning:
+				if g := f.seq.group; f.seq.cand == promptOnly && g.ScoreFrom > 0 {
+					g.ScoreFrom = max(g.ScoreFrom, f.seq.length+1) // if it starts again
+				}
 				c.advanceFollowers(f.seq)
 				if !c.cfg.PartialCopy && !c.cfg.NoPrefixCache {
 					c.snapshot(f.seq)
@@ -79,7 +82,7 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 			cand.ended = true
 			g.unfinished--
 			c.admissionPaused = false
-			if !g.Branch {
+			if !g.Branch && g.MaxTokens > 0 {
 				c.lengths.add(len(cand.tokens))
 				c.stats.Finished++
 			}
@@ -109,7 +112,7 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 // returns the reason, and for a repetition its length. A completion that is complete with its
 // last sampled token counts as stopped, neither as cut nor as a repetition.
 func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish generation.Finish, repeat int) {
-	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
+	if len(choice.Tokens) == 0 && choice.Verdict == Continue && g.MaxTokens > 0 {
 		panic("core: a candidate that goes on needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {

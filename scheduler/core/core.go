@@ -28,6 +28,8 @@ type Core struct {
 	step uint64 // number of plans so far
 	// rowLimit is the row limit of the next step: BatchTokens, less after StepNoSlot.
 	rowLimit int
+	// scoreRows is how many more logits rows of prompts the step may have, beside one for each sequence.
+	scoreRows int
 	// admissionPaused is set by a preemption until a sequence ends.
 	admissionPaused bool
 	// overcommitted is set when a prompt loses its prefill leader. More cells may be
@@ -128,7 +130,7 @@ func New(cfg Config) *Core {
 // the next request. So clients with few requests do not wait for all of one with many. A fork comes before what has not
 // started.
 func (c *Core) Submit(r Request) {
-	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
+	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens+r.ScoreFrom) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
 		panic("core: Submit of a request that cannot run")
 	}
 	c.turn.arrivals++

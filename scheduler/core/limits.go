@@ -14,6 +14,10 @@ const (
 	// dominates.
 	MinPrefillCost = 8
 
+	// maxScoreRows is the limit of logits rows of prompts in a step, beside one for each sequence. A row of a large
+	// vocabulary has 600 kB.
+	maxScoreRows = 64
+
 	// rowGroup is the number of rows that the products compute at once (agentd-columns.h).
 	rowGroup = 8
 

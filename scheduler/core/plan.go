@@ -36,7 +36,7 @@ func (c *Core) rematch() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.owner, s.target, i))
+			c.attachPrefix(s, c.matchPrefix(s.owner, s.reusable(), i))
 			c.advanceFollowers(s)
 		}
 	}
@@ -48,7 +48,8 @@ func (c *Core) rematch() {
 // and where a snapshot is taken.
 func (c *Core) schedule() {
 	c.rematch() // a leader may have made way in this plan
-	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
+	c.plan.Rows, c.plan.Samples, c.plan.Scores, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.plan.Scores[:0], c.scheduled[:0]
+	c.scoreRows = max(0, min(maxScoreRows, c.cfg.MaxOutputs-len(c.running)))
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
 	followers, total := 0, 0
 	for _, s := range c.running {
@@ -88,7 +89,11 @@ func (c *Core) schedule() {
 
 // scheduleRows plans n rows of s, or as many as there are cells for, and returns how many.
 func (c *Core) scheduleRows(s *sequence, n int) int {
-	planned := len(c.plan.Rows)
+	planned, scored := len(c.plan.Rows), s.length+n // the first row whose logits are wanted
+	if s.cand == promptOnly && s.group.ScoreFrom > 0 {
+		scored = max(s.length, s.group.ScoreFrom-1)
+		n = min(n, scored-s.length+1+c.scoreRows)
+	}
 	if !c.makeRoom(planned + n) {
 		n = c.cfg.Cells - c.tree.used - planned
 	}
@@ -99,6 +104,12 @@ func (c *Core) scheduleRows(s *sequence, n int) int {
 	for i, t := range tokens {
 		c.plan.Rows = append(c.plan.Rows, Row{Token: t, Pos: s.length + i, Seq: s.id})
 	}
+	for at := scored; at < s.length+n; at++ {
+		row := planned + at - s.length
+		c.plan.Rows[row].Output = true
+		c.plan.Scores = append(c.plan.Scores, Score{Row: row, Request: s.group.ID, Index: at + 1})
+	}
+	c.scoreRows -= max(0, s.length+n-scored-1) // one is the sequence's own
 	s.inContext = true
 	f := scheduledRows{seq: s, tokens: tokens, prefill: n}
 	if s.cand != promptOnly {

@@ -68,6 +68,22 @@ func (s *sequence) remaining() []Token { return s.target[s.length-s.base:] }
 // numRemaining is len(remaining()).
 func (s *sequence) numRemaining() int { return s.base + len(s.target) - s.length }
 
+// reusable returns the target as far as its cells may be another sequence's, and one token: not those whose logits are
+// wanted.
+func (s *sequence) reusable() []Token {
+	if s.cand == promptOnly {
+		return s.group.reusable()
+	}
+	return s.target
+}
+
+func (g *group) reusable() []Token {
+	if g.ScoreFrom > 0 {
+		return g.Prompt[:min(g.ScoreFrom, len(g.Prompt))]
+	}
+	return g.Prompt
+}
+
 // inPrefill reports whether a prompt has more than one token left to decode. It is false for a
 // candidate with forced tokens.
 func (s *sequence) inPrefill() bool { return s.base == 0 && s.numRemaining() > 1 }

@@ -25,7 +25,7 @@ func (c *Core) speculate() {
 	if candidates == 0 {
 		return
 	}
-	rows = min(rows, c.cfg.MaxOutputs-outputs)
+	rows = min(rows, c.cfg.MaxOutputs-outputs-len(c.plan.Scores))
 	// Cached sequences are evicted as for other rows, so that the rows of a candidate do not depend on what else is cached.
 	// What waiting candidates need stays.
 	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {

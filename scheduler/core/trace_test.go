@@ -118,11 +118,13 @@ type liveRequest struct {
 	seed  int
 	cands []completion
 	ended []bool
+	// scored are the tokens of the prompt whose logits were computed.
+	scored map[int]bool
 }
 
 func (w *world) submit(j Request, seed int) {
 	w.core.Submit(j)
-	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
+	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N), scored: map[int]bool{}}
 }
 
 func (w *world) cancel(id RequestID) {
@@ -141,6 +143,9 @@ func (w *world) interrupt(id, next RequestID) {
 		if (tokens == nil) != j.ended[i] || tokens != nil && !slices.Equal(tokens, j.cands[i].tokens) {
 			w.t.Fatalf("request %d candidate %d is interrupted with %v, its tokens are %v", id, i, tokens, j.cands[i].tokens)
 		}
+	}
+	if j.ScoreFrom > 0 && !slices.ContainsFunc(j.Begun, func(tokens []Token) bool { return tokens == nil || len(tokens) > 0 }) {
+		j.Begun = nil // its prompt has not been computed
 	}
 	w.core.Submit(j.Request)
 	w.requests[next] = j
@@ -214,6 +219,14 @@ func (w *world) commit(result StepStatus) {
 		for _, s := range w.plan.Samples {
 			choices = append(choices, w.choose(s, contexts))
 		}
+		for _, s := range w.plan.Scores {
+			if j := w.requests[s.Request]; j != nil {
+				if !slices.Equal(contexts[s.Row], j.Prompt[:s.Index]) || s.Index < j.ScoreFrom {
+					w.t.Fatalf("request %d: token %d is scored after %v, its prompt is %v from %d", s.Request, s.Index, contexts[s.Row], j.Prompt, j.ScoreFrom)
+				}
+				j.scored[s.Index] = true
+			}
+		}
 	case StepFailed: // some rows stay in the cache
 		if _, _, err := w.kv.decode(w.plan.Adapter, w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
 			w.t.Fatal(err)
@@ -227,8 +240,8 @@ func (w *world) commit(result StepStatus) {
 // choose samples from the row of s, and from the rows of accepted drafts.
 func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	j := w.requests[s.Request]
-	if j == nil {
-		return Choice{} // cancelled while in flight
+	if j == nil || j.MaxTokens == 0 {
+		return Choice{} // cancelled while in flight, or only scored
 	}
 	var drafts []Token
 	for _, r := range w.plan.Rows[s.Draft : s.Draft+s.Drafts] {
@@ -261,7 +274,16 @@ func (w *world) event(e Event) {
 	}
 	switch e.Kind {
 	case CandidateFinished:
-		want, finish := naive(j.Prompt, j.MaxTokens, j.seed+e.Candidate, w.least(j))
+		var want []Token
+		finish := generation.FinishLength
+		if j.MaxTokens > 0 {
+			want, finish = naive(j.Prompt, j.MaxTokens, j.seed+e.Candidate, w.least(j))
+		}
+		for i := j.ScoreFrom; 0 < i && i <= len(j.Prompt); i++ {
+			if !j.scored[i] {
+				w.t.Fatalf("request %d: token %d of the prompt has no score", e.Request, i)
+			}
+		}
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
 			w.t.Fatalf("request %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
@@ -358,6 +380,10 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			job.Prompt = append(job.Prompt, prompt...)
 			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
 			before = append(before, job.Prompt)
+			if rapid.IntRange(0, 3).Draw(t, "scored") == 0 {
+				job.ScoreFrom = rapid.IntRange(1, len(job.Prompt)).Draw(t, "from")
+				job.MaxTokens *= rapid.IntRange(0, 1).Draw(t, "answered")
+			}
 			job.Adapter = rapid.SampledFrom(adapters).Draw(t, "adapter")
 			job.Priority = rapid.SampledFrom([]int{0, 0, -1, 1}).Draw(t, "priority")
 			job.Client = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "client")

@@ -16,7 +16,8 @@ type SeqID int32
 type AdapterID = generation.AdapterID
 
 // Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
-// Adapter, N, MaxTokens, StopRepeats, Priority, Client, and whether Temperature is 0.
+// Adapter, N, MaxTokens, ScoreFrom, StopRepeats, Priority, Client, and whether Temperature is 0.
+// With MaxTokens 0 each candidate ends with the choice after the prompt, which has no token.
 type Request struct {
 	ID RequestID
 	generation.Request
@@ -38,7 +39,7 @@ type Request struct {
 // isolatesLast reports whether the last prompt token is computed in a step after the rest of the
 // prompt, as it is when the rest is cached. Kernels round differently for one row and for many, and
 // the first token of greedy decoding must not depend on that.
-func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork }
+func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork && r.MaxTokens > 0 }
 
 // OpKind is the kind of a memory operation.
 type OpKind uint8
@@ -88,11 +89,19 @@ type Sample struct {
 	Drafts    int
 }
 
+// Score says that the logits of Row report how probable token Index of the request's prompt is, or what follows the prompt.
+type Score struct {
+	Row     int
+	Request RequestID
+	Index   int
+}
+
 // Plan is one step. Its slices are valid until the next call of Plan.
 type Plan struct {
 	Ops     []Op
 	Rows    []Row
 	Samples []Sample
+	Scores  []Score
 	// Adapter computes the rows.
 	Adapter AdapterID
 	// Started are the requests whose prompts got a sequence. A preempted prompt starts again.

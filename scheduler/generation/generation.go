@@ -38,7 +38,7 @@ type Params struct {
 	Adapter AdapterID
 	// N is the number of completions, at least 1.
 	N int
-	// MaxTokens is the token limit of one completion, at least 1.
+	// MaxTokens is the token limit of one completion, at least 1, or 0 with ScoreFrom: then completions are empty.
 	MaxTokens int
 	Sampling
 	// Seeds holds one seed for each completion.
@@ -62,6 +62,12 @@ type Params struct {
 	Top int
 	// Sample samples each token, also where the grammar leaves one text. So each has a logprob.
 	Sample bool
+	// ScoreFrom, above 0, asks for Result.PromptScores from that token of the prompt on, in its prefill. Of the tokens
+	// before, the last one is computed again even where it is cached. It excludes Distinct.
+	ScoreFrom int
+	// Masks asks for Score.Mask. Then the grammar excludes tokens before TopK, TopP and MinP count, which may change a
+	// choice. It needs Scores.
+	Masks bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
 	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
@@ -141,6 +147,8 @@ type Result struct {
 	CachedTokens int
 	// Completions are in the order of Seeds.
 	Completions []Completion
+	// PromptScores has the score of each token of the prompt from Params.ScoreFrom on: Logprob, Rank and Top.
+	PromptScores []Score
 	// Version names the weights where the engine that answered has its own name for them; "":
 	// it has not.
 	Version string
@@ -227,6 +235,12 @@ type Score struct {
 	// Top are the most probable tokens in the softmax of Logprob, best first, with Params.Top; nil where that is not
 	// known.
 	Top []Likely
+	// Rank is 1 for the most probable token; only Result.PromptScores have it.
+	Rank int
+	// Mask has the tokens among which this one was drawn, ascending, with Params.Masks: what the grammar, suppressed
+	// tokens and Sampling left. Masked is that of a softmax of logits / Temperature over them. Only the token itself
+	// where there was no choice. nil: more than MaxMask tokens, or more than MaxMasks in the completion.
+	Mask []Token
 }
 
 // Likely is a token with the logarithm of its probability.
@@ -234,6 +248,12 @@ type Likely struct {
 	Token   Token
 	Logprob float32
 }
+
+// Bounds of what a score has.
+const (
+	MaxMask  = 1 << 10 // tokens in Score.Mask
+	MaxMasks = 1 << 16 // tokens in all masks of a completion
+)
 
 // Finish is the reason why a completion ended.
 type Finish string

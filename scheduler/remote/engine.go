@@ -148,6 +148,9 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	if req.Distinct != nil {
 		return generation.Result{}, errors.New("remote: an engine at a URL can't search for Distinct")
 	}
+	if req.ScoreFrom > 0 || req.Masks || req.Resume != nil {
+		return generation.Result{}, fmt.Errorf("%w: scores of a prompt, sampling masks and answers that go on need the embedded engine", generation.ErrRemote)
+	}
 	if req.Top > 0 || req.Salt != "" || req.Stop != nil && len(req.Stop.Tokens) > 0 {
 		return generation.Result{}, fmt.Errorf("%w: top logprobs, a salt of the cache and tokens that stop an answer need the embedded engine", generation.ErrRemote)
 	}

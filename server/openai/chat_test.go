@@ -223,7 +223,7 @@ func TestAnyNameIsTheOnlyModel(t *testing.T) {
 			return Chat(t.Context(), m, "1", []byte(`{`+hello+field+`}`), Stream{})
 		},
 		"completion": func(m Model, field string) ([]byte, error) {
-			return Complete(t.Context(), m, "1", []byte(`{"prompt": "a"`+field+`}`))
+			return Complete(t.Context(), m, "1", []byte(`{"prompt": "a"`+field+`}`), Stream{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestBiasLeavesAToken(t *testing.T) {
 		bias    []string
 		refused bool
 	}{{bias[1:], false}, {bias, true}} {
-		_, err := Complete(t.Context(), &scripted{text: "x"}, "1", []byte(`{"prompt": "a", "logit_bias": {"01": -100, `+strings.Join(test.bias, ", ")+`}}`))
+		_, err := Complete(t.Context(), &scripted{text: "x"}, "1", []byte(`{"prompt": "a", "logit_bias": {"01": -100, `+strings.Join(test.bias, ", ")+`}}`), Stream{})
 		if refused := err != nil && strings.Contains(err.Error(), "logit_bias: excludes all 257 tokens"); refused != test.refused {
 			t.Errorf("%d tokens: %v", len(test.bias), err)
 		}

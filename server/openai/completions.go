@@ -2,9 +2,8 @@ package openai
 
 import (
 	"context"
-	"math"
+	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,151 +22,303 @@ type completionRequest struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
+	ReturnMask  bool  `json:"return_sampling_mask"`
 	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
 	SkipSpecial *bool `json:"skip_special_tokens"` // text never has special tokens; token ids always do
 
-	Echo     bool `json:"echo"`
-	Logprobs *int `json:"logprobs"`
-	BestOf   *int `json:"best_of"`
+	Echo           bool `json:"echo"`
+	Logprobs       *int `json:"logprobs"`
+	PromptLogprobs *int `json:"prompt_logprobs"`
+	// PromptStart leaves out the logprobs of tokens up to it, as vLLM's sampling parameter does.
+	PromptStart int  `json:"prompt_logprob_start"`
+	BestOf      *int `json:"best_of"`
+	// Continue has the token ids with which each choice begins, of an answer that broke off.
+	Continue [][]generation.Token `json:"continue"`
 }
 
 type completionChoice struct {
-	Index        int                `json:"index"`
-	Text         string             `json:"text"`
-	FinishReason *string            `json:"finish_reason"`
-	Logprobs     *completionScores  `json:"logprobs"`
-	TokenIDs     []generation.Token `json:"token_ids,omitempty"`
+	Index          int                  `json:"index"`
+	Text           string               `json:"text"`
+	FinishReason   *string              `json:"finish_reason"`
+	Logprobs       *completionScores    `json:"logprobs"`
+	PromptLogprobs []map[string]ranked  `json:"prompt_logprobs,omitempty"`
+	TokenIDs       []generation.Token   `json:"token_ids,omitempty"`
+	SamplingMask   [][]generation.Token `json:"sampling_mask,omitempty"` // null: too many tokens
 }
 
-// Complete answers POST /v1/completions.
-func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
-	var c completionRequest
-	if err := decode(body, &c); err != nil {
-		return nil, err
+// completion is a request with its answer.
+type completion struct {
+	completionRequest
+	model    Model
+	served   generation.Served
+	texts    []string // of the prompts
+	requests []generation.Request
+	copies   []copied // of scores, by request
+	order    []int    // of requests, as the engine gets them
+	id       string
+	created  int64 // of all parts of a stream
+}
+
+// Complete answers POST /v1/completions. With stream it sends the answer to s and returns nil.
+func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
+	c := &completion{model: m, served: m.Served(), id: "cmpl-" + id, created: time.Now().Unix()}
+	err := decode(body, &c.completionRequest)
+	if err == nil {
+		err = c.read()
 	}
-	served := m.Served()
-	request, err := c.request(m, &served)
 	if err != nil {
 		return nil, err
 	}
-	defer begin(ctx, request, "cmpl-"+id, c.RequestID)()
-	result, err := m.Generate(ctx, request, nil)
+	defer begin(ctx, &c.requests[0], c.id, c.RequestID)()
+	for i := range c.requests {
+		c.requests[i].Abort = c.requests[0].Abort
+	}
+	if c.Stream {
+		return nil, c.streamTo(ctx, s)
+	}
+	results, err := c.generate(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	a := answer[completionChoice]{ID: "cmpl-" + id, Object: "text_completion", Created: time.Now().Unix(), Model: served.Name, Usage: usageOf(result)}
-	for i := range result.Completions {
-		done := &result.Completions[i]
-		if done.Err != nil {
-			return nil, done.Err
+	a := c.answer(c.usage(results))
+	for i, r := range results {
+		for k := range r.Completions {
+			choice, err := c.choice(i, k, r)
+			if err != nil {
+				return nil, err
+			}
+			a.Choices = append(a.Choices, *choice)
 		}
-		text, reason := c.Stop.cut(done.Text, finish(done.Finish))
-		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
-		if c.ReturnIDs {
-			choice.TokenIDs = done.All()
-		}
-		if c.Logprobs != nil {
-			choice.Logprobs = scoresOf(m, done)
-		}
-		a.Choices = append(a.Choices, choice)
 	}
-	return marshal(&a)
+	return marshal(a, withNulls...)
 }
 
-// completionScores are the logprobs of a completion's tokens, its end included.
-type completionScores struct {
-	Tokens     []string   `json:"tokens"`
-	Logprobs   []*float32 `json:"token_logprobs"` // null is not known
-	TextOffset []int      `json:"text_offset"`    // in bytes, special tokens included
-	Top        any        `json:"top_logprobs"`   // null: no alternatives
-}
+// withNulls writes null for a list or map that is not known.
+var withNulls = []json.Options{json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true)}
 
-func scoresOf(m Model, done *generation.Completion) *completionScores {
-	s := &completionScores{}
-	at := 0
-	for i, id := range done.All() {
-		piece := m.Piece(id)
-		s.Tokens, s.TextOffset = append(s.Tokens, strings.ToValidUTF8(string(piece), "\ufffd")), append(s.TextOffset, at)
-		at += len(piece)
-		var p *float32
-		if i < len(done.Scores) && !math.IsNaN(float64(done.Scores[i].Logprob)) && !math.IsInf(float64(done.Scores[i].Logprob), 0) {
-			p = &done.Scores[i].Logprob
-		}
-		s.Logprobs = append(s.Logprobs, p)
+func (c *completion) generate(ctx context.Context, admitted func()) ([]*generation.Result, error) {
+	ordered, results := make([]generation.Request, len(c.order)), make([]*generation.Result, len(c.order))
+	for k, i := range c.order {
+		ordered[k] = c.requests[i]
 	}
-	return s
-}
-
-func (c *completionRequest) request(m Model, s *generation.Served) (*generation.Request, error) {
-	p, err := c.params(m, s, &c.whole, defaults(s))
+	got, err := c.model.GenerateAll(ctx, ordered, admitted)
+	if errors.Is(err, generation.ErrResume) {
+		err = refuse("continue", "%s", err)
+	}
 	if err != nil {
 		return nil, err
+	}
+	for k, i := range c.order {
+		results[i] = got[k]
+	}
+	c.copyScores(results)
+	return results, nil
+}
+
+func (c *completion) answer(u *usage) *answer[completionChoice] {
+	return &answer[completionChoice]{ID: c.id, Object: "text_completion", Created: c.created, Model: c.served.Name, Usage: u}
+}
+
+func (c *completion) usage(results []*generation.Result) *usage {
+	all := &usage{}
+	for _, r := range results {
+		u := usageOf(r)
+		all.Prompt, all.Completion, all.Total = all.Prompt+u.Prompt, all.Completion+u.Completion, all.Total+u.Total
+		all.Details.Cached += u.Details.Cached
+	}
+	return all
+}
+
+// choice makes a whole choice: completion k of request i.
+func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, error) {
+	done, request := &r.Completions[k], &c.requests[i]
+	if done.Err != nil {
+		return nil, done.Err
+	}
+	text, reason := c.Stop.cut(done.Text, finish(done.Finish))
+	choice := &completionChoice{Index: i*request.N + k, Text: text, FinishReason: &reason}
+	if c.ReturnIDs {
+		choice.TokenIDs = done.All()
+	}
+	if c.ReturnMask {
+		choice.SamplingMask = masksOf(done.Scores)
+	}
+	top := 0
+	if c.Logprobs != nil {
+		choice.Logprobs, top = &completionScores{}, *c.Logprobs
+	}
+	if c.Echo {
+		choice.Text = c.texts[i] + text
+		choice.Logprobs.add(c.model, request.Prompt, c.promptScores(i, r), top)
+	}
+	choice.Logprobs.add(c.model, done.All(), done.Scores, top)
+	if c.PromptLogprobs != nil {
+		choice.PromptLogprobs = rankedOf(c.model, request.Prompt, c.promptScores(i, r), *c.PromptLogprobs)
+	}
+	return choice, nil
+}
+
+// read checks the request, and makes what the engine is asked.
+func (c *completion) read() error {
+	s := &c.served
+	empty := c.MaxTokens != nil && *c.MaxTokens == 0 && (c.Echo || c.PromptLogprobs != nil)
+	if empty {
+		c.MaxTokens = nil
+	}
+	p, err := c.params(c.model, s, &c.whole, defaults(s))
+	if err != nil {
+		return err
 	}
 	switch {
-	case c.Stream:
-		return nil, refuse("stream", "is not supported here; /v1/chat/completions has it")
-	case c.Echo:
-		return nil, refuse("echo", "is not supported; remove it")
-	case c.Logprobs != nil && *c.Logprobs != 0:
-		return nil, refuse("logprobs", "is %d; only 0, the logprobs of the chosen tokens, is supported", *c.Logprobs)
+	case c.Logprobs != nil && (*c.Logprobs < 0 || *c.Logprobs > maxTop):
+		return refuse("logprobs", "is %d, want 0 to %d: the tokens beside the chosen one", *c.Logprobs, maxTop)
+	case c.PromptLogprobs != nil && (*c.PromptLogprobs < 0 || *c.PromptLogprobs > maxTop):
+		return refuse("prompt_logprobs", "is %d, want 0 to %d: the tokens beside that of the prompt", *c.PromptLogprobs, maxTop)
+	case c.Stream && (c.Echo || c.PromptLogprobs != nil):
+		return refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
+	case c.PromptStart < 0 || c.PromptStart > 0 && !c.scores():
+		return refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
 	case c.BestOf != nil && *c.BestOf != p.N:
-		return nil, refuse("best_of", "is not supported; remove it")
+		return refuse("best_of", "is not supported; remove it")
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
-		return nil, refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
+		return refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case c.IgnoreEOS && c.Structured != nil:
-		return nil, refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
+		return refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
-		return nil, refuse("structured_outputs", "has no grammar, which alone is supported")
+		return refuse("structured_outputs", "has no grammar, which alone is supported")
 	case c.Structured != nil:
 		p.Grammar = c.Structured.Grammar
 	}
 	for _, id := range c.StopTokenIDs {
 		if !slices.Contains(s.Ends, id) {
-			return nil, refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
+			return refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
 		}
 	}
-	p.IgnoreEnd, p.Scores = c.IgnoreEOS, c.Logprobs != nil
+	p.IgnoreEnd, p.Scores, p.Masks = c.IgnoreEOS, c.Logprobs != nil || c.ReturnMask, c.ReturnMask
+	if c.Logprobs != nil {
+		p.Top = *c.Logprobs
+	}
+	if c.PromptLogprobs != nil {
+		p.Top = max(p.Top, *c.PromptLogprobs)
+	}
 	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
-		return nil, err
+		return err
 	}
-	r := &generation.Request{Params: p}
-	if r.Prompt, err = c.prompt(m, s); err != nil {
-		return nil, err
+	prompts, err := c.prompts()
+	if err != nil {
+		return err
 	}
-	if n := len(r.Prompt); n == 0 || n+1 > s.Window {
-		return nil, refuse("prompt", "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
+	if p.N*len(prompts) > maxN {
+		return refuse("prompt", "has %d prompts of %d choices each; at most %d choices are allowed together", len(prompts), p.N, maxN)
 	}
-	if c.MaxTokens == nil {
-		r.MaxTokens = min(r.MaxTokens, s.Window-len(r.Prompt))
+	if c.Continue != nil && len(c.Continue) != p.N*len(prompts) {
+		return refuse("continue", "has %d lists of token ids, want one for each of the %d choices", len(c.Continue), p.N*len(prompts))
 	}
-	return r, c.fits("max_tokens", "the prompt", len(r.Prompt), s)
+	for i, ids := range prompts {
+		r := generation.Request{Params: p, Prompt: ids}
+		if r.Resume, err = c.resume(i, p.N); err != nil {
+			return err
+		}
+		if n := len(ids); n == 0 || n+1 > s.Window {
+			return refuse(c.path(i), "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
+		}
+		if c.MaxTokens == nil {
+			r.MaxTokens = min(r.MaxTokens, s.Window-len(ids))
+		}
+		if err := c.fits("max_tokens", "the prompt", len(ids), s); err != nil {
+			return err
+		}
+		if empty {
+			r.MaxTokens, r.ScoreFrom = 0, len(ids)-1
+		}
+		if c.scores() && c.PromptStart+1 < len(ids) {
+			r.ScoreFrom = c.PromptStart + 1
+		}
+		if empty && r.ScoreFrom == 0 {
+			return refuse(c.path(i), "has one token, of which nothing is computed; use max_tokens above 0")
+		}
+		c.requests = append(c.requests, r)
+	}
+	return c.share()
 }
 
-// prompt reads the prompt: a text, or token ids. A list with one of them is one, too.
-func (c *completionRequest) prompt(m Model, s *generation.Served) ([]generation.Token, error) {
-	var text string
+// scores reports whether scores of the prompt are wanted.
+func (c *completion) scores() bool {
+	return c.PromptLogprobs != nil || c.Echo && c.Logprobs != nil
+}
+
+// path names prompt i.
+func (c *completion) path(i int) string {
+	if len(c.texts) == 1 {
+		return "prompt"
+	}
+	return path("prompt", i)
+}
+
+// resume returns what the choices of a prompt begin with; nil: nothing.
+func (c *completion) resume(i, n int) (*generation.Result, error) {
+	if c.Continue == nil {
+		return nil, nil
+	}
+	r := new(generation.Result)
+	for k := i * n; k < (i+1)*n; k++ {
+		if err := c.known(path("continue", k), c.Continue[k]); err != nil {
+			return nil, err
+		}
+		r.Completions = append(r.Completions, generation.Completion{Finish: generation.FinishPaused, Tokens: c.Continue[k]})
+	}
+	return r, nil
+}
+
+// known refuses ids that are not tokens.
+func (c *completion) known(field string, ids []generation.Token) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= c.served.Size {
+			return refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, c.served.Size)
+		}
+	}
+	return nil
+}
+
+// prompts reads the prompts: a text or token ids, or a list of either. It sets their texts.
+func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	var ids []generation.Token
-	var texts []string
-	var lists [][]generation.Token
+	texts := list{""}
 	switch {
 	case !present(c.Prompt):
 		return nil, refuse("prompt", "is missing")
-	case json.Unmarshal(c.Prompt, &text) == nil:
-		return m.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial)
-	case json.Unmarshal(c.Prompt, &texts) == nil && len(texts) == 1:
-		return m.Tokenize(texts[0], c.AddSpecial == nil || *c.AddSpecial)
+	case json.Unmarshal(c.Prompt, &texts[0]) == nil:
 	case json.Unmarshal(c.Prompt, &ids) == nil:
-	case json.Unmarshal(c.Prompt, &lists) == nil && len(lists) == 1:
-		ids = lists[0]
+		prompts, texts = [][]generation.Token{ids}, nil
+	case json.Unmarshal(c.Prompt, (*[]string)(&texts)) == nil:
+	case json.Unmarshal(c.Prompt, &prompts) == nil:
+		texts = nil
 	default:
-		return nil, refuse("prompt", "must be one text or one list of token ids; send several prompts as several requests")
+		return nil, refuse("prompt", "must be a text, a list of token ids, or a list of several of these")
 	}
-	for i, id := range ids {
-		if id < 0 || int(id) >= s.Size {
-			return nil, refuse(path("prompt", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+	if n := max(len(texts), len(prompts)); n == 0 || n > maxN {
+		return nil, refuse("prompt", "has %d prompts, want 1 to %d", n, maxN)
+	}
+	for _, text := range texts {
+		if ids, err = c.model.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial); err != nil {
+			return nil, err
 		}
+		prompts, c.texts = append(prompts, ids), append(c.texts, text)
 	}
-	return ids, nil
+	for i, ids := range prompts {
+		if len(texts) > 0 {
+			break
+		}
+		field := "prompt"
+		if len(prompts) > 1 {
+			field = path(field, i)
+		}
+		if err := c.known(field, ids); err != nil {
+			return nil, err
+		}
+		c.texts = append(c.texts, c.model.Detokenize(ids))
+	}
+	return prompts, nil
 }
 
 // Tokenize answers POST /tokenize.

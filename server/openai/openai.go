@@ -32,6 +32,8 @@ type Model interface {
 	Piece(id generation.Token) []byte
 	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
+	// GenerateAll does the same for several prompts together: a result for each, or the first error.
+	GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) ([]*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
 	// answers. Errors are a *format.UnusableError, a *format.TemplateError, a *generation.OverflowError, or that of ctx.
 	Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error)
@@ -106,7 +108,9 @@ func decode(body []byte, into any) error {
 
 func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
 
-func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
+func marshal(v any, options ...json.Options) ([]byte, error) {
+	return json.Marshal(v, append(options, json.Deterministic(true))...)
+}
 
 // common are the fields of completions and chats.
 type common struct {

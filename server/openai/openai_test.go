@@ -21,14 +21,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scripted is a model with one token for each byte; 256 ends an answer.
 type scripted struct {
-	text    string // of every completion
-	finish  generation.Finish
-	fails   error
-	request *generation.Request
-	talk    *format.Chat
-	pause   time.Duration       // after each token
-	top     []generation.Likely // of each token
-	parts   []generation.Part
+	text     string // of every completion
+	finish   generation.Finish
+	fails    error
+	request  *generation.Request
+	requests []generation.Request
+	begun    int                  // tokens that its answers continue
+	masks    [][]generation.Token // of an answer
+	broken   error                // of each completion
+	talk     *format.Chat
+	pause    time.Duration       // after each token
+	top      []generation.Likely // of each token
+	parts    []generation.Part
 }
 
 func (*scripted) Served() generation.Served {
@@ -74,8 +78,8 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	result := &generation.Result{PromptTokens: len(r.Prompt), CachedTokens: 1}
 	for i := range r.N {
 		if r.Progress != nil {
-			for k := range ids {
-				var scores []generation.Score
+			for k := m.begun; k < len(ids); k++ {
+				scores := make([]generation.Score, min(1, len(r.Seeds)))
 				if r.Scores {
 					scores = []generation.Score{{Logprob: float32(-k), Top: m.top}}
 				}
@@ -89,16 +93,41 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 			if r.Scores {
 				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k), Top: m.top})
 			}
+			if r.Masks {
+				done.Scores[k].Mask = m.masks[k]
+			}
 		}
 		if m.finish != "" {
 			done.Stop, done.Finish = "", m.finish
 		}
+		done.Err = m.broken
 		if m.finish == generation.FinishPaused {
 			done.Err = generation.ErrPaused
 		}
 		result.Completions = append(result.Completions, done)
 	}
 	return result, m.fails
+}
+
+func (m *scripted) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) (results []*generation.Result, err error) {
+	m.requests = list
+	for i := range list {
+		r, err := m.Generate(ctx, &list[i], admitted)
+		if err != nil {
+			return nil, err
+		}
+		if from := list[i].ScoreFrom; from > 0 { // of a token: its position and itself
+			for k := from; k < len(list[i].Prompt); k++ {
+				p := float32(-k) - float32(list[i].Prompt[k])/1000
+				r.PromptScores = append(r.PromptScores, generation.Score{Logprob: p, Rank: 2, Top: []generation.Likely{{Token: 'z', Logprob: -0.5}}})
+			}
+		}
+		if list[i].MaxTokens == 0 {
+			r.Completions = slices.Repeat([]generation.Completion{{Finish: generation.FinishLength}}, list[i].N)
+		}
+		results, admitted = append(results, r), nil
+	}
+	return results, nil
 }
 
 func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
@@ -117,13 +146,21 @@ const hello = `"messages": [{"role": "user", "content": "Hi"}]`
 func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 	for want, body := range map[string]string{
 		"body: the body ends within":          `{`,
-		"echo: is not supported":              `{"prompt": "a", "echo": true}`,
 		"skip_special_tokens: is false":       `{"prompt": "a", "skip_special_tokens": false}`,
-		"logprobs: is 1; only 0":              `{"prompt": "a", "logprobs": 1}`,
+		"logprobs: is 21, want 0 to 20":       `{"prompt": "a", "logprobs": 21}`,
+		"prompt_logprobs: is -1, want":        `{"prompt": "a", "prompt_logprobs": -1}`,
+		"prompt_logprob_start: is 3; it must": `{"prompt": "abcdef", "prompt_logprob_start": 3, "logprobs": 1}`,
+		"prompt[1]: has 100 tokens":           `{"prompt": ["a", "` + strings.Repeat("a", 100) + `"]}`,
+		"prompt[1][0]: is 257":                `{"prompt": [[1], [257]]}`,
+		"prompt: has 200 prompts of 2":        `{"prompt": ["a"` + strings.Repeat(`, "a"`, 199) + `], "n": 2}`,
+		"prompt: has 257 prompts":             `{"prompt": ["a"` + strings.Repeat(`, "a"`, 256) + `]}`,
+		"prompt: has one token, of which":     `{"prompt": "a", "echo": true, "max_tokens": 0}`,
+		"continue: has 1 lists of":            `{"prompt": "a", "n": 2, "continue": [[1]]}`,
+		"continue[0][1]: is 300":              `{"prompt": "a", "continue": [[1, 300]]}`,
 		"suffix: is not supported; remove it": `{"prompt": "a", "suffix": "b"}`,
-		"stream: is not supported here":       `{"prompt": "a", "stream": true}`,
+		"stream: excludes echo":               `{"prompt": "a", "stream": true, "echo": true}`,
 		"prompt: is missing":                  `{}`,
-		"prompt: must be one text":            `{"prompt": ["a", "b"]}`,
+		"prompt: must be a text, a list of":   `{"prompt": ["a", 1]}`,
 		"prompt: has 0 tokens":                `{"prompt": ""}`,
 		"prompt: has 100 tokens":              `{"prompt": "` + strings.Repeat("a", 100) + `"}`,
 		"prompt[1]: is 257":                   `{"prompt": [1, 257]}`,
@@ -186,7 +223,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		if strings.Contains(body, `"messages"`) {
 			_, err = Chat(t.Context(), m, "1", []byte(body), Stream{})
 		} else {
-			_, err = Complete(t.Context(), m, "1", []byte(body))
+			_, err = Complete(t.Context(), m, "1", []byte(body), Stream{})
 		}
 		var refused *Error
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
@@ -201,7 +238,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 func TestCompletionReachesTheEngine(t *testing.T) {
 	m := &scripted{text: "ok"}
 	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "n": 2, "seed": 5, "max_tokens": 7, "temperature": 1, "top_p": 1, "top_k": -1,
-		"min_p": 0, "stop_token_ids": [256], "structured_outputs": {"grammar": "root ::= \"ok\""}, "logit_bias": {"9": -100}, "return_token_ids": true}`))
+		"min_p": 0, "stop_token_ids": [256], "structured_outputs": {"grammar": "root ::= \"ok\""}, "logit_bias": {"9": -100}, "return_token_ids": true}`), Stream{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,11 +270,9 @@ func TestAdapterIsAModelOfItsOwn(t *testing.T) {
 			m := &scripted{text: "ok"}
 			answer := Complete
 			if strings.Contains(c.body, "messages") {
-				answer = func(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
-					return Chat(ctx, m, id, body, Stream{})
-				}
+				answer = Chat
 			}
-			got, err := answer(t.Context(), m, "1", []byte(c.body))
+			got, err := answer(t.Context(), m, "1", []byte(c.body), Stream{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +296,7 @@ func TestAdapterIsAModelOfItsOwn(t *testing.T) {
 
 func TestCompletionTellsTheLogprobsOfItsTokens(t *testing.T) {
 	m := &scripted{text: "ok"}
-	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "logprobs": 0}`))
+	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "logprobs": 0}`), Stream{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +408,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "stream": true}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m := &scripted{text: "ok"}
-		_, _ = Complete(t.Context(), m, "1", body)
+		_, _ = Complete(t.Context(), m, "1", body, Stream{})
 		_, _ = Chat(t.Context(), m, "1", body, Stream{Send: func([]byte) error { return nil }})
 		_, _ = Tokenize(m, body)
 	})
@@ -386,7 +421,7 @@ func TestMaxTokensBeyondTheContextAreRefused(t *testing.T) {
 		`{"prompt": "hello", "max_tokens": 96}`: "max_tokens: is 96, and the prompt has 5 tokens; the model's context of 100 leaves 95",
 		`{"prompt": "hello"}`:                   "",
 	} {
-		if _, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(body)); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+		if _, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(body), Stream{}); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
@@ -404,7 +439,8 @@ func TestOffsetsAreBytesOfTheText(t *testing.T) {
 	for _, b := range []byte("aé😀") {
 		tokens = append(tokens, generation.Token(b))
 	}
-	s := scoresOf(&scripted{}, &generation.Completion{Tokens: tokens, Stop: "<end>", StopToken: 256})
+	s := &completionScores{}
+	s.add(&scripted{}, append(tokens, 256), nil, 0)
 	if want := []int{0, 1, 2, 3, 4, 5, 6, 7}; !slices.Equal(s.TextOffset, want) {
 		t.Errorf("offsets %v, want %v", s.TextOffset, want)
 	}
@@ -412,7 +448,7 @@ func TestOffsetsAreBytesOfTheText(t *testing.T) {
 
 func TestAnswersAreCreatedWhenTheyAreMade(t *testing.T) {
 	before := time.Now().Unix()
-	text, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(`{"prompt": "hello"}`))
+	text, err := Complete(t.Context(), &scripted{text: "ok"}, "1", []byte(`{"prompt": "hello"}`), Stream{})
 	chat, chatErr := Chat(t.Context(), &scripted{text: "ok"}, "1", []byte(`{`+hello+`}`), Stream{})
 	for _, body := range [][]byte{text, chat} {
 		var a struct {
@@ -427,7 +463,7 @@ func TestAnswersAreCreatedWhenTheyAreMade(t *testing.T) {
 // TestStopTextsReachTheEngine: a chat looks for them in what its client sees.
 func TestStopTextsReachTheEngine(t *testing.T) {
 	m := &scripted{text: "ok"}
-	if _, err := Complete(t.Context(), m, "1", []byte(`{"prompt": "a", "stop": ["b", "c"]}`)); err != nil {
+	if _, err := Complete(t.Context(), m, "1", []byte(`{"prompt": "a", "stop": ["b", "c"]}`), Stream{}); err != nil {
 		t.Fatal(err)
 	}
 	if s := m.request.Stop; s == nil || len(s.Texts) != 2 || s.Visible != nil || !s.Ends("xcx") {

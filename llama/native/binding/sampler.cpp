@@ -4,6 +4,8 @@
 #include "grammar/matcher.h"
 #include "sampling/sampler.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -141,6 +143,39 @@ extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
 extern "C" int32_t agd_sampler_top(const struct agd_sampler * s, const struct agd_child ** list) {
     *list = s->top.data();
     return static_cast<int32_t>(s->top.size());
+}
+
+extern "C" int32_t agd_sampler_mask(const struct agd_sampler * s, const llama_token ** list) {
+    *list = s->mask.data();
+    return s->mask_known ? static_cast<int32_t>(s->mask.size()) : -1;
+}
+
+extern "C" void agd_score_rows(int threads, const float * const * rows, const llama_token * tokens, int32_t n,
+                               int32_t n_vocab, int32_t n_top, struct agd_rank * out, struct agd_child * top) {
+#pragma omp     parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int32_t i = 0; i < n; i++) {
+        const float * row = rows[i];
+        const float   own = row[tokens[i]];
+        const double  sum = agd::log_sum_exp(row, n_vocab);
+        out[i]            = { static_cast<float>(double(own) - sum), 1 };
+        for (int32_t t = 0; t < n_vocab; t++) {
+            out[i].rank += row[t] > own;
+        }
+        std::fill_n(top + size_t(i) * n_top, n_top, agd_child{ -1, 0 });
+        if (n_top == 0) {
+            continue;
+        }
+        try {
+            agd::chooser best;
+            best.n_vocab = n_vocab;
+            best.collect(row, static_cast<size_t>(n_top));
+            std::transform(
+                best.candidates.begin(), best.candidates.end(), top + size_t(i) * n_top,
+                [&](const auto & c) { return agd_child{ c.id, static_cast<float>(double(c.logit) - sum) }; });
+        } catch (...) { // no memory
+            out[i].logprob = std::numeric_limits<float>::quiet_NaN();
+        }
+    }
 }
 
 extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share,

@@ -78,8 +78,11 @@ bool agd_sampler::grammar_first(const float * logits) {
 
 llama_token agd_sampler::sample(const float * logits) {
     llama_token token;
-    only = nullptr;
-    if (dead || grammar) {
+    only       = nullptr;
+    mask_known = false;
+    if (opts.mask > 0 && chain) {
+        token = guard([&] { return sample_listed(logits); });
+    } else if (dead || grammar) {
         token = guard([&] { return sample_admitted(logits); });
     } else {
         token       = pick_free(logits);
@@ -95,6 +98,10 @@ llama_token agd_sampler::sample(const float * logits) {
     }
     if (token >= 0) {
         append(token);
+        if (opts.mask > 0 && !chain) {
+            mask.assign(1, token);
+            mask_known = true;
+        }
     }
     return token == AGD_SAMPLE_NOTFINITE ? nothing_left(logits) : token;
 }
@@ -129,6 +136,27 @@ llama_token agd_sampler::sample_admitted(const float * logits) {
     }
     score.drawn = static_cast<float>(std::log(odds));
     return token;
+}
+
+// sample with the option mask: the grammar excludes tokens first, and top-k, top-p and min-p choose among the others. So
+// mask has the odds of a softmax.
+llama_token agd_sampler::sample_listed(const float * logits) {
+    const auto choose = [&] {
+        const llama_token token = pick_free(logits);
+        if (token >= 0) {
+            score.drawn = static_cast<float>(std::log(free_odds(logits, token)));
+            list_mask(logits);
+        }
+        return token;
+    };
+    if (!grammar) {
+        return choose();
+    }
+    const llama_token token = choose_admitted(choose);
+    if (token >= 0) {
+        grammar->accept(token);
+    }
+    return token == AGD_SAMPLE_NOTFINITE && argmax(logits) >= 0 ? AGD_SAMPLE_DEAD : token;
 }
 
 // The reason why no token can be chosen: the row, or that all tokens with a finite number are suppressed.

@@ -18,6 +18,8 @@ struct agd_sampler : agd::chooser {
     std::string                   detail;
     agd_score                     score = {}; // of the last token, with the option
     std::vector<agd_child>        top;         // the most probable tokens of the row of the last one, best first
+    std::vector<llama_token>      mask; // with the option: what the last token was drawn from, ascending
+    bool                          mask_known = false;
     std::vector<agd_child>        children;          // result of list_children
     double                        children_rest = 0; // share of the odds that children lacks, at most
 
@@ -103,6 +105,7 @@ struct agd_sampler : agd::chooser {
     }
 
     llama_token sample_admitted(const float * logits);
+    llama_token sample_listed(const float * logits);
     bool        grammar_first(const float * logits);
     llama_token pick_free(const float * logits);
     llama_token pick_admitted_only(const float * logits);
@@ -115,6 +118,7 @@ struct agd_sampler : agd::chooser {
     double grammar_odds(const float * logits, llama_token token);
     double free_odds(const float * logits, llama_token token) const;
     void   list_top(const float * logits, double log_sum);
+    void   list_mask(const float * logits);
     double add_pool(double odds);
     void   add_child(llama_token token, double odds);
     void   add_pool_unchecked(double sum);

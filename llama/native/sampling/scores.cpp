@@ -113,6 +113,34 @@ void agd_sampler::list_top(const float * logits, double log_sum) {
     }
 }
 
+// Lists what pick_free has drawn from.
+void agd_sampler::list_mask(const float * logits) {
+    mask.clear();
+    mask_known     = true;
+    const auto add = [&](llama_token t) {
+        mask_known = mask.size() < opts.mask;
+        if (mask_known) {
+            mask.push_back(t);
+        }
+    };
+    if (temperature_only()) {
+        for_allowed([&](int32_t first, int32_t n) {
+            for (llama_token t = first; t < first + n && mask_known; t++) {
+                if (may(t) && logits[t] > agd::minus_infinity) {
+                    add(t);
+                }
+            }
+        });
+        return;
+    }
+    for (auto c = pool.begin(); c != pool.end() && mask_known; ++c) {
+        if (c->p > 0) {
+            add(c->id);
+        }
+    }
+    std::sort(mask.begin(), mask.end());
+}
+
 // Adds the tokens of pool to children, with their share of so much of the odds, if they are admitted. Returns the
 // share of the others.
 double agd_sampler::add_pool(double odds) {

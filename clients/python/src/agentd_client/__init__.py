@@ -18,6 +18,7 @@ from .models import (
 )
 from .record import Recorder
 from .retry import Retry
+from .rollouts import Rollout, Rollouts
 from .wire import CoachingRequest, SessionConfig
 
 __version__ = "0.1.0"
@@ -41,6 +42,8 @@ __all__ = [
     "ParallelEnvironment",
     "Recorder",
     "Retry",
+    "Rollout",
+    "Rollouts",
     "SessionConfig",
     "StatusError",
     "ToolCall",

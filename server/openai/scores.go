@@ -1,0 +1,168 @@
+package openai
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentd/scheduler/generation"
+)
+
+// Bounds of scores.
+const (
+	maxScored  = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
+	impossible = -9999.0 // the logprob of a probability of 0, as vLLM has it
+)
+
+// completionScores are the logprobs of tokens, with the end of a completion.
+type completionScores struct {
+	Tokens     []string             `json:"tokens"`
+	Logprobs   []*float32           `json:"token_logprobs"` // null is not known
+	TextOffset []int                `json:"text_offset"`    // in bytes, special tokens included
+	Top        []map[string]float32 `json:"top_logprobs"`   // null: no alternatives
+
+	end int // of the text, in bytes
+}
+
+// add appends tokens with their scores, and so many alternatives of each. A nil s takes none.
+func (s *completionScores) add(m Model, ids []generation.Token, scores []generation.Score, top int) {
+	if s == nil {
+		return
+	}
+	for i, id := range ids {
+		text, n := pieceOf(m, id)
+		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, s.end)
+		s.end += n
+		var own *float32
+		var beside map[string]float32
+		if i < len(scores) {
+			own = logprob(scores[i].Logprob)
+		}
+		if own != nil && top > 0 {
+			beside = map[string]float32{}
+			for _, l := range scores[i].Top[:min(top, len(scores[i].Top))] {
+				text, _ := pieceOf(m, l.Token)
+				beside[text] = *logprob(l.Logprob)
+			}
+			beside[text] = *own
+		}
+		s.Logprobs = append(s.Logprobs, own)
+		if top > 0 {
+			s.Top = append(s.Top, beside)
+		}
+	}
+}
+
+func pieceOf(m Model, id generation.Token) (text string, size int) {
+	piece := m.Piece(id)
+	return strings.ToValidUTF8(string(piece), "\ufffd"), len(piece)
+}
+
+// logprob returns nil for what is not known.
+func logprob(p float32) *float32 {
+	switch {
+	case math.IsNaN(float64(p)):
+		return nil
+	case p < impossible:
+		p = impossible
+	}
+	return &p
+}
+
+// ranked is a token of prompt_logprobs. Its key is the id.
+type ranked struct {
+	Logprob float32 `json:"logprob"`
+	Rank    int     `json:"rank"`
+	Text    string  `json:"decoded_token"`
+}
+
+// rankedOf has nil for each token without a score, as the first one.
+func rankedOf(m Model, ids []generation.Token, scores []generation.Score, top int) []map[string]ranked {
+	all := make([]map[string]ranked, len(ids))
+	for i, id := range ids {
+		own := logprob(scores[i].Logprob)
+		if own == nil {
+			continue
+		}
+		all[i] = map[string]ranked{}
+		add := func(id generation.Token, p float32, rank int) {
+			text, _ := pieceOf(m, id)
+			all[i][strconv.Itoa(int(id))] = ranked{p, rank, text}
+		}
+		for k, l := range scores[i].Top[:min(top, len(scores[i].Top))] {
+			add(l.Token, *logprob(l.Logprob), k+1)
+		}
+		add(id, *own, scores[i].Rank)
+	}
+	return all
+}
+
+func masksOf(scores []generation.Score) (masks [][]generation.Token) {
+	for i := range scores {
+		masks = append(masks, scores[i].Mask)
+	}
+	return masks
+}
+
+// promptScores has a score for each token of prompt i.
+func (c *completion) promptScores(i int, r *generation.Result) []generation.Score {
+	n := len(c.requests[i].Prompt)
+	scores := slices.Repeat([]generation.Score{{Logprob: float32(math.NaN())}}, n)
+	if from := c.PromptStart + 1; from < n {
+		copy(scores[from:], r.PromptScores[len(r.PromptScores)-(n-from):])
+	}
+	return scores
+}
+
+// copied are the scores of a prompt that another one of the call has, too: those from a token on, of request of.
+type copied struct{ of, from int }
+
+// share orders the requests by their prompts. Each computes the scores only from where its prompt leaves the one before:
+// these begin with the same tokens, which are computed once.
+func (c *completion) share() error {
+	total, last := 0, -1
+	order := make([]int, len(c.requests))
+	for i := range order {
+		order[i] = i
+	}
+	c.copies = make([]copied, len(order))
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(c.requests[a].Prompt, c.requests[b].Prompt) })
+	for _, i := range order {
+		r := &c.requests[i]
+		from := r.ScoreFrom
+		if c.scores() {
+			total += (len(r.Prompt) - from) * (1 + r.Top)
+		}
+		if c.copies[i] = (copied{-1, from}); last >= 0 && from > 0 {
+			before := c.requests[last].Prompt
+			same := 0
+			for same < min(len(before), len(r.Prompt)) && before[same] == r.Prompt[same] {
+				same++
+			}
+			if same = min(same, len(r.Prompt)-1); same > from {
+				c.copies[i].of, r.ScoreFrom = last, same
+			}
+		}
+		last = i
+	}
+	if total > maxScored {
+		return refuse("prompt", "asks for %d logprobs; at most %d are possible: send fewer prompts, or raise prompt_logprob_start", total, maxScored)
+	}
+	c.order = order
+	return nil
+}
+
+// copyScores completes the scores of prompts.
+func (c *completion) copyScores(results []*generation.Result) {
+	for _, i := range c.order {
+		from := c.copies[i]
+		if from.of < 0 {
+			continue
+		}
+		n := c.requests[i].ScoreFrom - from.from
+		all := results[from.of].PromptScores
+		all = all[len(all)-(len(c.requests[from.of].Prompt)-from.from):]
+		results[i].PromptScores = slices.Concat(all[:n], results[i].PromptScores)
+	}
+}
