@@ -1,10 +1,12 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"agentd/agent/format"
+	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -30,7 +32,7 @@ var created = time.Now().Unix()
 func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
-		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created,
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
 	}
 }
 
@@ -52,8 +54,22 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab().Piece(id, true) }
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
-func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	admission, release, err := m.admit(r.N, r.Priority, m.using)
+func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+	results, err := m.GenerateAll(ctx, []generation.Request{*r}, admitted)
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// GenerateAll completes prompts of one priority together. All are admitted or none. Where some fail, the error is that of
+// the first.
+func (m *OpenAIModel) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
+	n := 0
+	for i := range list {
+		n += list[i].N
+	}
+	admission, release, err := m.admit(n, list[0].Priority, m.using)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +77,14 @@ func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admit
 	if admitted != nil {
 		admitted()
 	}
-	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
-	return result, err
+	results, errs := make([]*generation.Result, len(list)), make([]error, len(list))
+	admission.GenerateAll(ctx, list, func(i int, r *generation.Result, err error) { results[i], errs[i] = r, err })
+	return results, cmp.Or(errs...)
+}
+
+// Choice makes the request for the probabilities of answers to a conversation, see agent.Agent.Choice.
+func (v *modelVersion) Choice(ctx context.Context, c *format.Chat, answers []protocol.AgentDecision, whole bool) (*generation.Request, error) {
+	return v.Agent.Choice(ctx, c, answers, whole)
 }
 
 // Chat implements openai.Model.
