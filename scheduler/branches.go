@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -68,7 +69,7 @@ func (s *trees) start(r *request) error {
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id}
 	root.node.Data = root
 	if g.Choice != nil {
-		root.spelled.hi = len(g.Choice.Answers)
+		root.spelled.hi = len(r.spellings.answers)
 	} else {
 		var err error
 		if root.sampler, err = r.samplers[0].Clone(); err != nil {
@@ -196,7 +197,7 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	if r.spellings != nil {
 		if a := r.spellings.extend(b, parent); a != nil {
 			n.Data = a
-			t.search.End(n, a.text)
+			t.search.End(n, strconv.Itoa(a.index))
 			return
 		}
 		n.Data = b

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,9 @@ type spellings struct {
 	maxTokens int
 }
 
+// answer is a text of an answer.
 type answer struct {
-	index  int // in generation.Choice
+	index  int // of the answer in generation.Choice
 	text   string
 	tokens []llama.Token
 	common int // bytes that its text has in common with that of the answer before
@@ -58,28 +60,17 @@ const (
 
 func (e *Engine) newSpellings(g *generation.Request) (*spellings, error) {
 	s := &spellings{vocab: e.vocab, endings: e.endings, whole: g.Choice.Whole, maxTokens: g.MaxTokens}
-	for i, tokens := range g.Choice.Answers {
-		var b []byte
-		for _, t := range tokens {
-			switch {
-			case t < 0 || int(t) >= e.vocab.Size():
-				return nil, fmt.Errorf("scheduler: answer %d has the token %d, the vocabulary has %d", i, t, e.vocab.Size())
-			case e.vocab.IsEOG(t):
-				return nil, fmt.Errorf("scheduler: answer %d has the token %d, which ends a completion", i, t)
-			case e.vocab.IsControl(t):
-				b = append(b, controlText(t)...)
-			case bytes.Contains(e.vocab.Piece(t, true), []byte(control)):
-				return nil, fmt.Errorf("scheduler: answer %d has the token %d, which is not text", i, t)
-			default:
-				b = append(b, e.vocab.Piece(t, true)...)
+	for i, texts := range g.Choice.Answers {
+		for _, tokens := range texts {
+			text, err := s.textOf(tokens)
+			if err != nil {
+				return nil, fmt.Errorf("scheduler: answer %d %w", i, err)
 			}
+			s.answers = append(s.answers, answer{index: i, text: text, tokens: tokens})
 		}
-		if len(b) == 0 {
-			return nil, fmt.Errorf("scheduler: answer %d is empty", i)
-		}
-		s.answers = append(s.answers, answer{index: i, text: string(b), tokens: tokens})
 	}
-	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(a.text, b.text) })
+	slices.SortStableFunc(s.answers, func(a, b answer) int { return cmp.Compare(a.text, b.text) })
+	s.answers = slices.CompactFunc(s.answers, func(a, b answer) bool { return a.text == b.text && a.index == b.index })
 	for i := 1; i < len(s.answers); i++ {
 		a, b := &s.answers[i-1], &s.answers[i]
 		for b.common < min(len(a.text), len(b.text)) && a.text[b.common] == b.text[b.common] {
@@ -90,6 +81,29 @@ func (e *Engine) newSpellings(g *generation.Request) (*spellings, error) {
 		}
 	}
 	return s, nil
+}
+
+// textOf is the text that tokens spell. The error is a clause.
+func (s *spellings) textOf(tokens []llama.Token) (string, error) {
+	var b []byte
+	for _, t := range tokens {
+		switch {
+		case t < 0 || int(t) >= s.vocab.Size():
+			return "", fmt.Errorf("has the token %d, the vocabulary has %d", t, s.vocab.Size())
+		case s.vocab.IsEOG(t):
+			return "", fmt.Errorf("has the token %d, which ends a completion", t)
+		case s.vocab.IsControl(t):
+			b = append(b, controlText(t)...)
+		case bytes.Contains(s.vocab.Piece(t, true), []byte(control)):
+			return "", fmt.Errorf("has the token %d, which is not text", t)
+		default:
+			b = append(b, s.vocab.Piece(t, true)...)
+		}
+	}
+	if len(b) == 0 {
+		return "", errors.New("is empty")
+	}
+	return string(b), nil
 }
 
 // controlText is a control token in the text of an answer.

@@ -19,7 +19,7 @@ func chosen(t testing.TB, m *llama.Model, prompt []llama.Token, whole bool, text
 	t.Helper()
 	c := &generation.Choice{Whole: whole}
 	for _, text := range texts {
-		c.Answers = append(c.Answers, tokenize(t, m, text))
+		c.Answers = append(c.Answers, [][]llama.Token{tokenize(t, m, text)})
 	}
 	return generation.Request{Prompt: prompt, Params: generation.Params{N: 1, MaxTokens: c.MaxTokens(), Seeds: []uint32{0}, Choice: c}}
 }
@@ -112,6 +112,20 @@ func TestChancesAreSumsOverAllSpellings(t *testing.T) {
 	}
 }
 
+func TestAnswerHasTheProbabilityOfAllItsTexts(t *testing.T) {
+	m := testModel(t, "qwen3")
+	e := newTestEngine(t, setup{})
+	prompt := tokenize(t, m, story[:60])
+	alone := mustGenerateSome(t, e, chosen(t, m, prompt, true, "go", "gone", "no")).Completions[0].Chances
+	g := chosen(t, m, prompt, true, "go", "gone", "no")
+	a := g.Choice.Answers
+	g.Choice.Answers = [][][]llama.Token{{a[0][0], a[2][0], a[0][0]}, a[1]}
+	both := mustGenerateSome(t, e, g).Completions[0].Chances
+	if want := math.Exp(alone.Logprobs[0]) + math.Exp(alone.Logprobs[2]); math.Abs(math.Exp(both.Logprobs[0])-want) > 1e-4*want || both.Paths[0] != alone.Paths[0]+alone.Paths[2] || both.Paths[1] != alone.Paths[1] {
+		t.Errorf("%+v, alone %+v", both, alone)
+	}
+}
+
 func TestTextOfOneTokenIsReadFromOneRow(t *testing.T) {
 	m := testModel(t, "qwen3")
 	e := newTestEngine(t, setup{})
@@ -149,10 +163,10 @@ func TestUnusableAnswersAreRefused(t *testing.T) {
 		end++
 	}
 	for want, change := range map[string]func(g *generation.Request){
-		"answer 1 begins with answer 0": func(g *generation.Request) { g.Choice.Answers[1] = slices.Clone(g.Choice.Answers[0]) },
-		"answer 0 is empty":             func(g *generation.Request) { g.Choice.Answers[0] = nil },
-		"which ends a completion":       func(g *generation.Request) { g.Choice.Answers[0] = []llama.Token{end} },
-		"the vocabulary has":            func(g *generation.Request) { g.Choice.Answers[0] = []llama.Token{-1} },
+		"answer 1 begins with answer 0": func(g *generation.Request) { g.Choice.Answers[1] = g.Choice.Answers[0] },
+		"answer 0 is empty":             func(g *generation.Request) { g.Choice.Answers[0] = [][]llama.Token{nil} },
+		"which ends a completion":       func(g *generation.Request) { g.Choice.Answers[0] = [][]llama.Token{{end}} },
+		"the vocabulary has":            func(g *generation.Request) { g.Choice.Answers[0] = [][]llama.Token{{-1}} },
 		"Choice needs answers":          func(g *generation.Request) { g.Choice.Answers = nil },
 		"a MaxTokens of at least":       func(g *generation.Request) { g.MaxTokens = 1 },
 		"Choice has one completion":     func(g *generation.Request) { g.N, g.Seeds = 2, []uint32{1, 2} },
@@ -160,7 +174,7 @@ func TestUnusableAnswersAreRefused(t *testing.T) {
 		"excludes Distinct and Choice": func(g *generation.Request) {
 			g.Resume = &generation.Result{Completions: make([]generation.Completion, 1)}
 		},
-		"answer 0 begins with answer 1":  func(g *generation.Request) { g.Choice.Answers[1] = g.Choice.Answers[0][:1] },
+		"answer 0 begins with answer 1":  func(g *generation.Request) { g.Choice.Answers[1] = [][]llama.Token{g.Choice.Answers[0][0][:1]} },
 		"and excludes what chooses toke": func(g *generation.Request) { g.Grammar = "root ::= [a-z]+" },
 	} {
 		g := chosen(t, m, prompt, false, "yes", "no")

@@ -123,8 +123,9 @@ type Distinct struct {
 // model's logits, at temperature 1, without grammar, suppressed tokens or truncation. The request has one completion,
 // with Completion.Chances and no tokens. It excludes all that chooses tokens. An engine on another machine refuses it.
 type Choice struct {
-	// Answers has the tokens of each answer, as the tokenizer makes them. Their texts differ.
-	Answers [][]Token
+	// Answers has the texts of each answer, as the tokenizer's tokens. An answer has the probability of all
+	// its texts. No two answers have the same.
+	Answers [][][]Token
 	// Whole: the model ends after an answer, so its probability has that of an end-of-generation token.
 	// Else the model may write more, and no answer begins with another one.
 	Whole bool
@@ -133,8 +134,10 @@ type Choice struct {
 // MaxTokens is the limit of tokens for a Choice: other spellings of an answer may have more tokens than its own.
 func (c *Choice) MaxTokens() int {
 	longest := 0
-	for _, a := range c.Answers {
-		longest = max(longest, len(a))
+	for _, texts := range c.Answers {
+		for _, t := range texts {
+			longest = max(longest, len(t))
+		}
 	}
 	return longest + longest/2 + 2
 }
