@@ -53,45 +53,46 @@ func (a *Agent) choose(ctx context.Context, r *generation.Request, prompt *forma
 	if a.cfg.NoDistinct != "" {
 		return fmt.Errorf("%w: %s", ErrNoChoice, a.cfg.NoDistinct)
 	}
-	written := make([][]format.Segment, len(answers))
+	written := make([][][]format.Segment, len(answers))
 	for i := range answers {
 		var err error
 		if written[i], err = format.Written(a.format, c, &answers[i]); err != nil {
 			return err
 		}
-		if read == nil {
-			continue
-		}
-		d, err := read(textOf(written[i]))
-		if err != nil {
-			return &ChoiceError{i, err}
-		}
-		if decisionKey(&d) != decisionKey(&format.Decision{AgentDecision: answers[i]}) {
-			return &ChoiceError{i, errors.New("the model's form can't express it")}
+		for k := 0; read != nil && k < len(written[i]); k++ {
+			d, err := read(textOf(written[i][k]))
+			if err != nil {
+				return &ChoiceError{i, err}
+			}
+			if decisionKey(&d) != decisionKey(&format.Decision{AgentDecision: answers[i]}) {
+				return &ChoiceError{i, errors.New("the model's form can't express it")}
+			}
 		}
 	}
 	if n := sharedMarks(written); !whole && n > 0 {
-		prompt.Segments = append(prompt.Segments, written[0][:n]...)
-		prompt.Text += textOf(written[0][:n])
+		prompt.Segments = append(prompt.Segments, written[0][0][:n]...)
+		prompt.Text += textOf(written[0][0][:n])
 		for i := range written {
-			written[i] = written[i][n:]
+			written[i][0] = written[i][0][n:]
 		}
 	}
-	choice := &generation.Choice{Whole: whole}
+	choice := &generation.Choice{Answers: make([][][]generation.Token, len(answers)), Whole: whole}
 	end := tail(prompt.Segments)
 	before, err := a.tokenizer.Tokens(ctx, end)
 	if err != nil {
 		return err
 	}
-	for i, w := range written {
-		tokens, err := a.tokenizer.Tokens(ctx, join(end, w))
-		switch n := len(before); {
-		case err != nil:
-			return err
-		case len(tokens) <= n || !slices.Equal(tokens[:n], before):
-			return &ChoiceError{i, errors.New("it has no tokens of its own after this model's prompt")}
-		default:
-			choice.Answers = append(choice.Answers, tokens[n:])
+	for i := range written {
+		for _, text := range written[i] {
+			tokens, err := a.tokenizer.Tokens(ctx, join(end, text))
+			switch n := len(before); {
+			case err != nil:
+				return err
+			case len(tokens) <= n || !slices.Equal(tokens[:n], before):
+				return &ChoiceError{i, errors.New("it has no tokens of its own after this model's prompt")}
+			default:
+				choice.Answers[i] = append(choice.Answers[i], tokens[n:])
+			}
 		}
 	}
 	r.Choice, r.MaxTokens, r.N, r.Seeds = choice, choice.MaxTokens(), 1, []uint32{0}
@@ -107,11 +108,11 @@ func textOf(segments []format.Segment) string {
 	return b.String()
 }
 
-// sharedMarks is how many segments all answers begin with, the last of which is special.
-func sharedMarks(answers [][]format.Segment) (n int) {
-	for i, s := range answers[0] {
-		for _, other := range answers {
-			if i >= len(other) || other[i] != s {
+// sharedMarks is how many segments all labels begin with, the last of which is special.
+func sharedMarks(labels [][][]format.Segment) (n int) {
+	for i, s := range labels[0][0] {
+		for _, other := range labels {
+			if i >= len(other[0]) || other[0][i] != s {
 				return n
 			}
 		}

@@ -31,7 +31,7 @@ func TestMarksBeforeLabelsAreOfThePrompt(t *testing.T) {
 		t.Errorf("the prompt ends with %q", text[max(0, len(text)-80):])
 	}
 	c := r.Choice
-	if c == nil || c.Whole || len(c.Answers) != 2 || textOf(c.Answers[0]) != "A" || textOf(c.Answers[1]) != "B" || r.N != 1 || len(r.Seeds) != 1 || r.MaxTokens < c.MaxTokens() || r.Grammar != "" {
+	if c == nil || c.Whole || len(c.Answers) != 2 || textOf(c.Answers[0][0]) != "A" || textOf(c.Answers[1][0]) != "B" || r.N != 1 || len(r.Seeds) != 1 || r.MaxTokens < c.MaxTokens() || r.Grammar != "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -44,7 +44,7 @@ func TestWholeAnswersHaveTheirMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"<|channel|>final<|message|>unsure", ` to=functions.weather<|channel|>commentary json<|message|>{"city": "Rome"}`} {
-		if got := textOf(r.Choice.Answers[i]); got != want || !r.Choice.Whole {
+		if got := textOf(r.Choice.Answers[i][0]); got != want || !r.Choice.Whole {
 			t.Errorf("answer %d is %q, want %q", i, got, want)
 		}
 	}

@@ -102,9 +102,13 @@ func (a *Agent) ranked(in *inputRun, result *generation.Result) *generation.Resu
 			continue
 		}
 		o := &list[k]
-		segments, err := format.Written(a.format, in.catalog, &in.options[o.Index])
+		texts, err := format.Written(a.format, in.catalog, &in.options[o.Index])
+		if err != nil {
+			ranked.Completions[k] = generation.Completion{Finish: generation.FinishError, Err: err}
+			continue
+		}
 		ranked.Completions[k] = generation.Completion{
-			Tokens: in.request.Choice.Answers[o.Index], Text: textOf(segments), Finish: generation.FinishStop, Err: err,
+			Tokens: in.request.Choice.Answers[o.Index][0], Text: textOf(texts[0]), Finish: generation.FinishStop,
 			Branch: &generation.Branch{Logprob: c.Chances.Logprobs[o.Index], Paths: c.Chances.Paths[o.Index], Option: o},
 		}
 	}

@@ -163,7 +163,7 @@ type Format interface {
 	// requiredFirst reports whether the grammar has the required arguments of a call before the others.
 	requiredFirst() bool
 	// inForm appends calls in the model's own form, where that isn't the format's. It reports whether it did.
-	inForm(b *builder, m *message, c *Catalog) bool
+	inForm(b *builder, m *message, c *Catalog, indent string) bool
 	splitter() *splitter
 
 	// before adds the rules of what comes before the answer in a chat, such as

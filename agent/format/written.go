@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
@@ -13,10 +15,10 @@ import (
 // ErrThinks is why no answer is written at once.
 var ErrThinks = errors.New("this model thinks before it answers; switch thinking off (enable_thinking) on the server")
 
-// Written is a decision as the model writes it after a prompt, in the form in which it calls and without the token that
-// ends it. Models write JSON with other white space, too: this is the spacing of their prompts. A nil catalog is that of
-// a chat without functions.
-func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([]Segment, error) {
+// Written are the texts of a decision as the model writes it after a prompt, in the form in which it calls and without the
+// token that ends it. JSON of the model's own is on one line or indented. Other texts are spaced as their prompts are. A nil
+// catalog is the one of a chat without functions.
+func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, error) {
 	if f.thinksFirst() {
 		return nil, ErrThinks
 	}
@@ -29,11 +31,18 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([]Segment, error)
 			m.calls[i].Arguments = inOrder(m.calls[i].Arguments, tool, f.requiredFirst())
 		}
 	}
-	b := &builder{split: f.splitter()}
-	if len(m.calls) == 0 || !f.inForm(b, &m, c) {
-		f.write(b, &m, c)
+	var texts [][]Segment
+	for _, indent := range []string{"", "  ", "    "} {
+		b := &builder{split: f.splitter()}
+		own := len(m.calls) > 0 && f.inForm(b, &m, c, indent)
+		if !own {
+			f.write(b, &m, c)
+		}
+		if texts = append(texts, b.prompt(nil, nil).Segments); !own {
+			break
+		}
 	}
-	return b.prompt(nil, nil).Segments, nil
+	return texts, nil
 }
 
 // inOrder puts arguments into the order of the grammar: that of the tool's properties, or its required ones first.
@@ -59,7 +68,7 @@ func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) proto
 }
 
 // inForm implements Format, see addForms.
-func (r rules) inForm(b *builder, m *message, c *Catalog) bool {
+func (r rules) inForm(b *builder, m *message, c *Catalog, indent string) bool {
 	if r.form == FormNative || c.plain {
 		return false
 	}
@@ -73,6 +82,12 @@ func (r rules) inForm(b *builder, m *message, c *Catalog) bool {
 	text := strings.Join(calls, "\n")
 	if r.form != FormNamed && r.most(c.Set) > 1 {
 		text = "[" + strings.Join(calls, ", ") + "]"
+	}
+	if indent != "" && r.form != FormNamed && (len(calls) == 1 || text[0] == '[') {
+		raw := protocol.Raw(text)
+		if raw.Indent(jsontext.WithIndent(indent)) == nil {
+			text = string(raw)
+		}
 	}
 	if r.form == FormFenced {
 		text = fence + "json\n" + text + "\n" + fence

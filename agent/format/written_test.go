@@ -20,7 +20,7 @@ func textWritten(t *testing.T, f format.Format, c *format.Catalog, d protocol.Ag
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, s := range segments {
+	for _, s := range segments[0] {
 		b.WriteString(s.Text)
 	}
 	return b.String()
@@ -65,6 +65,15 @@ func TestWrittenDecisionsAreAdmittedAndReadBack(t *testing.T) {
 					got, err := f.Parse(text, c)
 					if err != nil || got.Say != d.Say || len(got.ToolCalls) != len(d.ToolCalls) {
 						t.Fatalf("%s: %q is read as %+v, %v", name, text, got, err)
+					}
+					texts, _ := format.Written(f, c, &d)
+					for _, other := range texts[1:] {
+						if again, err := f.Parse(other[0].Text, c); err != nil || len(again.ToolCalls) != len(d.ToolCalls) || other[0].Text == text && form != format.FormNamed {
+							t.Errorf("%s: %q is read as %+v, %v", name, other[0].Text, again, err)
+						}
+					}
+					if own := len(d.ToolCalls) > 0 && form != format.FormNative && s.format != format.GPTOSS; (len(texts) > 1) != own {
+						t.Errorf("%s: %d texts", name, len(texts))
 					}
 					for i, call := range got.ToolCalls {
 						if call.TargetRobotName != d.ToolCalls[i].TargetRobotName || call.Name != "go_to" {
