@@ -22,9 +22,18 @@ type ChatReader struct {
 // sets c.Catalog. The error of unusable functions or schemas is a [*format.UnusableError], that of messages which the
 // model's template refuses a [*format.TemplateError].
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
+	r, reader, prompt, err := a.chat(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, reader, a.tokenize(ctx, r, prompt)
+}
+
+// chat is Chat without the tokens of the prompt.
+func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, *format.Prompt, error) {
 	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
 	if n, limit := len(c.Messages), a.cfg.ContextLength; limit > 0 && n >= limit { // each is at least a token
-		return nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
+		return nil, nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
 	}
 	var err error
 	switch {
@@ -41,16 +50,16 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		r.Grammar, err = c.Catalog.Grammar()
 	}
 	if err != nil {
-		return nil, nil, &format.UnusableError{Err: err}
+		return nil, nil, nil, &format.UnusableError{Err: err}
 	}
 	if err := ctx.Err(); err != nil { // a template can't be interrupted
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	prompt, err := a.format.Render(&format.Input{Chat: c})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return r, &ChatReader{a.format, c}, a.tokenize(ctx, r, prompt)
+	return r, &ChatReader{a.format, c}, prompt, nil
 }
 
 // Read implements [format.Reader]. Thoughts are dropped.

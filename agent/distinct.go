@@ -100,7 +100,18 @@ func canonicalJSON(raw protocol.Raw) []byte {
 
 // appendBranch appends what a search reports about a candidate to the object of its generation.
 func appendBranch(b []byte, c *generation.Completion) []byte {
-	b = appendFloat(append(b, `,"candidate":{"probability":`...), math.Exp(min(0, c.Branch.Logprob)), 64)
+	probability := math.Exp(min(0, c.Branch.Logprob))
+	if c.Branch.Option != nil {
+		probability = c.Branch.Option.Probability
+	}
+	b = appendFloat(append(b, `,"candidate":{"probability":`...), probability, 64)
 	b = appendFloat(append(b, `,"logprob":`...), min(0, c.Branch.Logprob), 64)
-	return fmt.Appendf(b, `,"paths":%d,"exact":%t}`, c.Branch.Paths, c.Branch.Exact)
+	b = fmt.Appendf(b, `,"paths":%d`, c.Branch.Paths)
+	if o := c.Branch.Option; o != nil {
+		b = fmt.Appendf(b, `,"option":%d,"label_mass":`, o.Index)
+		b = appendFloat(b, o.Mass, 64)
+		b = appendFloat(append(b, `,"omitted":`...), o.Omitted, 64)
+		return append(b, '}')
+	}
+	return fmt.Appendf(b, `,"exact":%t}`, c.Branch.Exact)
 }

@@ -20,6 +20,10 @@ const (
 	// protocol.MaxRepeated returns some three times. Tools grow more, since each repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
+	// MaxOptions is the most answers of a choice.
+	MaxOptions = 255
+	maxTail    = 256 // bytes at the end of a prompt that may share a token with what follows
+
 	// The cache of prepared tool sets and schemas holds keys, and catalogCopies times their JSON.
 	maxCatalogs     = 256
 	maxCatalogBytes = 32 << 20

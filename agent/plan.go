@@ -40,8 +40,9 @@ type inputRun struct {
 	greedy     bool
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	returns    wanted
-	adapter    Adapter            // the zero value: none
-	distinct   bool               // extra_keys.candidates
+	adapter    Adapter // the zero value: none
+	distinct   bool    // extra_keys.candidates
+	options    []protocol.AgentDecision
 	resume     *generation.Result // extra_keys.continue
 	priority   int
 
@@ -137,6 +138,8 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 			in.priority, more = a.readPriority(v)
 		case "candidates":
 			in.distinct, more = a.readCandidates(v)
+		case keyOptions:
+			in.options, more = a.readOptions(v)
 		}
 		problems = append(problems, more...)
 	}
@@ -151,6 +154,9 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 	if in.distinct && in.returns.scores() {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
 			"distinct candidates have a probability, but no logprobs of their tokens and no "+returnMask+"; leave one of candidates and these out", "return"))
+	}
+	if in.options != nil && len(problems) == 0 {
+		problems = in.checkOptions(asked)
 	}
 	if in.resume != nil {
 		problems = append(problems, in.checkContinue()...)

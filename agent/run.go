@@ -256,7 +256,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 			return
 		}
 	}
-	f := a.render(requestID, in)
+	f := a.render(ctx, requestID, in)
 	if f == nil && a.summarizer != nil {
 		in.shortening, f = a.summarizer.shortening(ctx, requestID, in)
 	}
@@ -266,7 +266,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 }
 
 // render sets the prompt of an input and the request for its candidates.
-func (a *Agent) render(requestID string, in *inputRun) *failure {
+func (a *Agent) render(ctx context.Context, requestID string, in *inputRun) *failure {
 	prompt, err := a.rendered(in, false)
 	if err != nil {
 		return &failure{CodeModelError, ComponentCommander, err}
@@ -292,6 +292,18 @@ func (a *Agent) render(requestID string, in *inputRun) *failure {
 		}
 	}
 	in.prompt, in.request = prompt, generation.Request{Params: params}
+	if in.options == nil {
+		return nil
+	}
+	err = a.choose(ctx, &in.request, prompt, in.catalog, in.options, true, func(text string) (format.Decision, error) {
+		return a.format.Parse(text, in.catalog)
+	})
+	if errors.As(err, new(*ChoiceError)) || errors.Is(err, format.ErrThinks) {
+		return &failure{CodeInvalidOptions, ComponentCommander, fmt.Errorf("extra_keys.options: %w", err)}
+	}
+	if err != nil {
+		return failed(err)
+	}
 	return nil
 }
 
@@ -354,6 +366,9 @@ func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Res
 		in.fail(failed(err))
 		return
 	}
+	if in.options != nil {
+		result = a.ranked(in, result)
+	}
 	for k := range result.Completions {
 		if err := result.Completions[k].Err; err != nil && ends(err) {
 			in.ended = err
@@ -361,7 +376,7 @@ func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Res
 		}
 		a.candidate(ctx, in, result, k)
 	}
-	in.repeatFirst(in.request.N) // deterministic candidates are equal
+	in.repeatFirst(len(result.Completions)) // deterministic candidates are equal
 }
 
 // early makes a candidate whose completion has ended before that of others.
@@ -402,9 +417,9 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 			in.step.cut = in.shortening.cut
 		}
 	}
-	turn, step, seed := in.turn, in.step, in.request.Seeds[k]
-	if in.distinct {
-		seed = in.request.Seeds[0] // of the whole search
+	turn, step, seed := in.turn, in.step, in.request.Seeds[0] // of the whole search
+	if !in.distinct && in.options == nil {
+		seed = in.request.Seeds[k]
 	}
 	out.InternalSteps = in.steps
 	if c.Err != nil {

@@ -1,11 +1,13 @@
 package llama
 
 // #cgo noescape agd_sampler_children
+// #cgo noescape agd_log_sum
 // #include "native/api.h"
 import "C"
 
 import (
 	"errors"
+	"math"
 	"unsafe"
 )
 
@@ -38,4 +40,13 @@ func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []C
 		return list, 0, s.failure(n)
 	}
 	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...), rest, nil
+}
+
+// LogSum returns the natural logarithm of the sum of e^x over a row of logits: a logit minus this is
+// the logarithm of its token's probability. It is -Inf if no logit is above that.
+func LogSum(logits []float32) float64 {
+	if len(logits) == 0 {
+		return math.Inf(-1)
+	}
+	return float64(C.agd_log_sum((*C.float)(unsafe.Pointer(&logits[0])), C.int32_t(len(logits))))
 }

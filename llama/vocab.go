@@ -39,6 +39,7 @@ type Vocab struct {
 	offsets   []uint32                  // Size()+1 offsets into pieces
 	attrs     []Attr
 	byPiece   map[string]Token
+	twins     map[string][]Token // further tokens of a text
 	special   []Token
 	bos, eos  Token
 	addBOS    bool
@@ -57,7 +58,7 @@ func newVocab(m *Model) (*Vocab, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
-	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
+	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n), twins: map[string][]Token{}}
 	v.chunks, v.nfc = preTokenizes[m.metadata["tokenizer.ggml.model"]], normalizes(m.metadata)
 	v.recursive = !linear[m.metadata["tokenizer.ggml.pre"]] || !bool(C.agd_cuts_words())
 	v.specials = sync.OnceValue(func() *regexp.Regexp { return specialTexts(v) })
@@ -73,6 +74,8 @@ func newVocab(m *Model) (*Vocab, error) {
 		if piece := v.piece(t); piece != "" {
 			if _, dup := v.byPiece[piece]; !dup {
 				v.byPiece[piece] = t
+			} else {
+				v.twins[piece] = append(v.twins[piece], t)
 			}
 		}
 		if v.attrs[t]&(AttrControl|AttrUserDefined) != 0 {
@@ -208,6 +211,20 @@ func (v *Vocab) AddBOS() bool { return v.addBOS }
 func (v *Vocab) Find(piece string) (Token, bool) {
 	t, ok := v.byPiece[piece]
 	return t, ok
+}
+
+// Plain appends the tokens whose whole text is piece to list, without control tokens and those that end a generation.
+func (v *Vocab) Plain(list []Token, piece string) []Token {
+	first, ok := v.byPiece[piece]
+	if !ok {
+		return list
+	}
+	for _, t := range append([]Token{first}, v.twins[piece]...) {
+		if v.attrs[t]&(AttrControl|AttrUnknown|attrEOG) == 0 {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // Size is the number of tokens, and of logits in a row.

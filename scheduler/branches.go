@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -12,7 +14,7 @@ import (
 	"agentd/scheduler/search"
 )
 
-// A request with generation.Params.Distinct is a tree of branches (package search). Each live
+// A request with generation.Params.Distinct or Choice is a tree of branches (package search). Each live
 // branch is a request of the core. After a step the best child of a branch continues it in
 // place. Its other children start as forks, whose prefix is the branch's own. So the core
 // needs no other policy for them.
@@ -33,6 +35,11 @@ type tree struct {
 	branches []*branch // live
 	expanded []*branch // in this step; their samplers are still open
 	found    bool      // outcomes that the request has not recorded
+
+	// Of generation.Params.Choice: generation.Chances so far.
+	best    bool
+	rows    int
+	omitted []float64 // logarithms
 }
 
 // branch is a node of a tree that is computed, or has been.
@@ -43,6 +50,7 @@ type branch struct {
 	tokens  []core.Token   // of the completion so far
 	first   int            // index of the node's own tokens
 	sampler *llama.Sampler // nil: closed
+	spelled spelled        // of generation.Params.Choice, which has no sampler
 }
 
 // extraShare is the share of its expansions that a search may add to find better completions than
@@ -53,13 +61,20 @@ const extraShare = 0.05
 func (s *trees) start(r *request) error {
 	g := &r.gen
 	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
+	if g.Choice != nil {
+		limits = search.Config{N: math.MaxInt, MaxExpansions: math.MaxInt} // all, see spellings
+	}
 	t := &tree{request: r, search: search.New(limits)}
 	r.tree = t
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id}
 	root.node.Data = root
-	var err error
-	if root.sampler, err = r.samplers[0].Clone(); err != nil {
-		return err
+	if g.Choice != nil {
+		root.spelled.hi = len(r.spellings.answers)
+	} else {
+		var err error
+		if root.sampler, err = r.samplers[0].Clone(); err != nil {
+			return err
+		}
 	}
 	t.branches = append(t.branches, root)
 	s.submit(root, false)
@@ -102,6 +117,9 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 			s.children = append(s.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
 		}
 		t.search.Expand(b.node, s.children, task.skipped)
+		if t.rows++; task.skipped > 0 {
+			t.omitted = append(t.omitted, b.node.Logprob+math.Log(task.skipped))
+		}
 	}
 	for _, t := range s.changed {
 		s.selectBranches(t)
@@ -176,6 +194,16 @@ func (s *trees) selectBranches(t *tree) bool {
 func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
+	if r.spellings != nil {
+		if a := r.spellings.extend(b, parent); a != nil {
+			n.Data = a
+			t.search.End(n, strconv.Itoa(a.index))
+			return
+		}
+		n.Data = b
+		t.branches = append(t.branches, b)
+		return
+	}
 	end := generation.Completion{StopToken: -1}
 	done, err := s.extend(b, parent, &end)
 	switch {
@@ -319,6 +347,9 @@ func (s *trees) commit() (ended int) {
 
 // outcomes returns the completions of a tree, most probable first.
 func (t *tree) outcomes(exact bool) (list []generation.Completion) {
+	if t.request.spellings != nil {
+		return nil
+	}
 	for _, o := range t.search.Outcomes() {
 		c := o.Node.Data.(generation.Completion)
 		c.Branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
@@ -330,6 +361,14 @@ func (t *tree) outcomes(exact bool) (list []generation.Completion) {
 // collect ends the request of a tree with its completions.
 func (s *trees) collect(t *tree) (ended int) {
 	r := t.request
+	if r.spellings != nil {
+		if r.candidates[0] = t.chances(); len(t.search.Failed()) > 0 {
+			r.candidates[0] = t.search.Failed()[0].Data.(generation.Completion)
+		}
+		s.found++
+		s.worker.finish(r, nil)
+		return 1
+	}
 	outcomes := t.outcomes(t.search.Exact())
 	i := copy(r.candidates, outcomes)
 	others := t.search.Failed()

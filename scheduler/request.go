@@ -97,8 +97,12 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
 		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, ScoreFrom, IgnoreEnd, Stop and Progress")
-	case g.Resume != nil && (g.Distinct != nil || len(g.Resume.Completions) != g.N):
-		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct", g.N)
+	case g.Choice != nil && (g.N != 1 || g.Distinct != nil || g.Temperature > 0 || g.Grammar != "" || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.StopRepeats || g.Stop != nil || g.Progress != nil):
+		return errors.New("scheduler: Choice has one completion, and excludes what chooses tokens")
+	case g.Choice != nil && (len(g.Choice.Answers) == 0 || g.MaxTokens < g.Choice.MaxTokens()):
+		return fmt.Errorf("scheduler: Choice needs answers, and a MaxTokens of at least %d", g.Choice.MaxTokens())
+	case g.Resume != nil && (g.Distinct != nil || g.Choice != nil || len(g.Resume.Completions) != g.N):
+		return fmt.Errorf("scheduler: Resume needs %d completions, and excludes Distinct and Choice", g.N)
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
@@ -135,7 +139,8 @@ type request struct {
 	forced     [][]int                 // core.Request.Forced
 	masked     []int                   // tokens in the masks of each candidate so far
 	texts      []stopText              // of the candidates so far, for generation.Params.Stop
-	tree       *tree                   // of generation.Params.Distinct, while a worker has the request
+	tree       *tree                   // of generation.Params.Distinct or Choice, while a worker has the request
+	spellings  *spellings              // of generation.Params.Choice
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
 	lostDevices int
@@ -199,6 +204,11 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	}
 	if len(e.workers) > 1 {
 		r.blocks = prefixBlocks(gen.Adapter, gen.Salt, gen.Prompt) // not under the engine's lock
+	}
+	if gen.Choice != nil {
+		var err error
+		r.spellings, err = e.newSpellings(&gen)
+		return r, err
 	}
 	cfg := llama.SamplerConfig{
 		Temperature: gen.Temperature, TopP: gen.TopP, MinP: gen.MinP, TopK: gen.TopK, Seed: gen.Seeds[0],

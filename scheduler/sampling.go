@@ -190,7 +190,10 @@ func (s *sampling) sampleBatch() {
 // empty. A sampler error ends only its candidate.
 func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	w, t, choice := s.worker, &s.tasks[i], &s.choices[i]
-	if b := t.branch; b != nil {
+	if b := t.branch; b != nil && t.request.spellings != nil {
+		t.children, t.skipped, t.err = t.request.spellings.children(b, t.rows[0], t.children)
+		return
+	} else if b != nil {
 		t.children, t.skipped, t.err = b.sampler.Children(t.rows[0], b.tree.search.Skippable(b.node), t.children)
 		return
 	}

@@ -233,7 +233,7 @@ func (w *worker) submit(r *request) {
 	switch {
 	case ended:
 		w.finish(r, nil)
-	case r.gen.Distinct != nil:
+	case r.gen.Distinct != nil || r.gen.Choice != nil:
 		if err := w.trees.start(r); err != nil {
 			w.finish(r, err)
 		}

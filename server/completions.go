@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
+	"agentd/server/decide"
 	"agentd/server/openai"
 
 	"github.com/gin-gonic/gin"
@@ -19,6 +21,8 @@ const (
 	pathChat        = "/v1/chat/completions"
 	pathTokenize    = "/tokenize"
 	pathModels      = "/v1/models"
+	pathDecisions   = "/v1/decisions"
+	pathSystemOne   = "/v1/systemone" // of vLLM
 )
 
 // openAICall answers a body, or sends events and returns nil.
@@ -37,6 +41,21 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	}))
 	r.POST(pathCompletions, mark, s.openAI(true, openai.Complete))
 	r.POST(pathChat, mark, s.openAI(true, openai.Chat))
+	r.POST(pathDecisions, mark, s.openAI(true, deciding(func(ctx context.Context, m decide.Model, _ string, body []byte) ([]byte, error) {
+		return decide.Decisions(ctx, m, body)
+	})))
+	r.POST(pathSystemOne, mark, s.openAI(true, deciding(decide.SystemOne)))
+}
+
+// deciding answers questions, where the model can.
+func deciding(answer func(ctx context.Context, m decide.Model, id string, body []byte) ([]byte, error)) openAICall {
+	return func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
+		decides, ok := m.(decide.Model)
+		if !ok {
+			return nil, &Error{Code: CodeNotFound}
+		}
+		return answer(ctx, decides, id, body)
+	}
 }
 
 func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {
@@ -65,7 +84,7 @@ func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {
 		stream := openai.Stream{Send: transfer.Parts(c, "text/event-stream"), Quiet: quiet.C}
 		var text []byte
 		err = within(c, s.opts.RequestTimeout, func(ctx context.Context) (err error) {
-			text, err = answer(s.running.With(ctx), model, c.GetString(keyRequestID), body, stream)
+			text, err = answer(s.running.With(budget.With(ctx, share)), model, c.GetString(keyRequestID), body, stream)
 			return err
 		})
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -156,6 +156,16 @@ type Format interface {
 	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
 	Parse(text string, c *Catalog) (Decision, error)
 
+	// write appends a decision as the model writes it in the format's own form, without what ends it.
+	write(b *builder, m *message, c *Catalog)
+	// thinksFirst reports whether an answer begins with thoughts.
+	thinksFirst() bool
+	// requiredFirst reports whether the grammar has the required arguments of a call before the others.
+	requiredFirst() bool
+	// inForm appends calls in the model's own form, where that isn't the format's. It reports whether it did.
+	inForm(b *builder, m *message, c *Catalog, indent string) bool
+	splitter() *splitter
+
 	// before adds the rules of what comes before the answer in a chat, such as
 	// thoughts, and returns what refers to them.
 	before(g *gbnf.Grammar) string
@@ -257,7 +267,7 @@ func New(name string, o Options) (Format, error) {
 	if o.ModelAPI == nil {
 		return nil, errors.New("format: Options.ModelAPI is missing")
 	}
-	r := rules{form: FormNative, mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
+	r := rules{form: FormNative, next: callArguments, mixed: cmp.Or(o.MixedOutput, MixedReject), once: cmp.Or(o.CallsPerRobot, CallsOne) == CallsOne}
 	if r.mixed != MixedReject && r.mixed != MixedTools {
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
 	}
@@ -301,6 +311,8 @@ type common struct {
 }
 
 func (c *common) Name() string          { return c.name }
+func (c *common) splitter() *splitter   { return c.split }
+func (c *common) requiredFirst() bool   { return true }
 func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }

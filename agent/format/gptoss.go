@@ -156,15 +156,35 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 			b.block("<|start|>assistant<|channel|>analysis<|message|>", text, "<|end|>")
 		}
 	}
+	b.markup("<|start|>assistant")
+	caller = f.writeCall(b, m, c)
+	b.endTurn("<|call|>")
+	return caller
+}
+
+// writeCall writes calls after the header's role, and returns the function that they call.
+func (f *gptoss) writeCall(b *builder, m *message, c *Catalog) (caller string) {
 	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
 	if len(m.calls) > 1 {
 		caller, arguments = c.parallel, parallelArguments(m.calls)
 	}
-	b.block("<|start|>assistant to=", "functions."+caller, "<|channel|>commentary json<|message|>")
+	b.block(" to=", "functions."+caller, "<|channel|>commentary json<|message|>")
 	b.text = rawjson.AppendSpaced(b.text, arguments)
-	b.endTurn("<|call|>")
 	return caller
 }
+
+func (f *gptoss) write(b *builder, m *message, c *Catalog) {
+	if len(m.calls) > 0 {
+		f.writeCall(b, m, c)
+		return
+	}
+	b.block("<|channel|>final<|message|>", m.content, "")
+}
+
+func (f *gptoss) inForm(*builder, *message, *Catalog, string) bool { return false } // it has no other forms
+
+// thinksFirst is false: the model may answer at once.
+func (f *gptoss) thinksFirst() bool { return false }
 
 // parallelArguments are the arguments of that function, whose robots stand beside their arguments.
 func parallelArguments(calls []pastCall) protocol.Raw {

@@ -74,6 +74,7 @@ type rules struct {
 	mixed string // MixedReject or MixedTools
 	once  bool   // one call for each robot
 	form  string // in which the model calls
+	next  string // stands between a call's name and its arguments in JSON
 }
 
 // most is the most calls of a constrained answer: no more than known robots

@@ -66,6 +66,7 @@ func newLlama(o Options, c common, tag bool) (*llama, error) {
 	if o.EnableThinking {
 		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
 	}
+	c.next = llamaParameters
 	f := &llama{common: c, date: llamaDate, tag: tag}
 	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {
 		f.date = found[1]
@@ -133,6 +134,12 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 // renderAssistant renders a decision. What the templates don't show is written as the models do.
 func (f *llama) renderAssistant(b *builder, m *message) {
 	b.markup(llamaModel)
+	f.write(b, m, nil)
+}
+
+func (f *llama) thinksFirst() bool { return false }
+
+func (f *llama) write(b *builder, m *message, _ *Catalog) {
 	b.plain(trimSpace(m.content))
 	if len(m.calls) > 1 || (len(m.calls) > 0 && m.content != "") {
 		b.markup(pythonTag)

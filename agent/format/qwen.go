@@ -210,6 +210,12 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		b.block("<think>\n", strings.Trim(reasoning, "\n"), "\n</think>\n\n")
 		content = strings.TrimLeft(content, "\n")
 	}
+	q.said(b, m, content)
+	b.endTurn("<|im_end|>\n")
+}
+
+// said appends what the model wrote, after its thoughts.
+func (q *qwen) said(b *builder, m *message, content string) {
 	if q.coder && len(m.calls) > 0 {
 		if content = trimSpace(content); content != "" {
 			content += "\n"
@@ -234,8 +240,11 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		b.text = rawjson.AppendSpaced(b.text, call.Arguments)
 		b.markup("}\n</tool_call>")
 	}
-	b.endTurn("<|im_end|>\n")
 }
+
+func (q *qwen) write(b *builder, m *message, _ *Catalog) { q.said(b, m, q.trim(m.content)) }
+func (q *qwen) thinksFirst() bool                        { return q.think }
+func (q *qwen) requiredFirst() bool                      { return !q.xml || q.form != FormNative }
 
 func renderTagged(b *builder, call *tools.Call) {
 	b.markup("<tool_call>\n<function=")

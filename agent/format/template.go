@@ -263,6 +263,27 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	return messagesJSON(t.inTurns(list))
 }
 
+func (t *template) thinksFirst() bool { return t.think }
+
+func (t *template) write(b *builder, m *message, c *Catalog) {
+	if len(c.Set.Tools) == 0 && (c == noTools || !t.jsonOut) {
+		b.plain(m.content)
+		return
+	}
+	calls := make([]tools.Call, len(m.calls))
+	for i, call := range m.calls {
+		calls[i] = call.Call
+		if call.robotParam != "" {
+			calls[i].Arguments = protocol.DeleteMember(call.Arguments, call.robotParam)
+		}
+	}
+	if t.jsonOut {
+		b.plain(string(memory.WriteDecision(m.content, calls, len(calls) > 1)))
+		return
+	}
+	b.plain(t.answer(m.content, calls))
+}
+
 func (t *template) answer(say string, calls []tools.Call) string {
 	if t.jsonOut {
 		return string(memory.WriteDecision(say, calls, false))

@@ -64,7 +64,7 @@ func TestModelHasItsAliasAndAnyNameAsksIt(t *testing.T) {
 
 func TestCompletionsCanBeSwitchedOff(t *testing.T) {
 	r := startFake(t, ready(newFakeModel()), "--completions=false")
-	for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/tokenize"} {
+	for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/decisions", "/v1/systemone", "/tokenize"} {
 		if status, _, err := exchange("POST", r.url+path, "{}"); err != nil || status != 404 {
 			t.Errorf("%s: %d, %v", path, status, err)
 		}

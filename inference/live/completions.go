@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentd/agent/format"
+	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -32,7 +33,7 @@ var created = time.Now().Unix()
 func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
-		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created,
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
 	}
 }
 
@@ -54,15 +55,25 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab().Piece(id, true) }
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
-func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
-	if m.Remote != nil && r.Abort != nil { // such engines give nothing of what they have begun
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
+func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+	results, err := m.GenerateAll(ctx, []generation.Request{*r}, admitted)
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// GenerateAll implements openai.Model and decide.Model: all requests, of one priority, are admitted or none. The first error
+// ends the others.
+func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) (results []*generation.Result, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if abort := requests[0].Abort; m.Remote != nil && abort != nil { // such engines give nothing of what they have begun
 		stop := make(chan struct{})
 		defer close(stop)
 		go func() {
 			select {
-			case <-r.Abort:
+			case <-abort:
 				cancel(generation.ErrPaused)
 			case <-stop:
 			}
@@ -71,25 +82,8 @@ func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admit
 			if err != nil && errors.Is(context.Cause(ctx), generation.ErrPaused) {
 				err = generation.ErrPaused
 			}
-			cancel(nil)
 		}()
 	}
-	admission, release, err := m.admit(r.N, r.Priority, m.using)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if admitted != nil {
-		admitted()
-	}
-	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
-	return result, err
-}
-
-// GenerateAll implements openai.Model. The first error ends the other requests.
-func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) ([]*generation.Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	n := 0
 	for i := range requests {
 		n += requests[i].N
@@ -103,16 +97,21 @@ func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Req
 		admitted()
 	}
 	var mu sync.Mutex
-	results := make([]*generation.Result, len(requests))
+	results = make([]*generation.Result, len(requests))
 	admission.GenerateAll(ctx, requests, func(i int, got *generation.Result, failed error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if results[i] = got; failed != nil && err == nil {
 			err = failed
-			cancel()
+			cancel(nil)
 		}
 	})
 	return results, err
+}
+
+// Choice makes the request for the probabilities of answers to a conversation, see agent.Agent.Choice.
+func (v *modelVersion) Choice(ctx context.Context, c *format.Chat, answers []protocol.AgentDecision, whole bool) (*generation.Request, error) {
+	return v.Agent.Choice(ctx, c, answers, whole)
 }
 
 // Chat implements openai.Model.

@@ -297,7 +297,7 @@ func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Res
 	requests = h.renamed(requests, before, done)
 	leave()
 	for i := range requests {
-		if r := &requests[i]; r.request.Distinct == nil { // a search begins again
+		if r := &requests[i]; r.request.Distinct == nil && r.request.Choice == nil { // a search begins again
 			r.request.Resume = r.result
 		}
 	}

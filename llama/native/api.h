@@ -218,6 +218,8 @@ void agd_score_rows(int threads, const float * const * rows, const llama_token *
 // Sampler.Children: returns how many, or AGD_SAMPLE_*. The list is the sampler's, until its next call.
 int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
                              double * rest);
+// The natural logarithm of the sum of e^x over n logits, -infinity if none is above that.
+double agd_log_sum(const float * logits, int32_t n);
 
 // --- threads -----------------------------------------------------------------
 

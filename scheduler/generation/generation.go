@@ -4,7 +4,9 @@
 package generation
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -70,8 +72,10 @@ type Params struct {
 	Masks bool
 	// Distinct asks for completions that differ, see there.
 	Distinct *Distinct
+	// Choice asks for the probabilities of given answers, see there.
+	Choice *Choice
 	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
-	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct.
+	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct and Choice.
 	Resume *Result
 	// Salt separates prefixes: requests with different ones share none in an embedded engine.
 	Salt string
@@ -140,6 +144,41 @@ type Distinct struct {
 	Key func(text string) (key string, ok bool)
 }
 
+// Choice asks how probable each of some answers is as what the model writes next: in the softmax of the
+// model's logits, at temperature 1, without grammar, suppressed tokens or truncation. The request has one completion,
+// with Completion.Chances and no tokens. It excludes all that chooses tokens. An engine on another machine refuses it.
+type Choice struct {
+	// Answers has the texts of each answer, as the tokenizer's tokens. An answer has the probability of all
+	// its texts. No two answers have the same.
+	Answers [][][]Token
+	// Whole: the model ends after an answer, so its probability has that of an end-of-generation token.
+	// Else the model may write more, and no answer begins with another one.
+	Whole bool
+}
+
+// MaxTokens is the limit of tokens for a Choice: other spellings of an answer may have more tokens than its own.
+func (c *Choice) MaxTokens() int {
+	longest := 0
+	for _, texts := range c.Answers {
+		for _, t := range texts {
+			longest = max(longest, len(t))
+		}
+	}
+	return longest + longest/2 + 2
+}
+
+// Chances are what a Choice asked for.
+type Chances struct {
+	// Logprobs has the natural logarithm of the probability of each answer, over all sequences of
+	// tokens that spell it. It is -Inf below what a float can hold.
+	Logprobs []float64
+	Paths    []int // how many sequences that are
+	// Omitted is the probability of all sequences that were not counted, at most. They are rare spellings.
+	Omitted float64
+	Best    bool // the most probable first token begins an answer
+	Rows    int  // rows of logits that were read
+}
+
 // Result is the outcome of a Request.
 type Result struct {
 	PromptTokens int
@@ -188,6 +227,8 @@ type Completion struct {
 	Parts []Part
 	// Branch is set for a completion that Params.Distinct asked for.
 	Branch *Branch
+	// Chances is set where Params.Choice asked for it.
+	Chances *Chances
 	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
 	Repeated string
 	// Err is the cause of FinishError, and ErrPaused with FinishPaused.
@@ -216,6 +257,31 @@ type Branch struct {
 	Paths   int
 	// Exact: the N are proven best, by the most probable path of each key.
 	Exact bool
+	// Option is set for an answer of a Choice; then Logprob is not under a grammar, and Exact is not known.
+	Option *Option
+}
+
+// Option is an answer of a Choice among the others.
+type Option struct {
+	Index       int     // in Choice.Answers
+	Probability float64 // among the answers
+	Mass        float64 // the probability of all answers together
+	Omitted     float64 // as in Chances
+}
+
+// Options are the answers, most probable first; nil if all have the probability 0.
+func (c *Chances) Options() (list []Option) {
+	sum := 0.0
+	for _, x := range c.Logprobs {
+		sum += math.Exp(x)
+	}
+	for i, x := range c.Logprobs {
+		if sum > 0 {
+			list = append(list, Option{Index: i, Probability: math.Exp(x) / sum, Mass: sum, Omitted: c.Omitted})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Option) int { return cmp.Compare(b.Probability, a.Probability) })
+	return list
 }
 
 // Score says how a token came about. Logarithms are natural; NaN is not known.

@@ -9,4 +9,5 @@ type Served struct {
 	Size     int     // of the vocabulary
 	Sampling Sampling
 	Created  int64 // Unix time
+	Places   int   // completions that are admitted at once, at most
 }

@@ -145,8 +145,8 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	if len(req.Seeds) != req.N {
 		return generation.Result{}, fmt.Errorf("%d seeds for %d completions", len(req.Seeds), req.N)
 	}
-	if req.Distinct != nil {
-		return generation.Result{}, errors.New("remote: an engine at a URL can't search for Distinct")
+	if req.Distinct != nil || req.Choice != nil {
+		return generation.Result{}, errors.New("remote: an engine at a URL can't search for Distinct or Choice")
 	}
 	if req.ScoreFrom > 0 || req.Masks || req.Resume != nil {
 		return generation.Result{}, fmt.Errorf("%w: scores of a prompt, sampling masks and answers that go on need the embedded engine", generation.ErrRemote)

@@ -52,6 +52,25 @@ type Outcome struct {
 	Logprob float64 // of all its completions together
 	Paths   int     // number of its completions
 	best    float64 // logprob of the most probable completion
+	paths   []float64
+}
+
+// sum sets Logprob. The order in which completions ended changes no bit of it.
+func (o *Outcome) sum() {
+	slices.Sort(o.paths)
+	o.Logprob = LogSum(o.paths)
+}
+
+// LogSum returns the logarithm of the sum of e^x over a sorted list.
+func LogSum(sorted []float64) float64 {
+	if len(sorted) == 0 || math.IsInf(sorted[len(sorted)-1], -1) {
+		return math.Inf(-1)
+	}
+	sum, largest := 0.0, sorted[len(sorted)-1]
+	for _, x := range sorted {
+		sum += math.Exp(x - largest)
+	}
+	return largest + math.Log(sum)
 }
 
 // Tree is the state of a search.
@@ -126,14 +145,13 @@ func (t *Tree) End(n *Node, key string) {
 	t.remove(n)
 	i := slices.IndexFunc(t.outcomes, func(o *Outcome) bool { return o.Key == key })
 	if i < 0 {
-		t.outcomes = append(t.outcomes, &Outcome{Key: key, Node: n, Logprob: n.Logprob, Paths: 1, best: n.Logprob})
-		return
+		i = len(t.outcomes)
+		t.outcomes = append(t.outcomes, &Outcome{Key: key, Node: n, best: n.Logprob})
 	}
 	o := t.outcomes[i]
 	o.Paths++
 	o.best = max(o.best, n.Logprob)
-	high, low := max(o.Logprob, n.Logprob), min(o.Logprob, n.Logprob)
-	o.Logprob = high + math.Log1p(math.Exp(low-high))
+	o.paths = append(o.paths, n.Logprob)
 }
 
 // Fail marks a branch as ended without an outcome.
@@ -271,6 +289,9 @@ func (t *Tree) sortOutcomes() {
 func (t *Tree) Outcomes() []*Outcome {
 	t.sortOutcomes()
 	list := slices.Clone(t.outcomes[:min(len(t.outcomes), t.cfg.N)])
+	for _, o := range list {
+		o.sum()
+	}
 	slices.SortStableFunc(list, func(a, b *Outcome) int { return cmp.Compare(b.Logprob, a.Logprob) })
 	return list
 }

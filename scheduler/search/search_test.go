@@ -313,3 +313,26 @@ func TestSkippableGrowsWithLessProbableBranches(t *testing.T) {
 		t.Errorf("share %g of the root; no child below the last outcome matters", got)
 	}
 }
+
+func TestOrderInWhichCompletionsEndChangesNoBit(t *testing.T) {
+	sums := map[float64]bool{}
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		tree := New(Config{N: plenty, MaxExpansions: plenty})
+		children := make([]Child, 20)
+		for i := range children {
+			children[i] = Child{Token: int32(i), Logprob: math.Log(0.9 / float64(3+i*i))}
+		}
+		r.Shuffle(len(children), func(i, k int) { children[i], children[k] = children[k], children[i] })
+		tree.Expand(tree.Select()[0], children, 0)
+		live := slices.Clone(tree.Select())
+		r.Shuffle(len(live), func(i, k int) { live[i], live[k] = live[k], live[i] })
+		for _, n := range live {
+			tree.End(n, "one")
+		}
+		sums[tree.Outcomes()[0].Logprob] = true
+	}
+	if len(sums) != 1 {
+		t.Errorf("%d different sums", len(sums))
+	}
+}

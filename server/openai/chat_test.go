@@ -96,7 +96,7 @@ func BenchmarkResultOfCall(b *testing.B) {
 				}
 				for b.Loop() {
 					var t turns
-					if err := t.model(&chatMessage{ToolCalls: calls}, ""); err != nil {
+					if err := t.Model(&chatMessage{ToolCalls: calls}, ""); err != nil {
 						b.Fatal(err)
 					}
 					for i := range calls {
@@ -104,7 +104,7 @@ func BenchmarkResultOfCall(b *testing.B) {
 						if named {
 							id = calls[n-1-i].ID
 						}
-						if !t.result(id, "ok") {
+						if !t.Result(id, "ok") {
 							b.Fatalf("no call waits for result %d", i)
 						}
 					}

@@ -70,22 +70,23 @@ const pending = `{"status": "pending"}`
 
 // turns are the messages of a chat. The results of calls follow their turn, in the order of the calls.
 type turns struct {
-	list    []format.ChatMessage
+	List    []format.ChatMessage
 	waiting map[string][]int // in list, results of the last turn by the ids of their calls, and all by ""
 	open    map[int]bool     // those that have not come
 }
 
-func (t *turns) add(m format.ChatMessage) {
-	t.list, t.waiting, t.open = append(t.list, m), nil, nil
+// Add adds a message to the model.
+func (t *turns) Add(m format.ChatMessage) {
+	t.List, t.waiting, t.open = append(t.List, m), nil, nil
 }
 
-// model adds a message of the model. field is its name.
-func (t *turns) model(m *chatMessage, field string) error {
-	turn := len(t.list)
-	t.add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal), Reasoning: cmp.Or(m.Reasoning, m.Thoughts)})
+// Model adds a message of the model. field is its name.
+func (t *turns) Model(m *chatMessage, field string) error {
+	turn := len(t.List)
+	t.Add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal), Reasoning: cmp.Or(m.Reasoning, m.Thoughts)})
 	t.waiting, t.open = map[string][]int{}, map[int]bool{}
 	for k := range m.ToolCalls {
-		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.list)
+		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.List)
 		name, arguments := call.Function.Name, protocol.Raw(cmp.Or(strings.TrimSpace(call.Function.Arguments), "{}"))
 		if arguments.Kind() != '{' || !arguments.IsValid() {
 			return refuse(field+"arguments", "must be the text of a JSON object")
@@ -93,8 +94,8 @@ func (t *turns) model(m *chatMessage, field string) error {
 		if name == "" {
 			return refuse(field+"name", "is missing; give the name of the function that was called")
 		}
-		t.list[turn].Calls = append(t.list[turn].Calls, tools.Call{Name: name, Arguments: arguments})
-		t.list = append(t.list, format.ChatMessage{Of: name, Text: pending})
+		t.List[turn].Calls = append(t.List[turn].Calls, tools.Call{Name: name, Arguments: arguments})
+		t.List = append(t.List, format.ChatMessage{Of: name, Text: pending})
 		if t.waiting[""] = append(t.waiting[""], at); call.ID != "" {
 			t.waiting[call.ID] = append(t.waiting[call.ID], at)
 		}
@@ -103,12 +104,12 @@ func (t *turns) model(m *chatMessage, field string) error {
 	return nil
 }
 
-// result sets the result of the call of that id. It reports whether one waits for it.
-func (t *turns) result(id, text string) bool {
+// Result sets the result of the call of that id. It reports whether one waits for it.
+func (t *turns) Result(id, text string) bool {
 	for len(t.waiting[id]) > 0 {
 		at := t.waiting[id][0]
 		if t.waiting[id] = t.waiting[id][1:]; t.open[at] {
-			t.list[at].Text = text
+			t.List[at].Text = text
 			delete(t.open, at)
 			return true
 		}
@@ -136,20 +137,20 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		}
 		switch m.Role {
 		case "system", "developer":
-			if len(t.list) > 0 {
+			if len(t.List) > 0 {
 				return nil, refuse(field, "is a %s message after others; put it first", m.Role)
 			}
 			system = append(system, text)
 		case "user":
-			t.add(format.ChatMessage{Text: text})
+			t.Add(format.ChatMessage{Text: text})
 		case "assistant":
-			if err := t.model(m, field); err != nil {
+			if err := t.Model(m, field); err != nil {
 				return nil, err
 			}
 		case "tool":
 			id := ""
 			set(&id, m.ToolCallID)
-			if !t.result(id, text) {
+			if !t.Result(id, text) {
 				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", id)
 			}
 		default:
@@ -157,12 +158,12 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		}
 	}
 	switch n := len(r.Messages); {
-	case len(t.list) == 0:
+	case len(t.List) == 0:
 		return nil, refuse("messages", "has no message of a user")
-	case t.list[0].Model || r.Messages[n-1].Role == "assistant":
+	case t.List[0].Model || r.Messages[n-1].Role == "assistant":
 		return nil, refuse("messages", "must begin and end with a message to the model")
 	}
-	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.list}
+	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.List}
 	return talk, r.constrain(talk)
 }
 

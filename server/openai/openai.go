@@ -374,12 +374,3 @@ func finish(f generation.Finish) string {
 	}
 	return "stop"
 }
-
-// Decode reads a body of package rollout, as strictly as one of this package. The error is an *Error.
-func Decode(body []byte, into any) error { return decode(body, into) }
-
-// Refuse makes an *Error.
-func Refuse(param, format string, args ...any) error { return refuse(param, format, args...) }
-
-// Strict is embedded in bodies for [Decode]: members that are not known are refused, unless they are null.
-type Strict = strict

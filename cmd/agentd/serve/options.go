@@ -143,7 +143,7 @@ func (c *Config) http() []options.Option {
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait for a model that loads or is paused, before they get 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
-			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. --completions=false: not.", options.Bool(&s.Completions)),
+			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions, /v1/decisions and /v1/models, vLLM's /v1/systemone, and /tokenize, on the same model and queue. --completions=false: not.", options.Bool(&s.Completions)),
 			option("request-timeout", "TIME", "Time limit of a request. Candidates that are not done by then end with the error timeout. 0s: no limit.", options.Duration(&s.RequestTimeout, 0, maxDuration)),
 			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM, SIGINT or SIGHUP. A signal a second later, or more, ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),
 		})

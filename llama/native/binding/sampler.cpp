@@ -188,6 +188,10 @@ extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * lo
     });
 }
 
+extern "C" double agd_log_sum(const float * logits, int32_t n) {
+    return agd::log_sum_exp(logits, n);
+}
+
 extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {
     return s->detail.c_str();
 }

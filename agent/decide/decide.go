@@ -1,0 +1,325 @@
+// Package decide asks several questions about one state. Each question has given answers, and gets the probability of each.
+// The state stands first in every prompt, so that all questions share its prefill. They are generated together.
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"agentd/agent/format"
+	"agentd/internal/budget"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// Limits of a request.
+const (
+	MaxQuestions = 400
+	MaxOptions   = 255
+	MaxOrders    = 16
+
+	// tokenBytes is what a byte of a prompt takes as tokens, at most, and textCopies how often its text is held
+	// while it is made.
+	tokenBytes = 4
+	textCopies = 8
+)
+
+// Model makes requests for probabilities of answers, and generates.
+type Model interface {
+	// Choice makes the request for the probability of each answer to a conversation. whole: the model ends after an answer.
+	Choice(ctx context.Context, c *format.Chat, answers []protocol.AgentDecision, whole bool) (*generation.Request, error)
+	// GenerateAll generates together. All are admitted or none.
+	GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error)
+}
+
+// Kind says how the options of a question are answered.
+type Kind int
+
+// Kinds of questions.
+const (
+	YesNo   Kind = iota // yes or no, the first and the second option
+	Letters             // a letter for each option, or two if there are more than 26
+	Levels              // the number of a level, from 0
+	Whole               // the decision itself, as the model writes it
+)
+
+// Option is a possible answer.
+type Option struct {
+	Name, Description string                 // that the model is shown
+	Decision          protocol.AgentDecision // of a question of the kind Whole
+}
+
+// Question is one question about the state.
+type Question struct {
+	Kind         Kind
+	Instructions string
+	Options      []Option
+	// Orders is in how many orders the options are shown. The answer is the mean. Options of the kind Whole are not shown.
+	Orders int
+}
+
+// Answer has the probabilities of a question's options.
+type Answer struct {
+	// Probabilities add up to 1; nil: the model gives every option the probability 0.
+	Probabilities []float64
+	// Mass is the probability that the model writes any of the options: how far its own answer is from all of them.
+	Mass    float64
+	Omitted float64 // of the mass, what rare spellings may add to it
+	// Best: the most probable first token of the answer begins an option.
+	Best                  bool
+	Input, Cached, Output int // tokens
+}
+
+// Top is the most probable option, the first of equal ones.
+func (a *Answer) Top() (top int) {
+	for i, p := range a.Probabilities {
+		if p > a.Probabilities[top] {
+			top = i
+		}
+	}
+	return top
+}
+
+// Error is why a question can't be asked.
+type Error struct {
+	Question int // counts from 0
+	Err      error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("question %d: %v", e.Question, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// asked is a question in one order.
+type asked struct {
+	question int
+	order    []int // of the options, as shown
+	request  *generation.Request
+}
+
+// Generations is how many generations the questions need.
+func Generations(questions []Question) (n int) {
+	for i := range questions {
+		n += len(questions[i].orders())
+	}
+	return n
+}
+
+// Ask answers all questions about a state, with the adapter and priority of p. Errors are an *Error, the model's,
+// and ctx's.
+func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question, p generation.Params) ([]Answer, error) {
+	var list []asked
+	for i := range questions {
+		for _, order := range questions[i].orders() {
+			list = append(list, asked{question: i, order: order})
+		}
+	}
+	if err := budget.Add(ctx, int64(size(state))*int64(textCopies*runtime.GOMAXPROCS(0)+tokenBytes*len(list))); err != nil {
+		return nil, err
+	}
+	var preparing errgroup.Group
+	preparing.SetLimit(runtime.GOMAXPROCS(0))
+	errs := make([]error, len(list))
+	for k := range list {
+		preparing.Go(func() error {
+			if errs[k] = ctx.Err(); errs[k] == nil {
+				errs[k] = list[k].prepare(ctx, m, state, &questions[list[k].question])
+			}
+			return nil
+		})
+	}
+	_ = preparing.Wait() // errors are in errs
+	requests := make([]generation.Request, len(list))
+	for k := range list {
+		if err := errs[k]; err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, &Error{list[k].question, err}
+		}
+		requests[k] = *list[k].request
+		requests[k].Adapter, requests[k].Priority = p.Adapter, p.Priority
+	}
+	results, err := m.GenerateAll(ctx, requests, nil)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(questions))
+	for k := range list {
+		q := &questions[list[k].question]
+		if err := answers[list[k].question].add(q, list[k].order, results[k]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range answers {
+		answers[i].mean(len(questions[i].orders()))
+	}
+	return answers, nil
+}
+
+// size is about the bytes of a prompt.
+func size(c *format.Chat) int {
+	n := len(c.System)
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		n += len(m.Text) + len(m.Reasoning)
+		for _, call := range m.Calls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, f := range c.Functions.Raw {
+		n += len(f)
+	}
+	return n
+}
+
+// prepare makes the request of a question in one order.
+func (a *asked) prepare(ctx context.Context, m Model, state *format.Chat, q *Question) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // a defect must not end the server
+			err = fmt.Errorf("the agent failed: %v", p)
+		}
+	}()
+	answers := make([]protocol.AgentDecision, len(a.order))
+	text := q.Instructions
+	if q.Kind != Whole {
+		text = q.prompt(a.order)
+	}
+	for at, i := range a.order {
+		if answers[at] = q.Options[i].Decision; q.Kind != Whole {
+			answers[at] = protocol.AgentDecision{Say: q.label(at, i)}
+		}
+	}
+	chat := *state
+	chat.Messages = followed(state.Messages, text)
+	if len(chat.Messages) == 0 || chat.Messages[len(chat.Messages)-1].Model {
+		return errors.New("the state ends with a message of the model; give instructions")
+	}
+	a.request, err = m.Choice(ctx, &chat, answers, q.Kind == Whole)
+	return err
+}
+
+// followed adds a text to messages: to the last one, if it is a user's.
+func followed(messages []format.ChatMessage, text string) []format.ChatMessage {
+	n := len(messages)
+	list := append(make([]format.ChatMessage, 0, n+1), messages...)
+	switch {
+	case text == "":
+	case n > 0 && !list[n-1].Model && list[n-1].Of == "":
+		list[n-1].Text += "\n\n" + text
+	default:
+		list = append(list, format.ChatMessage{Text: text})
+	}
+	return list
+}
+
+// add adds the result of a question in one order.
+func (a *Answer) add(q *Question, order []int, r *generation.Result) error {
+	c := &r.Completions[0]
+	if c.Err != nil {
+		return c.Err
+	}
+	if a.Input == 0 {
+		a.Probabilities, a.Best = make([]float64, len(q.Options)), true
+	}
+	a.Input, a.Cached, a.Output = a.Input+r.PromptTokens, a.Cached+r.CachedTokens, a.Output+c.Chances.Rows
+	a.Best = a.Best && c.Chances.Best
+	a.Omitted += c.Chances.Omitted
+	options := c.Chances.Options()
+	if options == nil {
+		a.Probabilities = nil
+	}
+	for _, o := range options {
+		if a.Probabilities != nil {
+			a.Probabilities[order[o.Index]] += o.Probability
+		}
+	}
+	if options != nil {
+		a.Mass += options[0].Mass
+	}
+	return nil
+}
+
+// mean makes means of sums over n orders.
+func (a *Answer) mean(n int) {
+	for i := range a.Probabilities {
+		a.Probabilities[i] /= float64(n)
+	}
+	a.Mass, a.Omitted = a.Mass/float64(n), a.Omitted/float64(n)
+}
+
+// orders are the orders in which the options are shown: evenly spaced rotations, and for levels both directions.
+func (q *Question) orders() (list [][]int) {
+	n := len(q.Options)
+	most := n
+	if q.Kind == Levels {
+		most = 2
+	}
+	if q.Kind == Whole {
+		most = 1
+	}
+	count := min(max(q.Orders, 1), most)
+	for k := range count {
+		order := make([]int, n)
+		for at := range order {
+			order[at] = (at + k*n/count) % n
+			if q.Kind == Levels && k == 1 {
+				order[at] = n - 1 - at
+			}
+		}
+		list = append(list, order)
+	}
+	return list
+}
+
+// label is what the model answers for option i, shown in the place at.
+func (q *Question) label(at, i int) string {
+	switch n := len(q.Options); {
+	case q.Kind == YesNo:
+		return [...]string{"yes", "no"}[i]
+	case q.Kind == Levels:
+		return fmt.Sprintf("%0*d", len(fmt.Sprint(n-1)), i)
+	case n > letters:
+		return string([]byte{'A' + byte(at/letters), 'A' + byte(at%letters)})
+	}
+	return string([]byte{'A' + byte(at)})
+}
+
+const letters = 26
+
+// prompt is the question with its labelled options. It has the form that vLLM's /v1/systemone gives questions, whose
+// options get the same probabilities here.
+func (q *Question) prompt(order []int) string {
+	var lines []string
+	if q.Instructions != "" {
+		lines = append(lines, "Question: "+q.Instructions)
+	}
+	for at, i := range order {
+		o, line := &q.Options[i], q.label(at, i)
+		if o.Name != "" {
+			line += ": " + o.Name
+		}
+		switch {
+		case o.Description == "":
+		case o.Name != "":
+			line += " - " + o.Description
+		default:
+			line += ": " + o.Description
+		}
+		lines = append(lines, line)
+	}
+	ask := "Answer with the letter of one option only."
+	switch {
+	case q.Kind == YesNo:
+		ask = "Answer with yes or no only."
+	case q.Kind == Levels:
+		ask = "Answer with the number of one level only."
+	case len(q.Options) > letters:
+		ask = "Answer with the two letters of one option only."
+	}
+	return strings.Join(append(lines, ask), "\n")
+}

@@ -1,0 +1,31 @@
+package openai
+
+import "agentd/scheduler/generation"
+
+// What packages decide and rollout share.
+type (
+	// Strict refuses members of an object that are not known, unless they are null.
+	Strict = strict
+	// Message is a message of a chat.
+	Message = chatMessage
+	// ToolCall is a call of a function in a message.
+	ToolCall = toolCall
+	// Called is the function of a ToolCall.
+	Called = called
+	// Turns collect the messages of a chat: Add, Model, Result and List.
+	Turns = turns
+)
+
+// Decode reads a body as strictly as this package does. The error is an *Error.
+func Decode(body []byte, into any) error { return decode(body, into) }
+
+// Refuse is the error of a field.
+func Refuse(param, format string, args ...any) error { return refuse(param, format, args...) }
+
+// Marshal writes a body.
+func Marshal(v any) ([]byte, error) { return marshal(v) }
+
+// Choose returns the adapter that a request names as its model, whose name it sets in s.
+func Choose(m Model, s *generation.Served, name string) (generation.AdapterID, error) {
+	return choose(m, s, name)
+}
