@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -22,10 +23,19 @@ func TestAbortedGenerationHasItsTokensSoFar(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			abort := make(chan struct{})
 			var steps atomic.Int64
-			e := newTestEngine(t, setup{model: m, contexts: contexts, wrap: func(b backend) backend {
+			var e *Engine
+			asked := func() bool { // whether the worker has the command
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return slices.ContainsFunc(e.workers, func(w *worker) bool { return len(w.inbox) > 0 })
+			}
+			e = newTestEngine(t, setup{model: m, contexts: contexts, wrap: func(b backend) backend {
 				return &faulty{backend: b, decode: func([]core.Row) error {
 					if steps.Add(1) == 8 {
 						close(abort)
+						for !asked() {
+							runtime.Gosched()
+						}
 					}
 					return nil
 				}}
