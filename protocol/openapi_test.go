@@ -64,7 +64,7 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 		"DELETE /v1/coaching/sessions/{run_id}", "DELETE /v1/weights/adapters/{name}", "GET /get_world_size", "GET /health", "GET /is_paused", "GET /liveness", "GET /metrics", "GET /openapi.json", "GET /server_info", "GET /v1/info",
 		"GET /v1/models", "GET /v1/weights", "GET /weight_info", "POST /abort_requests", "POST /detokenize", "POST /finish_session", "POST /finish_weight_update",
 		"POST /inference/v1/abort_requests", "POST /inference/v1/generate", "POST /init_weight_transfer_engine", "POST /load_lora_adapter", "POST /pause", "POST /reset_prefix_cache",
-		"POST /resume", "POST /skyrl/v1/load_lora_adapter", "POST /sleep", "POST /start_weight_update", "POST /tokenize", "POST /update_weights", "POST /v1/chat/completions", "POST /v1/coaching", "POST /v1/completions", "POST /v1/load_lora_adapter", "POST /v1/pause", "POST /v1/responses", "POST /v1/resume", "POST /v1/unload_lora_adapter", "POST /wake_up",
+		"POST /resume", "POST /skyrl/v1/load_lora_adapter", "POST /sleep", "POST /start_weight_update", "POST /tokenize", "POST /update_weights", "POST /v1/chat/completions", "POST /v1/coaching", "POST /v1/completions", "POST /v1/decisions", "POST /v1/load_lora_adapter", "POST /v1/pause", "POST /v1/responses", "POST /v1/resume", "POST /v1/systemone", "POST /v1/unload_lora_adapter", "POST /wake_up",
 		"PUT /v1/coaching/sessions/{run_id}", "PUT /v1/weights",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
