@@ -23,8 +23,9 @@ type completionRequest struct {
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 	ReturnMask  bool  `json:"return_sampling_mask"`
-	AddSpecial  *bool `json:"add_special_tokens"`  // adds BOS to a text where the model wants it
-	SkipSpecial *bool `json:"skip_special_tokens"` // text never has special tokens; token ids always do
+	NamedTokens bool  `json:"return_tokens_as_token_ids"` // in logprobs
+	AddSpecial  *bool `json:"add_special_tokens"`         // adds BOS to a text where the model wants it
+	SkipSpecial *bool `json:"skip_special_tokens"`        // text never has special tokens; token ids always do
 
 	Echo           bool `json:"echo"`
 	Logprobs       *int `json:"logprobs"`
@@ -43,7 +44,8 @@ type completionChoice struct {
 	Logprobs       *completionScores    `json:"logprobs"`
 	PromptLogprobs []map[string]ranked  `json:"prompt_logprobs,omitempty"`
 	TokenIDs       []generation.Token   `json:"token_ids,omitempty"`
-	SamplingMask   [][]generation.Token `json:"sampling_mask,omitempty"` // null: too many tokens
+	PromptIDs      []generation.Token   `json:"prompt_token_ids,omitempty"` // of the first choice of each prompt
+	SamplingMask   [][]generation.Token `json:"sampling_mask,omitempty"`    // null: too many tokens
 }
 
 // completion is a request with its answer.
@@ -138,14 +140,16 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	text, reason := c.Stop.cut(done.Text, finish(done.Finish))
 	choice := &completionChoice{Index: i*request.N + k, Text: text, FinishReason: &reason}
 	if c.ReturnIDs {
-		choice.TokenIDs = done.All()
+		if choice.TokenIDs = done.All(); k == 0 {
+			choice.PromptIDs = request.Prompt
+		}
 	}
 	if c.ReturnMask {
 		choice.SamplingMask = masksOf(done.Scores)
 	}
 	top := 0
 	if c.Logprobs != nil {
-		choice.Logprobs, top = &completionScores{}, *c.Logprobs
+		choice.Logprobs, top = &completionScores{named: c.NamedTokens}, *c.Logprobs
 	}
 	if c.Echo {
 		choice.Text = c.texts[i] + text
@@ -172,8 +176,8 @@ func (c *completion) read() error {
 	switch {
 	case c.Logprobs != nil && (*c.Logprobs < 0 || *c.Logprobs > maxTop):
 		return refuse("logprobs", "is %d, want 0 to %d: the tokens beside the chosen one", *c.Logprobs, maxTop)
-	case c.PromptLogprobs != nil && (*c.PromptLogprobs < 0 || *c.PromptLogprobs > maxTop):
-		return refuse("prompt_logprobs", "is %d, want 0 to %d: the tokens beside that of the prompt", *c.PromptLogprobs, maxTop)
+	case c.PromptLogprobs != nil && (*c.PromptLogprobs < 0 || *c.PromptLogprobs > maxPromptTop):
+		return refuse("prompt_logprobs", "is %d, want 0 to %d: the tokens beside that of the prompt", *c.PromptLogprobs, maxPromptTop)
 	case c.Stream && (c.Echo || c.PromptLogprobs != nil):
 		return refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
 	case c.PromptStart < 0 || c.PromptStart > 0 && !c.scores():

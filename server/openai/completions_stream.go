@@ -148,13 +148,16 @@ func (s *completionStream) part(i int, ids []generation.Token, scores []generati
 	}
 	if s.ReturnIDs {
 		choice.TokenIDs = ids[from:]
+		if from == 0 && i%s.requests[0].N == 0 {
+			choice.PromptIDs = s.requests[i/s.requests[0].N].Prompt
+		}
 	}
 	scores = scores[min(from, len(scores)):min(len(ids), len(scores))]
 	if s.ReturnMask {
 		choice.SamplingMask = masksOf(scores)
 	}
 	if s.Logprobs != nil && len(ids) > from {
-		choice.Logprobs = &completionScores{end: was.bytes}
+		choice.Logprobs = &completionScores{end: was.bytes, named: s.NamedTokens}
 		choice.Logprobs.add(s.model, ids[from:], scores, *s.Logprobs)
 	}
 	for _, id := range ids[from:] {

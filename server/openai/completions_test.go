@@ -24,7 +24,7 @@ func TestPromptsAreScored(t *testing.T) {
 		"echo with an answer": {
 			`{"prompt": "ab", "echo": true, "logprobs": 0}`,
 			`{"index":0,"text":"abok","finish_reason":"stop","logprobs":{"tokens":["a","b","o","k","<end>"],"token_logprobs":[null,-1.098,0,-1,-2],` +
-				`"text_offset":[0,1,2,3,4],"top_logprobs":null}}`,
+				`"text_offset":[0,1,2,3,4],"top_logprobs":[null,{"b":-1.098},{"o":0},{"k":-1},{"<end>":-2}]}}`,
 		},
 		"echo of token ids without logprobs": {
 			`{"prompt": [[97, 98]], "echo": true, "max_tokens": 0}`, `{"index":0,"text":"ab","finish_reason":"length","logprobs":null}`,
@@ -41,6 +41,11 @@ func TestPromptsAreScored(t *testing.T) {
 		"from a token on": {
 			`{"prompt": "abcd", "prompt_logprobs": 0, "max_tokens": 0, "prompt_logprob_start": 2}`,
 			`"prompt_logprobs":[null,null,null,{"100":{"logprob":-3.1,"rank":2,"decoded_token":"d"}}]}`,
+		},
+		"as ids": {
+			`{"prompt": "ab", "logprobs": 0, "return_tokens_as_token_ids": true, "return_token_ids": true}`,
+			`"logprobs":{"tokens":["token_id:111","token_id:107","token_id:256"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],` +
+				`"top_logprobs":[{"token_id:111":0},{"token_id:107":-1},{"token_id:256":-2}]},"token_ids":[111,107,256],"prompt_token_ids":[97,98]}`,
 		},
 		"from beyond the end": {
 			`{"prompt": "abcd", "prompt_logprobs": 0, "max_tokens": 0, "prompt_logprob_start": 9}`, `"prompt_logprobs":[null,null,null,null]}`,

@@ -246,7 +246,7 @@ func TestCompletionReachesTheEngine(t *testing.T) {
 	if fmt.Sprintln(r.Prompt, r.N, r.Seeds, r.MaxTokens, r.Sampling, r.Suppress, r.Grammar) != "[1 2] 2 [5 6] 7 {1 1 0 -1} [9] root ::= \"ok\"\n" {
 		t.Errorf("asked %+v", r)
 	}
-	want := `"choices":[{"index":0,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]},{"index":1,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]}],` +
+	want := `"choices":[{"index":0,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256],"prompt_token_ids":[1,2]},{"index":1,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]}],` +
 		`"usage":{"prompt_tokens":2,"completion_tokens":6,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":1}}}`
 	if !strings.HasSuffix(string(got), want) {
 		t.Errorf("got %s", got)
@@ -300,7 +300,7 @@ func TestCompletionTellsTheLogprobsOfItsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `"logprobs":{"tokens":["o","k","<end>"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],"top_logprobs":null}}`
+	want := `"logprobs":{"tokens":["o","k","<end>"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],"top_logprobs":[{"o":0},{"k":-1},{"<end>":-2}]}}`
 	if !strings.Contains(string(got), want) {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -11,8 +11,9 @@ import (
 
 // Bounds of scores.
 const (
-	maxScored  = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
-	impossible = -9999.0 // the logprob of a probability of 0, as vLLM has it
+	maxPromptTop = 128     // tokens beside each one of a prompt: distillation asks for 100
+	maxScored    = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
+	impossible   = -9999.0 // the logprob of a probability of 0, as vLLM has it
 )
 
 // completionScores are the logprobs of tokens, with the end of a completion.
@@ -20,9 +21,10 @@ type completionScores struct {
 	Tokens     []string             `json:"tokens"`
 	Logprobs   []*float32           `json:"token_logprobs"` // null is not known
 	TextOffset []int                `json:"text_offset"`    // in bytes, special tokens included
-	Top        []map[string]float32 `json:"top_logprobs"`   // null: no alternatives
+	Top        []map[string]float32 `json:"top_logprobs"`   // the token itself and alternatives; null is not known
 
-	end int // of the text, in bytes
+	end   int  // of the text, in bytes
+	named bool // tokens are written as token_id:17
 }
 
 // add appends tokens with their scores, and so many alternatives of each. A nil s takes none.
@@ -31,7 +33,7 @@ func (s *completionScores) add(m Model, ids []generation.Token, scores []generat
 		return
 	}
 	for i, id := range ids {
-		text, n := pieceOf(m, id)
+		text, n := s.pieceOf(m, id)
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, s.end)
 		s.end += n
 		var own *float32
@@ -39,19 +41,24 @@ func (s *completionScores) add(m Model, ids []generation.Token, scores []generat
 		if i < len(scores) {
 			own = logprob(scores[i].Logprob)
 		}
-		if own != nil && top > 0 {
+		if own != nil {
 			beside = map[string]float32{}
 			for _, l := range scores[i].Top[:min(top, len(scores[i].Top))] {
-				text, _ := pieceOf(m, l.Token)
+				text, _ := s.pieceOf(m, l.Token)
 				beside[text] = *logprob(l.Logprob)
 			}
 			beside[text] = *own
 		}
-		s.Logprobs = append(s.Logprobs, own)
-		if top > 0 {
-			s.Top = append(s.Top, beside)
-		}
+		s.Logprobs, s.Top = append(s.Logprobs, own), append(s.Top, beside)
 	}
+}
+
+func (s *completionScores) pieceOf(m Model, id generation.Token) (text string, size int) {
+	text, size = pieceOf(m, id)
+	if s.named {
+		text = named(id)
+	}
+	return text, size
 }
 
 func pieceOf(m Model, id generation.Token) (text string, size int) {

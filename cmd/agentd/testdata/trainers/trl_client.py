@@ -20,6 +20,18 @@ for ids, logprobs, candidates in zip(chat["completion_ids"], chat["logprobs"], c
     assert len(ids) == len(logprobs) == len(candidates) > 0
     for token, values, listed in zip(ids, logprobs, candidates, strict=True):
         assert token in listed and 2 <= len(values) <= 3 and values == sorted(values, reverse=True), (token, values)
+prompts = chat["prompt_ids"]
+for n in (1, 2):
+    done = client.generate(prompts, n=n, max_tokens=8, logprobs=0)
+    assert done["prompt_ids"] == prompts and len(done["completion_ids"]) == 2 * n, done
+    for ids, logprobs, listed in zip(done["completion_ids"], done["logprobs"], done["logprob_token_ids"], strict=True):
+        assert [token for [token] in listed] == ids and all(value <= 0 for [value] in logprobs), done
+whole = [prompt + ids for prompt, ids in zip(prompts, done["completion_ids"][::2], strict=True)]
+scored = client.get_sequence_logprobs(whole, [len(p) for p in prompts], top_logprobs=100)
+for ids, own, given in zip(done["completion_ids"][::2], scored["actual_logprobs"], done["logprobs"][::2], strict=True):
+    assert len(own) == len(ids), (own, ids)
+    for [again], [value] in zip(own, given, strict=True):
+        assert again == float("-inf") or abs(again - value) < 1e-6, (again, value)  # beyond the 100 best
 client.reset_prefix_cache()
 assert client.get_world_size() == 1
 try:
