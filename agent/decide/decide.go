@@ -109,7 +109,7 @@ func Generations(questions []Question) (n int) {
 	return n
 }
 
-// Ask answers all questions about a state, with the adapter and priority of p. Errors are an *Error, the model's,
+// Ask answers all questions about a state, with the adapter, priority and salt of p. Errors are an *Error, the model's,
 // and ctx's.
 func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question, p generation.Params) ([]Answer, error) {
 	var list []asked
@@ -142,7 +142,7 @@ func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question,
 			return nil, &Error{list[k].question, err}
 		}
 		requests[k] = *list[k].request
-		requests[k].Adapter, requests[k].Priority = p.Adapter, p.Priority
+		requests[k].Adapter, requests[k].Priority, requests[k].Salt = p.Adapter, p.Priority, p.Salt
 	}
 	results, err := m.GenerateAll(ctx, requests, nil)
 	if err != nil {

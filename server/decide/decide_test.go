@@ -274,7 +274,7 @@ func TestSystemOneAnswersHaveVLLMsForm(t *testing.T) {
 func TestLowerPrioritiesOfVLLMComeFirst(t *testing.T) {
 	for given, want := range map[string]int{"5": -5, "-5": 5, "-9223372036854775808": 100, "9223372036854775807": -100} {
 		m := &scripted{chances: []float64{0.5}}
-		if _, err := SystemOne(t.Context(), m, "", []byte(strings.Replace(systemOne(`{"q": {"type": "noul"}}`), "{", `{"priority": `+given+`, `, 1))); err != nil || m.list[0].Priority != want {
+		if _, err := SystemOne(t.Context(), m, "", []byte(strings.Replace(systemOne(`{"q": {"type": "noul"}}`), "{", `{"cache_salt": "s", "priority": `+given+`, `, 1))); err != nil || m.list[0].Priority != want || m.list[0].Salt != "s" {
 			t.Errorf("%s: %v, %v", given, m.list, err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestSystemOneRefusesByName(t *testing.T) {
 		"audio":                 {with(`"audio": ["data:"]`), "audio"},
 		"videos":                {with(`"videos": ["data:"]`), "videos"},
 		"thinking":              {with(`"chat_template_kwargs": {"enable_thinking": true}`), "chat_template_kwargs.enable_thinking"},
-		"a salt":                {with(`"cache_salt": "x"`), "cache_salt"},
+		"a long salt":           {with(`"cache_salt": "` + strings.Repeat("x", 129) + `"`), "cache_salt"},
 		"an unknown field":      {with(`"assets": {}`), "assets"},
 		"no state":              {`{"questions": {"q": {"type": "noul"}}}`, "state"},
 		"questions as a list":   {systemOne(`[]`), "questions"},

@@ -66,6 +66,7 @@ func SystemOne(ctx context.Context, m Model, id string, body []byte) ([]byte, er
 	if c.params.Adapter, err = openai.Choose(m, &c.served, r.Model); err != nil {
 		return nil, err
 	}
+	c.params.Salt = r.CacheSalt
 	c.params.Priority = -max(-maxPriority, min(maxPriority, r.Priority)) // vLLM's lower ones come first
 	if err := r.check(); err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func (r *systemOneRequest) check() error {
 		}
 	}
 	switch {
-	case r.CacheSalt != "":
-		return openai.Refuse("cache_salt", "is not supported: all requests share the prefix cache; remove it")
+	case len(r.CacheSalt) > openai.MaxSalt:
+		return openai.Refuse("cache_salt", "has %d bytes, at most %d are allowed", len(r.CacheSalt), openai.MaxSalt)
 	case !present(r.State):
 		return openai.Refuse("state", "is missing; give what the questions are about")
 	case r.Questions.Kind() != '{':

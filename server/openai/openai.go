@@ -172,7 +172,8 @@ const (
 	maxTop   = 20 // alternatives of a token, as vLLM's default
 	// Alternatives of all tokens of an answer, at most, each with the token itself.
 	maxTops = 1 << 20
-	maxSalt = 128 // bytes
+	// MaxSalt is the limit of bytes of a cache_salt.
+	MaxSalt = 128
 	maxID   = 256 // bytes of a request_id
 	maxRank = 100 // the highest priority, and negated the lowest, as in extra_keys
 )
@@ -234,8 +235,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
 	case w.Priority < -maxRank || w.Priority > maxRank:
 		return p, refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
-	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > maxSalt):
-		return p, refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), maxSalt)
+	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > MaxSalt):
+		return p, refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), MaxSalt)
 	case len(w.RequestID) > maxID:
 		return p, refuse("request_id", "has %d bytes, at most %d are allowed", len(w.RequestID), maxID)
 	case len(c.Stop) > maxStops:
