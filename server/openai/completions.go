@@ -153,11 +153,11 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	}
 	if c.Echo {
 		choice.Text = c.texts[i] + text
-		choice.Logprobs.add(c.model, request.Prompt, c.promptScores(i, r), top)
+		choice.Logprobs.add(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), top)
 	}
 	choice.Logprobs.add(c.model, done.All(), done.Scores, top)
 	if c.PromptLogprobs != nil {
-		choice.PromptLogprobs = rankedOf(c.model, request.Prompt, c.promptScores(i, r), *c.PromptLogprobs)
+		choice.PromptLogprobs = rankedOf(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), *c.PromptLogprobs)
 	}
 	return choice, nil
 }

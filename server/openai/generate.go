@@ -18,14 +18,17 @@ type generateRequest struct {
 	TokenIDs []generation.Token `json:"token_ids"`
 	Sampling *generateParams    `json:"sampling_params"`
 	Mode     string             `json:"output_mode"` // tokens, also "", or text
+	// ReturnMask asks for sampling_mask, which vLLM's answers have where its server has an option.
+	ReturnMask bool `json:"return_sampling_mask"`
 }
 
-// generateParams has the defaults of vLLM, not the server's. Its prompt_logprobs and sampling_mask would be here.
+// generateParams has the defaults of vLLM, not the server's.
 type generateParams struct {
 	strict
 	sampling
 
 	Logprobs     *int               `json:"logprobs"`
+	Prompt       *int               `json:"prompt_logprobs"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	IncludeStop  bool               `json:"include_stop_str_in_output"`
@@ -48,6 +51,7 @@ type generateAnswer struct {
 	Created   int64              `json:"created,omitzero"`
 	Choices   []generateChoice   `json:"choices"`
 	PromptIDs []generation.Token `json:"prompt_token_ids,omitempty"`
+	Prompt    []any              `json:"prompt_logprobs,omitempty"` // null: not known, as of the first token
 	Usage     *usage             `json:"usage"`
 }
 
@@ -56,6 +60,7 @@ type generateChoice struct {
 	Text         *string            `json:"text,omitzero"`
 	IDs          []generation.Token `json:"token_ids"`
 	Logprobs     any                `json:"logprobs"`
+	SamplingMask []any              `json:"sampling_mask,omitempty"` // null: too many tokens
 	FinishReason *string            `json:"finish_reason"`
 	// StopReason is the text or the token of the request that ended the completion; null: the model ended it, or
 	// something else did.
@@ -123,6 +128,9 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	if g.ReturnIDs {
 		a.PromptIDs = g.request.Prompt
 	}
+	if c := g.Sampling; c.Prompt != nil {
+		a.Prompt = nullable(rankedOf(g.model, g.TokenIDs, promptScores(len(g.TokenIDs), 1, result), *c.Prompt), func(m map[string]ranked) bool { return m == nil })
+	}
 	for i := range result.Completions {
 		c, err := g.ended(i, &result.Completions[i], 0)
 		if err != nil {
@@ -151,6 +159,10 @@ func (g *generating) prepare() (err error) {
 		return refuse("sampling_params.ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
 		return refuse("sampling_params.structured_outputs", "has no grammar, which alone is supported")
+	case c.Prompt != nil && (*c.Prompt < 0 || *c.Prompt > maxPromptTop || len(g.TokenIDs)*(1+*c.Prompt) > maxScored):
+		return refuse("sampling_params.prompt_logprobs", "is %d; want 0 to %d, and at most %d logprobs of all tokens", *c.Prompt, maxPromptTop, maxScored)
+	case c.Prompt != nil && g.Stream:
+		return refuse("sampling_params.prompt_logprobs", "excludes stream; remove one of the two")
 	}
 	for i, id := range g.TokenIDs {
 		if id < 0 || int(id) >= s.Size {
@@ -188,6 +200,12 @@ func (g *generating) prepare() (err error) {
 	if p.IgnoreEnd = c.IgnoreEOS; c.Structured != nil {
 		p.Grammar = c.Structured.Grammar
 	}
+	if g.ReturnMask {
+		p.Scores, p.Masks = true, true
+	}
+	if c.Prompt != nil && len(g.TokenIDs) > 1 {
+		p.ScoreFrom, p.Top = 1, max(p.Top, *c.Prompt)
+	}
 	g.request = &generation.Request{Prompt: g.TokenIDs, Params: p}
 	return nil
 }
@@ -208,6 +226,9 @@ func (g *generating) choice(i int, p part) generateChoice {
 		c.Logprobs = chatScoresOf(g.model, p.ids, p.scores, max(g.top, 1), false)
 	default:
 		c.Logprobs = tokenScoresOf(p.ids, p.scores, g.top)
+	}
+	if g.ReturnMask {
+		c.SamplingMask = nullable(masksOf(p.scores), func(mask []generation.Token) bool { return mask == nil })
 	}
 	return c
 }

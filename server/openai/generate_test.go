@@ -15,34 +15,35 @@ import (
 
 func TestGenerateRefusesWhatItDoesNotKnowByName(t *testing.T) {
 	for want, body := range map[string]string{
-		"token_ids: is missing or empty":                    `{"sampling_params": {}}`,
-		"token_ids[1]: is 257":                              `{"token_ids": [1, 257], "sampling_params": {}}`,
-		"token_ids[0]: is -1":                               `{"token_ids": [-1], "sampling_params": {}}`,
-		"token_ids: has 100 tokens":                         `{"token_ids": [` + strings.Repeat("1,", 99) + `1], "sampling_params": {}}`,
-		"token_ids[0]: must be an integer":                  `{"token_ids": ["a"], "sampling_params": {}}`,
-		"sampling_params: is missing":                       `{"token_ids": [1]}`,
-		"sampling_params.max_tokens: is 100":                `{"token_ids": [1], "sampling_params": {"max_tokens": 100}}`,
-		"sampling_params.max_tokens: is 0":                  `{"token_ids": [1], "sampling_params": {"max_tokens": 0}}`,
-		"sampling_params.temperature: is -1":                `{"token_ids": [1], "sampling_params": {"temperature": -1}}`,
-		"sampling_params.logprobs: is 21, want 0 to 20":     `{"token_ids": [1], "sampling_params": {"logprobs": 21}}`,
-		"sampling_params.logprobs: is -1":                   `{"token_ids": [1], "sampling_params": {"logprobs": -1}}`,
-		"sampling_params.prompt_logprobs: is not supported": `{"token_ids": [1], "sampling_params": {"prompt_logprobs": 1}}`,
-		"sampling_params.sampling_mask: is not supported":   `{"token_ids": [1], "sampling_params": {"sampling_mask": true}}`,
-		"sampling_params.repetition_penalty: is not":        `{"token_ids": [1], "sampling_params": {"repetition_penalty": 1.1}}`,
-		"sampling_params.min_tokens: is not":                `{"token_ids": [1], "sampling_params": {"min_tokens": 3}}`,
-		"sampling_params.bad_words: is not":                 `{"token_ids": [1], "sampling_params": {"bad_words": ["x"]}}`,
-		"sampling_params.stop_token_ids[1]: is 300":         `{"token_ids": [1], "sampling_params": {"stop_token_ids": [1, 300]}}`,
-		"sampling_params.structured_outputs: has no":        `{"token_ids": [1], "sampling_params": {"structured_outputs": {}}}`,
-		"sampling_params.logit_bias: \"x\" is not":          `{"token_ids": [1], "sampling_params": {"logit_bias": {"x": -100}}}`,
-		"features: is not supported; remove it":             `{"token_ids": [1], "sampling_params": {}, "features": {}}`,
-		"output_mode: is \"pixels\"":                        `{"token_ids": [1], "sampling_params": {}, "output_mode": "pixels"}`,
-		"sampling_params.detokenize: is false":              `{"token_ids": [1], "sampling_params": {"detokenize": false}, "output_mode": "text"}`,
-		"cache_salt: has 0 bytes":                           `{"token_ids": [1], "sampling_params": {}, "cache_salt": ""}`,
-		"cache_salt: has 129 bytes":                         `{"token_ids": [1], "sampling_params": {}, "cache_salt": "` + strings.Repeat("a", 129) + `"}`,
-		"priority: is 101":                                  `{"token_ids": [1], "sampling_params": {}, "priority": 101}`,
-		"model: \"x\" is not served here":                   `{"token_ids": [1], "sampling_params": {}, "model": "x"}`,
-		"request_id: has 257 bytes":                         `{"token_ids": [1], "sampling_params": {}, "request_id": "` + strings.Repeat("a", 257) + `"}`,
-		"stream_options: is for stream: true":               `{"token_ids": [1], "sampling_params": {}, "stream_options": {}}`,
+		"token_ids: is missing or empty":                   `{"sampling_params": {}}`,
+		"token_ids[1]: is 257":                             `{"token_ids": [1, 257], "sampling_params": {}}`,
+		"token_ids[0]: is -1":                              `{"token_ids": [-1], "sampling_params": {}}`,
+		"token_ids: has 100 tokens":                        `{"token_ids": [` + strings.Repeat("1,", 99) + `1], "sampling_params": {}}`,
+		"token_ids[0]: must be an integer":                 `{"token_ids": ["a"], "sampling_params": {}}`,
+		"sampling_params: is missing":                      `{"token_ids": [1]}`,
+		"sampling_params.max_tokens: is 100":               `{"token_ids": [1], "sampling_params": {"max_tokens": 100}}`,
+		"sampling_params.max_tokens: is 0":                 `{"token_ids": [1], "sampling_params": {"max_tokens": 0}}`,
+		"sampling_params.temperature: is -1":               `{"token_ids": [1], "sampling_params": {"temperature": -1}}`,
+		"sampling_params.logprobs: is 21, want 0 to 20":    `{"token_ids": [1], "sampling_params": {"logprobs": 21}}`,
+		"sampling_params.logprobs: is -1":                  `{"token_ids": [1], "sampling_params": {"logprobs": -1}}`,
+		"sampling_params.prompt_logprobs: is 129":          `{"token_ids": [1], "sampling_params": {"prompt_logprobs": 129}}`,
+		"sampling_params.prompt_logprobs: excludes stream": `{"token_ids": [1], "stream": true, "sampling_params": {"prompt_logprobs": 1}}`,
+		"sampling_params.sampling_mask: is not supported":  `{"token_ids": [1], "sampling_params": {"sampling_mask": true}}`,
+		"sampling_params.repetition_penalty: is not":       `{"token_ids": [1], "sampling_params": {"repetition_penalty": 1.1}}`,
+		"sampling_params.min_tokens: is not":               `{"token_ids": [1], "sampling_params": {"min_tokens": 3}}`,
+		"sampling_params.bad_words: is not":                `{"token_ids": [1], "sampling_params": {"bad_words": ["x"]}}`,
+		"sampling_params.stop_token_ids[1]: is 300":        `{"token_ids": [1], "sampling_params": {"stop_token_ids": [1, 300]}}`,
+		"sampling_params.structured_outputs: has no":       `{"token_ids": [1], "sampling_params": {"structured_outputs": {}}}`,
+		"sampling_params.logit_bias: \"x\" is not":         `{"token_ids": [1], "sampling_params": {"logit_bias": {"x": -100}}}`,
+		"features: is not supported; remove it":            `{"token_ids": [1], "sampling_params": {}, "features": {}}`,
+		"output_mode: is \"pixels\"":                       `{"token_ids": [1], "sampling_params": {}, "output_mode": "pixels"}`,
+		"sampling_params.detokenize: is false":             `{"token_ids": [1], "sampling_params": {"detokenize": false}, "output_mode": "text"}`,
+		"cache_salt: has 0 bytes":                          `{"token_ids": [1], "sampling_params": {}, "cache_salt": ""}`,
+		"cache_salt: has 129 bytes":                        `{"token_ids": [1], "sampling_params": {}, "cache_salt": "` + strings.Repeat("a", 129) + `"}`,
+		"priority: is 101":                                 `{"token_ids": [1], "sampling_params": {}, "priority": 101}`,
+		"model: \"x\" is not served here":                  `{"token_ids": [1], "sampling_params": {}, "model": "x"}`,
+		"request_id: has 257 bytes":                        `{"token_ids": [1], "sampling_params": {}, "request_id": "` + strings.Repeat("a", 257) + `"}`,
+		"stream_options: is for stream: true":              `{"token_ids": [1], "sampling_params": {}, "stream_options": {}}`,
 	} {
 		m := &scripted{text: "ok"}
 		_, err := Generate(t.Context(), m, "1", []byte(body), Stream{})
@@ -91,6 +92,20 @@ func TestGeneratePassesWhatIsAskedFor(t *testing.T) {
 		`{"token_id":256,"token":"token_id:256","logprob":-2,"rank":null,"top_logprobs":[{"token_id":256,"token":"token_id:256","logprob":-2,"rank":null},{"token_id":107,"token":"token_id:107","logprob":-0.5,"rank":1}]}`,
 		`"weight_versions":[{"version":"a","start":0,"end":1},{"version":"b+c","start":1,"end":3}]`,
 	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestGenerateScoresThePromptAndHasMasks(t *testing.T) {
+	m := &scripted{text: "ok", masks: [][]generation.Token{{111, 112}, nil, {256}}}
+	got, err := Generate(t.Context(), m, "1", []byte(`{"token_ids": [97, 98], "return_sampling_mask": true, "sampling_params": {"prompt_logprobs": 1}}`), Stream{})
+	if r := m.request; err != nil || !r.Masks || !r.Scores || r.ScoreFrom != 1 || r.Top != 1 {
+		t.Fatalf("%v, asked %+v", err, m.request)
+	}
+	for _, want := range []string{`"sampling_mask":[[111,112],null,[256]]`,
+		`"prompt_logprobs":[null,{"122":{"logprob":-0.5,"rank":1,"decoded_token":"z"},"98":{"logprob":-1.098,"rank":2,"decoded_token":"b"}}]`} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("got %s, want %s", got, want)
 		}

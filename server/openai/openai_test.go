@@ -76,6 +76,10 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	}
 	ids, _ := m.Tokenize(m.text, false)
 	result := &generation.Result{PromptTokens: len(r.Prompt), CachedTokens: 1}
+	for k := max(1, r.ScoreFrom); r.ScoreFrom > 0 && k < len(r.Prompt); k++ { // of a token: its position and itself
+		p := float32(-k) - float32(r.Prompt[k])/1000
+		result.PromptScores = append(result.PromptScores, generation.Score{Logprob: p, Rank: 2, Top: []generation.Likely{{Token: 'z', Logprob: -0.5}}})
+	}
 	for i := range r.N {
 		if r.Progress != nil {
 			for k := m.begun; k < len(ids); k++ {
@@ -115,12 +119,6 @@ func (m *scripted) GenerateAll(ctx context.Context, list []generation.Request, a
 		r, err := m.Generate(ctx, &list[i], admitted)
 		if err != nil {
 			return nil, err
-		}
-		if from := list[i].ScoreFrom; from > 0 { // of a token: its position and itself
-			for k := from; k < len(list[i].Prompt); k++ {
-				p := float32(-k) - float32(list[i].Prompt[k])/1000
-				r.PromptScores = append(r.PromptScores, generation.Score{Logprob: p, Rank: 2, Top: []generation.Likely{{Token: 'z', Logprob: -0.5}}})
-			}
 		}
 		if list[i].MaxTokens == 0 {
 			r.Completions = slices.Repeat([]generation.Completion{{Finish: generation.FinishLength}}, list[i].N)

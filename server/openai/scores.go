@@ -112,11 +112,21 @@ func masksOf(scores []generation.Score) (masks [][]generation.Token) {
 	return masks
 }
 
-// promptScores has a score for each token of prompt i.
-func (c *completion) promptScores(i int, r *generation.Result) []generation.Score {
-	n := len(c.requests[i].Prompt)
+// nullable are values of which some are null.
+func nullable[T any](list []T, null func(T) bool) []any {
+	values := make([]any, len(list))
+	for i, v := range list {
+		if !null(v) {
+			values[i] = v
+		}
+	}
+	return values
+}
+
+// promptScores has a score for each of n tokens of a prompt, known from one on.
+func promptScores(n, from int, r *generation.Result) []generation.Score {
 	scores := slices.Repeat([]generation.Score{{Logprob: float32(math.NaN())}}, n)
-	if from := c.PromptStart + 1; from < n {
+	if from < n {
 		copy(scores[from:], r.PromptScores[len(r.PromptScores)-(n-from):])
 	}
 	return scores
