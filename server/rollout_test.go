@@ -104,7 +104,7 @@ func TestTokenMayBeThePasswordOfAProgram(t *testing.T) {
 		"the token as a name":   {trainerToken, "", "", 401},
 		"from a browser's page": {"trainer", trainerToken, "https://example.com", 401},
 	} {
-		r, _ := http.NewRequest("POST", "/resume", nil)
+		r, _ := http.NewRequest(http.MethodPost, "/resume", nil)
 		r.SetBasicAuth(tc.user, tc.password)
 		header := map[string]string{"Authorization": r.Header.Get("Authorization")}
 		if tc.origin != "" {

@@ -436,7 +436,7 @@ func TestBurstsOfPausesLoseNoRollout(t *testing.T) {
 			default:
 			}
 			ctx, cancel := context.WithCancel(context.Background())
-			req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/inference/v1/generate", strings.NewReader(`{"stream": true, "token_ids": [1, 2], `+long+`}`))
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/inference/v1/generate", strings.NewReader(`{"stream": true, "token_ids": [1, 2], `+long+`}`))
 			req.Header = http.Header{"Authorization": {"Bearer " + weightsToken}, "Content-Type": {"application/json"}}
 			resp, err := http.DefaultClient.Do(req)
 			if err == nil {

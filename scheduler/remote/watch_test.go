@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/waittest"
 	"golang.org/x/text/unicode/norm"
 
+	"agentd/internal/waittest"
 	"agentd/scheduler/generation"
 )
 

@@ -18,8 +18,9 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	var which struct {
 		Messages jsontext.Value `json:"messages"`
 	}
-	if json.Unmarshal(body, &which) != nil || !present(which.Messages) {
-		return nil, false, nil // Tokenize says what is wrong
+	_ = json.Unmarshal(body, &which) // Tokenize says what is wrong
+	if !present(which.Messages) {
+		return nil, false, nil
 	}
 	if err := decode(body, &r); err != nil {
 		return nil, true, err

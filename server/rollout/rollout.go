@@ -96,14 +96,14 @@ func pause(ctx context.Context, c *Call) (any, error) {
 	if !slices.Contains(modes, mode) {
 		return nil, openai.Refuse("mode", "is %q; want abort, wait or keep", mode)
 	}
-	clear, err := flag(c.Query, "clear_cache", true)
+	clears, err := flag(c.Query, "clear_cache", true)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.PauseAgain(ctx, mode); err != nil {
 		return nil, err
 	}
-	if clear && mode != "keep" {
+	if clears && mode != "keep" {
 		if _, err := c.ClearCache(ctx); err != nil {
 			return nil, err
 		}

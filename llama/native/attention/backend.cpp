@@ -106,8 +106,8 @@ mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        lists = static_cast<const agentd::row_lists *>(mask->extra);
-    return { lists != nullptr && lists->filled ? lists : nullptr,
-             static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
+    return { lists != nullptr && lists->filled ? lists : nullptr, static_cast<const uint16_t *>(mask->data),
+             mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation

@@ -16,24 +16,49 @@ url, directory, *tokenize = sys.argv[1:]
 parts = urlsplit(url)
 sys.argv = sys.argv[:1]  # which its configuration reads
 tool = {
-    "type": "function", "name": "go", "description": "Go to a room", "strict": True,
-    "parameters": {"type": "object", "properties": {"room": {"type": "string", "enum": ["kitchen", "cellar"]}}, "required": ["room"], "additionalProperties": False},
+    "type": "function",
+    "name": "go",
+    "description": "Go to a room",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"room": {"type": "string", "enum": ["kitchen", "cellar"]}},
+        "required": ["room"],
+        "additionalProperties": False,
+    },
 }
 
 server = VLLMModel(
     config=VLLMModelConfig(
-        host="127.0.0.1", port=1, base_url=f"http://{parts.hostname}:{parts.port}/v1", api_key=parts.password, model="qwen", entrypoint="", name="policy",
-        return_token_id_information=True, request_prompt_and_generation_token_ids=not tokenize, uses_reasoning_parser=False,
+        host="127.0.0.1",
+        port=1,
+        base_url=f"http://{parts.hostname}:{parts.port}/v1",
+        api_key=parts.password,
+        model="qwen",
+        entrypoint="",
+        name="policy",
+        return_token_id_information=True,
+        request_prompt_and_generation_token_ids=not tokenize,
+        uses_reasoning_parser=False,
     ),
     server_client=MagicMock(spec=ServerClient, global_config_dict={}),
 )
 with TestClient(server.setup_webserver()) as gym:
-    call = {"input": [{"role": "user", "content": "Go to the kitchen"}], "tools": [tool], "max_output_tokens": 64, "tool_choice": "required", "parallel_tool_calls": False}
+    call = {
+        "input": [{"role": "user", "content": "Go to the kitchen"}],
+        "tools": [tool],
+        "max_output_tokens": 64,
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+    }
     answer = gym.post("/v1/responses", json=call)
     assert answer.status_code == 200, answer.text
     first = answer.json()["output"][-1]
     assert first["type"] == "function_call" and first["name"] == "go", first
-    assert len(first["prompt_token_ids"]) > 10 and len(first["generation_token_ids"]) == len(first["generation_log_probs"]) > 5
+    assert (
+        len(first["prompt_token_ids"]) > 10
+        and len(first["generation_token_ids"]) == len(first["generation_log_probs"]) > 5
+    )
     assert max(first["generation_log_probs"]) <= 0
 
     call["input"] += [first, {"type": "function_call_output", "call_id": first["call_id"], "output": "arrived"}]

@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 sys.modules["torch"] = MagicMock()
 
-import aiohttp
-from skyrl.backends.skyrl_train.inference_servers.remote_inference_client import RemoteInferenceClient
+import aiohttp  # noqa: E402
+from skyrl.backends.skyrl_train.inference_servers.remote_inference_client import RemoteInferenceClient  # noqa: E402
 
 url, directory = sys.argv[1:]
 
@@ -26,17 +26,29 @@ async def main():
     again = await client.generate({"prompt_token_ids": prompts, "sampling_params": sampling, "cache_salt": "1"})
     assert again["response_ids"] == got["response_ids"]
 
-    sample = await client.sample({"json": {
-        "prompt": {"chunks": [{"type": "encoded_text", "tokens": prompts[0]}]}, "num_samples": 3,
-        "sampling_params": {"max_tokens": 5, "temperature": 0.7, "stop_tokens": [151645], "seed": 1},
-    }})
-    assert len(sample["sequences"]) == 3 and all(len(s["tokens"]) == len(s["logprobs"]) for s in sample["sequences"]), sample
+    sample = await client.sample(
+        {
+            "json": {
+                "prompt": {"chunks": [{"type": "encoded_text", "tokens": prompts[0]}]},
+                "num_samples": 3,
+                "sampling_params": {"max_tokens": 5, "temperature": 0.7, "stop_tokens": [151645], "seed": 1},
+            }
+        }
+    )
+    assert len(sample["sequences"]) == 3 and all(len(s["tokens"]) == len(s["logprobs"]) for s in sample["sequences"]), (
+        sample
+    )
 
-    chat = await client.chat_completion({"json": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "session_id": "a"}})
+    chat = await client.chat_completion(
+        {"json": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "session_id": "a"}}
+    )
     assert chat["choices"][0]["message"]["content"] is not None
 
     # An answer in progress survives a pause of mode keep, and other weights.
-    long = {"prompt_token_ids": [prompts[0]], "sampling_params": {"max_tokens": 600, "temperature": 1.0, "ignore_eos": True}}
+    long = {
+        "prompt_token_ids": [prompts[0]],
+        "sampling_params": {"max_tokens": 600, "temperature": 1.0, "ignore_eos": True},
+    }
     running = asyncio.create_task(client.generate(long))
     await asyncio.sleep(0.2)
     await client.pause_generation()

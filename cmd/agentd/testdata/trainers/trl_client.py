@@ -14,7 +14,9 @@ PartialState()  # which their trainer has for its log
 url, directory = sys.argv[1:]
 
 client = VLLMClient(base_url=url)
-chat = client.chat([[{"role": "user", "content": "Hello"}], [{"role": "user", "content": "Go on"}]], n=2, max_tokens=8, logprobs=2)
+chat = client.chat(
+    [[{"role": "user", "content": "Hello"}], [{"role": "user", "content": "Go on"}]], n=2, max_tokens=8, logprobs=2
+)
 assert len(chat["prompt_ids"]) == 2 and len(chat["completion_ids"]) == 4, chat
 for ids, logprobs, candidates in zip(chat["completion_ids"], chat["logprobs"], chat["logprob_token_ids"], strict=True):
     assert len(ids) == len(logprobs) == len(candidates) > 0
@@ -45,7 +47,9 @@ trainer.wait_for_server_ready()
 assert trainer.get_max_model_len() == 4096 and trainer.get_world_size() == 1
 trainer.pause()
 answers = []
-waiting = threading.Thread(target=lambda: answers.append(client.chat([[{"role": "user", "content": "Hello"}]], max_tokens=4)))
+waiting = threading.Thread(
+    target=lambda: answers.append(client.chat([[{"role": "user", "content": "Hello"}]], max_tokens=4))
+)
 waiting.start()
 waiting.join(1)
 assert not answers, "a paused server answers"

@@ -16,14 +16,33 @@ from verifiers.v1.types import SamplingConfig
 url, directory = sys.argv[1:]
 parts = urlsplit(url)
 os.environ["AGENTD_TOKEN"] = parts.password
-tool = {"type": "function", "function": {"name": "go", "description": "Go", "parameters": {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]}}}
+tool = {
+    "type": "function",
+    "function": {
+        "name": "go",
+        "description": "Go",
+        "parameters": {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]},
+    },
+}
 
 
 async def main():
-    client = TrainClient(TrainClientConfig(
-        base_url=f"http://{parts.hostname}:{parts.port}/v1", api_key_var="AGENTD_TOKEN", renderer_model_name=f"{directory}/qwen", renderer={"name": "qwen3"},
-    ))
-    body = {"model": "qwen", "messages": [{"role": "system", "content": "You are a robot."}, {"role": "user", "content": "Go to the kitchen"}], "tools": [tool]}
+    client = TrainClient(
+        TrainClientConfig(
+            base_url=f"http://{parts.hostname}:{parts.port}/v1",
+            api_key_var="AGENTD_TOKEN",
+            renderer_model_name=f"{directory}/qwen",
+            renderer={"name": "qwen3"},
+        )
+    )
+    body = {
+        "model": "qwen",
+        "messages": [
+            {"role": "system", "content": "You are a robot."},
+            {"role": "user", "content": "Go to the kitchen"},
+        ],
+        "tools": [tool],
+    }
     for salt in (None, "step-1"):
         sampling = SamplingConfig(temperature=1.0, max_tokens=16, seed=4, **({"cache_salt": salt} if salt else {}))
         got = await client.get_response(ChatDialect(), body, sampling, session_id="rollout-1")
