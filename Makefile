@@ -58,9 +58,9 @@ eval: llama.cpp ## how many decisions of a model are right in the simulated hous
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
 	@third_party/prereqs.sh pip
 	examples/rl/run.sh $(ARGS)
-# Go vet has seen the tests. They often wait, so one more package than there are processors is tested at once; with two
-# more, threads of native code that spin while they wait take each other's time.
-TEST := -vet=off -timeout 30m -p $(shell echo $$(($$(nproc) + 1)))
+# Go vet has seen the tests. As many packages as there are processors are tested at once: with one more, the longest one,
+# cmd/agentd, waits for the others, and its databases answer too late.
+TEST := -vet=off -timeout 30m -p $(shell nproc)
 # Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
