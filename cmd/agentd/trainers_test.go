@@ -32,7 +32,12 @@ func TestReleasedTrainersWorkUnmodified(t *testing.T) {
 			for _, name := range strings.Fields(client.packages) {
 				p.packages = append(p.packages, filepath.Join(packages, name))
 			}
-			command := p.command(t, append([]string{filepath.Join("testdata", "trainers", client.program), url, dir}, client.args...)...)
+			program, err := filepath.Abs(filepath.Join("testdata", "trainers", client.program))
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := p.command(t, append([]string{program, url, dir}, client.args...)...)
+			command.Dir = t.TempDir() // NeMo Gym writes what it is asked into the directory
 			command.Env = append(command.Env, "NO_PROXY=127.0.0.1", "HF_HUB_OFFLINE=1")
 			if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "all is well") {
 				t.Errorf("%v\n%s", err, out)

@@ -13,7 +13,6 @@ import (
 const (
 	maxPromptTop = 128     // tokens beside each one of a prompt: distillation asks for 100
 	maxScored    = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
-	impossible   = -9999.0 // the logprob of a probability of 0, as vLLM has it
 )
 
 // completionScores are the logprobs of tokens, with the end of a completion.
@@ -68,13 +67,10 @@ func pieceOf(m Model, id generation.Token) (text string, size int) {
 
 // logprob returns nil for what is not known.
 func logprob(p float32) *float32 {
-	switch {
-	case math.IsNaN(float64(p)):
+	if math.IsNaN(float64(p)) {
 		return nil
-	case p < impossible:
-		p = impossible
 	}
-	return &p
+	return new(finite(p))
 }
 
 // ranked is a token of prompt_logprobs. Its key is the id.
