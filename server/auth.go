@@ -5,10 +5,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
-
-	"agentd/internal/connection"
-
-	"github.com/gin-gonic/gin"
 )
 
 // authenticator has the accepted bearer tokens.
@@ -21,10 +17,10 @@ type accepted struct {
 	weights bool   // has the right to change the weights
 }
 
-func newAuthenticator(o Options) authenticator {
-	a := make(authenticator, len(o.Tokens))
-	for i, t := range o.Tokens {
-		a[i] = accepted{sha256.Sum256([]byte(t)), o.Clients[t], o.MayChangeWeights[t]}
+func newAuthenticator(tokens []string, clients map[string]string, mayChangeWeights map[string]bool) authenticator {
+	a := make(authenticator, len(tokens))
+	for i, t := range tokens {
+		a[i] = accepted{sha256.Sum256([]byte(t)), clients[t], mayChangeWeights[t]}
 	}
 	return a
 }
@@ -49,31 +45,6 @@ func (a authenticator) accepts(r *http.Request) *accepted {
 		return nil
 	}
 	return &a[at]
-}
-
-// authorize checks tokens if there are any. /health stays open, and the page, which asks for a token. Without
-// tokens it refuses requests that a browser sends for a page other than ours: otherwise any web page could use
-// this server and the private addresses that it reaches. On a loopback address it also refuses names that are not
-// of this machine: a site can make its own name resolve to 127.0.0.1, and would read what GET answers.
-func (s *Server) authorize(c *gin.Context) {
-	path, method := c.Request.URL.Path, c.Request.Method
-	switch {
-	case len(s.auth) == 0 && s.loopback.Load() && path != pathHealth && !isPage(path) && !connection.IsAddress(c.Request.Host):
-		s.fail(c, &Error{Code: CodeForeignHost})
-	case len(s.auth) == 0:
-		if fromBrowser(c.Request) && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {
-			s.fail(c, &Error{Code: CodeForbidden})
-		}
-	case isPage(path), path == pathHealth, path == pathMagma+pathHealth:
-	default:
-		token := s.auth.accepts(c.Request)
-		if token == nil {
-			s.fail(c, &Error{Code: CodeUnauthorized})
-			return
-		}
-		c.Set(keyClient, token.client)
-		c.Set(keyWeights, token.weights)
-	}
 }
 
 func fromBrowser(r *http.Request) bool {

@@ -44,10 +44,3 @@ func bodyError(err error) error {
 	}
 	return &Error{Code: CodeClientGone, Err: err}
 }
-
-// sent logs an answer whose client did not read it.
-func (s *Server) sent(c *gin.Context, err error) {
-	if err != nil {
-		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
-	}
-}

@@ -6,28 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
-	"unicode/utf8"
 
 	"agentd/coaching"
-	"agentd/internal/clip"
 	"agentd/internal/connection"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
-	"github.com/rs/zerolog"
 )
-
-// Coach holds coaching sessions and answers their requests, as *coaching.Service with its errors.
-type Coach interface {
-	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
-	// ConfigureReachable is Configure, after every backend has answered a test call.
-	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
-	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
-	CloseSession(ctx context.Context, runID string) error
-}
 
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
@@ -135,56 +121,6 @@ func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]by
 
 func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
-}
-
-// logRefusedCoaching logs why a session or a repair was refused, which clients show
-// to nobody. Requests without a token are not warnings: everybody can send them.
-func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
-	message, runID, kind, level := "", "", "", zerolog.InfoLevel
-	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
-	case "PUT " + pathSessions + ":run_id":
-		message = "coaching session refused"
-		runID, _ = pathRunID(c) // the reason has its error
-		if e.Code != CodeUnauthorized && e.Code != CodeForbidden {
-			level = zerolog.WarnLevel
-		}
-	case "POST " + pathCoaching:
-		message = "coaching refused"
-		if req, ok := c.Get(keyCoachingRequest); ok {
-			runID, kind = req.(*protocol.SpecializedCoachingRequest).RunID, req.(*protocol.SpecializedCoachingRequest).Kind
-		}
-	}
-	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
-		return
-	}
-	event := s.log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
-	if kind != "" {
-		event.Str("kind", kind)
-	}
-	event.
-		Int("status", e.Code.status).
-		Str("reason", e.reason()).
-		Str("request_id", c.GetString(keyRequestID)).
-		Msg(message)
-}
-
-// pathRunID returns the unescaped run_id of the path, of any characters. The error is protocol.Problems.
-func pathRunID(c *gin.Context) (string, error) {
-	// Gin's own parameter decodes + as a space in a path with escapes.
-	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
-	runID, err := url.PathUnescape(path)
-	problem := func(msg string) error {
-		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
-	}
-	switch {
-	case err != nil:
-		return "", problem("has an invalid escape; write a percent sign and two hexadecimal digits")
-	case !utf8.ValidString(runID):
-		return "", problem("is not valid UTF-8, so no request could name this run")
-	case len(runID) > maxRunID:
-		return "", problem(fmt.Sprintf("has %d bytes; at most %d are allowed", len(runID), maxRunID))
-	}
-	return runID, nil
 }
 
 // bothProblems joins the problems of a path and of a body.

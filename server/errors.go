@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,6 @@ import (
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Code is the reason for an answer that is not a success. The client reads its detail unless the error has its own.
@@ -186,34 +185,24 @@ func ended(cause error) *Error {
 	return &Error{Code: CodeClientGone}
 }
 
-// fail answers the request with the reason in err and ends its handling.
-func (s *Server) fail(c *gin.Context, err error) {
-	e := asError(err)
-	c.Abort()
-	switch e.Code {
-	case CodeClientGone:
-		c.Set(keyStatus, statusClientGone)
-	case CodeInternal, CodeStoreDown:
-		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
-	case CodeUnauthorized:
-		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
+// invalid is the error of an answer that breaks the contract.
+func invalid(err error) *Error {
+	return &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+}
+
+// otherAPI answers the body of OpenAI's Responses, which has the same path.
+const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
+
+// sayOtherAPI puts otherAPI first.
+func sayOtherAPI(err error) error {
+	problems, ok := errors.AsType[protocol.Problems](err)
+	at := func(kind, name string) bool {
+		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
+			return p.Type == kind && slices.Equal(p.Loc, []any{"body", name})
+		})
 	}
-	c.Set(keyReason, e.logged())
-	s.logRefusedCoaching(c, e)
-	var body []byte
-	switch {
-	case c.GetBool(keyOpenAI):
-		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
-	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI: // OpenAI's clients show error.message only
-		body = e.Problems.AppendBody(nil)
-		body = append(append(body[:len(body)-1], ','), openai.AppendError(e.Code.status, otherAPI, "input")[1:]...)
+	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
+		return err
 	}
-	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
-		Status:     e.Code.status,
-		Detail:     e.detail(),
-		Body:       body,
-		Problems:   e.Problems,
-		RetryAfter: max(e.RetryAfter, e.Code.retry),
-		Rest:       e.Code.rest,
-	}))
+	return append(protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}, problems...)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,23 +53,6 @@ func (s *Server) getMetrics(c *gin.Context) {
 	s.metrics.handler().ServeHTTP(c.Writer, c.Request)
 	_ = control.Flush()
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
-}
-
-// otherAPI answers the body of OpenAI's Responses, which has the same path.
-const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
-
-// sayOtherAPI puts otherAPI first.
-func sayOtherAPI(err error) error {
-	problems, ok := errors.AsType[protocol.Problems](err)
-	at := func(kind, name string) bool {
-		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
-			return p.Type == kind && slices.Equal(p.Loc, []any{"body", name})
-		})
-	}
-	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
-		return err
-	}
-	return append(protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}, problems...)
 }
 
 // health describes the server. dead: only another process can go on.
@@ -167,9 +149,4 @@ func (s *Server) decide(
 	_, holds := protocol.ResponseBytes(outs)
 	_ = share.Hold(int64(held + holds))
 	return outs, nil
-}
-
-// invalid is the error of an answer that breaks the contract.
-func invalid(err error) *Error {
-	return &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 }

@@ -7,38 +7,10 @@ import (
 	"time"
 
 	"agentd/internal/connection"
-	"agentd/protocol"
 	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
 )
-
-// State is a stage of a Server's life.
-type State int
-
-// The states, in the order a server passes through them.
-const (
-	Loading State = iota
-	Ready
-	Draining
-)
-
-func (s State) String() string {
-	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
-}
-
-// Inference answers a decoded request with one output for every candidate. Decide returns protocol.Problems for input
-// that only the agent can validate, a *generation.QueueFullError or generation.ErrClosed if it takes no work, ctx's
-// error when ctx ended, or an *Error. Anything else is an internal error.
-type Inference interface {
-	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
-}
-
-// Failing is an Inference that can fail for good: /health says so, and a supervisor restarts the process.
-type Failing interface {
-	// Failure is nil while requests can be decided. generation.ErrUnreachable passes, as loading does.
-	Failure() error
-}
 
 func (s *Server) failure() error {
 	s.mu.Lock()

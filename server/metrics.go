@@ -88,3 +88,21 @@ func (m *metrics) outputs(client string, outs []protocol.AgentOutput) {
 		}
 	}
 }
+
+// Build is the version of a program.
+type Build struct {
+	Version string // the release
+	Commit  string // "unknown" if it was not recorded
+}
+
+const routeUnmatched = "unmatched"
+
+// knownMethod bounds the values of the metric label.
+func knownMethod(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return m
+	}
+	return "OTHER"
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agentd/internal/connection"
 	"agentd/internal/tracing"
 
 	"github.com/gin-gonic/gin"
@@ -18,21 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Keys of values in a request's context.
-const (
-	keyRequestID = "agentd.request_id"
-	keyClient    = "agentd.client"  // name of the token's client; "": none
-	keyWeights   = "agentd.weights" // true: the client may change the weights
-	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
-	keyReason    = "agentd.reason"  // why the request failed, for the log
-	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
-
-	keyCoachingRequest = "agentd.coaching_request" // a *protocol.SpecializedCoachingRequest that was decoded
-)
-
 const headerRequestID = "X-Request-Id"
-
-const routeUnmatched = "unmatched"
 
 // identify sets the request's id, the client's if valid, in context and answer, and the trace context.
 func (s *Server) identify(c *gin.Context) {
@@ -96,6 +83,31 @@ func (s *Server) observe(c *gin.Context) {
 	c.Next()
 }
 
+// authorize checks tokens if there are any. /health stays open, and the page, which asks for a token. Without
+// tokens it refuses requests that a browser sends for a page other than ours: otherwise any web page could use
+// this server and the private addresses that it reaches. On a loopback address it also refuses names that are not
+// of this machine: a site can make its own name resolve to 127.0.0.1, and would read what GET answers.
+func (s *Server) authorize(c *gin.Context) {
+	path, method := c.Request.URL.Path, c.Request.Method
+	switch {
+	case len(s.auth) == 0 && s.loopback.Load() && path != pathHealth && !isPage(path) && !connection.IsAddress(c.Request.Host):
+		s.fail(c, &Error{Code: CodeForeignHost})
+	case len(s.auth) == 0:
+		if fromBrowser(c.Request) && method != http.MethodGet && method != http.MethodHead && !fromPage(c.Request) {
+			s.fail(c, &Error{Code: CodeForbidden})
+		}
+	case isPage(path), path == pathHealth, path == pathMagma+pathHealth:
+	default:
+		token := s.auth.accepts(c.Request)
+		if token == nil {
+			s.fail(c, &Error{Code: CodeUnauthorized})
+			return
+		}
+		c.Set(keyClient, token.client)
+		c.Set(keyWeights, token.weights)
+	}
+}
+
 // polled reports whether a route is asked every few seconds.
 func polled(c *gin.Context) bool {
 	path := strings.TrimPrefix(c.FullPath(), pathMagma)
@@ -137,16 +149,6 @@ func (s *Server) trace(c *gin.Context) {
 	}()
 	c.Next()
 	panicked = false
-}
-
-// knownMethod bounds the values of the metric label.
-func knownMethod(m string) string {
-	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
-		return m
-	}
-	return "OTHER"
 }
 
 // panicked answers 500 to a request whose handler panicked. gin ends one that panics with an error of its connection

@@ -17,15 +17,6 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Streaming is an Inference that gives candidates before all of them are complete.
-type Streaming interface {
-	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each
-	// with every complete candidate and its input's index, from any goroutine. The others have its error.
-	DecideEach(
-		ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
-	) ([]protocol.AgentOutput, error)
-}
-
 // stream answers with a candidate a line, in the order of completion. The request holds so many bytes of
 // share. It returns the error of a request that has no answer yet.
 func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.AgentRequest, share *budget.Share, held int) error {

@@ -13,25 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
-type Weights interface {
-	// Current describes the weights. It may wait for the hash of a large file.
-	Current(ctx context.Context) (*protocol.Weights, error)
-	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
-	// They return when new requests use the file at path. After an error nothing has changed.
-	SetModel(ctx context.Context, path string) error
-	SetAdapter(ctx context.Context, name, path string) error
-	RemoveAdapter(name string) error
-	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain also does in a
-	// pause of that mode. Resume ends it. Resumed returns a channel that is closed when there is no pause.
-	Pause(ctx context.Context, mode string) error
-	PauseAgain(ctx context.Context, mode string) error
-	Resume()
-	Resumed() <-chan struct{}
-	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
-	ClearCache(ctx context.Context) (all bool, err error)
-}
-
 type weightsChange struct {
 	Model   *string `json:"model"`
 	Adapter *struct {

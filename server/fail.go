@@ -1,0 +1,105 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"agentd/internal/clip"
+	"agentd/internal/transfer"
+	"agentd/protocol"
+	"agentd/server/openai"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+// fail answers the request with the reason in err and ends its handling.
+func (s *Server) fail(c *gin.Context, err error) {
+	e := asError(err)
+	c.Abort()
+	switch e.Code {
+	case CodeClientGone:
+		c.Set(keyStatus, statusClientGone)
+	case CodeInternal, CodeStoreDown:
+		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
+	case CodeUnauthorized:
+		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
+	}
+	c.Set(keyReason, e.logged())
+	s.logRefusedCoaching(c, e)
+	var body []byte
+	switch {
+	case c.GetBool(keyOpenAI):
+		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
+	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI: // OpenAI's clients show error.message only
+		body = e.Problems.AppendBody(nil)
+		body = append(append(body[:len(body)-1], ','), openai.AppendError(e.Code.status, otherAPI, "input")[1:]...)
+	}
+	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
+		Status:     e.Code.status,
+		Detail:     e.detail(),
+		Body:       body,
+		Problems:   e.Problems,
+		RetryAfter: max(e.RetryAfter, e.Code.retry),
+		Rest:       e.Code.rest,
+	}))
+}
+
+// sent logs an answer whose client did not read it.
+func (s *Server) sent(c *gin.Context, err error) {
+	if err != nil {
+		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
+	}
+}
+
+// logRefusedCoaching logs why a session or a repair was refused, which clients show
+// to nobody. Requests without a token are not warnings: everybody can send them.
+func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
+	message, runID, kind, level := "", "", "", zerolog.InfoLevel
+	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
+	case "PUT " + pathSessions + ":run_id":
+		message = "coaching session refused"
+		runID, _ = pathRunID(c) // the reason has its error
+		if e.Code != CodeUnauthorized && e.Code != CodeForbidden {
+			level = zerolog.WarnLevel
+		}
+	case "POST " + pathCoaching:
+		message = "coaching refused"
+		if req, ok := c.Get(keyCoachingRequest); ok {
+			runID, kind = req.(*protocol.SpecializedCoachingRequest).RunID, req.(*protocol.SpecializedCoachingRequest).Kind
+		}
+	}
+	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
+		return
+	}
+	event := s.log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
+	if kind != "" {
+		event.Str("kind", kind)
+	}
+	event.
+		Int("status", e.Code.status).
+		Str("reason", e.reason()).
+		Str("request_id", c.GetString(keyRequestID)).
+		Msg(message)
+}
+
+// pathRunID returns the unescaped run_id of the path, of any characters. The error is protocol.Problems.
+func pathRunID(c *gin.Context) (string, error) {
+	// Gin's own parameter decodes + as a space in a path with escapes.
+	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
+	runID, err := url.PathUnescape(path)
+	problem := func(msg string) error {
+		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
+	}
+	switch {
+	case err != nil:
+		return "", problem("has an invalid escape; write a percent sign and two hexadecimal digits")
+	case !utf8.ValidString(runID):
+		return "", problem("is not valid UTF-8, so no request could name this run")
+	case len(runID) > maxRunID:
+		return "", problem(fmt.Sprintf("has %d bytes; at most %d are allowed", len(runID), maxRunID))
+	}
+	return runID, nil
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+
+	"agentd/protocol"
+)
+
+// Inference answers a decoded request with one output for every candidate. Decide returns protocol.Problems for input
+// that only the agent can validate, a *generation.QueueFullError or generation.ErrClosed if it takes no work, ctx's
+// error when ctx ended, or an *Error. Anything else is an internal error.
+type Inference interface {
+	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
+}
+
+// Failing is an Inference that can fail for good: /health says so, and a supervisor restarts the process.
+type Failing interface {
+	// Failure is nil while requests can be decided. generation.ErrUnreachable passes, as loading does.
+	Failure() error
+}
+
+// Streaming is an Inference that gives candidates before all of them are complete.
+type Streaming interface {
+	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each
+	// with every complete candidate and its input's index, from any goroutine. The others have its error.
+	DecideEach(
+		ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
+	) ([]protocol.AgentOutput, error)
+}
+
+// Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
+type Weights interface {
+	// Current describes the weights. It may wait for the hash of a large file.
+	Current(ctx context.Context) (*protocol.Weights, error)
+	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
+	// They return when new requests use the file at path. After an error nothing has changed.
+	SetModel(ctx context.Context, path string) error
+	SetAdapter(ctx context.Context, name, path string) error
+	RemoveAdapter(name string) error
+	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain also does in a
+	// pause of that mode. Resume ends it. Resumed returns a channel that is closed when there is no pause.
+	Pause(ctx context.Context, mode string) error
+	PauseAgain(ctx context.Context, mode string) error
+	Resume()
+	Resumed() <-chan struct{}
+	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
+	ClearCache(ctx context.Context) (all bool, err error)
+}
+
+// Coach holds coaching sessions and answers their requests, as *coaching.Service with its errors.
+type Coach interface {
+	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	// ConfigureReachable is Configure, after every backend has answered a test call.
+	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
+	CloseSession(ctx context.Context, runID string) error
+}
