@@ -261,3 +261,16 @@ func (in *Input) catalog() *Catalog {
 	}
 	return cmp.Or(in.Chat.Catalog, noTools)
 }
+
+// summaryRequest replaces the instruction if the history is to be summarized. The rest
+// of the system message stays in the next prompt, so a summary need not repeat it.
+const summaryRequest = `Take no step now. Instead write a summary of this conversation. It replaces the conversation and any earlier summary: only what it says is remembered.
+
+- Keep what may matter later: the tasks that are not done yet and how far they are, what people asked for or promised, where objects and robots are and in what state, results and failures, calls whose result has not come.
+- Carry over what is still true of the earlier summary, if there is one.
+- Leave out what is obsolete, repeated, or said by the permanent rules and the tools.
+
+Answer with the text of the summary alone, without a heading and without calling a tool.`
+
+// openResult stands for the result of a call that is not in the history yet.
+const openResult = `{"status": "pending"}`

@@ -3,7 +3,6 @@ package format
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/tools"
@@ -108,31 +107,6 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 		}
 	}
 	return s
-}
-
-// MayBeCall reports whether a text that has not ended may be a call, in whatever form.
-func (c *Catalog) MayBeCall(text string) bool {
-	if c.starts == nil && strings.HasPrefix(text, "{") { // as calls begin in some formats
-		return true
-	}
-	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
-}
-
-// FormOf is the form of the call with which an answer begins, or "".
-func (c *Catalog) FormOf(text string) string {
-	text = trimSpace(text)
-	switch {
-	case text == "":
-	case strings.HasPrefix(text, c.CallBegin):
-		return FormNative
-	case strings.HasPrefix(text, fence):
-		return FormFenced
-	case text[0] == '{' || text[0] == '[':
-		return FormBare
-	case isNamed(text, c.Set):
-		return FormNamed
-	}
-	return ""
 }
 
 const targetRobotName = "target_robot_name" // the protocol's name for the robot of a call

@@ -285,3 +285,28 @@ func isCall(v protocol.Raw, set *tools.Set) bool {
 		return p.Required && p.Name != tool.RobotParam
 	}))
 }
+
+// MayBeCall reports whether a text that has not ended may be a call, in whatever form.
+func (c *Catalog) MayBeCall(text string) bool {
+	if c.starts == nil && strings.HasPrefix(text, "{") { // as calls begin in some formats
+		return true
+	}
+	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
+}
+
+// FormOf is the form of the call with which an answer begins, or "".
+func (c *Catalog) FormOf(text string) string {
+	text = trimSpace(text)
+	switch {
+	case text == "":
+	case strings.HasPrefix(text, c.CallBegin):
+		return FormNative
+	case strings.HasPrefix(text, fence):
+		return FormFenced
+	case text[0] == '{' || text[0] == '[':
+		return FormBare
+	case isNamed(text, c.Set):
+		return FormNamed
+	}
+	return ""
+}

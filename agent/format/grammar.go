@@ -37,32 +37,6 @@ func unusable(tool *tools.Tool, err error) error {
 	return fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 }
 
-// AnswerCatalog is the catalog of a set without tools. Answers are thoughts, where the model has
-// them, and a value of set.Answer, widened to any value if the grammar is too large. Without a
-// schema an answer is a text that is not blank and does not look like a call, thoughts or JSON.
-func AnswerCatalog(f Format, set *tools.Set) *Catalog {
-	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
-		answer, fits := "answer", true
-		if c.Set.Answer == nil {
-			g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
-		} else {
-			var err error
-			fits, err = g.Try(func() (err error) {
-				answer, err = c.Set.Answer.Add(g, schema.Options{})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if !fits {
-			answer = g.JSON(gbnf.AnyValue)
-		}
-		g.Add("root", f.before(g)+answer)
-		return nil
-	}}
-}
-
 // How many calls of a decision may go to the same robot.
 const (
 	CallsOne = "one" // a second one is an invalid output
