@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// aliases are the names that the first implementation gave the formats.
-var aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
+// Aliases are the names that the first implementation gave the formats.
+var Aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
 
 // Detect chooses a format by a model's architecture and chat template, or by one of them.
 func Detect(architecture, template string) (string, error) {
@@ -40,7 +40,7 @@ func Resolve(name, architecture, template string) (string, error) {
 	case slices.Contains(Names, name):
 		return name, nil
 	}
-	if resolved, ok := aliases[name]; ok {
+	if resolved, ok := Aliases[name]; ok {
 		return resolved, nil
 	}
 	return "", fmt.Errorf("model_format %q is unknown; use auto, %s", name, strings.Join(Names, ", "))

@@ -24,9 +24,8 @@ const (
 )
 
 var (
-	formatAliases = map[string]string{"harmony": "gpt-oss", "gpt_oss": "gpt-oss", "magma": "template"}
-	dtypes        = []string{"auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"}
-	dtypeAliases  = map[string]string{"float32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16"}
+	dtypes       = []string{"auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"}
+	dtypeAliases = map[string]string{"float32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16"}
 
 	// OnOff maps the words of JSON to the words of an option.
 	OnOff = map[string]string{"true": "on", "false": "off"}
@@ -61,7 +60,7 @@ func (c *Config) model() []options.Option {
 		option("model-alias", "NAME", "Name of the model in /v1/models and in answers of OpenAI's API, in metrics and traces. Default: the name in its file.", options.Text(&m.Alias)),
 		option("lora", "NAME=PATH", "LoRA adapter for the model, a GGUF file or a directory of PEFT; may be repeated. Inputs with extra_keys.adapter NAME use it. A context computes one adapter at a time.", loraFiles(&m.LoRA)),
 		option("weights-dir", "DIR", "Directory of files that PUT /v1/weights may load as the model or as adapters. That needs a token with the right weights in --auth-token-file. Model steps then report the version of the weights. Default: weights can't change.", options.Text(&m.WeightsDir)),
-		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, append([]string{"auto"}, format.Names...), formatAliases)),
+		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, append([]string{"auto"}, format.Names...), format.Aliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
 		option("context-length", "TOKENS", "Size of the KV cache, which running candidates and the prefix cache share. A candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if model and memory allow; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
