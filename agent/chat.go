@@ -19,7 +19,7 @@ type ChatReader struct {
 }
 
 // Chat makes the request of a conversation outside of the protocol: prompt and grammar. It
-// sets c.Catalog. The error of unusable functions or schemas is a [*format.UnusableError], that of messages which the
+// sets c.Catalog and c.Shown. The error of unusable functions or schemas is a [*format.UnusableError], that of messages which the
 // model's template refuses a [*format.TemplateError].
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
 	r, reader, prompt, err := a.chat(ctx, c)
@@ -36,14 +36,17 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		return nil, nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
 	}
 	var err error
-	switch {
-	case len(c.Functions.Raw) > 0:
-		f := c.Functions
-		c.Catalog, err = a.catalogs.get(ofFunctions, f.Raw, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}, func(raw []protocol.Raw) (*tools.Set, error) {
+	if f := c.Functions; len(f.Raw) > 0 {
+		made := &c.Catalog
+		if f.NoCall {
+			made = &c.Shown
+		}
+		*made, err = a.catalogs.get(ofFunctions, f.Raw, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}, func(raw []protocol.Raw) (*tools.Set, error) {
 			f.Raw = raw
 			return tools.NormaliseFunctions(&f)
 		})
-	case c.Schema != nil:
+	}
+	if err == nil && c.Schema != nil && !c.Calls() {
 		c.Catalog, err = a.catalogs.answer(c.Schema)
 	}
 	if err == nil && c.Catalog != nil {
@@ -64,7 +67,7 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 
 // Read implements [format.Reader]. Thoughts are dropped.
 func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
-	if len(r.chat.Functions.Raw) == 0 {
+	if !r.chat.Calls() {
 		if say, err = r.format.ParseChat(text); err == nil && r.chat.Catalog != nil {
 			err = r.chat.Catalog.Set.CheckAnswer(say)
 		}
@@ -83,7 +86,7 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 
 // Cut implements [format.Reader].
 func (r *ChatReader) Cut(text string) (say string, calls []tools.Call) {
-	if len(r.chat.Functions.Raw) > 0 {
+	if r.chat.Calls() {
 		calls = format.Complete(r.format, text, r.chat.Catalog)
 	}
 	if len(calls) == 0 {
@@ -95,7 +98,7 @@ func (r *ChatReader) Cut(text string) (say string, calls []tools.Call) {
 // SoFar implements [format.Reader]. It is "" also where the answer may begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && r.chat.Catalog.MayBeCall(say) {
+	if err != nil || strings.HasPrefix("<think>", say) || r.chat.Calls() && r.chat.Catalog.MayBeCall(say) {
 		return ""
 	}
 	return say

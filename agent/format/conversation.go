@@ -201,10 +201,14 @@ func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byt
 type Chat struct {
 	System    string
 	Messages  []ChatMessage   // begin and end with one that the model is given
-	Functions tools.Functions // that the model may call
-	Schema    protocol.Raw    // of the JSON value that is the answer, where there are no functions; nil: any text
-	Catalog   *Catalog        // made of the functions or the schema; nil: there are none
+	Functions tools.Functions // that the model is shown
+	Schema    protocol.Raw    // of the JSON value that is the answer, where no function may be called; nil: any text
+	Catalog   *Catalog        // made of the functions that may be called or the schema; nil: there are none
+	Shown     *Catalog        // made of functions that no answer calls; nil: there are none
 }
+
+// Calls reports whether an answer may be a call.
+func (c *Chat) Calls() bool { return len(c.Functions.Raw) > 0 && !c.Functions.NoCall }
 
 // Reader reads the answers in a Chat.
 type Reader interface {
@@ -259,7 +263,7 @@ func (in *Input) catalog() *Catalog {
 	if in.Chat == nil {
 		return in.Catalog
 	}
-	return cmp.Or(in.Chat.Catalog, noTools)
+	return cmp.Or(in.Chat.Shown, in.Chat.Catalog, noTools)
 }
 
 // summaryRequest replaces the instruction if the history is to be summarized. The rest

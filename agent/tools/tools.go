@@ -59,6 +59,7 @@ type Functions struct {
 	Only     string         // the only one that may be called; "": any
 	MustCall bool           // an answer is a call, never a reply
 	OneCall  bool           // an answer has at most one call
+	NoCall   bool           // the prompt shows them, and an answer is never a call
 }
 
 // Find is the tool of that name.

@@ -203,10 +203,10 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
 }
 
-// functions are the tools that may be called, none where tool_choice says so.
+// functions are the tools that the model is shown.
 func (r *chatRequest) functions() (f tools.Functions, err error) {
 	choice := r.ToolChoice
-	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel}
+	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
 	switch known := []string{"", "auto", "none", "required"}; {
 	case !slices.Contains(known, choice.mode):
 		return f, refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
@@ -224,9 +224,7 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 		if err != nil {
 			return f, err
 		}
-		if choice.mode != "none" {
-			f.Raw = append(f.Raw, raw)
-		}
+		f.Raw = append(f.Raw, raw)
 	}
 	return f, nil
 }
@@ -242,7 +240,7 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 		field = "messages"
 	case !errors.As(err, new(*format.UnusableError)):
 		return err
-	case talk.Schema != nil:
+	case talk.Schema != nil && (len(talk.Functions.Raw) == 0 || talk.Shown != nil):
 		field = "response_format.json_schema.schema"
 	case strings.HasPrefix(at, "tools["):
 		field, reason = at+".function", rest

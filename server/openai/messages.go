@@ -188,7 +188,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	default:
 		talk.Schema = f.Schema.Schema
 	}
-	if talk.Schema != nil && len(talk.Functions.Raw) > 0 {
+	if talk.Schema != nil && talk.Calls() {
 		return refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")
 	}
 	return nil
