@@ -162,18 +162,21 @@ func TestToolsReachTheModel(t *testing.T) {
 }
 
 func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
+	const both = `, "tool_choice": "none", "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`
 	for name, test := range map[string]struct {
 		body string
 		err  error
 		want string
 	}{
-		"a tool":            {withTool, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
-		"all tools":         {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
-		"a long chat":       {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have at least 101 tokens; the model's context of 100 holds fewer and an answer"},
-		"the messages":      {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
-		"a response format": {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
+		"a tool":                 {withTool, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
+		"all tools":              {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
+		"a long chat":            {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have at least 101 tokens; the model's context of 100 holds fewer and an answer"},
+		"the messages":           {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
+		"a format beside a tool": {withTool + both, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
+		"a tool beside a format": {withTool + both, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
+		"a response format":      {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
 	} {
-		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err}, "1", []byte(test.body+`}`), Stream{})
+		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err, shows: strings.HasSuffix(name, "beside a tool")}, "1", []byte(test.body+`}`), Stream{})
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Answer || err.Error() != test.want {
 			t.Errorf("%s: got %v", name, err)

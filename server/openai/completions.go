@@ -153,6 +153,8 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	}
 	if c.Echo {
 		choice.Text = c.texts[i] + text
+	}
+	if c.Echo && c.Logprobs != nil {
 		choice.Logprobs.add(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), top)
 	}
 	choice.Logprobs.add(c.model, done.All(), done.Scores, top)

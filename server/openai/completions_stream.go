@@ -3,168 +3,76 @@ package openai
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
 	"agentd/scheduler/generation"
 )
 
-// completionStream is a stream of completions that is being sent. After an error nothing more is sent.
+// completionStream is a stream of completions that is being sent.
 type completionStream struct {
+	feed
 	*completion
-	send func([]byte) error
-	err  error
-	sent []sentChoice
-
-	more chan struct{} // there are tokens; holds at most one
-	mu   sync.Mutex
-	now  []tokensSoFar // by choice; guarded by mu
-}
-
-type tokensSoFar struct {
-	ids    []generation.Token
-	scores []generation.Score
-}
-
-// sentChoice is what was sent of a choice. A choice that continues another answer begins with that.
-type sentChoice struct {
-	ids   []generation.Token
-	text  string
-	bytes int // of ids
+	bytes []int // of the tokens that were sent, by choice
 }
 
 // streamTo sends the events of completions: tokens as they are chosen.
 func (c *completion) streamTo(ctx context.Context, to Stream) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &completionStream{completion: c, send: to.Send, more: make(chan struct{}, 1)}
+	s := &completionStream{completion: c}
 	for i := range c.requests {
 		r := &c.requests[i]
-		first := i * r.N
+		s.open(to, r)
 		for k := range r.N {
-			var begun sentChoice
+			s.bytes = append(s.bytes, 0)
 			if r.Resume != nil {
-				begun.ids = r.Resume.Completions[k].Tokens
-				begun.text = c.Stop.certain(c.model.Detokenize(begun.ids))
-				for _, id := range begun.ids {
-					begun.bytes += len(c.model.Piece(id))
-				}
+				i, ids := i*r.N+k, r.Resume.Completions[k].Tokens
+				s.chosen[i] = part{slices.Clone(ids), make([]generation.Score, len(ids))}
+				s.count(i, ids)
+				s.rest(i, c.Stop.certain(c.model.Detokenize(ids)))
 			}
-			s.sent = append(s.sent, begun)
-			s.now = append(s.now, tokensSoFar{slices.Clone(begun.ids), make([]generation.Score, len(begun.ids))})
-		}
-		r.Progress = func(k int, ids []generation.Token, scores []generation.Score) { s.add(first, r.N, k, ids, scores) }
-	}
-	var results []*generation.Result
-	var err error
-	admitted, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		results, err = c.generate(ctx, func() { close(admitted) })
-	}()
-	for s.err == nil {
-		select {
-		case <-admitted:
-			admitted = nil
-			s.write(nil)
-		case <-to.Quiet:
-			s.write([]byte(": keep-alive\n\n"))
-		case <-s.more:
-			s.progress()
-		case <-ended:
-			if err == nil {
-				s.finish(results)
-			}
-			return cmp.Or(err, s.err)
 		}
 	}
-	cancel()
-	<-ended
-	return s.err
+	return s.run(ctx, c.generate, s.progress, s.finish)
 }
 
-// add is the Progress of a request with n choices. It never blocks the engine.
-func (s *completionStream) add(first, n, completion int, ids []generation.Token, scores []generation.Score) {
-	s.mu.Lock()
-	if completion < 0 { // another device computes the request again
-		clear(s.now[first : first+n])
-	} else {
-		t := &s.now[first+completion]
-		t.ids, t.scores = append(t.ids, ids...), append(t.scores, scores...)
-	}
-	s.mu.Unlock()
-	select {
-	case s.more <- struct{}{}:
-	default:
+// count counts tokens as sent.
+func (s *completionStream) count(i int, ids []generation.Token) {
+	s.sent[i].ids = append(s.sent[i].ids, ids...)
+	for _, id := range ids {
+		s.bytes[i] += len(s.model.Piece(id))
 	}
 }
 
-func (s *completionStream) write(part []byte) {
-	if s.err == nil {
-		s.err = s.send(part)
-	}
-}
-
-func (s *completionStream) event(u *usage, choices []completionChoice) {
+func (s *completionStream) event(u *usage, choices ...completionChoice) {
 	a := s.answer(u)
-	a.Choices = choices
-	body, err := marshal(a, withNulls...)
-	s.err = cmp.Or(s.err, err)
-	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
+	a.Choices = append([]completionChoice{}, choices...)
+	s.feed.event(a, withNulls...)
 }
 
-// progress sends the new tokens, and what is certain of their texts.
-func (s *completionStream) progress() {
-	s.mu.Lock()
-	now := slices.Clone(s.now)
-	s.mu.Unlock()
-	for i, t := range now {
-		most := s.requests[i/s.requests[0].N].MaxTokens
-		ids := t.ids[:min(len(t.ids), most)] // forced tokens may be beyond it
-		text, reason := s.Stop.cut(s.model.Detokenize(ids), "")
-		if reason == "" {
-			text = s.Stop.certain(text)
-		}
-		s.part(i, ids, t.scores, text, nil)
-	}
+// progress sends the new tokens of a choice, and what is certain of its text.
+func (s *completionStream) progress(i int, p part) {
+	s.part(i, p, s.Stop.settled(s.model.Detokenize(p.ids)), nil)
 }
 
 // part sends what was not sent yet of a choice.
-func (s *completionStream) part(i int, ids []generation.Token, scores []generation.Score, text string, reason *string) {
-	was := &s.sent[i]
-	from := len(was.ids)
-	switch {
-	case reason == nil && len(ids) <= from:
-		return
-	case len(ids) < from || !slices.Equal(ids[:from], was.ids): // other kernels round differently
-		s.err = cmp.Or[error](s.err, &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true})
-		return
-	}
-	choice := completionChoice{Index: i, FinishReason: reason}
-	if rest, ok := strings.CutPrefix(text, was.text); ok {
-		choice.Text, was.text = rest, text
-	}
+func (s *completionStream) part(i int, p part, text string, reason *string) {
+	first := len(s.sent[i].ids) == 0
+	p = p.from(len(s.sent[i].ids), len(p.ids))
+	choice := completionChoice{Index: i, Text: s.rest(i, text), FinishReason: reason}
 	if s.ReturnIDs {
-		choice.TokenIDs = ids[from:]
-		if from == 0 && i%s.requests[0].N == 0 {
-			choice.PromptIDs = s.requests[i/s.requests[0].N].Prompt
+		choice.TokenIDs = p.ids
+		if r := &s.requests[i/s.requests[0].N]; first && i%r.N == 0 {
+			choice.PromptIDs = r.Prompt
 		}
 	}
-	scores = scores[min(from, len(scores)):min(len(ids), len(scores))]
 	if s.ReturnMask {
-		choice.SamplingMask = masksOf(scores)
+		choice.SamplingMask = masksOf(p.scores)
 	}
-	if s.Logprobs != nil && len(ids) > from {
-		choice.Logprobs = &completionScores{end: was.bytes, named: s.NamedTokens}
-		choice.Logprobs.add(s.model, ids[from:], scores, *s.Logprobs)
+	if s.Logprobs != nil && len(p.ids) > 0 {
+		choice.Logprobs = &completionScores{end: s.bytes[i], named: s.NamedTokens}
+		choice.Logprobs.add(s.model, p.ids, p.scores, *s.Logprobs)
 	}
-	for _, id := range ids[from:] {
-		was.bytes += len(s.model.Piece(id))
-	}
-	was.ids = ids
-	s.event(nil, []completionChoice{choice})
+	s.count(i, p.ids)
+	s.event(nil, choice)
 }
 
 // finish sends the ends of all choices, and then the error of one that failed.
@@ -178,14 +86,14 @@ func (s *completionStream) finish(results []*generation.Result) {
 				continue
 			}
 			text, reason := s.Stop.cut(done.Text, finish(done.Finish))
-			s.part(i*len(r.Completions)+k, done.All(), done.Scores, text, &reason)
+			s.part(i*len(r.Completions)+k, wholeOf(done), text, &reason)
 		}
 	}
 	if s.err = cmp.Or(s.err, failed); s.err != nil {
 		return
 	}
 	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.event(s.usage(results), []completionChoice{})
+		s.event(s.usage(results))
 	}
-	s.write([]byte("data: [DONE]\n\n"))
+	s.done()
 }

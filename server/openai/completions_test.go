@@ -27,7 +27,10 @@ func TestPromptsAreScored(t *testing.T) {
 				`"text_offset":[0,1,2,3,4],"top_logprobs":[null,{"b":-1.098},{"o":0},{"k":-1},{"<end>":-2}]}}`,
 		},
 		"echo of token ids without logprobs": {
-			`{"prompt": [[97, 98]], "echo": true, "max_tokens": 0}`, `{"index":0,"text":"ab","finish_reason":"length","logprobs":null}`,
+			`{"prompt": [[97, 98, 99]], "echo": true, "max_tokens": 0}`, `{"index":0,"text":"abc","finish_reason":"length","logprobs":null}`,
+		},
+		"echo with an answer without logprobs": {
+			`{"prompt": "abc", "echo": true}`, `{"index":0,"text":"abcok","finish_reason":"stop","logprobs":null}`,
 		},
 		"prompt_logprobs": {
 			`{"prompt": "ab", "prompt_logprobs": 1, "max_tokens": 0}`,
@@ -41,6 +44,13 @@ func TestPromptsAreScored(t *testing.T) {
 		"from a token on": {
 			`{"prompt": "abcd", "prompt_logprobs": 0, "max_tokens": 0, "prompt_logprob_start": 2}`,
 			`"prompt_logprobs":[null,null,null,{"100":{"logprob":-3.1,"rank":2,"decoded_token":"d"}}]}`,
+		},
+		"echo from a token on": {
+			`{"prompt": "abcd", "echo": true, "logprobs": 0, "max_tokens": 0, "prompt_logprob_start": 2}`, `"token_logprobs":[null,null,null,-3.1]`,
+		},
+		"fewer alternatives than asked for": {
+			`{"prompt": "ab", "echo": true, "prompt_logprobs": 2, "logprobs": 2, "max_tokens": 0}`,
+			`"top_logprobs":[null,{"b":-1.098,"z":-0.5}]},"prompt_logprobs":[null,{"122":{"logprob":-0.5,"rank":1,"decoded_token":"z"},"98":{"logprob":-1.098,"rank":2,"decoded_token":"b"}}]`,
 		},
 		"as ids": {
 			`{"prompt": "ab", "logprobs": 0, "return_tokens_as_token_ids": true, "return_token_ids": true}`,
@@ -157,7 +167,7 @@ func TestStreamedPartsAreTheWholeCompletion(t *testing.T) {
 			for _, p := range list {
 				if p.Index == i {
 					got.Text += p.Text
-					got.TokenIDs = append(got.TokenIDs, p.TokenIDs...)
+					got.TokenIDs, got.PromptIDs = append(got.TokenIDs, p.TokenIDs...), append(got.PromptIDs, p.PromptIDs...)
 					if p.Logprobs != nil {
 						got.Logprobs.TextOffset = append(got.Logprobs.TextOffset, p.Logprobs.TextOffset...)
 					}
@@ -167,7 +177,7 @@ func TestStreamedPartsAreTheWholeCompletion(t *testing.T) {
 					got.FinishReason = p.FinishReason
 				}
 			}
-			if got.Text != w.Text || !slices.Equal(got.TokenIDs, w.TokenIDs) || !slices.Equal(got.Logprobs.TextOffset, w.Logprobs.TextOffset) || *got.FinishReason != *w.FinishReason {
+			if got.Text != w.Text || !slices.Equal(got.TokenIDs, w.TokenIDs) || !slices.Equal(got.PromptIDs, w.PromptIDs) || !slices.Equal(got.Logprobs.TextOffset, w.Logprobs.TextOffset) || *got.FinishReason != *w.FinishReason {
 				t.Errorf("choice %d: %+v, want %+v", i, got, w)
 			}
 		}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"agentd/scheduler/generation"
 )
@@ -20,13 +23,20 @@ type Stream struct {
 
 // feed sends the events of an answer while it is generated. After an error nothing more is sent.
 type feed struct {
-	send func([]byte) error
+	to   Stream
 	err  error
+	sent []sent // by choice: the completions of all requests in their order
 
-	more      chan struct{} // there are tokens; holds at most one
-	mu        sync.Mutex
-	chosen    []part // by completion; guarded by mu, as restarted is
-	restarted bool
+	more   chan struct{} // there are tokens; holds at most one
+	mu     sync.Mutex
+	chosen []part // by choice; guarded by mu
+}
+
+// sent is what was sent of a choice. A choice that continues another answer begins with that.
+type sent struct {
+	ids  []generation.Token
+	text string
+	most int // MaxTokens
 }
 
 // part is a part of a completion: tokens, and their scores if the request has them.
@@ -44,13 +54,24 @@ func (p part) from(n, most int) part {
 // wholeOf is all of a completion, with its end.
 func wholeOf(done *generation.Completion) part { return part{done.All(), done.Scores} }
 
-// add is the Progress of the request. It never blocks the engine.
-func (f *feed) add(completion int, ids []generation.Token, scores []generation.Score) {
+// open prepares the feed of requests.
+func (f *feed) open(to Stream, requests ...*generation.Request) {
+	f.to, f.more = to, make(chan struct{}, 1)
+	for _, r := range requests {
+		first, n := len(f.sent), r.N
+		f.sent = append(f.sent, slices.Repeat([]sent{{most: r.MaxTokens}}, n)...)
+		f.chosen = append(f.chosen, make([]part, n)...)
+		r.Progress = func(k int, ids []generation.Token, scores []generation.Score) { f.add(first, n, k, ids, scores) }
+	}
+}
+
+// add is the Progress of a request with n choices. It never blocks the engine.
+func (f *feed) add(first, n, completion int, ids []generation.Token, scores []generation.Score) {
 	f.mu.Lock()
-	if completion < 0 {
-		f.restarted = true
+	if completion < 0 { // another device computes the request again
+		clear(f.chosen[first : first+n])
 	} else {
-		p := &f.chosen[completion]
+		p := &f.chosen[first+completion]
 		p.ids, p.scores = append(p.ids, ids...), append(p.scores, scores...)
 	}
 	f.mu.Unlock()
@@ -60,39 +81,49 @@ func (f *feed) add(completion int, ids []generation.Token, scores []generation.S
 	}
 }
 
-// run generates, and calls progress with what there is of each completion and finish with the result, if there is one.
-// begun reports whether something was sent that can't be taken back.
-func (f *feed) run(ctx context.Context, m Model, r *generation.Request, to Stream, begun func() bool, progress func([]part), finish func(*generation.Result)) error {
+// single generates one request.
+func single(m Model, r *generation.Request) func(context.Context, func()) ([]*generation.Result, error) {
+	return func(ctx context.Context, admitted func()) ([]*generation.Result, error) {
+		result, err := m.Generate(ctx, r, admitted)
+		return []*generation.Result{result}, err
+	}
+}
+
+// run generates. It calls progress with all there is of a choice that has more than was sent, and finish with the results,
+// if there are any.
+func (f *feed) run(ctx context.Context, generate func(context.Context, func()) ([]*generation.Result, error), progress func(int, part), finish func([]*generation.Result)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.send, f.chosen, f.more, r.Progress = to.Send, make([]part, r.N), make(chan struct{}, 1), f.add
-	var result *generation.Result
+	var results []*generation.Result
 	var err error
 	admitted, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		result, err = m.Generate(ctx, r, func() { close(admitted) })
+		results, err = generate(ctx, func() { close(admitted) })
 	}()
 	for f.err == nil {
 		select {
 		case <-admitted:
 			admitted = nil
 			f.write(nil)
-		case <-to.Quiet:
+		case <-f.to.Quiet:
 			f.write([]byte(": keep-alive\n\n"))
 		case <-f.more:
 			f.mu.Lock()
-			chosen, restarted := slices.Clone(f.chosen), f.restarted
+			chosen := slices.Clone(f.chosen)
 			f.mu.Unlock()
-			switch {
-			case !restarted:
-				progress(chosen)
-			case begun():
-				f.err = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
+			for i, p := range chosen {
+				p = p.from(0, f.sent[i].most) // forced tokens may be beyond it
+				if len(p.ids) > len(f.sent[i].ids) && f.agrees(i, p.ids) {
+					progress(i, p)
+				}
 			}
 		case <-ended:
 			if err == nil {
-				finish(result)
+				f.agree(results)
+			}
+			if err = cmp.Or(err, f.err); err == nil {
+				finish(results)
 			}
 			return cmp.Or(err, f.err)
 		}
@@ -102,15 +133,49 @@ func (f *feed) run(ctx context.Context, m Model, r *generation.Request, to Strea
 	return f.err
 }
 
+// agrees reports whether tokens of a choice begin with those that were sent.
+func (f *feed) agrees(i int, ids []generation.Token) bool {
+	was := f.sent[i].ids
+	if len(ids) >= len(was) && slices.Equal(ids[:len(was)], was) {
+		return true
+	}
+	// Other kernels round differently.
+	f.err = cmp.Or[error](f.err, &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true})
+	return false
+}
+
+// agree refuses results that do not begin with what was sent. A completion that failed may have lost its tokens.
+func (f *feed) agree(results []*generation.Result) {
+	i := 0
+	for _, r := range results {
+		for k := range r.Completions {
+			if done := &r.Completions[k]; done.Err == nil || done.Finish == generation.FinishPaused {
+				f.agrees(i, done.All())
+			}
+			i++
+		}
+	}
+}
+
+// rest is what was not sent yet of a text, which counts as sent then.
+func (f *feed) rest(i int, text string) string {
+	rest, ok := strings.CutPrefix(text, f.sent[i].text)
+	if !ok {
+		return ""
+	}
+	f.sent[i].text = text
+	return rest
+}
+
 func (f *feed) write(part []byte) {
 	if f.err == nil {
-		f.err = f.send(part)
+		f.err = f.to.Send(part)
 	}
 }
 
 // event sends a value.
-func (f *feed) event(v any) {
-	body, err := marshal(v)
+func (f *feed) event(v any, options ...json.Options) {
+	body, err := marshal(v, options...)
 	f.err = cmp.Or(f.err, err)
 	f.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }

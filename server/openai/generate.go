@@ -98,9 +98,7 @@ type generating struct {
 	id      string
 	created int64
 	top     int
-	given   []int    // tokens, by completion, in a stream
-	sent    []string // text, likewise
-	first   bool     // an event was sent
+	first   bool // an event was sent
 }
 
 // Generate answers POST /inference/v1/generate. With stream it sends the answer to s and returns nil.
@@ -115,9 +113,8 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	}
 	defer begin(ctx, g.request, g.id, g.RequestID)()
 	if g.Stream {
-		n := g.request.N
-		g.given, g.sent = make([]int, n), make([]string, n)
-		return nil, g.run(ctx, m, g.request, s, func() bool { return g.first }, g.progress, g.finish)
+		g.open(s, g.request)
+		return nil, g.run(ctx, single(m, g.request), g.progress, g.finish)
 	}
 	result, err := m.Generate(ctx, g.request, nil)
 	if err != nil {
@@ -280,47 +277,30 @@ func (g *generating) chunk(u *usage, choices ...generateChoice) {
 }
 
 // progress sends the tokens that are new, with their text as far as it is certain.
-func (g *generating) progress(chosen []part) {
-	for i, p := range chosen {
-		p = p.from(0, g.request.MaxTokens)
-		next := p.from(g.given[i], len(p.ids))
-		if len(next.ids) == 0 {
-			continue
+func (g *generating) progress(i int, p part) {
+	c := g.choice(i, p.from(len(g.sent[i].ids), len(p.ids)))
+	g.sent[i].ids = p.ids
+	if g.Mode == "text" {
+		text, stop := g.cut(g.model.Detokenize(p.ids))
+		if stop == "" {
+			text = g.Sampling.Stop.certain(text)
 		}
-		c := g.choice(i, next)
-		g.given[i] = len(p.ids)
-		if g.Mode == "text" {
-			text, stop := g.cut(g.model.Detokenize(p.ids))
-			if stop == "" {
-				text = g.Sampling.Stop.certain(text)
-			}
-			c.Text = g.rest(i, text)
-		}
-		g.chunk(nil, c)
+		c.Text = new(g.rest(i, text))
 	}
-}
-
-// rest is what was not sent yet of a text.
-func (g *generating) rest(i int, text string) *string {
-	rest, ok := strings.CutPrefix(text, g.sent[i])
-	if ok {
-		g.sent[i] = text
-	} else {
-		rest = ""
-	}
-	return &rest
+	g.chunk(nil, c)
 }
 
 // finish sends the ends of all completions.
-func (g *generating) finish(result *generation.Result) {
+func (g *generating) finish(results []*generation.Result) {
+	result := results[0]
 	for i := range result.Completions {
-		c, err := g.ended(i, &result.Completions[i], g.given[i])
+		c, err := g.ended(i, &result.Completions[i], len(g.sent[i].ids))
 		if err != nil {
 			g.err = cmp.Or(g.err, err)
 			return
 		}
 		if c.Text != nil {
-			c.Text = g.rest(i, *c.Text)
+			c.Text = new(g.rest(i, *c.Text))
 		}
 		g.chunk(nil, c)
 	}

@@ -313,6 +313,9 @@ func TestTokensOfAMessageBeginThePrompt(t *testing.T) {
 		"another system":     {[]generation.Token{9, 256, 2, 256}, []generation.Token{8, 256}, nil},
 		"too many messages":  {[]generation.Token{1, 256, 256, 256, 256, 256}, []generation.Token{8, 256}, nil},
 		"an unknown token":   {[]generation.Token{1, 256, 2, 300}, []generation.Token{8, 256}, nil},
+		"half a message":     {[]generation.Token{1}, []generation.Token{8, 256}, nil},
+		"the last token":     {[]generation.Token{1, 256, 2, 256}, []generation.Token{0, 256}, []generation.Token{1, 256, 2, 256, 0, 256, 3, 256, 5}},
+		"a token below all":  {[]generation.Token{1, 256, 2, 256}, []generation.Token{-1, 256}, nil},
 		"half of the tokens": {[]generation.Token{1, 256, 2, 256}, nil, nil},
 	} {
 		r := &chatRequest{Messages: []chatMessage{{Role: "user"}, {Role: "assistant", spoken: spoken{PromptIDs: c.prompt, GeneratedIDs: c.generated}}}}

@@ -33,6 +33,7 @@ type scripted struct {
 	pause    time.Duration       // after each token
 	top      []generation.Likely // of each token
 	parts    []generation.Part
+	shows    bool // what a chat fails with is not of its functions
 }
 
 func (*scripted) Served() generation.Served {
@@ -130,6 +131,9 @@ func (m *scripted) GenerateAll(ctx context.Context, list []generation.Request, a
 
 func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
 	m.talk = c
+	if m.shows {
+		c.Shown = new(format.Catalog)
+	}
 	if m.fails != nil && m.text == "unusable" {
 		return nil, nil, m.fails
 	}

@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"agentd/scheduler/generation"
@@ -13,9 +12,7 @@ import (
 type streaming struct {
 	feed
 	*chat
-	sent  []string // by completion, as the others
-	begun []bool
-	given []int  // tokens
+	begun []bool // by completion, as the others
 	next  []part // tokens for the next event
 	first bool   // an event was sent
 }
@@ -24,8 +21,9 @@ type streaming struct {
 // logprobs each event has the tokens since the last one.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	n := c.request.N
-	s := &streaming{chat: c, sent: make([]string, n), begun: make([]bool, n), given: make([]int, n), next: make([]part, n)}
-	return s.run(ctx, c.model, c.request, to, func() bool { return slices.Contains(s.begun, true) }, s.progress, s.finish)
+	s := &streaming{chat: c, begun: make([]bool, n), next: make([]part, n)}
+	s.open(to, c.request)
+	return s.run(ctx, single(c.model, c.request), s.progress, s.finish)
 }
 
 func (s *streaming) chunk(u *usage, choices ...chatChoice) {
@@ -37,30 +35,33 @@ func (s *streaming) chunk(u *usage, choices ...chatChoice) {
 	s.event(a)
 }
 
-func (s *streaming) part(i int, part delta, reason *string) {
+func (s *streaming) part(i int, d delta, reason *string) {
 	if !s.begun[i] {
-		s.begun[i], part.Role = true, "assistant"
+		s.begun[i], d.Role = true, "assistant"
 	}
-	choice := chatChoice{Index: i, Delta: &part, FinishReason: reason}
+	choice := chatChoice{Index: i, Delta: &d, FinishReason: reason}
 	s.tokens(&choice, s.next[i])
-	s.given[i] += len(s.next[i].ids)
-	s.next[i].ids, s.next[i].scores = nil, nil
+	s.sent[i].ids = append(s.sent[i].ids, s.next[i].ids...)
+	s.next[i] = part{}
 	s.chunk(nil, choice)
 }
 
-// progress sends what is certain of each text.
-func (s *streaming) progress(chosen []part) {
-	for i, p := range chosen {
-		s.next[i] = p.from(s.given[i], s.request.MaxTokens)
-		text, reason := s.Stop.cut(s.answers.SoFar(s.model.Detokenize(p.ids[:min(len(p.ids), s.request.MaxTokens)])), "")
-		if reason == "" {
-			text = s.Stop.certain(text)
-		}
-		s.text(i, text)
-		if (s.ReturnIDs || s.Logprobs) && len(s.next[i].ids) > 0 {
-			s.part(i, delta{}, nil)
-		}
+// progress sends what is certain of a text.
+func (s *streaming) progress(i int, p part) {
+	s.next[i] = p.from(len(s.sent[i].ids), len(p.ids))
+	s.text(i, s.Stop.settled(s.answers.SoFar(s.model.Detokenize(p.ids))))
+	if (s.ReturnIDs || s.Logprobs) && len(s.next[i].ids) > 0 {
+		s.part(i, delta{}, nil)
 	}
+}
+
+// settled is what is certain of a text that has not ended: up to a stop text, if there is one.
+func (l list) settled(text string) string {
+	before, reason := l.cut(text, "")
+	if reason == "" {
+		before = l.certain(before)
+	}
+	return before
 }
 
 // certain cuts a text before what may be the beginning of one of the others, or of a character.
@@ -79,8 +80,7 @@ func (l list) certain(text string) string {
 
 // text sends what was not sent yet of a text.
 func (s *streaming) text(i int, text string) {
-	if rest, ok := strings.CutPrefix(text, s.sent[i]); ok && rest != "" {
-		s.sent[i] = text
+	if rest := s.rest(i, text); rest != "" {
 		s.part(i, delta{Content: &rest}, nil)
 	}
 }
@@ -96,8 +96,9 @@ func (s *streaming) calls(i int, calls []toolCall) {
 }
 
 // finish sends the ends of all completions, and then the error of an invalid one.
-func (s *streaming) finish(result *generation.Result) {
+func (s *streaming) finish(results []*generation.Result) {
 	var invalid error
+	result := results[0]
 	for i := range result.Completions {
 		done := &result.Completions[i]
 		message, reason, err := s.read(i, done)
@@ -106,7 +107,7 @@ func (s *streaming) finish(result *generation.Result) {
 			continue
 		}
 		all := wholeOf(done)
-		s.next[i] = all.from(s.given[i], len(all.ids))
+		s.next[i] = all.from(len(s.sent[i].ids), len(all.ids))
 		if message.Content != nil {
 			s.text(i, *message.Content)
 		}
