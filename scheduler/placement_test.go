@@ -201,24 +201,27 @@ func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 	}})
 	prompt := tokenize(t, m, story)
 	mustGenerate(t, e, greedy(prompt, 1, 2)) // the first context has the prompt, so both requests go there
-	var both, chosen sync.WaitGroup
+	var chosen sync.WaitGroup
 	chosen.Add(2)
-	for range 2 {
-		g := greedy(prompt, 1, 40)
-		g.IgnoreEnd = true
-		g.Progress = func(candidate int, _ []core.Token, _ []generation.Score) {
-			if candidate < 0 {
-				chosen.Done()
-				chosen.Wait()
-			}
+	g := greedy(prompt, 1, 40)
+	g.IgnoreEnd = true
+	g.Progress = func(candidate int, _ []core.Token, _ []generation.Score) {
+		if candidate < 0 {
+			chosen.Done()
+			chosen.Wait()
 		}
-		both.Go(func() {
-			if r, err := generate(t.Context(), e, g); err != nil || r.Completions[0].Err != nil {
-				t.Errorf("%+v, %v", r, err)
-			}
-		})
 	}
-	both.Wait()
+	admission, err := e.Admit(2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admission.Release()
+	// Together: else one could end before the other is in its step.
+	admission.GenerateAll(t.Context(), []generation.Request{g, g}, func(_ int, r *generation.Result, err error) {
+		if err != nil || r.Completions[0].Err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 	for i, c := range e.Contexts()[1:] {
 		if c.Finished != 1 {
 			t.Errorf("context %d finished %d of the two requests, want one", i+1, c.Finished)

@@ -87,7 +87,9 @@ func newCluster(t *testing.T, replicas int, args ...string) *cluster {
 	key := sha256.Sum256([]byte(t.Name()))
 	writeFile(t, keys, hex.EncodeToString(key[:])+"\n")
 	c := &cluster{t: t, database: pgtest.Start(t, true)}
-	c.args = append(args, "--store", c.database.URL, "--store-key-file", keys)
+	// The database may have as long as the tests: a busy machine is no fault of it.
+	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds())
+	c.args = append(args, "--store", url, "--store-key-file", keys)
 	for range replicas {
 		c.replicas = append(c.replicas, startProcess(t, c.args...))
 	}

@@ -29,8 +29,9 @@ var migrations = []string{schema}
 const schemaName = "coaching"
 
 const (
-	// limit bounds one transaction. A database that hangs must not hold up its caller.
-	limit = 10 * time.Second
+	// usualLimit bounds one transaction and one connection: a database that hangs must not hold up its caller. A longer
+	// connect_timeout of the URL replaces it.
+	usualLimit = 10 * time.Second
 	// migrationLimit bounds the migrations, which may wait for another process.
 	migrationLimit = 5 * time.Minute
 	// maxTries bounds how often one transaction is tried. Deadlocks that last longer are a
@@ -91,8 +92,8 @@ func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.ConnConfig.ConnectTimeout == 0 || cfg.ConnConfig.ConnectTimeout > limit {
-		cfg.ConnConfig.ConnectTimeout = limit
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = usualLimit
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "agentd"
@@ -141,7 +142,7 @@ func (s *Store) migrate(ctx context.Context) error {
 // resolve a conflict, or if the connection turns out broken before anything was sent. The error is a
 // *coaching.FullError of f, a *coaching.StoreError, or that of the context.
 func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(caller, limit)
+	ctx, cancel := context.WithTimeout(caller, s.limit)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })

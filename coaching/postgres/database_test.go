@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentd/coaching/postgres/pgtest"
 
@@ -97,5 +98,18 @@ func TestPoolerInStatementModeIsRefusedWithFix(t *testing.T) {
 	_, err := Open(t.Context(), Options{URL: url})
 	if err == nil || !strings.Contains(err.Error(), "set the pooler's pool_mode to transaction or session") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestTransactionsHaveTheConnectTimeoutIfItIsLonger(t *testing.T) {
+	url := pgtest.Start(t, false).URL
+	for more, want := range map[string]time.Duration{"": 10 * time.Second, "&connect_timeout=3": 10 * time.Second, "&connect_timeout=60": time.Minute} {
+		s, err := Open(t.Context(), Options{URL: url + more})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Close(); s.limit != want {
+			t.Errorf("%q: %v, want %v", more, s.limit, want)
+		}
 	}
 }

@@ -34,6 +34,7 @@ type Store struct {
 	pool  *pgxpool.Pool
 	log   zerolog.Logger
 	keys  *Keys
+	limit time.Duration // of one transaction
 	lease time.Duration
 	grace time.Duration // after the database's start, in which no lease ends
 }
@@ -47,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, log: o.Log, keys: o.Keys, lease: o.Lease, grace: o.Lease}
+	s := &Store{pool: pool, log: o.Log, keys: o.Keys, limit: max(usualLimit, pool.Config().ConnConfig.ConnectTimeout), lease: o.Lease, grace: o.Lease}
 	if err := s.migrate(ctx); err != nil {
 		pool.Close()
 		if strings.Contains(err.Error(), "statement pooling") {
