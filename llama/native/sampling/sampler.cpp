@@ -144,8 +144,9 @@ llama_token agd_sampler::sample_listed(const float * logits) {
     const auto choose = [&] {
         const llama_token token = pick_free(logits);
         if (token >= 0) {
-            score.drawn = static_cast<float>(std::log(free_odds(logits, token)));
             list_mask(logits);
+            const double listed = listed_logprob(logits, token);
+            score.drawn         = static_cast<float>(std::isnan(listed) ? std::log(free_odds(logits, token)) : listed);
         }
         return token;
     };

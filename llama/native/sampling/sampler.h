@@ -119,6 +119,7 @@ struct agd_sampler : agd::chooser {
     double free_odds(const float * logits, llama_token token) const;
     void   list_top(const float * logits, double log_sum);
     void   list_mask(const float * logits);
+    double listed_logprob(const float * logits, llama_token token) const;
     double add_pool(double odds);
     void   add_child(llama_token token, double odds);
     void   add_pool_unchecked(double sum);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace {
@@ -139,6 +140,24 @@ void agd_sampler::list_mask(const float * logits) {
         }
     }
     std::sort(mask.begin(), mask.end());
+}
+
+// The logarithm of a token's odds in the softmax of logits / temperature over mask. Draws use single precision, in which
+// its weight and their sum may be off by more than a float of the result. NaN: mask is not known, or a logit is infinite.
+double agd_sampler::listed_logprob(const float * logits, llama_token token) const {
+    if (!mask_known) {
+        return std::numeric_limits<double>::quiet_NaN();
+    }
+    float best = agd::minus_infinity;
+    for (const llama_token t : mask) {
+        best = std::max(best, logits[t]);
+    }
+    const auto exponent = [&](llama_token t) {
+        return (double(logits[t]) - double(best)) / double(opts.temperature);
+    };
+    const double sum = std::accumulate(mask.begin(), mask.end(), 0.0,
+                                       [&](double s, llama_token t) { return s + std::exp(exponent(t)); });
+    return exponent(token) - std::log(sum);
 }
 
 // Adds the tokens of pool to children, with their share of so much of the odds, if they are admitted. Returns the
