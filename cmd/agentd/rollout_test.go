@@ -169,6 +169,34 @@ func TestStopTokenStaysAndEndsTheAnswer(t *testing.T) {
 	}
 }
 
+// With tool_choice none the prompt shows the tools, and the answer is a text, as trainers that read calls themselves want.
+func TestChatShowsToolsThatItMayNotCall(t *testing.T) {
+	r := weightsServer(t, "--max-new-tokens", "20")
+	const tools = `, "tools": [{"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {"to": {"enum": ["kitchen", "cellar"]}}}}}]`
+	ask := func(path, more string) (ids []int32, answer string) {
+		t.Helper()
+		status, answer, err := r.as(weightsToken, "POST", path, `{"messages": [{"role": "user", "content": "Go"}]`+more+`}`)
+		var got struct {
+			Tokens []int32 `json:"tokens"`
+			Prompt []int32 `json:"prompt_token_ids"`
+		}
+		if err != nil || status != http.StatusOK || json.Unmarshal([]byte(answer), &got) != nil {
+			t.Fatalf("%d %s, %v", status, answer, err)
+		}
+		return append(got.Tokens, got.Prompt...), answer
+	}
+	plain, _ := ask("/tokenize", "")
+	offered, _ := ask("/tokenize", tools)
+	shown, _ := ask("/tokenize", tools+`, "tool_choice": "none"`)
+	if len(shown) <= len(plain) || !slices.Equal(shown, offered) {
+		t.Errorf("the prompt has %d tokens; %d without tools, %d with tools that may be called", len(shown), len(plain), len(offered))
+	}
+	asked, answer := ask("/v1/chat/completions", tools+`, "tool_choice": "none", "return_token_ids": true, "seed": 3`)
+	if !slices.Equal(asked, shown) || strings.Contains(answer, "tool_calls") || !strings.Contains(answer, `"content":"`) {
+		t.Errorf("%s after %d tokens, want a text after %d", answer, len(asked), len(shown))
+	}
+}
+
 // A chat with a tool has the raw tokens of the call, each with a logprob: nothing is forced.
 func TestChatHasTheTokensOfItsCall(t *testing.T) {
 	r := weightsServer(t, "--max-new-tokens", "200")

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +76,53 @@ func TestGzipBeyondTheBudgetIsNotRead(t *testing.T) {
 	}
 	if share.Held() > 8<<20 {
 		t.Errorf("it holds %d bytes", share.Held())
+	}
+}
+
+// What lives of many gzip bodies is within the budget while they are read, and nothing is held after them.
+func TestManyGzipBodiesLiveWithinTheBudget(t *testing.T) {
+	const limit, each, clients = 64 << 20, 12 << 20, 24
+	packed := zipped(t, make([]byte, each)).Bytes()
+	all := budget.New(limit)
+	live := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := live()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var bodies [][]byte
+	shares := make([]*budget.Share, clients)
+	for i := range shares {
+		shares[i] = all.Share()
+		wg.Go(func() {
+			body, err := ReadBody(post(bytes.NewReader(packed), int64(len(packed)), "gzip"), 64<<20, shares[i])
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				bodies = append(bodies, body)
+				return
+			}
+			if shares[i].Release(); !errors.Is(err, budget.ErrFull) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(bodies); n == 0 || n > limit/each {
+		t.Errorf("%d bodies of %d bytes were read", n, each)
+	}
+	if lives := live() - before; lives > all.Used()+1<<20 || all.Used() > limit {
+		t.Errorf("%d bytes live, and %d are held", lives, all.Used())
+	}
+	runtime.KeepAlive(bodies)
+	for _, s := range shares {
+		s.Release()
+	}
+	if all.Used() != 0 {
+		t.Errorf("%d bytes are held by nobody", all.Used())
 	}
 }
 

@@ -23,6 +23,10 @@ for ids, logprobs, candidates in zip(chat["completion_ids"], chat["logprobs"], c
     for token, values, listed in zip(ids, logprobs, candidates, strict=True):
         assert token in listed and 2 <= len(values) <= 3 and values == sorted(values, reverse=True), (token, values)
 prompts = chat["prompt_ids"]
+room = {"type": "object", "properties": {"room": {"type": "string"}}}
+tool = {"type": "function", "function": {"name": "go_to", "description": "Drive to a room.", "parameters": room}}
+shown = client.chat([[{"role": "user", "content": "Hello"}]], max_tokens=8, tools=[tool])
+assert len(shown["prompt_ids"][0]) > len(prompts[0]) + 50, "the prompt does not show the tool"
 for n in (1, 2):
     done = client.generate(prompts, n=n, max_tokens=8, logprobs=0)
     assert done["prompt_ids"] == prompts and len(done["completion_ids"]) == 2 * n, done
