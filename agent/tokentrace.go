@@ -110,7 +110,12 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Logprob), 32) })
 	if !c.OnlyLogprobs {
 		b = append(b, `,"masked":`...)
-		b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte { return appendFloat(b, float64(s.Masked), 32) })
+		b = rawjson.AppendList(b, c.Scores, func(b []byte, s generation.Score) []byte {
+			if s.Mask == nil {
+				return appendFloat(b, s.Masked, 32)
+			}
+			return appendFloat(b, s.Masked, 64)
+		})
 		b = append(b, `,"forced":`...)
 		b = appendWhere(b, c.Scores, func(s *generation.Score) bool { return s.Forced })
 		b = append(b, `,"drafted":`...)

@@ -160,7 +160,7 @@ func TestTokensWithoutALogprobAreLeftOutOfTheSum(t *testing.T) {
 func TestUnknownLogprobsAreNull(t *testing.T) {
 	_, got, _ := traceOf(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		unknown := float32(math.NaN())
-		c.OnlyLogprobs, c.Scores = true, []generation.Score{{Logprob: -1, Masked: unknown}, {Logprob: unknown, Masked: unknown}, {Logprob: -1, Masked: unknown}}
+		c.OnlyLogprobs, c.Scores = true, []generation.Score{{Logprob: -1, Masked: math.NaN()}, {Logprob: unknown, Masked: math.NaN()}, {Logprob: -1, Masked: math.NaN()}}
 	})
 	if len(got.Logprobs) != 3 || got.Logprobs[1] != nil || got.SumLogprob == nil || *got.SumLogprob != -2 || got.Masked != nil || got.Forced != nil || got.Tokens != nil {
 		t.Errorf("got %+v", got)

@@ -53,7 +53,7 @@ func TestChildrenAreWhatSampleDraws(t *testing.T) {
 						t.Fatal(err)
 					}
 					token := mustSample(t, s, row)
-					want := math.Exp(float64(s.Score().Drawn))
+					want := math.Exp(s.Score().Drawn)
 					if got := odds[token]; math.Abs(got-want) > 1e-3*want+1e-5 {
 						t.Errorf("token %d is listed with %g and drawn with %g", token, got, want)
 					}
@@ -137,7 +137,7 @@ func TestLongTextIsSampledLikeItsEndAlone(t *testing.T) {
 					if got := mustSample(t, c, row); got != want {
 						t.Fatalf("token %d is %d, alone %d", i, got, want)
 					}
-					if got, want := c.Score().Drawn, alone.Score().Drawn; math.Abs(float64(got-want)) > 1e-4 {
+					if got, want := c.Score().Drawn, alone.Score().Drawn; math.Abs(got-want) > 1e-4 {
 						t.Fatalf("token %d has the logprob %g, alone %g", i, got, want)
 					}
 				}

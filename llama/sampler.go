@@ -137,7 +137,10 @@ func (s *Sampler) check(logits []float32) error {
 // Score holds natural logarithms of the probabilities of a token: in the softmax of the row, and in
 // the sampler's draw, under its grammar and options. The latter is 0 for a greedy sampler, and NaN
 // where the grammar needs more work for it than is allowed.
-type Score struct{ Model, Drawn float32 }
+type Score struct {
+	Model float32
+	Drawn float64 // of single precision without a mask
+}
 
 // Score returns the score of the token that Sample returned last, with SamplerConfig.Score.
 func (s *Sampler) Score() Score {
@@ -147,7 +150,7 @@ func (s *Sampler) Score() Score {
 		return Score{}
 	}
 	score := C.agd_sampler_score(s.ptr)
-	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
+	return Score{Model: float32(score.model), Drawn: float64(score.drawn)}
 }
 
 // Top appends the SamplerConfig.Top most probable tokens in the softmax of the row from which Sample chose last,

@@ -98,7 +98,7 @@ func frequenciesAgree(t *testing.T, m *Model, cfg SamplerConfig, draws int) {
 				t.Fatalf("token %d: the model's is %g, want %g", token, got, want)
 			}
 		}
-		p := math.Exp(float64(score.Drawn))
+		p := math.Exp(score.Drawn)
 		if before, seen := odds[token]; seen && math.Abs(before-p) > 1e-4*before {
 			t.Fatalf("token %d is drawn with %g, and before with %g", token, p, before)
 		}
@@ -194,7 +194,7 @@ func TestScoreOfChoiceAfterLikelyTokenIsRefused(t *testing.T) {
 				}
 				token := mustSample(t, s, row)
 				want := likely[token]/0.8 - math.Log(sum)
-				if got := float64(s.Score().Drawn); math.Abs(got-want) > 1e-3 {
+				if got := s.Score().Drawn; math.Abs(got-want) > 1e-3 {
 					t.Errorf("token %d was drawn with %g, want %g", token, got, want)
 				}
 				if err := s.Close(); err != nil {

@@ -79,7 +79,7 @@ func TestPausedGenerationsContinueAsIfUnpaused(t *testing.T) {
 					}
 					for k := range a.Scores {
 						x, y := a.Scores[k], b.Scores[k]
-						if x.Forced != y.Forced || math.Abs(float64(x.Logprob-y.Logprob)) > 1e-3 || math.Abs(float64(x.Masked-y.Masked)) > 1e-3 {
+						if x.Forced != y.Forced || math.Abs(float64(x.Logprob-y.Logprob)) > 1e-3 || math.Abs(x.Masked-y.Masked) > 1e-3 {
 							t.Errorf("candidate %d, token %d: score %+v, unpaused %+v", i, k, y, x)
 						}
 					}

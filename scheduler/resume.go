@@ -53,7 +53,7 @@ func (r *request) resumeOne(i int, w *worker) error {
 		case len(p.forced) > forced, end && p.at == len(p.run) && p.end == token:
 			p.score(token)
 		default:
-			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: float32(math.NaN())})
+			c.Scores = append(c.Scores, generation.Score{Logprob: float32(math.NaN()), Masked: math.NaN()})
 		}
 		if end {
 			c.StopToken, c.Finish = token, generation.FinishStop

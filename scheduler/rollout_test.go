@@ -115,7 +115,7 @@ func TestSampledTokensOfAGrammarAllHaveScores(t *testing.T) {
 			t.Errorf("completion %d: %s, %v", i, c.Finish, c.Err)
 		}
 		for k, s := range c.Scores {
-			if s.Forced || math.IsNaN(float64(s.Logprob)) || len(s.Top) != 5 || s.Top[0].Logprob < s.Logprob || s.Masked < s.Logprob-1e-5 {
+			if s.Forced || math.IsNaN(float64(s.Logprob)) || len(s.Top) != 5 || s.Top[0].Logprob < s.Logprob || s.Masked < float64(s.Logprob)-1e-5 {
 				t.Errorf("completion %d, token %d: %+v", i, k, s)
 			}
 		}

@@ -197,7 +197,8 @@ const char * agd_sampler_detail(const struct agd_sampler * s);
 
 // Natural logarithms of probabilities: see Score and Child of package llama.
 struct agd_score {
-    float model, drawn;
+    float  model;
+    double drawn; // has double precision with the option mask
 };
 struct agd_score agd_sampler_score(const struct agd_sampler * s);
 struct agd_child {

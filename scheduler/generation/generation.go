@@ -292,8 +292,8 @@ type Score struct {
 	Logprob float32
 	// Masked is that of the probability with which the token was drawn: under the grammar and
 	// all settings of Sampling. It is 0 where there was no choice: with Temperature <= 0 and
-	// for forced tokens.
-	Masked float32
+	// for forced tokens. It has single precision where Mask is nil.
+	Masked float64
 	// Forced: the grammar allowed no other token, or no other way to write the text.
 	Forced bool
 	// Drafted: the token was computed as a speculative token before it was chosen.

@@ -251,7 +251,7 @@ func scores(logprobs []*float32) []generation.Score {
 	list := make([]generation.Score, len(logprobs))
 	unknown := float32(math.NaN())
 	for i, p := range logprobs {
-		list[i] = generation.Score{Logprob: unknown, Masked: unknown}
+		list[i] = generation.Score{Logprob: unknown, Masked: math.NaN()}
 		if p != nil {
 			list[i].Logprob = *p
 		}

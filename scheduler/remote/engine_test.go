@@ -209,6 +209,49 @@ func TestEngineErrors(t *testing.T) {
 	}
 }
 
+// TestAnswersEndAsTheEngineSays, unless a stop text came before.
+func TestAnswersEndAsTheEngineSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		ids, finish string
+		set         func(r *generation.Request)
+		want        string
+		tokens      int
+	}{
+		"no token before the limit":     {ids: "", finish: "length", want: "/length"},
+		"no token before the end":       {ids: "", finish: "stop", want: "/stop"},
+		"the end alone":                 {ids: "256", finish: "stop", want: "<end>/stop"},
+		"an end that is ignored":        {ids: "97, 256", finish: "length", set: func(r *generation.Request) { r.IgnoreEnd = true }, want: "a<end>/length", tokens: 2},
+		"a limit without the stop text": {ids: "97, 98", finish: "length", set: stopAt("c"), want: "ab/length", tokens: 2},
+		"a limit after the stop text":   {ids: "97, 98, 99", finish: "length", set: stopAt("b"), want: "ab/stop", tokens: 2},
+		"a stop text at the end":        {ids: "97, 98, 256", finish: "stop", set: stopAt("b"), want: "ab/stop", tokens: 2},
+		"a reason of the engine's own":  {ids: "97", finish: "abort", want: "a/error", tokens: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, APIVLLM)
+			e := started(t, f)
+			f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != dialectOf(identity{api: APIVLLM}).path() {
+					return false
+				}
+				_, _ = fmt.Fprintf(w, `{"choices": [{"index": 0, "token_ids": [%s], "finish_reason": %q}]}`, c.ids, c.finish)
+				return true
+			})
+			r := request(1)
+			if c.set != nil {
+				c.set(r)
+			}
+			got, err := e.Generate(t.Context(), r)
+			if err != nil || texts(got) != c.want || len(got.Completions[0].Tokens) != c.tokens {
+				t.Errorf("%+v, %v; want %s of %d tokens", got.Completions, err, c.want, c.tokens)
+			}
+		})
+	}
+}
+
+func stopAt(text string) func(*generation.Request) {
+	return func(r *generation.Request) { r.Stop = &generation.Stop{Texts: []string{text}} }
+}
+
 // An end may be one token more than the tokens asked for, and counts stay within the prompt.
 func TestEndAndCountsOfAnAnswerAreBounded(t *testing.T) {
 	for api, text := range map[string]string{

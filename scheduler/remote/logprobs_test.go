@@ -28,7 +28,7 @@ func TestLogprobsComeFromEnginesThatHaveThem(t *testing.T) {
 				var list []float32
 				for _, s := range c.Scores {
 					list = append(list, s.Logprob)
-					if s.Forced || s.Drafted || !math.IsNaN(float64(s.Masked)) {
+					if s.Forced || s.Drafted || !math.IsNaN(s.Masked) {
 						t.Errorf("completion %d tells more than its engine: %+v", i, s)
 					}
 				}

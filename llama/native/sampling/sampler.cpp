@@ -146,7 +146,7 @@ llama_token agd_sampler::sample_listed(const float * logits) {
         if (token >= 0) {
             list_mask(logits);
             const double listed = listed_logprob(logits, token);
-            score.drawn         = static_cast<float>(std::isnan(listed) ? std::log(free_odds(logits, token)) : listed);
+            score.drawn         = std::isnan(listed) ? static_cast<float>(std::log(free_odds(logits, token))) : listed;
         }
         return token;
     };
