@@ -120,12 +120,34 @@ func TestViolationOfTheGrammarIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestDistinctCompletionsAreRefused(t *testing.T) {
+func TestTextThatEndsBeforeItsGrammarIsAskedAgain(t *testing.T) {
 	f := newFake(t, APIVLLM)
-	r := request(2)
-	r.Distinct = &generation.Distinct{}
-	if _, err := started(t, f).Generate(t.Context(), r); err == nil || f.count() != 0 {
-		t.Errorf("error %v after %d calls", err, f.count())
+	f.reply = func(seed uint32) string { return map[bool]string{true: "o", false: "ok"}[seed == 100] }
+	e := started(t, f)
+	r := request(1)
+	r.Grammar = "ok"
+	if got, err := e.Generate(t.Context(), r); err != nil || texts(got) != "ok<end>/stop" || f.count() != 2 {
+		t.Errorf("%s after %d calls, %v", texts(got), f.count(), err)
+	}
+}
+
+func TestWhatOnlyTheEmbeddedEngineHasIsRefused(t *testing.T) {
+	for name, set := range map[string]func(r *generation.Request){
+		"distinct completions":  func(r *generation.Request) { r.Distinct = &generation.Distinct{} },
+		"given answers":         func(r *generation.Request) { r.Choice = &generation.Choice{} },
+		"scores of the prompt":  func(r *generation.Request) { r.ScoreFrom = 1 },
+		"masks":                 func(r *generation.Request) { r.Masks = true },
+		"an answer to continue": func(r *generation.Request) { r.Resume = &generation.Result{} },
+		"top logprobs":          func(r *generation.Request) { r.Top = 1 },
+		"a salt":                func(r *generation.Request) { r.Salt = "a" },
+		"tokens that stop":      func(r *generation.Request) { r.Stop = &generation.Stop{Tokens: []generation.Token{1}} },
+	} {
+		f := newFake(t, APIVLLM)
+		r := request(2)
+		set(r)
+		if _, err := started(t, f).Generate(t.Context(), r); err == nil || !strings.Contains(err.Error(), "engine") || f.count() != 0 {
+			t.Errorf("%s: error %v after %d calls", name, err, f.count())
+		}
 	}
 }
 
@@ -513,7 +535,7 @@ func TestStopTextEndsAnAnswerOfAnEngine(t *testing.T) {
 			f.reply = func(uint32) string { return "one two three" }
 			e := started(t, f)
 			r := request(1)
-			r.Grammar = "one two thre"
+			r.Grammar = "one two thre" // the text ends before it, and at three breaks it
 			r.Stop = &generation.Stop{Texts: []string{"four", "wo"}}
 			if visible {
 				r.Stop.Visible = func(text string) string { return text }

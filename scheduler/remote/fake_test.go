@@ -60,6 +60,9 @@ func (m bytesModel) Check(g string, ids []generation.Token) (int, error) {
 			return i, nil
 		}
 	}
+	if len(text) < len(g) {
+		return -1, nil
+	}
 	return len(ids), nil
 }
 
