@@ -87,7 +87,7 @@ func newCluster(t *testing.T, replicas int, args ...string) *cluster {
 	key := sha256.Sum256([]byte(t.Name()))
 	writeFile(t, keys, hex.EncodeToString(key[:])+"\n")
 	c := &cluster{t: t, database: pgtest.Start(t, true)}
-	// The database may have as long as the tests: a busy machine is no fault of it.
+	// The database may have as long as the tests: a busy machine is not its fault.
 	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds())
 	c.args = append(args, "--store", url, "--store-key-file", keys)
 	for range replicas {

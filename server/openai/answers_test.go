@@ -217,7 +217,7 @@ func TestSpecialTokensAreAddedUnlessTheRequestForbidsIt(t *testing.T) {
 	}
 }
 
-// stepping gives out tokens step by step, as an engine does. Texts are those of a completion so far; "restart" begins again.
+// stepping gives out tokens step by step, as an engine does. Each text is all of a completion so far; "restart" begins again.
 type stepping struct {
 	*scripted
 	steps []string
