@@ -70,12 +70,11 @@ type translator struct {
 // translate returns a schema in draft 2020-12 without null and unknown keywords, unless references need them.
 func (d *Document) translate(source *tree.Value) *tree.Value {
 	t := translator{Document: d}
-	source.Find(func(v *tree.Value) bool {
+	for v := range source.All() {
 		if text, _ := v.Text(); strings.HasPrefix(text, "#/") {
 			t.targets = append(t.targets, unescapeFragment(text[1:]))
 		}
-		return false
-	})
+	}
 	return t.schema(source, "", 2020)
 }
 

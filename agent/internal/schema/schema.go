@@ -64,7 +64,7 @@ import (
 // Document is a schema. It is immutable, and safe for concurrent use.
 type Document struct {
 	Root   string      // names the document in errors. It may be set before the first use.
-	source *tree.Value // of draft 2020-12
+	source *tree.Value // of draft 2020-12, until the document is compiled
 	count  int         // of schemas in the source
 	refers bool        // one of them refers to another
 
@@ -72,7 +72,7 @@ type Document struct {
 	err     error
 	checker // set by Usable
 	root    *node
-	places  map[string]place // of schemas by JSON pointer into the source
+	places  map[string]place // of schemas by JSON pointer into the source, as long as that
 	nodes   map[*jsonschema.Schema]*node
 	dynamic map[string]int // counts the dynamic anchors of each name
 
@@ -93,9 +93,10 @@ func Parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(sourc
 func New(source *tree.Value) (*Document, error) {
 	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
-	tooLarge := func(v *tree.Value) bool { return v.Kind == '0' && !expandable(string(v.Raw())) }
-	if v := d.source.Find(tooLarge); v != nil {
-		return d, exponentError(string(v.Raw()))
+	for v := range d.source.All() {
+		if v.Kind == '0' && !expandable(string(v.Raw())) {
+			return d, exponentError(string(v.Raw()))
+		}
 	}
 	return d, nil
 }
@@ -119,6 +120,7 @@ func (d *Document) Usable() error {
 			d.steps = d.count
 		}
 		d.root = d.node(d.schema)
+		d.source, d.places = nil, nil // the nodes have what is still needed
 	})
 	return d.err
 }

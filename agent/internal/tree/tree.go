@@ -4,6 +4,7 @@ package tree
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -167,22 +168,26 @@ func (v *Value) Map(f func(name string, inner *Value) *Value) *Value {
 	return v
 }
 
-// Find returns the first value for which is holds, of v and all values in it, or nil.
-func (v *Value) Find(is func(v *Value) bool) *Value {
-	if is(v) {
-		return v
+// All iterates over a value and all values in it.
+func (v *Value) All() iter.Seq[*Value] {
+	return func(yield func(*Value) bool) { v.visit(yield) }
+}
+
+func (v *Value) visit(yield func(*Value) bool) bool {
+	if !yield(v) {
+		return false
 	}
 	for _, m := range v.Members {
-		if found := m.Find(is); found != nil {
-			return found
+		if !m.visit(yield) {
+			return false
 		}
 	}
 	for _, e := range v.List {
-		if found := e.Find(is); found != nil {
-			return found
+		if !e.visit(yield) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // Any is the value as package encoding/json decodes it with numbers as [json.Number].
