@@ -8,6 +8,7 @@ import (
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
@@ -89,7 +90,7 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
 	}
-	document, err := schema.Parse(translated(source))
+	document, err := schema.New(translated(tree.Parse(source)))
 	if err == nil {
 		document.Root = "response_format"
 		err = document.Usable()

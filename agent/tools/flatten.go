@@ -6,23 +6,23 @@ import (
 	"slices"
 	"strings"
 
-	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
 // flatten writes out the $ref and the allOf at the top of a tool's parameters, which
 // libraries make of types. The robot becomes a property beside the tool's, and the
 // model is shown all in one place. The check of calls and the grammar keep the schema.
-func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error) {
-	if !hasAny(whole, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
+func flatten(whole *tree.Value, document *schema.Document) (*tree.Value, error) {
+	if !whole.Has("$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
 		return whole, nil
 	}
 	f := flattener{
-		root: whole, document: document, followed: map[string]bool{"": true}, noted: map[string]bool{},
-		declared: map[string]protocol.Raw{}, demanded: map[string]bool{},
+		root: whole, document: document, followed: map[*tree.Value]bool{whole: true}, noted: map[string]bool{},
+		declared: map[string]*tree.Value{}, demanded: map[string]bool{},
 	}
-	if err := f.add(whole, "parameters", ""); err != nil {
+	if err := f.add(whole, "parameters"); err != nil {
 		return nil, err
 	}
 	for _, a := range f.choices {
@@ -30,10 +30,10 @@ func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error
 			return nil, err
 		}
 	}
-	if !hasAny(whole, "$ref", "allOf") {
+	if !whole.Has("$ref", "allOf") {
 		return whole, nil
 	}
-	if strings.Contains(string(whole), `"#/allOf/`) {
+	if strings.Contains(string(whole.Raw()), `"#/allOf/`) {
 		return nil, errors.New("a $ref leads into parameters.allOf, which is written out; put what it leads to under $defs")
 	}
 	others, err := f.settleOthers()
@@ -45,86 +45,81 @@ func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error
 
 // flattener collects the parts of a schema, all of which hold.
 type flattener struct {
-	root     protocol.Raw
+	root     *tree.Value
 	document *schema.Document
 	parts    int
-	bytes    int // of what parts demand besides
+	bytes    int // of what parts demand besides, and of notes
 	choices  []choice
-	followed map[string]bool // references, each once: the same part again adds nothing
+	followed map[*tree.Value]bool // what references lead to, each once: the same part again adds nothing
 
 	names    []string // of the properties, in order
-	declared map[string]protocol.Raw
+	declared map[string]*tree.Value
 	required []string
 	demanded map[string]bool
 	others   []othersRule
 	noted    map[string]bool
-	notes    protocol.Raw   // annotations that the root lacks, as members
-	rest     []protocol.Raw // what parts demand besides
+	notes    []tree.Member // annotations that the root lacks
+	rest     []*tree.Value // what parts demand besides
 }
 
 type choice struct {
 	where        string
-	alternatives protocol.Raw
+	alternatives []*tree.Value
 }
 
 // othersRule is an additionalProperties. It looks only at the properties beside it.
 type othersRule struct {
 	where  string
 	beside map[string]bool
-	value  protocol.Raw
+	value  *tree.Value
 }
 
 // annotations demand nothing of a value.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 
-// add collects the part that stands at where, pointer as a JSON pointer, the root first. What
-// of the root is not merged stays in its place.
-func (f *flattener) add(part protocol.Raw, where, pointer string) error {
+// add collects the part that stands at where, the root first. What of the root is not merged stays in its place.
+func (f *flattener) add(part *tree.Value, where string) error {
 	if f.parts++; f.parts > maxParts {
 		return fmt.Errorf("parameters are put together of more than %d parts by $ref and allOf", maxParts)
 	}
-	if part.Kind() != '{' {
-		if part.Kind() != 't' {
+	if part.Kind != '{' {
+		if part.Kind != 't' {
 			f.rest = append(f.rest, part) // false, or for the check to refuse
 		}
 		return nil
 	}
 	isRoot := f.parts == 1
 	own := map[string]bool{}
-	var ref, all protocol.Raw
-	left := protocol.Raw("{")
-	for keyword, value := range protocol.Members(part) {
+	left := tree.Object()
+	for _, m := range part.Members {
 		var err error
-		switch keyword {
-		case "$ref":
-			ref = value
-		case "allOf":
-			all = value
+		switch m.Name {
+		case "$ref", "allOf": // see follow
 		case "type":
-			err = objectType(value, where)
+			err = objectType(m.Value, where)
 		case "properties":
-			var again []byte
-			if again, err = f.declare(value, own, where); len(again) > len("{}") {
-				left = rawjson.AddMember(left, keyword, again)
+			if m.Value, err = f.declare(m.Value, own, where); err == nil && len(m.Members) > 0 {
+				left.Members = append(left.Members, m)
 			}
 		case "required":
-			err = f.demand(value, where)
+			err = f.demand(m.Value, where)
 		case "additionalProperties":
-			f.others = append(f.others, othersRule{where + "." + keyword, own, value})
+			f.others = append(f.others, othersRule{where + "." + m.Name, own, m.Value})
 		case "$defs", "definitions", "$id", "$anchor": // references begin at the root
 		case "const", "enum":
-			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, keyword)
+			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, m.Name)
 		case "anyOf", "oneOf":
-			f.choices = append(f.choices, choice{where + "." + keyword, value})
-			left = rawjson.AddMember(left, keyword, value)
+			f.choices = append(f.choices, choice{where + "." + m.Name, m.List})
+			left.Members = append(left.Members, m)
 		default:
 			switch {
-			case !slices.Contains(annotations, keyword):
-				left = rawjson.AddMember(left, keyword, value)
-			case !f.noted[keyword]:
-				f.noted[keyword] = true
+			case !slices.Contains(annotations, m.Name):
+				left.Members = append(left.Members, m)
+			case !f.noted[m.Name]:
+				f.noted[m.Name] = true
 				if !isRoot {
-					f.notes = rawjson.AddMember(f.notes, keyword, value)
+					f.notes = append(f.notes, m)
+					f.bytes += len(m.Raw())
 				}
 			}
 		}
@@ -132,63 +127,62 @@ func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 			return err
 		}
 	}
-	if len(left) > 1 && !isRoot {
-		f.rest = append(f.rest, append(left, '}'))
+	if len(left.Members) > 0 && !isRoot {
+		f.rest = append(f.rest, left)
 	}
 	// What is referred to in several ways is written out each time.
-	if f.bytes += len(left); f.bytes+len(f.notes) > MaxToolBytes {
+	if f.bytes += len(left.Raw()); f.bytes > MaxToolBytes {
 		return fmt.Errorf("parameters are more than %d bytes once their $ref and allOf are written out", MaxToolBytes)
 	}
-	return f.follow(ref, all, where, pointer)
+	return f.follow(part, where)
 }
 
-func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
-	if ref != nil {
-		target, err := f.document.Target(pointer)
+func (f *flattener) follow(part *tree.Value, where string) error {
+	if part.Has("$ref") {
+		target, err := f.document.Target(part)
 		if err != nil {
 			return fmt.Errorf("its parameters are not a usable JSON Schema: %w", err)
 		}
-		if part, ok := schema.ValueAt(f.root, target); ok && !f.followed[target] {
+		if target != nil && !f.followed[target] {
 			f.followed[target] = true
-			if err := f.add(part, where+".$ref", target); err != nil {
+			if err := f.add(target, where+".$ref"); err != nil {
 				return err
 			}
 		}
 	}
-	if all != nil && all.Kind() != '[' {
-		return fmt.Errorf("%s.allOf must be a list of schemas, not %s", where, rawjson.KindName(all))
+	all := part.Get("allOf")
+	if all.Kind != 0 && all.Kind != '[' {
+		return fmt.Errorf("%s.allOf must be a list of schemas, not %s", where, all.KindName())
 	}
-	i := 0
-	for part := range protocol.Elements(all) {
-		if err := f.add(part, fmt.Sprintf("%s.allOf[%d]", where, i), fmt.Sprintf("%s/allOf/%d", pointer, i)); err != nil {
+	for i, inner := range all.List {
+		if err := f.add(inner, fmt.Sprintf("%s.allOf[%d]", where, i)); err != nil {
 			return err
 		}
-		i++
 	}
 	return nil
 }
 
 // declare adds properties and returns those that differ from what is there, for the check.
-func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where string) (again []byte, err error) {
-	if properties.Kind() != '{' {
-		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, rawjson.KindName(properties))
+func (f *flattener) declare(properties *tree.Value, own map[string]bool, where string) (again *tree.Value, err error) {
+	if properties.Kind != '{' {
+		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, properties.KindName())
 	}
-	again = protocol.Raw("{")
-	for name, value := range protocol.Members(properties) {
-		own[name] = true
-		switch have, ok := f.declared[name]; {
+	again = tree.Object()
+	for _, m := range properties.Members {
+		own[m.Name] = true
+		switch have, ok := f.declared[m.Name]; {
 		case !ok:
-			f.names = append(f.names, name)
-			f.declared[name] = value
-		case string(have) != string(value):
-			again = rawjson.AddMember(again, name, value)
+			f.names = append(f.names, m.Name)
+			f.declared[m.Name] = m.Value
+		case string(have.Raw()) != string(m.Raw()):
+			again.Members = append(again.Members, m)
 		}
 	}
-	return append(again, '}'), nil
+	return again, nil
 }
 
-func (f *flattener) demand(value protocol.Raw, where string) error {
-	names, err := rawjson.Strings(value)
+func (f *flattener) demand(value *tree.Value, where string) error {
+	names, err := value.Strings()
 	if err != nil {
 		return fmt.Errorf("%s.required must be a list of names: %w", where, err)
 	}
@@ -202,9 +196,9 @@ func (f *flattener) demand(value protocol.Raw, where string) error {
 }
 
 // settleOthers finds the additionalProperties of all properties together, nil for none.
-func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
+func (f *flattener) settleOthers() (settled *tree.Value, err error) {
 	for _, rule := range f.others {
-		if string(rule.value) == "true" || string(rule.value) == "{}" {
+		if rule.value.Kind == 't' || rule.value.Kind == '{' && len(rule.value.Members) == 0 {
 			if settled == nil {
 				settled = rule.value
 			}
@@ -220,73 +214,69 @@ func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
 	return settled, nil
 }
 
-func (f *flattener) result(others protocol.Raw) protocol.Raw {
-	properties := protocol.Raw("{")
+func (f *flattener) result(others *tree.Value) *tree.Value {
+	properties := tree.Object()
 	for _, name := range f.names {
-		properties = rawjson.AddMember(properties, name, f.declared[name])
+		properties.Members = append(properties.Members, tree.Member{Name: name, Value: f.declared[name]})
 	}
-	out := protocol.SetMember(f.root, "properties", append(properties, '}'))
+	out := f.root.With("properties", properties)
 	if len(f.required) > 0 {
-		out = protocol.SetMember(out, "required", rawjson.AppendStrings(nil, f.required))
+		out = out.With("required", tree.Strings(f.required))
 	}
 	if others != nil {
-		out = protocol.SetMember(out, "additionalProperties", others)
+		out = out.With("additionalProperties", others)
 	}
-	if len(f.notes) > 0 {
-		out = append(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
+	for _, m := range f.notes {
+		out = out.With(m.Name, m.Value)
 	}
-	out = protocol.DeleteMember(protocol.DeleteMember(out, "$ref"), "allOf")
+	out = out.Without("$ref", "allOf")
 	if len(f.rest) > 0 {
-		out = protocol.AppendMember(out, "allOf", protocol.AppendElements(nil, f.rest...))
+		out = out.With("allOf", tree.List(f.rest...))
 	}
-	if bare := protocol.DeleteMember(protocol.DeleteMember(out, "$defs"), "definitions"); !strings.Contains(string(bare), `"$ref"`) {
+	if bare := out.Without("$defs", "definitions"); !strings.Contains(string(bare.Raw()), `"$ref"`) {
 		return bare // nothing leads to them any more
 	}
 	return out
 }
 
 // objectType refuses types that arguments can't have. A name that is not a type says nothing.
-func objectType(value protocol.Raw, where string) error {
-	name, isName := protocol.Text(value)
+func objectType(value *tree.Value, where string) error {
+	name, isName := value.Text()
 	name, _, _ = strings.Cut(name, "[") // list[T] is a list
 	_, known := typeNames[strings.ToLower(name)]
 	if !namesObject(value) && (known || !isName) {
-		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value)
+		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value.Raw())
 	}
 	return nil
 }
 
 // namesObject reports whether a type, or one of a list, is an object's.
-func namesObject(value protocol.Raw) bool {
-	if value.Kind() == '[' {
-		return slices.ContainsFunc(slices.Collect(protocol.Elements(value)), namesObject)
+func namesObject(value *tree.Value) bool {
+	if value.Kind == '[' {
+		return slices.ContainsFunc(value.List, namesObject)
 	}
-	name, _ := protocol.Text(value)
+	name, _ := value.Text()
 	return typeNames[strings.ToLower(name)] == "object"
 }
 
 // refines refuses alternatives with parameters of their own. The check applies the others.
 func (f *flattener) refines(c choice) error {
-	for alternative := range protocol.Elements(c.alternatives) {
-		for keyword, value := range protocol.Members(alternative) {
+	for _, alternative := range c.alternatives {
+		for _, m := range alternative.Members {
 			switch {
-			case keyword == "required", keyword == "not", slices.Contains(annotations, keyword), keyword == "type" && namesObject(value):
-			case keyword == "properties" && f.knows(value):
+			case m.Name == "required", m.Name == "not", slices.Contains(annotations, m.Name), m.Name == "type" && namesObject(m.Value):
+			case m.Name == "properties" && f.knows(m.Value):
 			default:
-				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, keyword)
+				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, m.Name)
 			}
 		}
 	}
 	return nil
 }
 
-func (f *flattener) knows(properties protocol.Raw) bool {
-	for name := range protocol.Members(properties) {
-		if _, ok := f.declared[name]; !ok {
-			return false
-		}
-	}
-	return properties.Kind() == '{'
+func (f *flattener) knows(properties *tree.Value) bool {
+	unknown := func(m tree.Member) bool { return f.declared[m.Name] == nil }
+	return properties.Kind == '{' && !slices.ContainsFunc(properties.Members, unknown)
 }
 
 // ForGrammar is a tool's Schema without combinations beside its properties,

@@ -7,6 +7,7 @@ import (
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
@@ -23,9 +24,9 @@ var typeNames = map[string]string{
 
 // objectSchema is the JSON Schema of a tool's arguments. parameters is one, or a map
 // of name to {description, type}, of which the names in optional may be left out.
-func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
+func objectSchema(parameters, optional protocol.Raw) (*tree.Value, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
-		return protocol.Raw(`{"type":"object","properties":{}}`), nil
+		return tree.Parse(protocol.Raw(`{"type":"object","properties":{}}`)), nil
 	}
 	if parameters.Kind() != '{' {
 		return nil, fmt.Errorf("parameters must be an object, not %s", rawjson.KindName(parameters))
@@ -33,24 +34,26 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	if n := subschemas(parameters); n > MaxSubschemas {
 		return nil, fmt.Errorf("its parameters hold %d schemas, but at most %d are possible", n, MaxSubschemas)
 	}
-	if isSchema(parameters) {
-		if typ, ok := protocol.Get(parameters, "type"); ok && typ.Kind() != 'n' {
-			if err := objectType(typ, "parameters"); err != nil {
-				return nil, err
-			}
-		}
-		whole := translated(parameters)
-		if _, ok := protocol.Get(whole, "type"); !ok {
-			whole = protocol.SetMember(whole, "type", []byte(`"object"`))
-		}
-		if props, ok := protocol.Get(whole, "properties"); !ok {
-			whole = protocol.SetMember(whole, "properties", []byte(`{}`))
-		} else if props.Kind() != '{' {
-			return nil, fmt.Errorf("parameters.properties must be an object, not %s", rawjson.KindName(props))
-		}
-		return whole, nil
+	whole := tree.Parse(parameters)
+	if !isSchema(whole) {
+		return mapSchema(whole, optional)
 	}
-	return mapSchema(parameters, optional)
+	if typ := whole.Get("type"); typ.Kind != 0 && typ.Kind != 'n' {
+		if err := objectType(typ, "parameters"); err != nil {
+			return nil, err
+		}
+	}
+	whole = translated(whole)
+	if !whole.Has("type") {
+		whole = whole.With("type", tree.String("object"))
+	}
+	switch props := whole.Get("properties"); {
+	case props.Kind == 0:
+		whole = whole.With("properties", tree.Object())
+	case props.Kind != '{':
+		return nil, fmt.Errorf("parameters.properties must be an object, not %s", props.KindName())
+	}
+	return whole, nil
 }
 
 // subschemas counts objects and booleans in a valid JSON value, which may be schemas.
@@ -66,17 +69,17 @@ func subschemas(v protocol.Raw) int {
 
 // isSchema distinguishes a JSON Schema from a map of parameters by keywords whose values have their
 // form. Parameters may have names of keywords, so these only count if all members are keywords.
-func isSchema(parameters protocol.Raw) bool {
+func isSchema(parameters *tree.Value) bool {
 	keywords, others := 0, 0
-	for name, value := range protocol.Members(parameters) {
-		switch form := formOf(name, value); {
-		case name == "type" && namesObject(value), form == surely:
+	for _, m := range parameters.Members {
+		switch form := formOf(m); {
+		case m.Name == "type" && namesObject(m.Value), form == surely:
 			return true
 		case form == likely:
 			keywords++
-		case form == no && isParameter(name, value):
+		case form == no && isParameter(m):
 			others++
-		case schema.KindOf(name) == schema.Unknown && !slices.Contains(annotations, name) && (value.Kind() == '{' || value.Kind() == '"'):
+		case schema.KindOf(m.Name) == schema.Unknown && !slices.Contains(annotations, m.Name) && (m.Kind == '{' || m.Kind == '"'):
 			others++
 		}
 	}
@@ -84,10 +87,10 @@ func isSchema(parameters protocol.Raw) bool {
 }
 
 // isParameter reports whether a member named like a keyword has the form of a parameter only.
-func isParameter(name string, value protocol.Raw) bool {
-	text, _ := protocol.Text(value)
+func isParameter(m tree.Member) bool {
+	text, _ := m.Text()
 	_, typed := typeNames[strings.ToLower(text)]
-	return typed || schema.KindOf(name) != schema.Schemas && value.Kind() == '{' && describesParameter(value)
+	return typed || schema.KindOf(m.Name) != schema.Schemas && m.Kind == '{' && describesParameter(m.Value)
 }
 
 // form says whether a member is a keyword in its form.
@@ -99,9 +102,9 @@ const (
 	surely
 )
 
-func formOf(name string, value protocol.Raw) form {
-	kind := value.Kind()
-	text, _ := protocol.Text(value)
+func formOf(m tree.Member) form {
+	name, value, kind := m.Name, m.Value, m.Kind
+	text, _ := m.Text()
 	_, typed := typeNames[strings.ToLower(text)] // a parameter's type
 	when := func(holds bool, then form) form {
 		if holds {
@@ -127,7 +130,7 @@ func formOf(name string, value protocol.Raw) form {
 		return when(kind == '[' || kind == 't' || kind == 'f' || kind == '{' && !describesParameter(value), likely)
 	}
 	switch is := schema.KindOf(name); {
-	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && valuesAre(value, "["):
+	case (name == "dependentRequired" || name == "dependencies") && !value.Has("enum") && valuesAre(value, "["):
 		return likely
 	case is == schema.Schemas:
 		return when(kind == '{' || kind == 't' || kind == 'f', likely)
@@ -140,26 +143,16 @@ func formOf(name string, value protocol.Raw) form {
 }
 
 // valuesAre reports whether an object's values all are of some kinds.
-func valuesAre(value protocol.Raw, kinds string) bool {
-	for _, v := range protocol.Members(value) {
-		if strings.IndexByte(kinds, byte(v.Kind())) < 0 {
-			return false
-		}
-	}
-	return value.Kind() == '{'
+func valuesAre(value *tree.Value, kinds string) bool {
+	return value.Kind == '{' && !slices.ContainsFunc(value.Members, func(m tree.Member) bool { return strings.IndexByte(kinds, byte(m.Kind)) < 0 })
 }
 
 // describesParameter reports whether an object has the type or description of a map's parameter.
-func describesParameter(v protocol.Raw) bool {
-	for _, name := range []string{"type", "description"} {
-		if member, _ := protocol.Get(v, name); member.Kind() == '"' {
-			return true
-		}
-	}
-	return false
+func describesParameter(v *tree.Value) bool {
+	return v.Get("type").Kind == '"' || v.Get("description").Kind == '"'
 }
 
-func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
+func mapSchema(parameters *tree.Value, optional protocol.Raw) (*tree.Value, error) {
 	var free []string
 	if optional != nil && optional.Kind() != 'n' {
 		var err error
@@ -167,118 +160,114 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 			return nil, fmt.Errorf("optional must be a list of parameter names: %w", err)
 		}
 	}
-	properties := protocol.Raw("{")
+	var properties []tree.Member
 	var required []string
-	count := 0
-	for name, value := range protocol.Members(parameters) {
-		if value.Kind() == 'n' {
+	for _, m := range parameters.Members {
+		if m.Kind == 'n' {
 			continue // null counts as absent
 		}
-		if count++; count > MaxParameters {
+		if len(properties) == MaxParameters {
 			return nil, tooManyParameters()
 		}
-		parameter, err := parameterSchema(value)
+		parameter, err := parameterSchema(m.Value)
 		if err != nil {
-			if formOf(name, value) != no {
-				return nil, fmt.Errorf("the parameters are a map of names, and %q is a keyword of JSON Schema; write the parameters under properties", name)
+			if formOf(m) != no {
+				return nil, fmt.Errorf("the parameters are a map of names, and %q is a keyword of JSON Schema; write the parameters under properties", m.Name)
 			}
-			return nil, fmt.Errorf("parameter %q: %w", name, err)
+			return nil, fmt.Errorf("parameter %q: %w", m.Name, err)
 		}
-		properties = rawjson.AddMember(properties, name, parameter)
-		if !slices.Contains(free, name) {
-			required = append(required, name)
+		properties = append(properties, tree.Member{Name: m.Name, Value: parameter})
+		if !slices.Contains(free, m.Name) {
+			required = append(required, m.Name)
 		}
 	}
-	whole := protocol.AppendMember(protocol.Raw(`{"type":"object"}`), "properties", append(properties, '}'))
+	whole := tree.Object(tree.Member{Name: "type", Value: tree.String("object")}, tree.Member{Name: "properties", Value: tree.Object(properties...)})
 	if len(required) > 0 {
-		whole = protocol.AppendMember(whole, "required", rawjson.AppendStrings(nil, required))
+		whole = whole.With("required", tree.Strings(required))
 	}
 	return whole, nil
 }
 
 // parameterSchema is the schema of a map's parameter, with its type translated. A string is a type.
-func parameterSchema(spec protocol.Raw) (protocol.Raw, error) {
-	switch spec.Kind() {
-	case '"':
-		name, err := rawjson.String(spec)
-		return append(addType(protocol.Raw("{"), name), '}'), err
-	case '{':
-	default:
-		return nil, fmt.Errorf("it must be an object with description and type, not %s", rawjson.KindName(spec))
+func parameterSchema(spec *tree.Value) (*tree.Value, error) {
+	if name, ok := spec.Text(); ok {
+		return tree.Object(typeOf(name)...), nil
 	}
-
-	_, typed := protocol.Get(spec, "type")
-	if !typed && !hasAny(spec, "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
-		spec = protocol.SetMember(spec, "type", []byte(`"string"`))
+	if spec.Kind != '{' {
+		return nil, fmt.Errorf("it must be an object with description and type, not %s", spec.KindName())
 	}
-	if required, ok := protocol.Get(spec, "required"); ok && required.Kind() != '[' {
-		spec = protocol.DeleteMember(spec, "required") // a flag of the map's author; the optional list decides
+	if !spec.Has("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
+		spec = spec.With("type", tree.String("string"))
 	}
-	if description, ok := protocol.Get(spec, "description"); ok && description.Kind() != '"' {
-		spec = protocol.DeleteMember(spec, "description")
+	if spec.Get("required").Kind != '[' {
+		spec = spec.Without("required") // a flag of the map's author; the optional list decides
+	}
+	if spec.Get("description").Kind != '"' {
+		spec = spec.Without("description")
 	}
 	return translated(spec), nil
 }
 
 // translated is schemas with the type names translated at every depth. Other values keep their bytes.
-func translated(whole protocol.Raw) protocol.Raw {
-	inner := func(_ string, v protocol.Raw) protocol.Raw { return translated(v) }
-	switch whole.Kind() {
+func translated(whole *tree.Value) *tree.Value {
+	inner := func(_ string, v *tree.Value) *tree.Value { return translated(v) }
+	switch whole.Kind {
 	case '[':
-		return rawjson.Each(whole, inner)
+		return whole.Map(inner)
 	case 'n':
-		return protocol.Raw("true") // as if it were absent
+		return tree.True // as if it were absent
 	case '{':
 	default:
 		return whole // true and false are schemas too
 	}
-	out := protocol.Raw("{")
-	for keyword, value := range protocol.Members(whole) {
-		name, isName := protocol.Text(value)
-		switch is := schema.KindOf(keyword); {
-		case value.Kind() == 'n' && keyword != "const" && keyword != "default": // counts as absent
-		case keyword == "type" && isName:
+	out := make([]tree.Member, 0, len(whole.Members))
+	for _, m := range whole.Members {
+		name, isName := m.Text()
+		switch is := schema.KindOf(m.Name); {
+		case m.Kind == 'n' && m.Name != "const" && m.Name != "default": // counts as absent
+			continue
+		case m.Name == "type" && isName:
 			// A list's own items, given beside the type, win over the items of list[T].
-			if hasAny(whole, "items") {
+			if whole.Has("items") {
 				name, _, _ = strings.Cut(name, "[")
 			}
-			out = addType(out, name)
-		case keyword == "type" && value.Kind() == '[':
-			out = rawjson.AddMember(out, keyword, typesOf(value))
+			out = append(out, typeOf(name)...)
+			continue
+		case m.Name == "type" && m.Kind == '[':
+			m.Value = typesOf(m.Value)
 		case is == schema.Schemas:
-			out = rawjson.AddMember(out, keyword, translated(value))
-		case is == schema.SchemasByName && value.Kind() == '{':
-			out = rawjson.AddMember(out, keyword, rawjson.Each(value, inner))
-		default:
-			out = rawjson.AddMember(out, keyword, value)
+			m.Value = translated(m.Value)
+		case is == schema.SchemasByName && m.Kind == '{':
+			m.Value = m.Map(inner)
 		}
+		out = append(out, m)
 	}
-	return append(out, '}')
+	return tree.Object(out...)
 }
 
-// addType adds a type by its name, and the items of list[T], to an object. Other names mean any JSON value.
-func addType(open protocol.Raw, name string) protocol.Raw {
+// typeOf is the type of a name, with the items of list[T]. It is empty for other names, which mean any JSON value.
+func typeOf(name string) []tree.Member {
 	if len(name) > maxTypeName {
-		return open
+		return nil
 	}
 	base, inner, parts := strings.Cut(strings.ToLower(strings.TrimSpace(name)), "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	typ, known := typeNames[base]
 	if !known || parts && !closed {
-		return open
+		return nil
 	}
-	open = rawjson.AddMember(open, "type", protocol.String(typ))
+	out := []tree.Member{{Name: "type", Value: tree.String(typ)}}
 	if parts && typ == "array" {
-		open = rawjson.AddMember(open, "items", append(addType(protocol.Raw("{"), inner), '}'))
+		out = append(out, tree.Member{Name: "items", Value: tree.Object(typeOf(inner)...)})
 	}
-	return open
+	return out
 }
 
 // typesOf translates a list of types. A list of anything else stays as it is.
-func typesOf(list protocol.Raw) protocol.Raw {
+func typesOf(list *tree.Value) *tree.Value {
 	var types []string
-	for e := range protocol.Elements(list) {
-		name, _ := protocol.Text(e)
+	for _, e := range list.List {
+		name, _ := e.Text()
 		name, _, _ = strings.Cut(name, "[")
 		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]
 		if !known {
@@ -288,46 +277,35 @@ func typesOf(list protocol.Raw) protocol.Raw {
 			types = append(types, typ)
 		}
 	}
-	return rawjson.AppendStrings(nil, types)
-}
-
-func hasAny(obj protocol.Raw, names ...string) bool {
-	for name := range protocol.Members(obj) {
-		if slices.Contains(names, name) {
-			return true
-		}
-	}
-	return false
+	return tree.Strings(types)
 }
 
 func tooManyParameters() error {
 	return fmt.Errorf("it has more than %d parameters", MaxParameters)
 }
 
-func properties(whole protocol.Raw) ([]Property, error) {
-	props, _ := protocol.Get(whole, "properties")
+func properties(whole *tree.Value) ([]Property, error) {
 	var required []string
-	if raw, ok := protocol.Get(whole, "required"); ok {
+	if names := whole.Get("required"); names.Kind != 0 {
 		var err error
-		if required, err = rawjson.Strings(raw); err != nil {
+		if required, err = names.Strings(); err != nil {
 			return nil, fmt.Errorf("parameters.required must be a list of names: %w", err)
 		}
 	}
 	var out []Property
-	for name, value := range protocol.Members(props) {
-		if name == "" || strings.ContainsAny(name, "<>\r\n") {
-			return nil, fmt.Errorf("the parameter name %q is empty or has a line break, < or >", name)
+	for _, m := range whole.Get("properties").Members {
+		if m.Name == "" || strings.ContainsAny(m.Name, "<>\r\n") {
+			return nil, fmt.Errorf("the parameter name %q is empty or has a line break, < or >", m.Name)
 		}
 		if len(out) == MaxParameters {
 			return nil, tooManyParameters()
 		}
-		out = append(out, Property{Name: name, Schema: value, Required: slices.Contains(required, name)})
+		out = append(out, Property{Name: m.Name, Schema: m.Raw(), Required: slices.Contains(required, m.Name)})
 	}
-	if others, _ := protocol.Get(whole, "additionalProperties"); string(others) != "false" {
-		others = protocol.Raw("{}")
+	if whole.Get("additionalProperties").Kind != 'f' {
 		for _, name := range required {
 			if !slices.ContainsFunc(out, func(p Property) bool { return p.Name == name }) {
-				out = append(out, Property{Name: name, Schema: others, Required: true})
+				out = append(out, Property{Name: name, Schema: protocol.Raw("{}"), Required: true})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
@@ -136,15 +137,12 @@ func (s *Set) add(raw []protocol.Raw) error {
 	}
 	s.index = make(map[string]int, len(raw))
 	for i, r := range raw {
-		tool, err := normaliseTool(r)
+		tool, err := s.normaliseTool(r)
 		if err != nil {
 			return fmt.Errorf("tools[%d]: %w", i, err)
 		}
 		if j, ok := s.index[tool.Name]; ok {
 			return fmt.Errorf("tools[%d]: the name %q is already that of tools[%d]", i, tool.Name, j)
-		}
-		if tool.Prompted = tool.Schema; !s.Chat {
-			tool.addRobot(s.Robots)
 		}
 		s.index[tool.Name] = i
 		s.Tools = append(s.Tools, tool)
@@ -184,7 +182,7 @@ func checkRobots(robots []string, tools int) error {
 	return nil
 }
 
-func normaliseTool(raw protocol.Raw) (Tool, error) {
+func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 	var t Tool
 	if len(raw) > MaxToolBytes {
 		return t, fmt.Errorf("it has %d bytes, but at most %d are possible", len(raw), MaxToolBytes)
@@ -214,17 +212,22 @@ func normaliseTool(raw protocol.Raw) (Tool, error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.Document, err = schema.Parse(whole); err != nil {
+	if t.Document, err = schema.New(whole); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
-	if t.Schema, err = flatten(whole, t.Document); err != nil {
+	flat, err := flatten(whole, t.Document)
+	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.Properties, err = properties(t.Schema); err != nil {
+	if t.Properties, err = properties(flat); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if err = t.Document.Usable(); err != nil {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
+	}
+	t.Schema = flat.Raw()
+	if t.Prompted = t.Schema; !s.Chat {
+		t.addRobot(flat, s.Robots)
 	}
 	return t, nil
 }
@@ -252,8 +255,8 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	return name
 }
 
-// addRobot adds the robot parameter, required, after the tool's own.
-func (t *Tool) addRobot(robots []string) {
+// addRobot adds the robot parameter, required, after the tool's own in flat.
+func (t *Tool) addRobot(flat *tree.Value, robots []string) {
 	t.RobotParam = FreeRobotParameter(func(name string) bool {
 		return slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == name })
 	})
@@ -264,10 +267,8 @@ func (t *Tool) addRobot(robots []string) {
 	} else {
 		robot = append(robot, `,"minLength":1}`...)
 	}
-	props, _ := protocol.Get(t.Schema, "properties")
-	required, _ := protocol.Get(t.Schema, "required")
-	names, _ := rawjson.Strings(required)
-	t.Prompted = protocol.SetMember(t.Schema, "properties", protocol.SetMember(props, t.RobotParam, robot))
-	t.Prompted = protocol.SetMember(t.Prompted, "required", rawjson.AppendStrings(nil, append(names, t.RobotParam)))
+	names, _ := flat.Get("required").Strings()
+	properties := flat.Get("properties").With(t.RobotParam, tree.Parse(robot))
+	t.Prompted = flat.With("properties", properties).With("required", tree.Strings(append(names, t.RobotParam))).Raw()
 	t.Properties = append(t.Properties, Property{Name: t.RobotParam, Schema: robot, Required: true})
 }

@@ -4,7 +4,6 @@ package rawjson
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -116,7 +115,7 @@ func Strict(v protocol.Raw) protocol.Raw {
 		}
 		return append(out, '}')
 	case '[':
-		return Each(v, func(_ string, inner protocol.Raw) protocol.Raw { return Strict(inner) })
+		return AppendList(nil, slices.Collect(protocol.Elements(v)), func(dst []byte, inner protocol.Raw) []byte { return append(dst, Strict(inner)...) })
 	case '"':
 		if !v.IsValid() {
 			s, _ := protocol.Text(v)
@@ -132,23 +131,4 @@ func AddMember(open protocol.Raw, name string, value protocol.Raw) protocol.Raw 
 		open = append(open, ',')
 	}
 	return append(append(AppendString(open, name), ':'), value...)
-}
-
-// Each applies f to the values of an object or a list by name or index, and returns other values unchanged.
-func Each(v protocol.Raw, f func(name string, inner protocol.Raw) protocol.Raw) protocol.Raw {
-	switch v.Kind() {
-	case '{':
-		out := protocol.Raw("{")
-		for name, inner := range protocol.Members(v) {
-			out = AddMember(out, name, f(name, inner))
-		}
-		return append(out, '}')
-	case '[':
-		var list []protocol.Raw
-		for inner := range protocol.Elements(v) {
-			list = append(list, f(strconv.Itoa(len(list)), inner))
-		}
-		return protocol.AppendElements(nil, list...)
-	}
-	return v
 }

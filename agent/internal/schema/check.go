@@ -34,11 +34,15 @@ func decode(raw protocol.Raw) (any, error) {
 			left = append(left, v...)
 		case json.Number:
 			if !expandable(string(v)) {
-				return doc, fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
+				return doc, exponentError(string(v))
 			}
 		}
 	}
 	return doc, nil
+}
+
+func exponentError(number string) error {
+	return fmt.Errorf("the number %.40s has an exponent beyond %d", number, maxExponent)
 }
 
 // expandable reports whether a number has no exponent beyond maxExponent.

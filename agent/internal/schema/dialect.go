@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
@@ -48,9 +48,8 @@ var since2019 = []string{"prefixItems", "dependentRequired", "dependentSchemas",
 	"unevaluatedProperties", "unevaluatedItems", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"}
 
 // draftOf returns the draft that a schema names, else that of its parent.
-func draftOf(schema protocol.Raw, outer int) int {
-	v, _ := protocol.Get(schema, "$schema")
-	name, _ := protocol.Text(v)
+func draftOf(schema *tree.Value, outer int) int {
+	name, _ := schema.Get("$schema").Text()
 	if name == "" {
 		return outer
 	}
@@ -68,13 +67,13 @@ type translator struct {
 	targets []string // pointers that references name
 }
 
-var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
-
 // translate returns a schema in draft 2020-12 without null and unknown keywords, unless references need them.
-func (d *Document) translate(source protocol.Raw) protocol.Raw {
+func (d *Document) translate(source *tree.Value) *tree.Value {
 	t := translator{Document: d}
-	for _, m := range localRef.FindAllSubmatch(source, -1) {
-		t.targets = append(t.targets, unescapeFragment(string(m[1])))
+	for v := range source.All() {
+		if text, _ := v.Text(); strings.HasPrefix(text, "#/") {
+			t.targets = append(t.targets, unescapeFragment(text[1:]))
+		}
 	}
 	return t.schema(source, "", 2020)
 }
@@ -87,93 +86,97 @@ func (t *translator) targeted(path string) bool {
 }
 
 // value translates the value of an unknown keyword. References may lead to schemas within it.
-func (t *translator) value(v protocol.Raw, path string, draft int) protocol.Raw {
+func (t *translator) value(v *tree.Value, path string, draft int) *tree.Value {
 	switch {
 	case !t.targeted(path):
 		return v
 	case slices.Contains(t.targets, path):
 		return t.schema(v, path, draft)
 	}
-	return each(v, path, func(inner protocol.Raw, path string) protocol.Raw { return t.value(inner, path, draft) })
-}
-
-func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) protocol.Raw) protocol.Raw {
-	return rawjson.Each(v, func(name string, inner protocol.Raw) protocol.Raw { return f(inner, child(path, name)) })
+	return v.Map(func(name string, inner *tree.Value) *tree.Value { return t.value(inner, child(path, name), draft) })
 }
 
 // schema translates a schema and records it by its pointer.
-func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw {
+func (t *translator) schema(v *tree.Value, path string, draft int) *tree.Value {
 	t.count++
-	switch v.Kind() {
+	out := v
+	switch v.Kind {
 	case 'n':
-		return protocol.Raw("true")
+		out = tree.True
 	case '{':
-	default:
-		return v
+		out = t.object(v, path, draftOf(v, draft))
 	}
-	draft = draftOf(v, draft)
-	_, refers := protocol.Get(v, "$ref")
-	out := protocol.Raw("{")
-	put := func(name string, value protocol.Raw) { out = rawjson.AddMember(out, name, value) }
-	for name, value := range protocol.Members(v) {
-		kind := keywords[name]
+	t.places[path] = place{v, out}
+	return out
+}
+
+func (t *translator) object(v *tree.Value, path string, draft int) *tree.Value {
+	refers := v.Has("$ref")
+	out := tree.Object()
+	put := func(name string, value *tree.Value) {
+		out.Members = append(out.Members, tree.Member{Name: name, Value: value})
+	}
+	for _, m := range v.Members {
+		kind := keywords[m.Name]
 		switch {
-		case value.Kind() == 'n' && name != "const":
-		case draft <= 7 && (slices.Contains(since2019, name) || refers && name != "$ref" && name != "definitions" && name != "$defs"):
+		case m.Kind == 'n' && m.Name != "const":
+		case draft <= 7 && (slices.Contains(since2019, m.Name) || refers && m.Name != "$ref" && m.Name != "definitions" && m.Name != "$defs"):
 		case kind == Schemas || kind == SchemasByName:
-			t.applicator(v, name, value, path, draft, put)
+			t.applicator(v, m, path, draft, put)
 		case kind != Unknown:
-			if as, value := t.keyword(v, name, value, draft); as != "" {
+			if as, value := t.keyword(v, m, draft); as != "" {
 				put(as, value)
 				t.refers = t.refers || as == "$ref" || as == "$dynamicRef"
 			}
-		case t.targeted(child(path, name)):
-			put(name, t.value(value, child(path, name), draft))
+		case t.targeted(child(path, m.Name)):
+			put(m.Name, t.value(m.Value, child(path, m.Name), draft))
 		}
 	}
-	out = append(out, '}')
-	t.raws[path] = out
 	return out
 }
 
 // applicator translates a keyword that holds schemas, and calls put with the result.
-func (t *translator) applicator(whole protocol.Raw, name string, value protocol.Raw, path string, draft int, put func(string, protocol.Raw)) {
-	inner := func(v protocol.Raw, path string) protocol.Raw { return t.schema(v, path, draft) }
-	translate := func(name string, value protocol.Raw) {
+func (t *translator) applicator(whole *tree.Value, m tree.Member, path string, draft int, put func(string, *tree.Value)) {
+	translate := func(name string, value *tree.Value) {
 		at := path + "/" + name
-		if keywords[name] == Schemas && value.Kind() != '[' {
-			put(name, inner(value, at))
-		} else {
-			put(name, each(value, at, inner))
+		if keywords[name] == Schemas && value.Kind != '[' {
+			put(name, t.schema(value, at, draft))
+			return
 		}
+		put(name, value.Map(func(name string, inner *tree.Value) *tree.Value { return t.schema(inner, child(at, name), draft) }))
 	}
-	switch {
+	switch name := m.Name; {
 	case name == "additionalItems":
-		if items, _ := protocol.Get(whole, "items"); items.Kind() == '[' {
-			translate("items", value)
+		if whole.Get("items").Kind == '[' {
+			translate("items", m.Value)
 		}
-	case (name == "items" || name == "prefixItems") && value.Kind() == '[':
+	case (name == "items" || name == "prefixItems") && m.Kind == '[':
 		// A list is read as in the drafts before 2020, whatever $schema says.
-		if string(value) != "[]" {
-			translate("prefixItems", value)
+		if len(m.List) > 0 {
+			translate("prefixItems", m.Value)
 		}
-	case name == "dependencies" && value.Kind() == '{':
-		parts := map[bool]protocol.Raw{true: protocol.Raw("{}"), false: protocol.Raw("{}")}
-		for member, v := range protocol.Members(value) {
-			parts[v.Kind() == '['] = protocol.AppendMember(parts[v.Kind() == '['], member, v)
+	case name == "dependencies" && m.Kind == '{':
+		schemas, required := tree.Object(), tree.Object()
+		for _, on := range m.Members {
+			part := schemas
+			if on.Kind == '[' {
+				part = required
+			}
+			part.Members = append(part.Members, on)
 		}
-		translate("dependentSchemas", parts[false])
-		put("dependentRequired", parts[true])
+		translate("dependentSchemas", schemas)
+		put("dependentRequired", required)
 	default:
-		translate(name, value)
+		translate(name, m.Value)
 	}
 }
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
 // keyword translates a keyword without schemas. as is its name in draft 2020-12; "" drops it.
-func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw, draft int) (as string, _ protocol.Raw) {
-	text, isText := protocol.Text(value)
+func (t *translator) keyword(whole *tree.Value, m tree.Member, draft int) (as string, _ *tree.Value) {
+	name, value := m.Name, m.Value
+	text, isText := value.Text()
 	switch name {
 	case "$schema", "nullable":
 		return "", nil
@@ -182,67 +185,49 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 		case (name == "id") != (draft == 4) || !isText:
 			return "", nil
 		case draft <= 7 && strings.HasPrefix(text, "#"):
-			return "$anchor", protocol.String(text[1:])
+			return "$anchor", tree.String(text[1:])
 		}
 		return "$id", value
 	case "$recursiveRef":
 		return "$ref", value
 	case "$ref":
 		if isText && strings.Contains(text, "/items/") {
-			value = protocol.String(listItem.ReplaceAllString(text, "/prefixItems/$1"))
+			value = tree.String(listItem.ReplaceAllString(text, "/prefixItems/$1"))
 		}
 	case "$dynamicAnchor":
 		t.dynamic[text]++
 	case "type":
-		types, err := rawjson.Strings(value)
+		types, err := value.Strings()
 		if isText {
 			types, err = []string{text}, nil
 		}
-		if nullable, _ := protocol.Get(whole, "nullable"); err == nil && string(nullable) == "true" && !slices.Contains(types, "null") {
-			value = rawjson.AppendStrings(nil, append(types, "null")) // as OpenAPI says
+		if err == nil && whole.Get("nullable").Kind == 't' && !slices.Contains(types, "null") {
+			value = tree.Strings(append(types, "null")) // as OpenAPI says
 		}
 	case "format":
 		// By the drafts a format is an annotation. It counts if the type is a string.
-		typ, _ := protocol.Get(whole, "type")
-		if formats[text] == "" || !strings.Contains(string(typ), `"string"`) {
+		if formats[text] == "" || !strings.Contains(string(whole.Get("type").Raw()), `"string"`) {
 			return "", nil
 		}
 	case "minimum", "maximum":
-		if open, _ := protocol.Get(whole, "exclusiveM"+name[1:]); string(open) == "true" { // as in draft-04
+		if whole.Get("exclusiveM"+name[1:]).Kind == 't' { // as in draft-04
 			return "exclusiveM" + name[1:], value
 		}
 	case "exclusiveMinimum", "exclusiveMaximum":
-		if value.Kind() == 't' || value.Kind() == 'f' {
+		if value.Kind == 't' || value.Kind == 'f' {
 			return "", nil
 		}
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
 		// A maximum beyond all lengths is dropped; such a minimum becomes the largest length.
-		switch x := integer(value); {
+		switch x := integer(value.Raw()); {
 		case x == nil || x.Sign() < 0:
 		case x.Cmp(big.NewInt(math.MaxInt32)) < 0:
-			return name, protocol.Raw(x.String())
+			return name, tree.Parse(protocol.Raw(x.String()))
 		case strings.HasPrefix(name, "max"):
 			return "", nil
 		default:
-			return name, protocol.Raw(strconv.Itoa(math.MaxInt32))
+			return name, tree.Parse(protocol.Raw(strconv.Itoa(math.MaxInt32)))
 		}
 	}
 	return name, value
-}
-
-// ValueAt returns the value at a JSON pointer.
-func ValueAt(v protocol.Raw, pointer string) (_ protocol.Raw, ok bool) {
-	for token := range jsontext.Pointer(pointer).Tokens() {
-		if v.Kind() == '[' {
-			i, err := strconv.Atoi(token)
-			list := slices.Collect(protocol.Elements(v))
-			if err != nil || i < 0 || i >= len(list) {
-				return nil, false
-			}
-			v = list[i]
-		} else if v, ok = protocol.Get(v, token); !ok {
-			return nil, false
-		}
-	}
-	return v, true
 }

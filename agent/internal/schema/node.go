@@ -8,12 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
 // node is one schema of a document, read from its keywords.
 type node struct {
 	id          int
+	origin      *tree.Value // the schema as it came; nil outside the document
 	check       *jsonschema.Schema
 	constraints int // number of constraining keywords
 
@@ -97,12 +99,15 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	n := &node{id: len(d.nodes), check: s, types: allTypes}
 	d.nodes[s] = n
 	pointer, own := pointerOf(s)
-	raw, known := d.raws[pointer]
+	at, known := d.places[pointer]
+	if own && known {
+		n.origin = at.origin
+	}
 	switch {
 	case s.Bool != nil:
 		n.always = always[*s.Bool].always
-	case own && known:
-		d.read(n, raw)
+	case n.origin != nil:
+		d.read(n, at.schema)
 	default: // outside the known schemas, or the meta-schema: the check decides
 		n.constraints = 1
 	}
@@ -120,25 +125,27 @@ func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 }
 
 // byName returns the schemas of a keyword in the order of the source.
-func (d *Document) byName(raw protocol.Raw, keyword string, schemas map[string]*jsonschema.Schema) (list []namedSchema) {
-	value, _ := protocol.Get(raw, keyword)
-	for name := range protocol.Members(value) {
-		list = append(list, namedSchema{name, d.node(schemas[name])})
+func (d *Document) byName(source *tree.Value, keyword string, schemas map[string]*jsonschema.Schema) (list []namedSchema) {
+	for _, m := range source.Get(keyword).Members {
+		list = append(list, namedSchema{m.Name, d.node(schemas[m.Name])})
 	}
 	return list
 }
 
-// read fills a node from a compiled schema and its text, for order and spelling.
-func (d *Document) read(n *node, raw protocol.Raw) {
+// read fills a node from a compiled schema and its source, for order and spelling.
+func (d *Document) read(n *node, source *tree.Value) {
 	s := n.check
-	for name, value := range protocol.Members(raw) {
-		switch kind := keywords[name]; {
-		case kind == identifier || kind == Unknown || name == "$defs" || name == "definitions":
+	for _, m := range source.Members {
+		switch kind := keywords[m.Name]; {
+		case kind == identifier || kind == Unknown || m.Name == "$defs" || m.Name == "definitions":
 			continue
-		case name == "const":
-			n.values = []protocol.Raw{value}
-		case name == "enum" && n.values == nil:
-			n.values = slices.AppendSeq([]protocol.Raw{}, protocol.Elements(value))
+		case m.Name == "const":
+			n.values = []protocol.Raw{m.Raw()}
+		case m.Name == "enum" && n.values == nil:
+			n.values = make([]protocol.Raw, len(m.List))
+			for i, e := range m.List {
+				n.values[i] = e.Raw()
+			}
 		}
 		n.constraints++
 	}
@@ -150,12 +157,12 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	}
 	n.prefix, n.items, n.contains = d.list(s.PrefixItems...), d.node(s.Items2020), d.node(s.Contains)
 	n.declares = s.Properties != nil || s.PatternProperties != nil
-	n.properties = d.byName(raw, "properties", s.Properties)
+	n.properties = d.byName(source, "properties", s.Properties)
 	patterns := map[string]*jsonschema.Schema{}
 	for re, sub := range s.PatternProperties {
 		patterns[re.String()] = sub
 	}
-	n.patterns = d.byName(raw, "patternProperties", patterns)
+	n.patterns = d.byName(source, "patternProperties", patterns)
 	switch a := s.AdditionalProperties.(type) {
 	case bool:
 		n.additional = always[a]
@@ -175,10 +182,10 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	default:
 		n.all = append(n.all, d.node(r.Ref))
 	}
-	n.choices = d.choices(s, raw)
+	n.choices = d.choices(s, source)
 }
 
-func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]alternative) {
+func (d *Document) choices(s *jsonschema.Schema, source *tree.Value) (choices [][]alternative) {
 	if s.AnyOf != nil {
 		choices = append(choices, alternativesOf(d.list(s.AnyOf...), false))
 	}
@@ -195,10 +202,10 @@ func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]
 		}
 		choices = append(choices, alternatives)
 	}
-	for _, m := range d.byName(raw, "dependentRequired", nil) {
+	for _, m := range d.byName(source, "dependentRequired", nil) {
 		choices = append(choices, dependent(m.name, alternative{required: s.DependentRequired[m.name]}))
 	}
-	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
+	for _, m := range d.byName(source, "dependentSchemas", s.DependentSchemas) {
 		choices = append(choices, dependent(m.name, alternative{nodes: []*node{m.node}}))
 	}
 	return choices

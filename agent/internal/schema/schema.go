@@ -57,21 +57,22 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
 // Document is a schema. It is immutable, and safe for concurrent use.
 type Document struct {
-	Root   string       // names the document in errors. It may be set before the first use.
-	source protocol.Raw // of draft 2020-12
-	count  int          // of schemas in the source
-	refers bool         // one of them refers to another
+	Root   string      // names the document in errors. It may be set before the first use.
+	source *tree.Value // of draft 2020-12, until the document is compiled
+	count  int         // of schemas in the source
+	refers bool        // one of them refers to another
 
 	once    sync.Once
 	err     error
 	checker // set by Usable
 	root    *node
-	raws    map[string]protocol.Raw // schemas of the source by JSON pointer
+	places  map[string]place // of schemas by JSON pointer into the source, as long as that
 	nodes   map[*jsonschema.Schema]*node
 	dynamic map[string]int // counts the dynamic anchors of each name
 
@@ -82,12 +83,22 @@ type Document struct {
 // documentURL names a document inside the library; nothing is fetched from it.
 const documentURL = "schema:///parameters"
 
+// place is a schema as it came, and in draft 2020-12.
+type place struct{ origin, schema *tree.Value }
+
 // Parse reads a schema, valid JSON without duplicate names.
-func Parse(source protocol.Raw) (*Document, error) {
-	d := &Document{Root: "parameters", raws: map[string]protocol.Raw{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
+func Parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(source)) }
+
+// New makes the document of a schema. The error names a number that is too large.
+func New(source *tree.Value) (*Document, error) {
+	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
-	_, err := decode(d.source)
-	return d, err
+	for v := range d.source.All() {
+		if v.Kind == '0' && !expandable(string(v.Raw())) {
+			return d, exponentError(string(v.Raw()))
+		}
+	}
+	return d, nil
 }
 
 // Usable compiles the document. The error says why it is not a usable schema.
@@ -97,10 +108,7 @@ func (d *Document) Usable() error {
 		c.UseLoader(refuseLoader{})
 		c.AssertFormat()
 		c.UseRegexpEngine(compilePattern)
-		doc, err := decode(d.source)
-		if err == nil {
-			err = c.AddResource(documentURL, doc)
-		}
+		err := c.AddResource(documentURL, d.source.Any())
 		if err == nil {
 			d.schema, err = c.Compile(documentURL)
 		}
@@ -112,6 +120,7 @@ func (d *Document) Usable() error {
 			d.steps = d.count
 		}
 		d.root = d.node(d.schema)
+		d.source, d.places = nil, nil // the nodes have what is still needed
 	})
 	return d.err
 }
@@ -172,16 +181,15 @@ func (d *Document) plainError(err error) error {
 	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, d.Root)), " "))
 }
 
-// Target returns the JSON pointer to the target of a schema's $ref, "" without one.
-func (d *Document) Target(pointer string) (string, error) {
+// Target is the schema to which the $ref of a schema leads, both as they came. It is nil without a $ref.
+func (d *Document) Target(of *tree.Value) (*tree.Value, error) {
 	if err := d.Usable(); err != nil {
-		return "", err
+		return nil, err
 	}
-	for s := range d.nodes {
-		if at, own := pointerOf(s); own && at == pointer && s.Ref != nil {
-			target, _ := pointerOf(s.Ref)
-			return target, nil
+	for s, n := range d.nodes {
+		if n.origin == of && s.Ref != nil {
+			return d.nodes[s.Ref].origin, nil
 		}
 	}
-	return "", nil
+	return nil, nil
 }

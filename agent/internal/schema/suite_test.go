@@ -19,7 +19,7 @@ import (
 
 // TestSuite measures the public JSON-Schema-Test-Suite in its own folder
 // (AGENTD_SCHEMA_SUITE): of each keyword, how many valid values are admitted and how many
-// invalid ones refused, by the grammar alone and with the check.
+// invalid ones refused, by the grammar alone and with the check. The check must refuse all of those.
 func TestSuite(t *testing.T) {
 	folder := os.Getenv("AGENTD_SCHEMA_SUITE")
 	if folder == "" {
@@ -46,6 +46,9 @@ func TestSuite(t *testing.T) {
 			}
 		}
 		t.Logf("%-12s %-24s %s %s %s %s", draft, "all", all[0], all[1], all[2], all[3])
+		if checked := all[1]; checked.refused != checked.invalid {
+			t.Errorf("%s: the check accepts %d invalid values", draft, checked.invalid-checked.refused)
+		}
 	}
 }
 
@@ -136,6 +139,9 @@ func measure(t *testing.T, group *suiteGroup, of *[4]tally, verbose bool, file s
 				t.Errorf("%s: %v", group.Schema, bad)
 			}
 		}
+	}
+	if err == nil {
+		err = document.Usable()
 	}
 	if err != nil && verbose {
 		t.Logf("%s: %s: %v", file, group.Description, err)
