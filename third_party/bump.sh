@@ -106,9 +106,6 @@ get_source() {
 	rm -rf "$work/fetch"
 }
 
-# version_of NAME FILE prints the version that a CMakeLists.txt gives in parts: 0.5.0.
-version_of() { sed -nE "s/^set\(${1}_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)\).*/\2/p" "$source/$2" | paste -sd.; }
-
 # patch_part FILES... applies the hunks of some files, or none of them, and then prints those that do not fit.
 patch_part() {
 	local -a only=("${@/#/--include=}")
@@ -136,10 +133,13 @@ patch_source() {
 		die "no part of the patch has $file; name it in third_party/bump.sh"
 	done < <(sed -n 's|^diff --git a/\(.*\) b/.*|\1|p' "$patch")
 
-	if is_patched "$source" && git -C "$source" apply --reverse --check "$patch" 2>/dev/null; then
+	local newer state
+	state=$(cat "$here"/patch/*.{patch,h} "$here"/patch/newer/* | hash8)
+	if [[ $(cat "$work/patched" 2>/dev/null) == "$state" ]]; then
 		report patch "ok, from an earlier try" # whose objects are kept
 		return
 	fi
+	rm -f "$work/patched"
 	git -C "$source" checkout --quiet --force .
 	git -C "$source" clean --quiet --force src
 	for part in "${parts[@]}"; do
@@ -147,7 +147,11 @@ patch_source() {
 		step "patch ${files[0]}" patch_part "${files[@]:1}" ||
 			say "going on without the patch's ${files[0]}, which agentd does not need"
 	done
+	while read -r newer; do
+		step "patch $(basename "$newer" .patch)" git -C "$source" apply --verbose "$newer" || true
+	done < <(newer_patches "$source")
 	cp "$here"/patch/*.h "$source/src/"
+	((broken)) || printf '%s\n' "$state" >"$work/patched"
 }
 
 # copy_tree DIRECTORY brings a copy of this clone up to date, with changes that are not committed.
@@ -207,7 +211,7 @@ if [[ $from == "$package" ]]; then
 	vulkan=$(npm view "$vulkan_package@$new" dist.integrity 2>/dev/null) && [[ $vulkan ]] || die "the registry has no $vulkan_package@$new"
 fi
 get_source
-release="v$(version_of LLAMA CMakeLists.txt) (ggml $(version_of GGML ggml/CMakeLists.txt))"
+release="v$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
 patch_source
 copy_tree "$tree"
 if step "llama.cpp" build && step "llama/native" in_tree third_party/native.sh; then

@@ -70,6 +70,13 @@ backend with_threads(int n) {
     return b;
 }
 
+// A backend that computes ggml's own products, in buffers that the patch has sized.
+backend with_references(int threads) {
+    backend b = with_threads(threads);
+    ggml_backend_cpu_set_use_ref(b.get(), true);
+    return b;
+}
+
 // Where weights of the type lie after llama.cpp has loaded a model: in a buffer of repacked weights, if that takes them.
 ggml_backend_buffer_type_t place_of(ggml_backend_t backend, ggml_tensor * product) {
     const auto dev = ggml_backend_get_device(backend);
@@ -229,6 +236,15 @@ bool check(const product & p, bool few) {
             }
         }
     }
+    const auto   reference = with_references(3);
+    computation  all(reference.get(), p, widest, weights);
+    const auto & y = all.run(input.data());
+    for (int r = 0; r < widest * p.batches; r++) {
+        if (!row_is_right(p, floats, &input[static_cast<size_t>(r) * p.in], &y[static_cast<size_t>(r) * p.out])) {
+            std::printf("the reference of row %d is not right\n", r);
+            return false;
+        }
+    }
     return true;
 }
 
@@ -304,6 +320,18 @@ bool check_experts(const product & p, bool few) {
                     }
                 }
             }
+        }
+    }
+    std::vector<int32_t> chosen(inputs);
+    std::iota(chosen.begin(), chosen.end(), 0);
+    std::for_each(chosen.begin(), chosen.end(), [](int32_t & e) { e %= experts; });
+    const auto   reference = with_references(3);
+    computation  all(reference.get(), p, chosen, 1, true, weights);
+    const auto & y = all.run(input.data());
+    for (int r = 0; r < inputs; r++) {
+        if (!row_is_right(p, floats[chosen[r]], &input[static_cast<size_t>(r) * p.in], &y[static_cast<size_t>(r) * p.out])) {
+            std::printf("the reference of row %d with expert %d is not right\n", r, chosen[r]);
+            return false;
         }
     }
     return true;
