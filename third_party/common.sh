@@ -123,6 +123,18 @@ is_patched() {
 	done
 }
 
+# version_of NAME FILE prints the version that a CMakeLists.txt of llama.cpp gives in parts: 0.5.0.
+version_of() { sed -nE "s/^set\(${1}_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)\).*/\2/p" "$2" | paste -sd.; }
+
+# newer_patches TREE prints the patches that a newer llama.cpp than the pinned one needs beside llama.cpp.patch.
+newer_patches() {
+	local version file
+	version=$(version_of LLAMA "$1/CMakeLists.txt")
+	for file in "$here"/patch/newer/*.patch; do
+		[[ $(printf '%s\n' "$(basename "$file" .patch)" "$version" | sort -V | tail -1) != "$version" ]] || printf '%s\n' "$file"
+	done
+}
+
 # ggml_id names the state of ggml's interface to backends, which the patch leaves alone.
 ggml_id() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then

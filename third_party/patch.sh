@@ -10,8 +10,11 @@ fi
 # A tree need not be a repository, and must not be taken for a part of one around it.
 tree=$(cd "$tree" && pwd -P)
 apply() {
-	(cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$here/patch/$1") ||
-		die "third_party/patch/$1 does not fit $tree; agentd also works without it"
+	(cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$@") ||
+		die "third_party/patch does not fit $tree; agentd also works without it"
 }
-has_patch "$tree" || apply llama.cpp.patch
+if ! has_patch "$tree"; then
+	mapfile -t newer < <(newer_patches "$tree")
+	apply "$here/patch/llama.cpp.patch" "${newer[@]}"
+fi
 cp "$here"/patch/*.h "$tree/src/"

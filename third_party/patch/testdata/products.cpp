@@ -70,6 +70,13 @@ backend with_threads(int n) {
     return b;
 }
 
+// A backend that computes ggml's own products, in buffers that the patch has sized.
+backend with_references(int threads) {
+    backend b = with_threads(threads);
+    ggml_backend_cpu_set_use_ref(b.get(), true);
+    return b;
+}
+
 // Where weights of the type lie after llama.cpp has loaded a model: in a buffer of repacked weights, if that takes them.
 ggml_backend_buffer_type_t place_of(ggml_backend_t backend, ggml_tensor * product) {
     const auto dev = ggml_backend_get_device(backend);
@@ -95,11 +102,14 @@ template <class T, void (*F)(T *)> struct deleter {
 // A graph with one product: rows of an input times weights, or times those of the experts that each row names.
 class computation {
   public:
-    computation(ggml_backend_t backend, const product & p, int rows, const std::vector<char> & weights)
+    computation(ggml_backend_t backend, const product & p, int rows, const std::vector<char> & weights,
+                ggml_op_hint hint = GGML_HINT_NONE)
         : computation(backend, static_cast<size_t>(p.out) * rows * p.batches) {
         w = ggml_new_tensor_2d(weights_ctx.get(), p.type, p.in, p.out);
         x = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, rows, p.batches);
-        finish(ggml_mul_mat(ctx.get(), w, x), weights);
+        ggml_tensor * result = ggml_mul_mat(ctx.get(), w, x);
+        ggml_mul_mat_set_hint(result, hint);
+        finish(result, weights);
     }
 
     // chosen has `used` experts for each of some rows. The experts of a row share its input, or have one each.
@@ -226,6 +236,15 @@ bool check(const product & p, bool few) {
             }
         }
     }
+    const auto   reference = with_references(3);
+    computation  all(reference.get(), p, widest, weights);
+    const auto & y = all.run(input.data());
+    for (int r = 0; r < widest * p.batches; r++) {
+        if (!row_is_right(p, floats, &input[static_cast<size_t>(r) * p.in], &y[static_cast<size_t>(r) * p.out])) {
+            std::printf("the reference of row %d is not right\n", r);
+            return false;
+        }
+    }
     return true;
 }
 
@@ -240,7 +259,7 @@ bool check_experts(const product & p, bool few) {
     std::vector<std::vector<float>> floats, alone; // of each expert
     for (int e = 0; e < experts; e++) {
         const std::vector<char> own(weights.begin() + e * size, weights.begin() + (e + 1) * size);
-        computation             row(one.get(), p, { 0 }, 1, true, own);
+        computation             row(one.get(), p, { e }, 1, true, weights); // repacked or not, as for all
         floats.push_back(as_floats(p, own));
         alone.emplace_back();
         for (int r = 0; r < inputs; r++) {
@@ -303,12 +322,27 @@ bool check_experts(const product & p, bool few) {
             }
         }
     }
+    std::vector<int32_t> chosen(inputs);
+    std::iota(chosen.begin(), chosen.end(), 0);
+    std::for_each(chosen.begin(), chosen.end(), [](int32_t & e) { e %= experts; });
+    const auto   reference = with_references(3);
+    computation  all(reference.get(), p, chosen, 1, true, weights);
+    const auto & y = all.run(input.data());
+    for (int r = 0; r < inputs; r++) {
+        if (!row_is_right(p, floats[chosen[r]], &input[static_cast<size_t>(r) * p.in], &y[static_cast<size_t>(r) * p.out])) {
+            std::printf("the reference of row %d with expert %d is not right\n", r, chosen[r]);
+            return false;
+        }
+    }
     return true;
 }
 
 const ggml_type types[] = { GGML_TYPE_F32,  GGML_TYPE_F16,    GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
                             GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
                             GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4 };
+
+// Types of experts that inference/load counts as invariant because ggml computes each of their rows alone.
+const ggml_type experts_of_ggml[] = { GGML_TYPE_Q2_K, GGML_TYPE_Q3_K };
 
 // Matrices with one part of a panel and with several, with and without a rest, for blocks of 8, 32 and 256 weights.
 bool check_all(bool few) {
@@ -326,7 +360,23 @@ bool check_all(bool few) {
             return false;
         }
     }
-    return true;
+    return std::all_of(std::begin(experts_of_ggml), std::end(experts_of_ggml), [&](ggml_type type) {
+        return check_experts({ type, 512, 48 }, few);
+    });
+}
+
+// A product with the hint of a Hadamard transform is left to ggml, which reads no weights for it: weights of zero give
+// other values than zero.
+bool transforms_are_left_to_ggml() {
+    const product      p{ GGML_TYPE_F32, 64, 64 };
+    const auto         one = with_threads(1);
+    computation        some(one.get(), p, 1, converted(p, std::vector<float>(64 * 64)), GGML_HINT_SRC0_IS_HADAMARD);
+    const auto &       y     = some.run(random_values(p.in, 1).data());
+    const bool         right = std::all_of(y.begin(), y.end(), [](float v) { return std::isfinite(v) && v != 0; });
+    if (!right) {
+        std::printf("a Hadamard transform is computed as a product with its matrix\n");
+    }
+    return right;
 }
 
 // used is 0 for one matrix.
@@ -386,5 +436,6 @@ int main(int argc, char ** argv) {
         return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc == 5 ? std::atoi(argv[4]) : 0);
     }
     ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
-    return check_all(argc == 2 && std::strcmp(argv[1], "few") == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
+    const bool few = argc == 2 && std::strcmp(argv[1], "few") == 0;
+    return transforms_are_left_to_ggml() && check_all(few) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
