@@ -24,7 +24,7 @@ type logbook struct {
 	off  bool // nobody wants the log
 }
 
-func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *logbook {
+func newLogbook(redactor *quote.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *logbook {
 	l := &logbook{Quoter: quote.Quoter{Keys: redactor}, full: !wanted, off: !wanted}
 	l.line("# Coaching: %s\n", req.Kind)
 	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
@@ -143,7 +142,7 @@ func TestHalfKeyIsNowhere(t *testing.T) {
 }
 
 func TestKeysAreRedactedBeforeClipping(t *testing.T) {
-	l := logbook{Quoter: quote.Quoter{Keys: egress.NewRedactor(protocol.Headers{"X-Key": secret})}}
+	l := logbook{Quoter: quote.Quoter{Keys: quote.NewRedactor(protocol.Headers{"X-Key": secret})}}
 	for at := maxLogSpan - len(secret); at <= maxLogSpan; at++ {
 		if span := l.code(strings.Repeat("x", at) + secret); strings.Contains(span, secret[:4]) {
 			t.Fatalf("%q", span)

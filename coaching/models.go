@@ -8,6 +8,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/repair"
+	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
 
 	"golang.org/x/sync/errgroup"
@@ -83,7 +84,7 @@ func (m *model) verdict(ctx context.Context, r *request) (*repair.Verdict, error
 		Sleep:   r.service.opts.Sleep, Rand: r.service.opts.Rand, Now: r.service.opts.Now,
 		OnAttempt: func(a backend.Attempt) { tries++; r.attempted(m, a) },
 	}
-	q := r.repair().Question(m.Budget())
+	q := prompt.Question(r.repair(), m.Budget())
 	r.log.question(m.Describe(), q)
 	var invalid error
 	for asked := 1; ; asked++ {
@@ -104,7 +105,7 @@ func (m *model) verdict(ctx context.Context, r *request) (*repair.Verdict, error
 			return nil, invalid
 		}
 		_, unredacted := r.repair().Read(answer.Text)
-		q = r.repair().Retry(q, answer.Text, unredacted)
+		q = prompt.Retry(q, answer.Text, unredacted)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"agentd/coaching/egress"
 	"agentd/coaching/human"
+	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -81,7 +82,7 @@ func (p *people) wait(ctx context.Context, r *request) (reply, error) {
 		r.log.line("Not asked: %s\n", r.log.code(err.Error()))
 		return failed("no person was asked: %v", err), nil
 	}
-	ask := r.repair().HumanRequest(r.id)
+	ask := prompt.HumanRequest(r.repair(), r.id)
 	t, joined, err := p.join(ask, r.lease)
 	if err != nil {
 		return reply{}, r.service.metrics.full("requests", err)

@@ -8,6 +8,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 
 	"golang.org/x/sync/semaphore"
@@ -21,7 +22,7 @@ type session struct {
 	record  Record
 
 	client   *egress.Client
-	redactor *egress.Redactor
+	redactor *quote.Redactor
 	models   panel          // in the order of the configuration; none if only people coach
 	people   *people        // nil if only models coach
 	coaches  []coach        // models and people, in the order in which they are asked
@@ -136,14 +137,14 @@ func (s *Service) newSession(rec Record) (*session, error) {
 	cfg := rec.Config
 	clientOptions := s.opts.Egress
 	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
-	keys := []protocol.Headers{egress.QueryKeys(cfg.Endpoint), egress.QueryKeys(s.opts.People.Endpoint)}
+	keys := []protocol.Headers{quote.QueryKeys(cfg.Endpoint), quote.QueryKeys(s.opts.People.Endpoint)}
 	for _, def := range cfg.Backends {
-		keys = append(keys, def.Headers, egress.QueryKeys(def.Endpoint))
+		keys = append(keys, def.Headers, quote.QueryKeys(def.Endpoint))
 	}
 	sess := &session{
 		service: s, record: rec,
 		client:   s.opts.Policy.NewClient(clientOptions),
-		redactor: egress.NewRedactor(keys...),
+		redactor: quote.NewRedactor(keys...),
 		bound:    s.opts.Workers + s.opts.Queue,
 		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
 		budget:   byteBudget{limit: s.opts.MaxBytes / sessionShare},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -80,9 +81,9 @@ type Local interface {
 
 // Options are shared by the backends of a session.
 type Options struct {
-	Client   *egress.Client   // sends every request of the remote types
-	Local    Local            // nil: a backend of type local is an error that says so
-	Redactor *egress.Redactor // takes the session's header values out of texts
+	Client   *egress.Client  // sends every request of the remote types
+	Local    Local           // nil: a backend of type local is an error that says so
+	Redactor *quote.Redactor // takes the session's header values out of texts
 }
 
 // Kind is why a try failed.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
@@ -15,7 +14,7 @@ type local struct {
 	model Local
 	name  string
 	shown string // the model's name in the definition
-	keys  *egress.Redactor
+	keys  *quote.Redactor
 }
 
 func (l *local) Name() string { return l.name }

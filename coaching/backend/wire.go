@@ -42,7 +42,7 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}
 	// Keys are in headers or in the query. This backend's keys are redacted even if the caller's redactor does not
 	// know them.
-	own := egress.NewRedactor(def.Headers, egress.QueryKeys(def.Endpoint))
+	own := quote.NewRedactor(def.Headers, quote.QueryKeys(def.Endpoint))
 	return &wire{
 		client:   o.Client.HTTP(),
 		endpoint: endpoint,

@@ -5,6 +5,4 @@
 // the server a way into networks that the client cannot reach itself. So a
 // [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
 // cannot be evaded: on the address of each connection, after the name was resolved.
-//
-// A [Redactor] takes the values of headers out of texts.
 package egress

@@ -46,7 +46,7 @@ type Failure struct {
 type Coach struct {
 	endpoint string
 	shown    string // the endpoint for messages
-	keys     *egress.Redactor
+	keys     *quote.Redactor
 	client   *egress.Client
 	opts     Options
 }
@@ -57,7 +57,7 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	return &Coach{
 		endpoint: endpoint,
 		shown:    egress.SafeURL(endpoint),
-		keys:     egress.NewRedactor(egress.QueryKeys(endpoint)),
+		keys:     quote.NewRedactor(quote.QueryKeys(endpoint)),
 		client:   client,
 		opts:     o,
 	}

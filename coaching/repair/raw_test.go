@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/repair/check"
 	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
@@ -166,7 +165,7 @@ func TestWithoutModelConvertsArgumentTypes(t *testing.T) {
 			t.Errorf("%s: %v", c.rule, err)
 			continue
 		}
-		if got, want := proposed(v), replaced("p", check.DefaultRobot, "plan", c.want); got != want {
+		if got, want := proposed(v), replaced("p", DefaultRobot, "plan", c.want); got != want {
 			t.Errorf("%s: got %s, want %s", c.rule, got, want)
 		}
 	}

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"unicode"
 
-	"agentd/coaching/egress"
 	"agentd/internal/clip"
 )
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
 // key would not be recognised later.
-type Quoter struct{ Keys *egress.Redactor } // nil hides nothing
+type Quoter struct{ Keys *Redactor } // nil hides nothing
 
 // Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {

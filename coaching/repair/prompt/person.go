@@ -8,7 +8,7 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
@@ -30,7 +30,7 @@ const outputFormat = `{"say":"string","action":{"robot":{"name":"tool","argument
 // HumanRequest is the task for a person, with its id. The payload has the keys that
 // pages for the first implementation show. coaching_request holds the whole request,
 // unless it is nested too deep for another body.
-func HumanRequest(c *check.Case, id string) *protocol.HumanCoachingRequest {
+func HumanRequest(c *repair.Case, id string) *protocol.HumanCoachingRequest {
 	t := request{c}
 	return &protocol.HumanCoachingRequest{
 		RequestID:      id,

@@ -7,7 +7,7 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -144,7 +144,7 @@ func (r *trajectory) step(i int, d detail, limit int) string {
 	if step.Output == nil && step.Error == nil {
 		b.WriteString("- Decision: not recorded\n")
 	}
-	if raw, is := check.RawOutputOf(step); is && d >= short && (step.Output == nil || i == r.t.Target() && r.t.Request.Kind == protocol.CoachingFormat) {
+	if raw, is := repair.RawOutputOf(step); is && d >= short && (step.Output == nil || i == r.t.Target() && r.t.Request.Kind == protocol.CoachingFormat) {
 		labelled(&b, "What the model wrote", raw, limit)
 	}
 	if d >= short && !empty(step.Execution) {

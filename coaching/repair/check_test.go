@@ -1,4 +1,4 @@
-package check
+package repair
 
 import (
 	"fmt"
@@ -162,12 +162,6 @@ func TestTooManySetsOfToolsAreUnusable(t *testing.T) {
 		}
 	}
 }
-
-// nested is a request whose tool has arguments of all types.
-const nested = `{"run_id":"r","request_id":"c","kind":"format","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
-	"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"plan","description":"d","parameters":{"type":"object","properties":{
-		"fast":{"type":"boolean"},"ways":{"type":"array","items":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}},"any":{}}}}]},
-		"internal_steps":[{"output_raw":""}]}]}`
 
 func TestArgumentProblemsAreLocated(t *testing.T) {
 	task := newCase(t, []byte(nested))
@@ -373,7 +367,7 @@ func TestNullsOfOptionalArgumentsAreDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := New(req).Points()[0]
+	point := NewCase(req).Points()[0]
 	for name, c := range map[string]struct{ arguments, want string }{
 		"an optional one":      {`{"to":"x","speed":null}`, `{"to":"x"}`},
 		"one that may be null": {`{"to":"x","note":null,"speed":null}`, `{"to":"x","note":null}`},

@@ -1,6 +1,4 @@
-// Package check decides whether a decision is valid at a reinjection point: its tools and
-// robots are known there and its arguments match.
-package check
+package repair
 
 import (
 	"errors"
@@ -197,7 +195,7 @@ func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) 
 	if !errors.As(err, &invalid) {
 		return nil, err
 	}
-	l := leaves{Quoter: q, tool: tool, doc: doc}
+	l := leaves{Quoter: q, of: tool, doc: doc}
 	l.add(invalid)
 	// The library visits objects in random order.
 	slices.SortFunc(l.found.list, func(a, b protocol.Problem) int { return strings.Compare(a.String(), b.String()) })
@@ -207,7 +205,7 @@ func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) 
 // leaves collects the innermost reasons of a validation error.
 type leaves struct {
 	quote.Quoter
-	tool  *tools.Tool
+	of    *tools.Tool
 	doc   any
 	found problems
 }
@@ -242,11 +240,11 @@ func (l *leaves) add(e *jsonschema.ValidationError) {
 
 // known lists the tool's arguments for a name at the top level.
 func (l *leaves) known(loc []any) string {
-	if len(loc) > 0 || len(l.tool.Properties) < 2 {
+	if len(loc) > 0 || len(l.of.Properties) < 2 {
 		return ""
 	}
 	var list []string
-	for _, property := range l.tool.Properties[:len(l.tool.Properties)-1] { // the last one is the robot
+	for _, property := range l.of.Properties[:len(l.of.Properties)-1] { // the last one is the robot
 		list = append(list, property.Name)
 	}
 	return "; known are " + l.Names(list)
