@@ -7,6 +7,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -155,6 +156,22 @@ func (e *Error) Temporary() bool {
 		return !e.lasting
 	default:
 		return false
+	}
+}
+
+// OutcomeLeft is the outcome of a try whose caller left.
+const OutcomeLeft = "left"
+
+// Outcome is how a try ended, in one word: answered, the kind of its error, or left.
+func Outcome(err error) string {
+	var failure *Error
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.As(err, &failure):
+		return string(failure.Kind)
+	default:
+		return OutcomeLeft
 	}
 }
 

@@ -21,6 +21,18 @@ func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	return clip.Head(s, limit), whole && len(s) <= limit
 }
 
+// Short is the beginning of a text without keys, with a note about the rest.
+func (q Quoter) Short(s string, limit int) string {
+	head, whole := q.Head(s, limit)
+	if whole {
+		return head
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", head, len(s)-len(head))
+}
+
+// ID is a client's id for the server's own log.
+func ID(id string) string { return Quoter{}.Short(id, maxID) }
+
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
 	head, whole := q.Head(s, MaxQuoted)
@@ -80,6 +92,9 @@ func Clip[T ~string | ~[]byte](s T, n int) string {
 	}
 	return fmt.Sprintf("%s … [%d of %d characters left out] … %s", head, len(s)-len(head)-len(tail), len(s), tail)
 }
+
+// maxID bounds the bytes of an id in the server's own log.
+const maxID = 200
 
 // maxNames is how many known names a message lists.
 const maxNames = 30
