@@ -3,10 +3,15 @@
 //
 // Clients of the server choose endpoints and headers, so this package treats both as hostile. Requests leave through
 // egress only. Nothing of the server's environment is sent, and no error holds a header's value.
+//
+// Each file uses only files after it: retry.go, new.go, openai.go, anthropic.go, ollama.go, remote.go, wire.go,
+// local.go, backend.go, limits.go.
 package backend
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -48,6 +53,29 @@ const (
 	ModeTool   = "tool"   // the answer is the arguments of a tool that the model had to call
 	ModeText   = "text"   // the schema is in the system text, and the reply contains JSON
 )
+
+// schemaMode is the mode of an answer. One that was asked for with ModeSchema and is not JSON shows that the endpoint
+// ignores the schema.
+func schemaMode(mode, text string) string {
+	if mode == ModeSchema && json.Valid([]byte(text)) {
+		return ModeSchema
+	}
+	return ModeText
+}
+
+// system is the system text of a question. With ModeText it holds the schema.
+func system(q Question, mode string) string {
+	if mode != ModeText {
+		return q.System
+	}
+	return strings.TrimSpace(q.System + "\n\nAnswer with one JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" +
+		string(q.Schema) + "\n```")
+}
+
+// maxTokens is the limit on the answer of a question.
+func maxTokens(q Question) int {
+	return cmp.Or(max(q.MaxTokens, 0), DefaultMaxTokens)
+}
 
 // Answer is a model's answer.
 type Answer struct {

@@ -17,6 +17,11 @@ import (
 	"github.com/google/uuid"
 )
 
+const (
+	pathHealth   = "/health"
+	pathRequests = "/v1/coaching/requests"
+)
+
 func (c *Console) getHealth(*gin.Context) (any, error) {
 	return map[string]string{"status": protocol.HealthReady}, nil
 }

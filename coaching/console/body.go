@@ -16,6 +16,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// keyRequestID is the key of a request's id in its context.
+const keyRequestID = "console.request_id"
+
 // handler handles a request and returns its answer; nil is 204.
 type handler func(g *gin.Context) (any, error)
 
@@ -68,6 +71,20 @@ func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body
 		}
 		return do(g, t, s, body)
 	})
+}
+
+// load returns the task that a path names, and its view.
+func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
+	seq, err := seqOf(g.Param("id"))
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := c.tasks.find(seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.views.get(seq)
+	return t, s, err
 }
 
 // readBody reads a body to its end. What the request holds counts in share, which is to be released

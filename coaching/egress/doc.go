@@ -5,4 +5,7 @@
 // the server a way into networks that the client cannot reach itself. So a
 // [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
 // cannot be evaded: on the address of each connection, after the name was resolved.
+//
+// Each file uses only files after it: client.go, dial.go, url.go, policy.go, address.go,
+// errors.go, limits.go. The rules of names are the exception: policies need them, too.
 package egress

@@ -1,4 +1,7 @@
 // Package postgres is a store of coaching sessions that several servers share.
+//
+// Each file uses only files after it: store.go, database.go, keys.go. The type Store is the
+// exception.
 package postgres
 
 import (

@@ -9,7 +9,7 @@
 //
 // Package prompt, above this one, writes the questions. Package parse, below it, reads answers
 // in any notation. All of them are pure: no network, no clock, no randomness. The size of the
-// input and the constants in the files limits.go bound the work.
+// input and constants bound the work.
 //
 // Each file uses only files after it: verdict.go, rewrite.go, check.go, case.go, limits.go.
 package repair

@@ -76,14 +76,6 @@ func (o *object) copy(name string, v protocol.Raw) {
 
 func (o *object) text(name, s string) { o.add(name, protocol.String(quote.Clip(s, maxPayloadMember))) }
 
-func texts(elements []string) protocol.Raw {
-	quoted := make([]protocol.Raw, len(elements))
-	for i, e := range elements {
-		quoted[i] = protocol.String(e)
-	}
-	return protocol.AppendElements(nil, quoted...)
-}
-
 // payload has the keys of all kinds and of its own kind, and the request.
 func (t request) payload() protocol.Raw {
 	input := &t.Step().Input

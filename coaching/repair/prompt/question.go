@@ -19,9 +19,6 @@ import (
 	"agentd/protocol"
 )
 
-// request renders one case.
-type request struct{ *repair.Case }
-
 // keyAdapter is the member of extra_keys that names the adapter of an input.
 const keyAdapter = "adapter"
 

@@ -98,6 +98,14 @@ func stringType(values []string) string {
 
 func enum(values []string) string { return string(texts(values)) }
 
+func texts(elements []string) protocol.Raw {
+	quoted := make([]protocol.Raw, len(elements))
+	for i, e := range elements {
+		quoted[i] = protocol.String(e)
+	}
+	return protocol.AppendElements(nil, quoted...)
+}
+
 func pointIDs(points []*repair.Point) []string {
 	ids := make([]string, len(points))
 	for i, p := range points {

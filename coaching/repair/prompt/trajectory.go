@@ -13,6 +13,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// request renders one case.
+type request struct{ *repair.Case }
+
 // detail is the amount of detail of a step.
 type detail int
 
