@@ -39,7 +39,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		sess.Leave(bytes)
 	}()
 	r := &request{
-		Request: coach.NewRequest(taskID(sess, content), req, held, sess.keys),
+		Request: &coach.Request{ID: taskID(sess, content), Body: req, Lease: held, Keys: sess.keys},
 		service: s, room: sess, entered: s.opts.Now(), provider: sess.Record.Config.Provider,
 	}
 	a, repeated, err := sess.Answers.Do(ctx, r.ID, func() (session.Answer, error) { return r.answerOnce(ctx) })

@@ -99,8 +99,8 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 	return u.JoinPath(rest), nil
 }
 
-// post sends a request as JSON and decodes the answer, a complete JSON object, into res. It replaces no member that the
-// answer lacks. The error is a *Error, or the context's.
+// post sends a request as JSON and decodes the answer, a complete JSON object, into res. Fields that the answer lacks
+// stay as they are. The error is a *Error, or the context's.
 func (w *wire) post(ctx context.Context, request object, res any) error {
 	sent, err := json.Marshal(request)
 	if err != nil {

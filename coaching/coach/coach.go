@@ -52,15 +52,10 @@ type Request struct {
 	ID       string // also of its task for people
 	Lease    *store.Lease
 	Log      *logbook.Book
-	Attempts int // tries at models, and tasks for people
+	Keys     *quote.Redactor // of the session's configuration
+	Attempts int             // tries at models, and tasks for people
 
-	keys  *quote.Redactor
 	asked *repair.Case // nil until a coach needs it
-}
-
-// NewRequest returns a request of which nobody was asked. Its log is still to be set.
-func NewRequest(id string, body *protocol.SpecializedCoachingRequest, held *store.Lease, keys *quote.Redactor) *Request {
-	return &Request{Body: body, ID: id, Lease: held, keys: keys}
 }
 
 // repair is the request, prepared for coaches.
@@ -73,7 +68,7 @@ func (r *Request) repair() *repair.Case {
 
 // redacted is the prepared request, whose errors and reasons hold no keys: others than the
 // coach read them. They are clipped, and a key cut in two would not be recognised later.
-func (r *Request) redacted() *repair.Case { return r.repair().Redacted(r.keys) }
+func (r *Request) redacted() *repair.Case { return r.repair().Redacted(r.Keys) }
 
 // Reply is the outcome of asking a coach.
 type Reply struct {
@@ -81,7 +76,7 @@ type Reply struct {
 	Reason    string // also the reason of a correction
 	Proposals []protocol.CoachingProposal
 	ByPerson  bool // a person answered, with or without a correction
-	Decided   bool // by people: the reply is theirs
+	Decided   bool // people decided, and no other coach is asked
 
 	final bool // no other coach is asked
 }
@@ -145,7 +140,7 @@ func (r *Request) both(first, next Reply) Reply {
 		next.Status = protocol.CoachingAbandoned
 	}
 	// Each gets half of the bytes of a reason.
-	half := func(reason string) string { return quote.Quoter{}.Short(r.keys.Text(reason), MaxReason/2-maxNote) }
+	half := func(reason string) string { return quote.Quoter{}.Short(r.Keys.Text(reason), MaxReason/2-maxNote) }
 	next.Reason = half(first.Reason) + "; then: " + half(next.Reason)
 	return next
 }

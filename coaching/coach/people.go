@@ -8,6 +8,7 @@ import (
 	"agentd/coaching/human"
 	"agentd/coaching/repair/prompt"
 	"agentd/coaching/session"
+	"agentd/internal/lru"
 	"agentd/protocol"
 )
 
@@ -28,6 +29,7 @@ func NewPeople(env *Env, endpoint string, client *egress.Client, b *Breaker, las
 		breaker: b, last: last,
 		tasks: tasks{
 			env: env, endpoint: endpoint, running: make(map[string]*task),
+			done:  lru.New[*task](MaxUndelivered, maxUndeliveredBytes),
 			human: human.New(endpoint, client, human.Options{Sleep: env.Sleep, Rand: env.Rand, Now: env.Now, Log: retrying}),
 		},
 	}
@@ -65,7 +67,6 @@ func (p *People) wait(ctx context.Context, r *Request) (Reply, error) {
 		}
 		<-t.done
 	}
-	p.take(t)
 	r.Attempts++
 	given := p.read(r, t)
 	given.ByPerson = t.answer != nil

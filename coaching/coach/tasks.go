@@ -2,13 +2,13 @@ package coach
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"agentd/coaching/human"
 	"agentd/coaching/session"
 	"agentd/coaching/store"
+	"agentd/internal/lru"
 	"agentd/protocol"
 )
 
@@ -16,9 +16,10 @@ const (
 	// withdrawTimeout bounds the request that withdraws a task from a person. An
 	// endpoint that hangs must not hold up a closing session.
 	withdrawTimeout = 5 * time.Second
-	// MaxUndelivered bounds the answers of people that a session keeps for callers
-	// whose connection broke.
-	MaxUndelivered = 64
+	// MaxUndelivered and maxUndeliveredBytes bound the answers of people that a session
+	// keeps for callers whose connection broke.
+	MaxUndelivered      = 64
+	maxUndeliveredBytes = store.MaxAnswerBytes
 )
 
 // tasks are the requests that the people at an endpoint were asked. They outlive callers
@@ -28,9 +29,9 @@ type tasks struct {
 	endpoint string
 	human    *human.Coach
 
-	mu          sync.Mutex
-	running     map[string]*task // also those in undelivered
-	undelivered []string         // IDs of tasks whose answer nobody took yet, oldest first
+	mu      sync.Mutex
+	running map[string]*task  // by ID
+	done    *lru.Cache[*task] // the last ones that were answered
 }
 
 // task is a request that people were asked. Callers join it by its ID, so that
@@ -47,7 +48,16 @@ type task struct {
 func (p *tasks) has(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running[id] != nil
+	return p.find(id) != nil
+}
+
+// find is the task with this ID, nil if there is none. The lock is held.
+func (p *tasks) find(id string) *task {
+	if t := p.running[id]; t != nil {
+		return t
+	}
+	t, _ := p.done.Get(id)
+	return t
 }
 
 // join returns the task with this ID. It posts one if there is none, which ended learns the
@@ -55,7 +65,7 @@ func (p *tasks) has(id string) bool {
 func (p *tasks) join(ask *protocol.HumanCoachingRequest, held *store.Lease, ended func(error)) (t *task, joined bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t := p.running[ask.RequestID]; t != nil {
+	if t := p.find(ask.RequestID); t != nil {
 		return t, true, nil
 	}
 	// The task outlives its caller. It is held twice: as it is, and as it is sent.
@@ -94,30 +104,15 @@ func (p *tasks) await(t *task, ask *protocol.HumanCoachingRequest, ended func(er
 	}
 }
 
-// end counts a task out. It keeps an answer until a caller takes it, since the one who asked
-// may have lost its connection.
+// end counts a task out. It keeps an answer, since the caller may have lost its connection.
+// After an error the same request may ask again.
 func (p *tasks) end(t *task, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t.err != nil {
-		delete(p.running, t.id) // the same request may ask again
-	} else if p.undelivered = append(p.undelivered, t.id); len(p.undelivered) > MaxUndelivered {
-		delete(p.running, p.undelivered[0])
-		p.undelivered = p.undelivered[1:]
+	delete(p.running, t.id)
+	if t.err == nil {
+		p.done.Add(t.id, t, len(t.answer.AppendJSON(nil)))
 	}
 	close(t.done)
 	p.env.Session.LeaveTask(bytes)
-}
-
-// take counts a task's answer as delivered.
-func (p *tasks) take(t *task) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running[t.id] != t {
-		return
-	}
-	delete(p.running, t.id)
-	if i := slices.Index(p.undelivered, t.id); i >= 0 {
-		p.undelivered = slices.Delete(p.undelivered, i, i+1)
-	}
 }

@@ -87,8 +87,8 @@ func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
 	return t, s, err
 }
 
-// readBody reads a body to its end. What the request holds counts in share, which is to be released
-// when the request has ended.
+// readBody reads a body to its end. share counts the memory of the request. Release it when the
+// request has ended.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
 	share = c.opts.Memory.Share()
 	body, err = transfer.ReadBody(g, limit, share)

@@ -53,7 +53,7 @@ func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
 	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
 		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
 			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewCase(decoded)
-			s.points = s.repair.Points()
+			s.points = s.repair.Points
 			return s
 		}
 	}

@@ -168,8 +168,8 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	return c.broken(res.StatusCode, nil, "does not withdraw the task: it answered %d %s", res.StatusCode, c.said(res))
 }
 
-// Reach reports why the endpoint does not answer; nil means that it does. It withdraws
-// a task that no person has, whose id the caller makes up.
+// Reach reports why the endpoint does not answer; nil means that it does. It withdraws a task
+// that nobody has: the caller makes its id up.
 func (c *Coach) Reach(ctx context.Context, id string) error {
 	err := c.Withdraw(ctx, id)
 	var e *Error

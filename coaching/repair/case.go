@@ -20,9 +20,9 @@ import (
 type Case struct {
 	quote.Quoter
 	Request *protocol.SpecializedCoachingRequest
-	points  []*Point
+	Points  []*Point // in the order of the request
+	Target  int      // index of the target step in the trajectory
 	byID    map[string]*Point
-	target  int           // index of the target step in the trajectory
 	steps   map[int64]int // step id to its index in the trajectory
 }
 
@@ -46,19 +46,19 @@ type Point struct {
 func NewCase(req *protocol.SpecializedCoachingRequest) *Case {
 	c := &Case{
 		Request: req,
-		points:  make([]*Point, len(req.ReinjectionPoints)),
+		Points:  make([]*Point, len(req.ReinjectionPoints)),
 		byID:    make(map[string]*Point, len(req.ReinjectionPoints)),
 		steps:   make(map[int64]int, len(req.Trajectory)),
 	}
 	for i := range req.Trajectory {
 		c.steps[req.Trajectory[i].ID] = i
 	}
-	c.target = c.steps[req.TargetStepID]
+	c.Target = c.steps[req.TargetStepID]
 	sets := toolSets{robot: usualRobot(req), made: make(map[string]func() (*tools.Set, error))}
 	ofInput := make(map[*protocol.AgentInput]Point) // many points may share a step's input
 	for i := range req.ReinjectionPoints {
-		c.points[i] = c.point(&req.ReinjectionPoints[i], &sets, ofInput)
-		c.byID[c.points[i].ID] = c.points[i]
+		c.Points[i] = c.point(&req.ReinjectionPoints[i], &sets, ofInput)
+		c.byID[c.Points[i].ID] = c.Points[i]
 	}
 	return c
 }
@@ -95,23 +95,20 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 func (c *Case) Redacted(keys *quote.Redactor) *Case {
 	redacted := *c
 	redacted.Keys = keys
-	redacted.points = make([]*Point, len(c.points))
-	redacted.byID = make(map[string]*Point, len(c.points))
-	for i, p := range c.points {
+	redacted.Points = make([]*Point, len(c.Points))
+	redacted.byID = make(map[string]*Point, len(c.Points))
+	for i, p := range c.Points {
 		point := *p
 		point.Keys = keys
-		redacted.points[i], redacted.byID[p.ID] = &point, &point
+		redacted.Points[i], redacted.byID[p.ID] = &point, &point
 	}
 	return &redacted
 }
 
-// Points are the reinjection points in the order of the request.
-func (c *Case) Points() []*Point { return c.points }
-
 // TargetFirst returns all points, first the target step's.
 func (c *Case) TargetFirst() []*Point {
-	at := slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return !c.AtTarget(p) })
-	return append(at, slices.DeleteFunc(slices.Clone(c.points), c.AtTarget)...)
+	at := slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return !c.AtTarget(p) })
+	return append(at, slices.DeleteFunc(slices.Clone(c.Points), c.AtTarget)...)
 }
 
 // AtTarget reports whether a correction at the point replaces the target step's
@@ -131,14 +128,11 @@ func SameTurn(a, b *protocol.AgentInput) bool {
 	return a.Instruction == b.Instruction && string(a.Memory) == string(b.Memory)
 }
 
-// Target is the index of the target step in the trajectory.
-func (c *Case) Target() int { return c.target }
-
 // StepIndex is the index of a step of the trajectory.
 func (c *Case) StepIndex(id int64) int { return c.steps[id] }
 
 // Step is the target step.
-func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.target] }
+func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.Target] }
 
 // PointOf is the point that an answer names, nil if it names none of several. The
 // number of a step names the only point at that step.
@@ -147,10 +141,10 @@ func (c *Case) PointOf(name string) (*Point, error) {
 	if p := cmp.Or(c.byID[name], c.byID[trimmed]); p != nil {
 		return p, nil
 	}
-	candidates := c.points
+	candidates := c.Points
 	if trimmed != "" {
 		step, err := strconv.ParseInt(trimmed, 10, 64)
-		candidates = slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool {
+		candidates = slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool {
 			return err != nil || p.StepID == nil || *p.StepID != step
 		})
 	}
@@ -169,7 +163,7 @@ func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
 	own := canonical(d)
 	for i := range c.Request.Trajectory {
 		step := &c.Request.Trajectory[i]
-		unread := i == c.target && c.Request.Kind == protocol.CoachingFormat
+		unread := i == c.Target && c.Request.Kind == protocol.CoachingFormat
 		if step.Output != nil && !unread && p.at(step) && string(canonical(step.Output)) == string(own) {
 			return true
 		}
@@ -215,11 +209,11 @@ func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
 
 // PointIDs lists the IDs of all points for a message.
 func (c *Case) PointIDs() string {
-	if len(c.points) == 0 {
+	if len(c.Points) == 0 {
 		return "none"
 	}
-	ids := make([]string, len(c.points))
-	for i, p := range c.points {
+	ids := make([]string, len(c.Points))
+	for i, p := range c.Points {
 		ids[i] = p.ID
 	}
 	return c.Names(ids)

@@ -119,7 +119,7 @@ func TestProposalsAreWhatTheAgentApplies(t *testing.T) {
 func TestPointsHaveTheirInputs(t *testing.T) {
 	var got []string
 	for _, name := range []string{"failure", "own_input"} {
-		for _, p := range load(t, name).Points() {
+		for _, p := range load(t, name).Points {
 			step := "own"
 			if p.StepID != nil {
 				step = fmt.Sprint("step ", *p.StepID)
@@ -143,7 +143,7 @@ func TestPointsHaveTheirInputs(t *testing.T) {
 }
 
 func TestSharedToolsAreCompiledOnce(t *testing.T) {
-	points := load(t, "failure").Points()
+	points := load(t, "failure").Points
 	if points[0].Tools != points[1].Tools {
 		t.Error("two points with the same tools and robots have sets of their own")
 	}
@@ -156,7 +156,7 @@ func TestTooManySetsOfToolsAreUnusable(t *testing.T) {
 	}
 	task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,
 		"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"}}}],"reinjection_points":[`+strings.Join(points, ",")+`]}`))
-	for i, p := range task.Points() {
+	for i, p := range task.Points {
 		if usable := p.ToolsErr == nil; usable != (i < maxToolSets) || usable != (p.Tools != nil) {
 			t.Errorf("point %d: tools %v, error %v", i, p.Tools != nil, p.ToolsErr)
 		}
@@ -239,7 +239,7 @@ func TestDecideNamesTheRobot(t *testing.T) {
 		{"an unknown tool", newCase(t, tool(`{}`)), parse.Call{Name: "u", Arguments: protocol.Raw(`{"target_robot":"r"}`)}, DefaultRobot, `{"target_robot":"r"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			point := c.c.Points()[0]
+			point := c.c.Points[0]
 			d, err := point.Decide(parse.Decision{Calls: []parse.Call{c.call}})
 			switch {
 			case c.robot == "" && err == nil:
@@ -265,7 +265,7 @@ func TestPointOfAcceptsIDsAndStepNumbers(t *testing.T) {
 		{"a step without a point", "9", failure, "error"},
 		{"another name", "there", failure, "error"},
 		{"no name, several points", "", failure, ""},
-		{"no name, one point", "", single, single.Points()[0].ID},
+		{"no name, one point", "", single, single.Points[0].ID},
 	} {
 		p, err := c.c.PointOf(c.point)
 		got := ""
@@ -301,7 +301,7 @@ func TestClosestNeedsOneCandidate(t *testing.T) {
 
 func TestRewriteRejectsAmbiguousOutputs(t *testing.T) {
 	c := load(t, "format")
-	point := c.Points()[0]
+	point := c.Points[0]
 	look := parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}
 	for _, tt := range []struct {
 		name     string
@@ -367,7 +367,7 @@ func TestNullsOfOptionalArgumentsAreDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := NewCase(req).Points()[0]
+	point := NewCase(req).Points[0]
 	for name, c := range map[string]struct{ arguments, want string }{
 		"an optional one":      {`{"to":"x","speed":null}`, `{"to":"x"}`},
 		"one that may be null": {`{"to":"x","note":null,"speed":null}`, `{"to":"x","note":null}`},

@@ -125,7 +125,7 @@ func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	elsewhere := formatTask(t, `{"say": "Here you are."}`)
 	input := elsewhere.Request.Trajectory[0].Input
 	input.Instruction.Content += "!"
-	elsewhere.Points()[0].StepID, elsewhere.Points()[0].Input = nil, &input
+	elsewhere.Points[0].StepID, elsewhere.Points[0].Input = nil, &input
 
 	for _, c := range []struct {
 		rule string

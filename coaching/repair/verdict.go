@@ -174,7 +174,7 @@ func (c *Case) WithoutModel() (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	there := slices.DeleteFunc(slices.Clone(c.Points()), func(p *Point) bool { return !c.AtTarget(p) })
+	there := slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return !c.AtTarget(p) })
 	if len(there) == 0 {
 		return nil, errors.New("no reinjection point is at the target step")
 	}

@@ -34,7 +34,7 @@ const bytesRetryAfter = time.Minute
 
 // Options are the bounds of a session.
 type Options struct {
-	Workers     int             // requests that models are asked about at once
+	Workers     int             // requests that ask models at once
 	Queue       int             // requests that wait
 	RetryAfter  time.Duration   // when to try again if it is full
 	Share       int64           // bytes that the session may take
@@ -44,7 +44,7 @@ type Options struct {
 	Released    func()          // called once, when the session is released
 }
 
-// Session is a session on one server. Make it with New. Its methods may be called from any
+// Session is the part of a coaching session that is on one server. Make it with New. Its methods may be called from any
 // goroutine.
 type Session struct {
 	Record  store.Record
@@ -63,7 +63,7 @@ type Session struct {
 	mu      sync.Mutex
 	sealed  bool
 	callers int
-	tasks   int // for people, who are being asked
+	tasks   int // that people have not answered yet
 }
 
 // New returns an open session.
@@ -174,8 +174,7 @@ func (s *Session) Within(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// Work waits for one of the slots for requests that models are asked about. Rest must follow,
-// unless ctx ended.
+// Work waits for one of the slots for questions to models. Rest must follow, unless ctx ended.
 func (s *Session) Work(ctx context.Context) error { return s.slots.Acquire(ctx, 1) }
 
 // Rest frees the slot.

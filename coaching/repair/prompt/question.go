@@ -84,13 +84,13 @@ func (t request) listedPoints() []*repair.Point {
 		if p.StepID == nil {
 			return 0
 		}
-		d := t.StepIndex(*p.StepID) - t.Target()
+		d := t.StepIndex(*p.StepID) - t.Target
 		return max(d, -d)
 	}
-	near := slices.Clone(t.Points())
+	near := slices.Clone(t.Points)
 	slices.SortStableFunc(near, func(a, b *repair.Point) int { return distance(a) - distance(b) })
 	near = near[:min(len(near), maxListedPoints)]
-	return slices.DeleteFunc(slices.Clone(t.Points()), func(p *repair.Point) bool { return !slices.Contains(near, p) })
+	return slices.DeleteFunc(slices.Clone(t.Points), func(p *repair.Point) bool { return !slices.Contains(near, p) })
 }
 
 // describe is the request as a text of about budget bytes. Each part has a share of
@@ -180,7 +180,7 @@ func (t request) describeErrors(b *strings.Builder, share func(int) int) {
 
 // describePoints lists points, each with its step or its own input.
 func (t request) describePoints(b *strings.Builder, points []*repair.Point, budget int) {
-	if len(t.Points()) == 0 {
+	if len(t.Points) == 0 {
 		b.WriteString("None.\n")
 		return
 	}
@@ -203,7 +203,7 @@ func (t request) describePoints(b *strings.Builder, points []*repair.Point, budg
 		}
 		b.WriteString("\n")
 	}
-	if more := len(t.Points()) - len(points); more > 0 {
+	if more := len(t.Points) - len(points); more > 0 {
 		fmt.Fprintf(b, "(%d more points, farther from the target step, are not offered)\n", more)
 	}
 }
