@@ -19,22 +19,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Check checks a decision for a point: the point exists, the decision is valid and not
-// empty, its tools and robots are known, arguments match. Problems are located from
-// the decision: ["tool_calls", 0, "arguments", "place"].
-func (c *Case) Check(pointID string, d *protocol.AgentDecision) protocol.Problems {
-	p, ok := c.byID[pointID]
-	if !ok {
-		return protocol.Problems{{
-			Type: protocol.TypeValue,
-			Loc:  []any{"reinjection_point_id"},
-			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", c.Quote(pointID), c.PointIDs()),
-		}}
-	}
-	return p.Check(d)
-}
-
-// Proposal is the proposal of a decision that passed Check.
+// Proposal is the proposal of a decision that passed [Point.Check].
 func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
@@ -48,7 +33,9 @@ func Correction(d *protocol.AgentDecision) protocol.Correction {
 	return &protocol.ReplaceDecision{Decision: *d}
 }
 
-// Check is [Case.Check] for this point.
+// Check checks a decision for the point: it is valid and not empty, its tools and robots are
+// known, and arguments match. Problems are located from the decision:
+// ["tool_calls", 0, "arguments", "place"].
 func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	var found problems
 	switch {

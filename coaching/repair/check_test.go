@@ -40,7 +40,6 @@ func TestCheckLocatesProblems(t *testing.T) {
 		{"a tool without arguments", failure, "first", call("arm_2", "look", `{}`), nil},
 		{"arguments that a loose schema allows", failure, "first", call("arm_2", "go", `{"place":"study","fast":true}`), nil},
 		{"a text where tools are unusable", own, "own", &protocol.AgentDecision{Say: "Again?"}, nil},
-		{"an unknown point", failure, "there", call("rover", "look", `{}`), []string{"value_error reinjection_point_id"}},
 		{"no decision", failure, "here", nil, []string{"value_error "}},
 		{"an empty decision", failure, "here", &protocol.AgentDecision{}, []string{"value_error "}},
 		{"a blank text", failure, "here", &protocol.AgentDecision{Say: " \n"}, []string{"value_error "}},

@@ -4,7 +4,7 @@
 //   - [Case.WithoutModel] rewrites an output that could not be read (kind format), if
 //     it holds one complete and unambiguous decision in another notation.
 //   - [Case.Read] reads a model's answer, and [Case.ReadHuman] a person's.
-//   - [Case.Check] decides strictly whether a decision is valid at a point: its tools and
+//   - [Point.Check] decides strictly whether a decision is valid at a point: its tools and
 //     robots are known there and its arguments match.
 //
 // Package prompt, above this one, writes the questions. Package parse, below it, reads answers
