@@ -25,10 +25,8 @@ const (
 	// allAnswerBytes bounds the kept responses of all sessions.
 	allAnswerBytes = 256 << 20
 
-	// modelsRetryAfter is when to try again where models are busy, peopleRetryAfter where
-	// people are.
+	// modelsRetryAfter is when to try again where models are busy.
 	modelsRetryAfter = 5 * time.Second
-	peopleRetryAfter = time.Minute
 
 	// countTimeout bounds the count of sessions for the metrics.
 	countTimeout = time.Second

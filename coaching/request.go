@@ -38,8 +38,10 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		held.Drop()
 		sess.Leave(bytes)
 	}()
+	digest := sha256.Sum256(content) // the ids of run and request are in it
+	id := uuid.NewSHA1(sess.Record.ID, digest[:]).String()
 	r := &request{
-		Request: &coach.Request{ID: taskID(sess, content), Body: req, Lease: held, Keys: sess.keys},
+		Request: &coach.Request{ID: id, Body: req, Lease: held, Keys: sess.keys},
 		service: s, room: sess, entered: s.opts.Now(), provider: sess.Record.Config.Provider,
 	}
 	a, repeated, err := sess.Answers.Do(ctx, r.ID, func() (session.Answer, error) { return r.answerOnce(ctx) })
@@ -51,13 +53,6 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		r.report(&protocol.SpecializedCoachingResponse{Status: backend.OutcomeLeft}, repeated)
 	}
 	return a.Response, s.metrics.full("requests", err)
-}
-
-// taskID is an ID for a request and its task for people. It is the same for the same
-// content in the same session only.
-func taskID(s *room, content []byte) string {
-	digest := sha256.Sum256(content) // the ids of run and request are in it
-	return uuid.NewSHA1(s.Record.ID, digest[:]).String()
 }
 
 // request is one coaching request until its response.

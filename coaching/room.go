@@ -50,11 +50,10 @@ func (s *rooms) open(rec store.Record, released func()) (*room, error) {
 		Keys: r.keys, Log: s.opts.Log.With().Str("run_id", quote.ID(rec.RunID)).Logger(), Tried: s.metrics.attempt,
 		Sleep: s.opts.Sleep, Rand: s.opts.Rand, Now: s.opts.Now,
 	}
-	retryAfter := peopleRetryAfter
-	switch {
-	case cfg.Provider == protocol.ProviderHuman:
+	retryAfter := store.RetryAfter
+	if cfg.Provider == protocol.ProviderHuman {
 		r.coaches = []coach.Coach{coach.NewPeople(env, cfg.Endpoint, clients[0], nil, false)}
-	default:
+	} else {
 		var err error
 		r.models, err = coach.NewModels(env, cfg.Backends, backend.Options{Client: clients[0], Local: &s.local, Redactor: r.keys})
 		if err != nil {
@@ -62,16 +61,16 @@ func (s *rooms) open(rec store.Record, released func()) (*room, error) {
 			return nil, err
 		}
 		r.coaches = []coach.Coach{r.models}
-		if s.people == nil {
-			retryAfter = modelsRetryAfter
-			break
-		}
+		retryAfter = modelsRetryAfter
+	}
+	if r.models != nil && s.people != nil {
 		clients = append(clients, s.people.NewClient(o))
 		last := s.opts.People.When == PeopleFailed
 		people := coach.NewPeople(env, s.opts.People.Endpoint, clients[1], s.breaker, last)
 		if r.coaches = []coach.Coach{people, r.models}; last {
 			r.coaches = []coach.Coach{r.models, people}
 		}
+		retryAfter = store.RetryAfter
 	}
 	r.Session = session.New(rec, session.Options{
 		Workers: s.opts.Workers, Queue: s.opts.Queue, RetryAfter: retryAfter,

@@ -1,8 +1,7 @@
 // Package coach asks the coaches of a session for a correction: models in their order, and
 // people. A coach that fails gives a reply, never an error.
 //
-// Each file uses only files after it: models.go, people.go, tasks.go, breaker.go, spans.go,
-// coach.go.
+// Each file uses only files after it: models.go, people.go, tasks.go, breaker.go, spans.go, coach.go.
 package coach
 
 import (
@@ -49,7 +48,7 @@ type Env struct {
 // Request is one coaching request. One goroutine at a time uses it.
 type Request struct {
 	Body     *protocol.SpecializedCoachingRequest
-	ID       string // also of its task for people
+	ID       string // also of its task for people: the same for the same content in a session only
 	Lease    *store.Lease
 	Log      *logbook.Book
 	Keys     *quote.Redactor // of the session's configuration

@@ -58,10 +58,11 @@ func NewModels(env *Env, defs []protocol.CoachingBackend, o backend.Options) (*M
 func (p *Models) Ask(ctx context.Context, r *Request) (Reply, error) {
 	ctx, cancel := p.env.Session.Within(ctx)
 	defer cancel()
-	if err := p.env.Session.Work(ctx); err != nil {
+	rest, err := p.env.Session.Work(ctx)
+	if err != nil {
 		return interrupted(ctx)
 	}
-	defer p.env.Session.Rest()
+	defer rest()
 
 	if r.Body.Kind == protocol.CoachingFormat {
 		v, err := r.redacted().WithoutModel()

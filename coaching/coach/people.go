@@ -8,6 +8,7 @@ import (
 	"agentd/coaching/human"
 	"agentd/coaching/repair/prompt"
 	"agentd/coaching/session"
+	"agentd/coaching/store"
 	"agentd/internal/lru"
 	"agentd/protocol"
 )
@@ -29,7 +30,7 @@ func NewPeople(env *Env, endpoint string, client *egress.Client, b *Breaker, las
 		breaker: b, last: last,
 		tasks: tasks{
 			env: env, endpoint: endpoint, running: make(map[string]*task),
-			done:  lru.New[*task](MaxUndelivered, maxUndeliveredBytes),
+			done:  lru.New[*task](MaxUndelivered, store.MaxAnswerBytes),
 			human: human.New(endpoint, client, human.Options{Sleep: env.Sleep, Rand: env.Rand, Now: env.Now, Log: retrying}),
 		},
 	}

@@ -16,10 +16,9 @@ const (
 	// withdrawTimeout bounds the request that withdraws a task from a person. An
 	// endpoint that hangs must not hold up a closing session.
 	withdrawTimeout = 5 * time.Second
-	// MaxUndelivered and maxUndeliveredBytes bound the answers of people that a session
-	// keeps for callers whose connection broke.
-	MaxUndelivered      = 64
-	maxUndeliveredBytes = store.MaxAnswerBytes
+	// MaxUndelivered bounds the answers of people that a session keeps for callers
+	// whose connection broke, beside their bytes.
+	MaxUndelivered = 64
 )
 
 // tasks are the requests that the people at an endpoint were asked. They outlive callers

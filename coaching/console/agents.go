@@ -156,7 +156,7 @@ func (s *taskView) candidate(pointID string, out *protocol.AgentOutput) candidat
 		return found
 	}
 	found.Decision = out.Output.AppendJSON(nil)
-	found.Problems = findings(s.check(pointID, out.Output))
+	found.Problems = findings(s.point(pointID).Check(out.Output))
 	found.Valid = len(found.Problems) == 0
 	return found
 }

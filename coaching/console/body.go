@@ -253,7 +253,7 @@ func (b *correction) judge(s *taskView) (output string, problems protocol.Proble
 	case s.point(b.Point) == nil:
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
 	}
-	output, problems = s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
+	output, problems = s.output(b.Point, b.decision), s.point(b.Point).Check(b.decision).At("decision")
 	if len(problems) == 0 { // the size limits of the server that asked hold too
 		problems = s.checkOutput(output).At("decision")
 	}

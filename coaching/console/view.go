@@ -120,11 +120,6 @@ func (s *taskView) point(id string) *repair.Point {
 	return nil
 }
 
-// check validates a decision at one of the points. Problems are located from the decision.
-func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
-	return s.point(pointID).Check(d)
-}
-
 // output formats a decision at a point for the agent. agentd's servers get the point too. The
 // first implementation reads a list of calls in failure coaching, and else the form of its
 // history.

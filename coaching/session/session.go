@@ -6,7 +6,7 @@
 //
 //	open --Seal--> sealed --the last one leaves--> released
 //
-// Each file uses only files after it: session.go, answers.go, budget.go.
+// Each file uses only files after it: session.go, answers.go.
 package session
 
 import (
@@ -28,9 +28,6 @@ var (
 	// ErrShutdown means that the service was closed. It is the cause of the end of its contexts.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
 )
-
-// bytesRetryAfter is when to try again where bytes have to be freed.
-const bytesRetryAfter = time.Minute
 
 // Options are the bounds of a session.
 type Options struct {
@@ -102,11 +99,11 @@ func (s *Session) enter(count *int, bytes int64, mustBeOpen bool) error {
 		return full(fmt.Sprintf("the coaching session of this run has %d requests in progress or waiting, its maximum", most), s.o.RetryAfter)
 	}
 	if !s.bytes.Take(bytes) {
-		return full("the coaching session of this run has requests in progress or waiting that are too long together", bytesRetryAfter)
+		return full("the coaching session of this run has requests in progress or waiting that are too long together", store.RetryAfter)
 	}
 	if !s.o.Bytes.Take(bytes) {
 		s.bytes.Release(bytes)
-		return full("the coaching requests that are in progress or waiting are too long together", bytesRetryAfter)
+		return full("the coaching requests that are in progress or waiting are too long together", store.RetryAfter)
 	}
 	*count++
 	return nil
@@ -174,8 +171,7 @@ func (s *Session) Within(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// Work waits for one of the slots for questions to models. Rest must follow, unless ctx ended.
-func (s *Session) Work(ctx context.Context) error { return s.slots.Acquire(ctx, 1) }
-
-// Rest frees the slot.
-func (s *Session) Rest() { s.slots.Release(1) }
+// Work waits for one of the slots for questions to models. Call rest to free it, unless ctx ended.
+func (s *Session) Work(ctx context.Context) (rest func(), err error) {
+	return func() { s.slots.Release(1) }, s.slots.Acquire(ctx, 1)
+}

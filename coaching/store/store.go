@@ -99,6 +99,9 @@ func (e *Error) Error() string { return "the store of coaching sessions failed: 
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// RetryAfter is when to try again where people are busy, or sessions or bytes have to be freed.
+const RetryAfter = time.Minute
+
 // FullError means that a bound is reached. The same call may succeed later.
 type FullError struct {
 	What       string        // what is full, with its bound
@@ -113,6 +116,6 @@ func (e *FullError) Error() string {
 func TooManySessions(limit int) *FullError {
 	return &FullError{
 		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
-		RetryAfter: time.Minute,
+		RetryAfter: RetryAfter,
 	}
 }
