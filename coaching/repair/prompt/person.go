@@ -76,7 +76,7 @@ func (o *object) copy(name string, v protocol.Raw) {
 
 func (o *object) text(name, s string) { o.add(name, protocol.String(quote.Clip(s, maxPayloadMember))) }
 
-// payload has the members that each kind has, those of its own kind, and the request.
+// payload has the members of each kind, the members of its own kind, and the request.
 func (t request) payload() protocol.Raw {
 	input := &t.Step().Input
 	m := readMemory(input)
