@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"agentd/coaching/coach"
+	"agentd/coaching/human"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
@@ -23,7 +25,7 @@ type sleeper struct {
 }
 
 func (s *sleeper) sleep(ctx context.Context, d time.Duration) error {
-	if d != probeInterval {
+	if d != coach.ProbeInterval {
 		s.tries.Add(1)
 		return ctx.Err()
 	}
@@ -113,9 +115,7 @@ func TestTaskInWorkIsJoinedWhilePeopleAreAway(t *testing.T) {
 	p.wait(t, func() bool { return p.connections() == 1 })
 	leave()
 	receive(t, first, "the end")
-	s.breaker.mu.Lock()
-	s.breaker.reason = context.DeadlineExceeded
-	s.breaker.mu.Unlock()
+	s.breaker.Observe(&human.Error{Kind: human.Unreachable})
 	again := ask(t.Context(), s, newRequest("r", "c"))
 	waitFor(t, func() bool { return callers(s) == 1 })
 	p.answerAll(personSays)
@@ -143,7 +143,7 @@ func TestClosingEndsTheSearchForPeople(t *testing.T) {
 	script := scriptedtest.New(t, says(goodAnswer))
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))
-	if err := s.breaker.check(); err == nil {
+	if err := s.breaker.Check(); err == nil {
 		t.Fatal("the breaker did not trip")
 	}
 	if err := s.Close(t.Context()); err != nil { // it waits for the search, and goleak sees one that goes on

@@ -51,7 +51,7 @@ func TestRequestsBeyondByteBudgetAreRejected(t *testing.T) {
 			t.Error(got.err)
 		}
 	}
-	if used := s.requestBytes.used.Load(); used != 0 {
+	if used := s.requestBytes.Used(); used != 0 {
 		t.Errorf("%d bytes are still taken", used)
 	}
 	admit(long("r0", "again", most/sessionShare))
@@ -73,5 +73,5 @@ func TestAbandonedTaskKeepsItsBytesUntilDone(t *testing.T) {
 		t.Errorf("a second task gives %v, want a *FullError", err)
 	}
 	p.answerAll(personSays)
-	waitFor(t, func() bool { return s.requestBytes.used.Load() == 0 })
+	waitFor(t, func() bool { return s.requestBytes.Used() == 0 })
 }

@@ -128,9 +128,7 @@ func inWork(s *Service) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sess := range s.sessions {
-		sess.mu.Lock()
-		n += max(sess.callers, sess.running)
-		sess.mu.Unlock()
+		n += max(sess.InProgress())
 	}
 	return n
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/coach"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/internal/waittest"
 	"agentd/protocol"
@@ -34,7 +35,7 @@ func newService(t *testing.T, o Options) *Service {
 	t.Helper()
 	if o.Sleep == nil {
 		o.Sleep = func(ctx context.Context, d time.Duration) error {
-			if d == probeInterval {
+			if d == coach.ProbeInterval {
 				<-ctx.Done()
 			}
 			return ctx.Err()

@@ -25,9 +25,6 @@ type metrics struct {
 // day.
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
-// statusLeft is the status, in metrics and logs, of a request whose caller left.
-const statusLeft = "left"
-
 // newMetrics registers the metrics; a nil registerer is fine.
 func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {
 	const name = "agentd_coaching_"
@@ -74,7 +71,7 @@ func (m *metrics) request(kind, provider, status string, took time.Duration) {
 }
 
 func (m *metrics) attempt(typ string, a backend.Attempt) {
-	m.attempts.WithLabelValues(typ, outcome(a.Err)).Inc()
+	m.attempts.WithLabelValues(typ, backend.Outcome(a.Err)).Inc()
 	m.waits.WithLabelValues(typ).Observe(a.Took.Seconds())
 	m.tokens.WithLabelValues(typ, "prompt").Add(float64(max(a.Answer.PromptTokens, 0)))
 	m.tokens.WithLabelValues(typ, "completion").Add(float64(max(a.Answer.CompletionTokens, 0)))
@@ -86,17 +83,4 @@ func (m *metrics) full(bound string, err error) error {
 		m.refused.WithLabelValues(bound).Inc()
 	}
 	return err
-}
-
-// outcome is how a call ended, in one word.
-func outcome(err error) string {
-	var failure *backend.Error
-	switch {
-	case err == nil:
-		return "answered"
-	case errors.As(err, &failure):
-		return string(failure.Kind)
-	default:
-		return statusLeft
-	}
 }

@@ -3,12 +3,14 @@ package coaching
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/coaching/store"
 	"agentd/internal/retry"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +28,7 @@ type Options struct {
 	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
 	MaxBytes    int64          // of requests in progress or waiting; 0: DefaultMaxBytes
 	Idle        time.Duration  // sessions idle for this long are closed; 0: never
-	Store       Store          // nil: a MemoryStore
+	Store       store.Store    // nil: in memory
 	Registerer  prometheus.Registerer
 	Log         zerolog.Logger
 	Egress      egress.ClientOptions // for tests; each session sets its own ConnectTimeout
@@ -56,7 +58,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Store == nil {
-		o.Store = NewMemoryStore(o.Now)
+		o.Store = store.NewMemory(o.Now)
 	}
 	if o.Sleep == nil {
 		o.Sleep = retry.Sleep
@@ -67,28 +69,32 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// lateLocal is the server's own model. Sessions may be configured before it has loaded.
-type lateLocal struct{ model atomic.Pointer[backend.Local] }
-
-func (l *lateLocal) set(model backend.Local) {
-	if model != nil {
-		l.model.Store(&model)
-	}
+// People coach every session on behalf of the server's operator, beside the
+// session's own backends. A session of provider human has its own people, who are
+// asked alone.
+type People struct {
+	Endpoint string // "": nobody
+	When     string // PeopleFirst or PeopleFailed; "": PeopleFirst
 }
 
-// Ask asks the model if it is loaded.
-func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	model := l.model.Load()
-	if model == nil {
-		return backend.Answer{}, &backend.Error{Kind: backend.KindUnreachable, Detail: "this server has no model of its own that could coach"}
+// When people are asked.
+const (
+	PeopleFirst  = "first"  // before the backends, which are asked if no person answers
+	PeopleFailed = "failed" // if the backends gave no correction
+)
+
+// policy is where connections for these people may go: to their endpoint, which the
+// operator chose and which so may have a private address. The error is about an
+// endpoint that is not such a URL.
+func (p People) policy() (*egress.Policy, error) {
+	if !slices.Contains([]string{"", PeopleFirst, PeopleFailed}, p.When) {
+		return nil, fmt.Errorf("people can be asked %s or %s, not %q", PeopleFirst, PeopleFailed, p.When)
 	}
-	return (*model).Ask(ctx, q)
+	return egress.PolicyFor(p.Endpoint)
 }
 
-// Window is the model's, 0 while none is loaded.
-func (l *lateLocal) Window() int {
-	if model := l.model.Load(); model != nil {
-		return (*model).Window()
-	}
-	return 0
+// Check returns what is wrong with the endpoint, nil if nothing is.
+func (p People) Check() error {
+	_, err := p.policy()
+	return err
 }

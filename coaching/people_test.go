@@ -199,7 +199,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 		if err := s.CloseSession(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
-		if used := s.answerBytes.used.Load(); used != 0 {
+		if used := s.answerBytes.Used(); used != 0 {
 			t.Errorf("%d bytes of responses are left of a session that is closed", used)
 		}
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
@@ -255,46 +255,4 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 			t.Errorf("%s", res.AppendJSON(nil))
 		}
 	})
-}
-
-func TestAnswerCacheIsBounded(t *testing.T) {
-	shared := &byteBudget{limit: 2 * MaxAnswerBytes}
-	all := []*answerCache{{shared: shared}, {shared: shared}, {shared: shared}}
-	give := func(r *answerCache, id string, bytes int) (again bool) {
-		_, again, err := r.do(t.Context(), id, func() (answer, error) {
-			res := &protocol.SpecializedCoachingResponse{Status: protocol.CoachingAbandoned, Reason: strings.Repeat("x", bytes)}
-			return answer{res: res, provider: "llm", keep: true}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return again
-	}
-	short := all[0]
-	for i := range MaxAnswers + 1 {
-		give(short, string(rune('a'+i)), 1)
-	}
-	if len(short.kept) != MaxAnswers || len(short.entries) != MaxAnswers || give(short, string(rune('a'+MaxAnswers)), 1) == false || give(short, "a", 1) {
-		t.Errorf("%d of %d are kept, want the newest %d", len(short.kept), len(short.entries), MaxAnswers)
-	}
-	if give(short, "too long", MaxAnswerBytes); give(short, "too long", MaxAnswerBytes) {
-		t.Error("one that is longer than all may be is kept")
-	}
-	for _, r := range all {
-		for i := range 5 {
-			give(r, string(rune('A'+i)), MaxAnswerBytes/3)
-		}
-		if r.bytes > MaxAnswerBytes || len(r.kept) != len(r.entries) {
-			t.Errorf("%d bytes, %d of %d", r.bytes, len(r.kept), len(r.entries))
-		}
-	}
-	if shared.used.Load() > shared.limit {
-		t.Errorf("%d bytes in all sessions, at most %d may be", shared.used.Load(), shared.limit)
-	}
-	for _, r := range all {
-		r.clear()
-	}
-	if used := shared.used.Load(); used != 0 {
-		t.Errorf("%d bytes are left", used)
-	}
 }

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/coach"
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
+	"agentd/coaching/session"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -20,30 +23,18 @@ import (
 // Service holds the coaching sessions and answers their requests. Its methods
 // may be called from any goroutine.
 type Service struct {
-	opts    Options        // with the defaults
-	people  *egress.Policy // of the operator's people; nil: there are none
-	breaker *breaker       // of the operator's people
-	local   lateLocal
-	metrics *metrics
+	rooms
+	leases *store.Leases
 
-	requestBytes byteBudget // for the requests of all sessions
-	answerBytes  byteBudget // for their kept responses
-
-	reaching atomic.Int64 // configurations whose backends are being called
-
-	// alive ends as soon as Close is called, base when Close aborts what is in progress.
-	base, alive         context.Context
-	stopBase, stopAlive context.CancelFunc
-	background          sync.WaitGroup // closings and the sweeper
-
-	shared   Shared         // the store if other servers use it, too; else nil
-	watching sync.WaitGroup // the watcher of a shared store
+	reaching   atomic.Int64 // configurations whose backends are being called
+	stopBase   context.CancelCauseFunc
+	stopAlive  context.CancelFunc
+	background sync.WaitGroup // closings and the sweeper
+	watching   sync.WaitGroup // the watcher of a shared store
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[uuid.UUID]*session
-	leases   map[uuid.UUID]struct{} // that are held in the store
-	change   chan struct{}          // closed when the shared store may have changed
+	sessions map[uuid.UUID]*room
 }
 
 // New returns a service. Close it. New fails if metrics of the same names are
@@ -53,33 +44,35 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session), leases: make(map[uuid.UUID]struct{}), change: make(chan struct{})}
-	s.shared, _ = o.Store.(Shared)
-	s.local.set(o.Local)
-	s.requestBytes.limit = o.MaxBytes
-	s.answerBytes.limit = allAnswerBytes
+	s := &Service{
+		rooms:    rooms{opts: o, requestBytes: session.NewBudget(o.MaxBytes), answerBytes: session.NewBudget(allAnswerBytes)},
+		leases:   store.NewLeases(o.Store, o.Log),
+		sessions: make(map[uuid.UUID]*room),
+	}
+	s.local.Set(o.Local)
+	s.base, s.stopBase = context.WithCancelCause(context.Background())
+	s.alive, s.stopAlive = context.WithCancel(s.base)
 	if o.People.Endpoint != "" {
 		if s.people, err = o.People.policy(); err != nil {
 			return nil, err
 		}
-		s.breaker = &breaker{service: s, endpoint: o.People.Endpoint}
+		s.breaker = &coach.Breaker{
+			Endpoint: o.People.Endpoint, Client: func() *egress.Client { return s.people.NewClient(o.Egress) },
+			Alive: s.alive, Go: s.inBackground, Sleep: o.Sleep, Now: o.Now, Log: o.Log,
+		}
 	}
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
 	}
-	s.base, s.stopBase = context.WithCancel(context.Background())
-	s.alive, s.stopAlive = context.WithCancel(s.base)
 	if s.opts.Idle > 0 {
 		s.background.Go(s.sweepLoop)
 	}
-	if s.shared != nil {
-		s.watching.Go(s.watch)
-	}
+	s.watching.Go(func() { s.leases.Watch(s.base, s.running, func(id uuid.UUID) { s.seal(id) }) })
 	return s, nil
 }
 
 // SetLocal sets the model of backends of type local, once it has loaded.
-func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
+func (s *Service) SetLocal(model backend.Local) { s.local.Set(model) }
 
 // Configure opens the run's session. The same configuration again changes nothing. The
 // error is protocol.Problems if the server may not use an endpoint or header, and ErrConflict or
@@ -89,13 +82,13 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
 	}
-	rec := Record{ID: uuid.New(), RunID: runID, Config: cfg, State: Configured}
+	rec := store.Record{ID: uuid.New(), RunID: runID, Config: cfg, State: store.Configured}
 	existing, err := s.opts.Store.Create(ctx, rec, s.opts.MaxSessions)
 	switch {
 	case err != nil:
 		return s.metrics.full("sessions", err)
 	case existing == nil:
-	case existing.State == Closing:
+	case existing.State == store.Closing:
 		return ErrClosing
 	case !existing.Config.Equal(cfg):
 		return ErrConflict
@@ -114,13 +107,13 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		return err
 	}
 	if existing == nil {
-		s.opts.Log.Info().Str("run_id", shorten(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
+		s.opts.Log.Info().Str("run_id", quote.ID(runID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
 	}
 	return nil
 }
 
 // session returns what runs for a record here, and makes it if needed.
-func (s *Service) session(rec Record) (*session, error) {
+func (s *Service) session(rec store.Record) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -129,46 +122,74 @@ func (s *Service) session(rec Record) (*session, error) {
 	if sess := s.sessions[rec.ID]; sess != nil {
 		return sess, nil
 	}
-	sess, err := s.newSession(rec)
+	sess, err := s.open(rec, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sessions, rec.ID)
+	})
 	if err == nil {
 		s.sessions[rec.ID] = sess
 	}
 	return sess, err
 }
 
+// running are the sessions with a room here.
+func (s *Service) running() []uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
+}
+
+// seal seals a session that is closing. The channel is closed once its room is released, nil if
+// it has none here.
+func (s *Service) seal(id uuid.UUID) <-chan struct{} {
+	s.mu.Lock()
+	sess := s.sessions[id]
+	s.mu.Unlock()
+	if sess == nil {
+		return nil
+	}
+	return sess.Seal()
+}
+
 // confirm seals the session unless the store still has it as configured. It may have begun to
 // close after the lookup, perhaps before sess was made. Then nobody else would release it.
-func (s *Service) confirm(ctx context.Context, sess *session) error {
-	rec, err := s.opts.Store.Get(ctx, sess.record.RunID)
-	if err == nil && (rec == nil || rec.ID != sess.record.ID || rec.State != Configured) {
-		sess.seal()
+func (s *Service) confirm(ctx context.Context, sess *room) error {
+	rec, err := s.opts.Store.Get(ctx, sess.Record.RunID)
+	if err == nil && (rec == nil || rec.ID != sess.Record.ID || rec.State != store.Configured) {
+		sess.Seal()
 	}
 	return err
 }
 
-// acquire counts a request of this many bytes into the run's session. The lease's drop and
-// then leave must follow.
-func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*session, *lease, error) {
+// acquire counts a request of this many bytes into the run's session. The lease's Drop and
+// then Leave must follow.
+func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room, *store.Lease, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if rec == nil || rec.State != Configured {
+	if rec == nil || rec.State != store.Configured {
 		return nil, nil, ErrUnknown
 	}
 	sess, err := s.session(*rec)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := sess.enter(bytes); err != nil {
+	if err := sess.Enter(bytes); err != nil {
 		return nil, nil, err
 	}
 	// A close waits for a request with a lease.
-	l, err := s.lease(ctx, sess)
-	if err != nil {
-		sess.leave(bytes)
+	lease, ok, err := s.leases.Enter(ctx, sess.Record)
+	if ok {
+		return sess, lease, nil
 	}
-	return sess, l, err
+	if err == nil { // it began to close after the lookup, perhaps before sess was made
+		sess.Seal()
+		err = ErrUnknown
+	}
+	sess.Leave(bytes)
+	return nil, nil, err
 }
 
 // CloseSession closes the run's session. No request enters any more, those in it finish,
@@ -176,17 +197,17 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*sess
 // that is done, or with ctx's error, and then goes on in the background. The error is
 // ErrUnknown if the run has no session or it is closing already.
 func (s *Service) CloseSession(ctx context.Context, runID string) error {
-	return s.closeMarked(ctx, func(ctx context.Context) ([]Record, error) {
+	return s.closeMarked(ctx, func(ctx context.Context) ([]store.Record, error) {
 		rec, err := s.opts.Store.MarkClosing(ctx, runID)
 		if err != nil || rec == nil {
 			return nil, cmp.Or(err, ErrUnknown)
 		}
-		return []Record{*rec}, nil
+		return []store.Record{*rec}, nil
 	})
 }
 
 // closeMarked closes the sessions that mark has marked as closing.
-func (s *Service) closeMarked(ctx context.Context, mark func(context.Context) ([]Record, error)) error {
+func (s *Service) closeMarked(ctx context.Context, mark func(context.Context) ([]store.Record, error)) error {
 	// Close waits for this, since a marked session must not stay in a store that
 	// outlives this server.
 	if !s.begin() {
@@ -218,19 +239,16 @@ func (s *Service) closeMarked(ctx context.Context, mark func(context.Context) ([
 
 // finish waits until a closing session is released here and on other servers, then removes
 // it from the store.
-func (s *Service) finish(rec Record) error {
-	s.mu.Lock()
-	sess := s.sessions[rec.ID]
-	s.mu.Unlock()
-	if sess != nil {
-		<-sess.seal()
+func (s *Service) finish(rec store.Record) error {
+	if released := s.seal(rec.ID); released != nil {
+		<-released
 	}
 	for {
-		changed := s.changed()
+		changed := s.leases.Changed()
 		// The run must not stay closing if the caller of DELETE has left.
 		gone, err := s.opts.Store.Delete(context.WithoutCancel(s.base), rec.ID)
 		if err != nil || gone {
-			s.opts.Log.Info().Err(err).Str("run_id", shorten(rec.RunID, maxLogID)).Msg("coaching session closed")
+			s.opts.Log.Info().Err(err).Str("run_id", quote.ID(rec.RunID)).Msg("coaching session closed")
 			return err
 		}
 		select {
@@ -252,6 +270,18 @@ func (s *Service) begin() bool {
 	return !s.closed
 }
 
+// inBackground runs f in the background, unless the service is closed.
+func (s *Service) inBackground(f func()) (started bool) {
+	if !s.begin() {
+		return false
+	}
+	go func() {
+		defer s.background.Done()
+		f()
+	}()
+	return true
+}
+
 // Close closes all sessions and waits as CloseSession does. If ctx ends first, it aborts
 // requests in progress and returns ctx's error. From its beginning on, other methods fail
 // with ErrShutdown.
@@ -261,15 +291,19 @@ func (s *Service) Close(ctx context.Context) error {
 	sessions := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
 	s.stopAlive()
+	_, shared := s.opts.Store.(store.Shared)
+	var released []<-chan struct{}
 	for _, sess := range sessions {
-		sess.outlived.Store(s.shared != nil)
-		sess.seal()
+		if shared {
+			sess.Outlive()
+		}
+		released = append(released, sess.Seal())
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, sess := range sessions {
-			<-sess.released
+		for _, room := range released {
+			<-room
 		}
 		s.background.Wait()
 	}()
@@ -278,10 +312,10 @@ func (s *Service) Close(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		s.stopBase()
+		s.stopBase(ErrShutdown)
 		<-done
 	}
-	s.stopBase()
+	s.stopBase(ErrShutdown)
 	s.watching.Wait()
 	return err
 }
@@ -297,14 +331,6 @@ func (s *Service) countSessions() float64 {
 	return float64(n)
 }
 
-// TooManySessions is the error of [Store.Create] at its limit.
-func TooManySessions(limit int) *FullError {
-	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
-		RetryAfter: maxRetryAfter,
-	}
-}
-
 // sweepLoop closes idle sessions until the service is closed.
 func (s *Service) sweepLoop() {
 	pause := min(max(s.opts.Idle/4, minSweep), maxSweep)
@@ -315,10 +341,10 @@ func (s *Service) sweepLoop() {
 
 // sweep closes idle sessions as DELETE does, also those that no server has in use.
 func (s *Service) sweep() {
-	err := s.closeMarked(s.alive, func(ctx context.Context) ([]Record, error) {
+	err := s.closeMarked(s.alive, func(ctx context.Context) ([]store.Record, error) {
 		idle, err := s.opts.Store.MarkIdle(ctx, s.opts.Idle)
 		for _, rec := range idle {
-			s.opts.Log.Info().Str("run_id", shorten(rec.RunID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
+			s.opts.Log.Info().Str("run_id", quote.ID(rec.RunID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
 		}
 		return idle, err
 	})

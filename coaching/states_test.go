@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/store"
 	"agentd/protocol"
 )
 
@@ -66,7 +67,7 @@ func TestStates(t *testing.T) {
 					err = s.CloseSession(t.Context(), "r")
 				case "begin delete":
 					go func() { deleted <- s.CloseSession(t.Context(), "r") }()
-					waitFor(t, func() bool { return state(t, s, "r") == Closing })
+					waitFor(t, func() bool { return state(t, s, "r") == store.Closing })
 				case "leave delete":
 					ctx, leave := context.WithCancel(t.Context())
 					leave()
@@ -89,7 +90,7 @@ func TestStates(t *testing.T) {
 }
 
 // state is the state of a run's session, "" when it has none.
-func state(t *testing.T, s *Service, runID string) State {
+func state(t *testing.T, s *Service, runID string) store.State {
 	t.Helper()
 	rec, err := s.opts.Store.Get(t.Context(), runID)
 	if err != nil {
@@ -103,12 +104,12 @@ func state(t *testing.T, s *Service, runID string) State {
 
 // hookedStore does something after the first Get that finds a session.
 type hookedStore struct {
-	*MemoryStore
+	*store.Memory
 	after func()
 }
 
-func (h *hookedStore) Get(ctx context.Context, runID string) (*Record, error) {
-	rec, err := h.MemoryStore.Get(ctx, runID)
+func (h *hookedStore) Get(ctx context.Context, runID string) (*store.Record, error) {
+	rec, err := h.Memory.Get(ctx, runID)
 	if after := h.after; rec != nil && after != nil {
 		h.after = nil
 		after()
@@ -127,10 +128,10 @@ func TestSessionClosedDuringLookup(t *testing.T) {
 		{"is unknown though the run has a new one", func(t *testing.T, s *Service) { configure(t, s, "r", llmConfig(local(), local())) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := &hookedStore{MemoryStore: NewMemoryStore(time.Now)}
-			s := newService(t, Options{Store: store, Local: answers(goodAnswer)})
+			hooked := &hookedStore{Memory: store.NewMemory(time.Now)}
+			s := newService(t, Options{Store: hooked, Local: answers(goodAnswer)})
 			configure(t, s, "r", llmConfig(local()))
-			store.after = func() {
+			hooked.after = func() {
 				if err := s.CloseSession(t.Context(), "r"); err != nil {
 					t.Error(err)
 				}
@@ -139,7 +140,7 @@ func TestSessionClosedDuringLookup(t *testing.T) {
 			if _, err := s.Coach(t.Context(), newRequest("r", "c")); !errors.Is(err, ErrUnknown) {
 				t.Errorf("Coach: %v, want ErrUnknown", err)
 			}
-			if n, _ := store.Count(t.Context()); len(s.sessions) != n {
+			if n, _ := hooked.Count(t.Context()); len(s.sessions) != n {
 				t.Errorf("%d sessions run, %d exist", len(s.sessions), n)
 			}
 		})

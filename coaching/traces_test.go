@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
 	"pgregory.net/rapid"
@@ -93,7 +94,7 @@ func (op operation) events() int {
 
 // dumb is the dumb model of a run's session.
 type dumb struct {
-	state  State // "" when there is none
+	state  store.State // "" when there is none
 	config string
 	active int
 }
@@ -104,39 +105,39 @@ func (d dumb) apply(op operation, event int) (dumb, bool) {
 	case "post":
 		switch {
 		case op.err != nil:
-			return d, errors.Is(op.err, ErrUnknown) && d.state != Configured
+			return d, errors.Is(op.err, ErrUnknown) && d.state != store.Configured
 		case event == 0:
 			d.active++
-			return d, d.state == Configured
+			return d, d.state == store.Configured
 		}
 		d.active--
 		return d, true
 	case "delete":
 		switch {
 		case op.err != nil:
-			return d, errors.Is(op.err, ErrUnknown) && d.state != Configured
+			return d, errors.Is(op.err, ErrUnknown) && d.state != store.Configured
 		case event == 0:
-			ok := d.state == Configured
-			d.state = Closing
+			ok := d.state == store.Configured
+			d.state = store.Closing
 			return d, ok
 		}
-		return dumb{}, d.state == Closing && d.active == 0
+		return dumb{}, d.state == store.Closing && d.active == 0
 	}
 	switch {
 	case errors.Is(op.err, ErrClosing):
-		return d, d.state == Closing
+		return d, d.state == store.Closing
 	case errors.Is(op.err, ErrConflict):
-		return d, d.state == Configured && d.config != op.what
+		return d, d.state == store.Configured && d.config != op.what
 	case op.err != nil:
 		return d, false
 	case d.state == "":
-		return dumb{state: Configured, config: op.what}, true
+		return dumb{state: store.Configured, config: op.what}, true
 	}
-	return d, d.state == Configured && d.config == op.what
+	return d, d.state == store.Configured && d.config == op.what
 }
 
 // explained searches for an order of all events.
-func explained(histories [][]operation, last *Record) bool {
+func explained(histories [][]operation, last *store.Record) bool {
 	type at struct {
 		dumb
 		progress string
@@ -157,7 +158,7 @@ func explained(histories [][]operation, last *Record) bool {
 			}
 		}
 		if !left {
-			return d.active == 0 && (d.state == Configured) == (last != nil)
+			return d.active == 0 && (d.state == store.Configured) == (last != nil)
 		}
 		for g, h := range histories {
 			if op[g] == len(h) || h[op[g]].began > deadline {
@@ -207,9 +208,9 @@ func TestOrderSearchCanFail(t *testing.T) {
 		{"a session that is left though it was closed", [][]operation{{{"put 0", nil, 1, 2}, {"delete", nil, 3, 4}}}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var last *Record
+			var last *store.Record
 			if c.exists {
-				last = new(Record)
+				last = new(store.Record)
 			}
 			if got := explained(c.history, last); got != c.want {
 				t.Errorf("explained: %v, want %v", got, c.want)

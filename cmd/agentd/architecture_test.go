@@ -132,6 +132,129 @@ func TestImportsMatchTable(t *testing.T) {
 	}
 }
 
+// TestConsoleNeedsNoServer of ours: it reads and checks answers, and asks no coach.
+func TestConsoleNeedsNoServer(t *testing.T) {
+	packages, needed := importsOf(t), map[string]bool{}
+	var need func(name string)
+	need = func(name string) {
+		if !needed[name] {
+			needed[name] = true
+			for _, imported := range packages[name] {
+				need(imported)
+			}
+		}
+	}
+	need("cmd/agentd/console")
+	reads := []string{"coaching/console", "coaching/repair", "coaching/repair/parse", "coaching/internal/quote"}
+	for name := range needed {
+		top, _, _ := strings.Cut(name, "/")
+		if slices.Contains([]string{"agent", "inference", "llama", "scheduler", "server"}, name) || top == "coaching" && !slices.Contains(reads, name) {
+			t.Errorf("the console needs %s", name)
+		}
+	}
+	if !needed["coaching/repair/parse"] {
+		t.Error("the console's imports were not found")
+	}
+}
+
+// filesInOrder begins the list of files in a package's doc, each before those that it uses.
+const filesInOrder = "Each file uses only files after it"
+
+var goFile = regexp.MustCompile(`\b\w+\.go\b`)
+
+// TestFilesUseOnlyLaterFiles of their package, where its doc lists them, but for a tenth of the arrows.
+func TestFilesUseOnlyLaterFiles(t *testing.T) {
+	packages := map[string]map[string]*ast.File{}
+	err := filepath.WalkDir(filepath.Join(repository, "coaching"), func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		dir := filepath.Dir(name)
+		if packages[dir] == nil {
+			packages[dir] = map[string]*ast.File{}
+		}
+		packages[dir][filepath.Base(name)], err = parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrows, up := 0, []string{}
+	for dir, files := range packages {
+		order := listedFiles(files)
+		if order == nil {
+			continue
+		}
+		for name, file := range files {
+			at := slices.Index(order, name)
+			if at < 0 && name != "doc.go" {
+				t.Errorf("the doc of %s does not list %s", dir, name)
+			}
+			for used := range usedFiles(files, name, file) {
+				if arrows++; slices.Index(order, used) < at {
+					up = append(up, filepath.Join(dir, name)+" uses "+used)
+				}
+			}
+		}
+	}
+	if arrows < 100 || 10*len(up) > arrows {
+		t.Errorf("%d of %d arrows between files run up:\n%s", len(up), arrows, strings.Join(up, "\n"))
+	}
+}
+
+// listedFiles are the files of a package in the order of its doc, nil if it has none.
+func listedFiles(files map[string]*ast.File) []string {
+	for _, file := range files {
+		if _, list, ok := strings.Cut(strings.Join(strings.Fields(file.Doc.Text()), " "), filesInOrder); ok {
+			return goFile.FindAllString(list, -1)
+		}
+	}
+	return nil
+}
+
+// usedFiles are the other files of its package whose declarations a file uses. A method counts if no
+// other method or field has its name.
+func usedFiles(files map[string]*ast.File, name string, file *ast.File) map[string]bool {
+	declared, methods := map[string]string{}, map[string]string{}
+	for other, f := range files {
+		for object := range f.Scope.Objects {
+			declared[object] = other
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			method := ""
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					method = n.Name.Name
+				}
+			case *ast.Field:
+				for _, field := range n.Names {
+					methods[field.Name] = ""
+				}
+			}
+			if _, twice := methods[method]; twice {
+				methods[method] = ""
+			} else if method != "" && !ast.IsExported(method) {
+				methods[method] = other
+			}
+			return true
+		})
+	}
+	used := map[string]bool{}
+	for _, id := range file.Unresolved {
+		used[declared[id.Name]] = true
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			used[methods[s.Sel.Name]] = true
+		}
+		return true
+	})
+	delete(used, "")
+	delete(used, name)
+	return used
+}
+
 // TestTopLevelIsDrawn in ARCHITECTURE.md, a line for each folder.
 func TestTopLevelIsDrawn(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))

@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// claudeVersion is the version of the API. A session's header may name another one.
-const claudeVersion = "2023-06-01"
-
 // claudeResponse is an answer of an Anthropic messages endpoint: https://docs.anthropic.com/en/api/messages.
 type claudeResponse struct {
 	Model      string `json:"model"`

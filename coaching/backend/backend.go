@@ -3,10 +3,16 @@
 //
 // Clients of the server choose endpoints and headers, so this package treats both as hostile. Requests leave through
 // egress only. Nothing of the server's environment is sent, and no error holds a header's value.
+//
+// Each file uses only files after it: retry.go, new.go, openai.go, anthropic.go, ollama.go, remote.go, wire.go,
+// local.go, backend.go, limits.go.
 package backend
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -14,6 +20,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -46,6 +53,29 @@ const (
 	ModeTool   = "tool"   // the answer is the arguments of a tool that the model had to call
 	ModeText   = "text"   // the schema is in the system text, and the reply contains JSON
 )
+
+// schemaMode is the mode of an answer. One that was asked for with ModeSchema and is not JSON shows that the endpoint
+// ignores the schema.
+func schemaMode(mode, text string) string {
+	if mode == ModeSchema && json.Valid([]byte(text)) {
+		return ModeSchema
+	}
+	return ModeText
+}
+
+// system is the system text of a question. With ModeText it holds the schema.
+func system(q Question, mode string) string {
+	if mode != ModeText {
+		return q.System
+	}
+	return strings.TrimSpace(q.System + "\n\nAnswer with one JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" +
+		string(q.Schema) + "\n```")
+}
+
+// maxTokens is the limit on the answer of a question.
+func maxTokens(q Question) int {
+	return cmp.Or(max(q.MaxTokens, 0), DefaultMaxTokens)
+}
 
 // Answer is a model's answer.
 type Answer struct {
@@ -80,9 +110,9 @@ type Local interface {
 
 // Options are shared by the backends of a session.
 type Options struct {
-	Client   *egress.Client   // sends every request of the remote types
-	Local    Local            // nil: a backend of type local is an error that says so
-	Redactor *egress.Redactor // takes the session's header values out of texts
+	Client   *egress.Client  // sends every request of the remote types
+	Local    Local           // nil: a backend of type local is an error that says so
+	Redactor *quote.Redactor // takes the session's header values out of texts
 }
 
 // Kind is why a try failed.
@@ -154,6 +184,22 @@ func (e *Error) Temporary() bool {
 		return !e.lasting
 	default:
 		return false
+	}
+}
+
+// OutcomeLeft is the outcome of a try whose caller left.
+const OutcomeLeft = "left"
+
+// Outcome is how a try ended, in one word: answered, the kind of its error, or left.
+func Outcome(err error) string {
+	var failure *Error
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.As(err, &failure):
+		return string(failure.Kind)
+	default:
+		return OutcomeLeft
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -106,7 +107,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(400, body)
 	}
 	endpoint := &url.URL{Scheme: "http", Host: "h", Path: "/x"}
-	redactor := egress.NewRedactor(protocol.Headers{"x-api-key": key})
+	redactor := quote.NewRedactor(protocol.Headers{"x-api-key": key})
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		answers := transport{100 + (status&0x7fffffff)%900, strings.ReplaceAll(body, "KEY", key)}
 		for name, try := range map[string]func(*remote, context.Context, Question, string) (Answer, error){

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
-	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
@@ -15,7 +15,7 @@ type local struct {
 	model Local
 	name  string
 	shown string // the model's name in the definition
-	keys  *egress.Redactor
+	keys  *quote.Redactor
 }
 
 func (l *local) Name() string { return l.name }
@@ -62,4 +62,31 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.Mode = ModeSchema
 	}
 	return a, nil
+}
+
+// LateLocal is this server's own model, which sessions may name before it has loaded.
+type LateLocal struct{ model atomic.Pointer[Local] }
+
+// Set sets the model, unless it is nil.
+func (l *LateLocal) Set(model Local) {
+	if model != nil {
+		l.model.Store(&model)
+	}
+}
+
+// Ask asks the model if it has loaded.
+func (l *LateLocal) Ask(ctx context.Context, q Question) (Answer, error) {
+	model := l.model.Load()
+	if model == nil {
+		return Answer{}, &Error{Kind: KindUnreachable, Detail: "this server has no model of its own that could coach"}
+	}
+	return (*model).Ask(ctx, q)
+}
+
+// Window is the model's, 0 before it has loaded.
+func (l *LateLocal) Window() int {
+	if model := l.model.Load(); model != nil {
+		return (*model).Window()
+	}
+	return 0
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -106,7 +106,7 @@ func TestLocalModelErrors(t *testing.T) {
 	mustFail(t, KindFailed, err)
 	b, err := New(define(protocol.BackendLocal, ""), Options{
 		Local:    &own{err: errors.New(strings.Repeat("x", maxDetail-10) + "sk-very-secret")},
-		Redactor: egress.NewRedactor(protocol.Headers{"X-Key": "sk-very-secret"}),
+		Redactor: quote.NewRedactor(protocol.Headers{"X-Key": "sk-very-secret"}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,21 +8,12 @@ import (
 	"agentd/protocol"
 )
 
-// Finish reasons of unusable answers.
-const (
-	finishLength = "length"
-	finishFilter = "content_filter"
-)
-
 // limitParam and newLimitParam name the limit of tokens. OpenAI's newer models want the newer name; all other servers
 // know the older one.
 const (
 	limitParam    = "max_tokens"
 	newLimitParam = "max_completion_tokens"
 )
-
-// toolDescription describes the tool of ModeTool to the model.
-const toolDescription = "Give your answer by calling this."
 
 // chatResponse is an answer of a chat completions endpoint: https://platform.openai.com/docs/api-reference/chat/create.
 type chatResponse struct {
@@ -83,17 +74,6 @@ func (r *remote) postLimited(ctx context.Context, body object, limit int, res *c
 	}
 	body[newLimitParam] = limit
 	return r.post(ctx, body, res)
-}
-
-// messages are a question's messages, with the system's text as the first one.
-func messages(q Question, mode string) (list []object) {
-	if text := system(q, mode); text != "" {
-		list = append(list, object{"role": "system", "content": text})
-	}
-	for _, m := range q.Messages {
-		list = append(list, object{"role": m.Role, "content": m.Text})
-	}
-	return list
 }
 
 func (r *remote) readChat(res *chatResponse, mode string) (Answer, error) {

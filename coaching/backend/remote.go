@@ -1,48 +1,15 @@
 package backend
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"agentd/coaching/egress"
-	"agentd/protocol"
 )
-
-// New returns the backend of a definition. It contacts nobody.
-func New(def protocol.CoachingBackend, o Options) (Backend, error) {
-	r := &remote{name: def.Name, typ: def.Type, model: def.DefaultModel}
-	switch def.Type {
-	case protocol.BackendLocal:
-		if o.Local == nil {
-			return nil, fmt.Errorf("backend %q: type %q is this server's own model, and none is loaded", def.Name, def.Type)
-		}
-		return &local{model: o.Local, name: def.Name, shown: def.DefaultModel, keys: o.Redactor}, nil
-	case protocol.BackendOpenAI, protocol.BackendOllama:
-		r.try, r.modes.modes = r.tryChat, []string{ModeSchema, ModeTool, ModeText}
-	case protocol.BackendAnthropic:
-		r.try, r.modes.modes = r.tryClaude, []string{ModeTool, ModeText}
-	default:
-		return nil, fmt.Errorf("backend %q: type %q is unknown: use %s, %s, %s or %s", def.Name, def.Type,
-			protocol.BackendOpenAI, protocol.BackendOllama, protocol.BackendAnthropic, protocol.BackendLocal)
-	}
-	var err error
-	if r.wire, err = newWire(def, o); err != nil {
-		return nil, fmt.Errorf("backend %q: %w", def.Name, err)
-	}
-	if def.Type == protocol.BackendOllama && strings.HasSuffix(strings.TrimRight(r.endpoint.Path, "/"), ollamaChat) {
-		// It takes Ollama's own bodies rather than chat completions. Its tools are only ever offered, never required.
-		r.try, r.modes.modes = r.tryOllama, []string{ModeSchema, ModeText}
-	}
-	return r, nil
-}
 
 // remote is a backend at an endpoint.
 type remote struct {
@@ -72,42 +39,6 @@ func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.Model = r.model
 	}
 	return a, nil
-}
-
-// ollamaChat ends the path of an endpoint that speaks Ollama's own API.
-const ollamaChat = "/api/chat"
-
-// wholePaths end the paths of complete endpoints. Any other endpoint is a base.
-var wholePaths = []string{"/chat/completions", ollamaChat, "/messages"}
-
-// basePaths complete a base, by type.
-var basePaths = map[string]string{
-	protocol.BackendOpenAI:    "/chat/completions",
-	protocol.BackendOllama:    "/v1/chat/completions",
-	protocol.BackendAnthropic: "/v1/messages",
-}
-
-// resolveEndpoint returns the URL for requests of a type. It keeps the query, where some services take the API version.
-func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		// The parser's error repeats the URL, and with it a password.
-		return nil, fmt.Errorf("endpoint %q is not a URL: use http://host/path or https://host/path", egress.SafeURL(endpoint))
-	}
-	u.Fragment, u.RawFragment = "", ""
-	path := strings.TrimRight(u.Path, "/")
-	if slices.ContainsFunc(wholePaths, func(whole string) bool { return strings.HasSuffix(path, whole) }) {
-		return u, nil
-	}
-	rest := basePaths[typ]
-	if strings.HasSuffix(path, "/v1") {
-		// People often include the version in the base. No server has /v1/v1.
-		rest = strings.TrimPrefix(rest, "/v1")
-	}
-	if u.Path == "" {
-		u.Path = "/" // JoinPath would make a path without its slash, which prints well and is a bad request
-	}
-	return u.JoinPath(rest), nil
 }
 
 // modeFallback holds the output modes of a backend, the strictest first. What an endpoint supports shows only when it
@@ -153,25 +84,22 @@ func refusesMode(err error) bool {
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
 }
 
-// schemaMode is the mode of an answer. One that was asked for with ModeSchema and is not JSON shows that the endpoint
-// ignores the schema.
-func schemaMode(mode, text string) string {
-	if mode == ModeSchema && json.Valid([]byte(text)) {
-		return ModeSchema
-	}
-	return ModeText
-}
+// Finish reasons of unusable answers.
+const (
+	finishLength = "length"
+	finishFilter = "content_filter"
+)
 
-// system is the system text of a question. With ModeText it holds the schema.
-func system(q Question, mode string) string {
-	if mode != ModeText {
-		return q.System
-	}
-	return strings.TrimSpace(q.System + "\n\nAnswer with one JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" +
-		string(q.Schema) + "\n```")
-}
+// toolDescription describes the tool of ModeTool to the model.
+const toolDescription = "Give your answer by calling this."
 
-// maxTokens is the limit on the answer of a question.
-func maxTokens(q Question) int {
-	return cmp.Or(max(q.MaxTokens, 0), DefaultMaxTokens)
+// messages are a question's messages, with the system's text as the first one.
+func messages(q Question, mode string) (list []object) {
+	if text := system(q, mode); text != "" {
+		list = append(list, object{"role": "system", "content": text})
+	}
+	for _, m := range q.Messages {
+		list = append(list, object{"role": m.Role, "content": m.Text})
+	}
+	return list
 }

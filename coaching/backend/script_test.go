@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -75,7 +76,7 @@ func newBackend(t *testing.T, def protocol.CoachingBackend, o egress.ClientOptio
 	}
 	client := policy.NewClient(o)
 	t.Cleanup(client.Close)
-	b, err := New(def, Options{Client: client, Redactor: egress.NewRedactor(def.Headers)})
+	b, err := New(def, Options{Client: client, Redactor: quote.NewRedactor(def.Headers)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ import (
 
 // userAgent has no version, because clients choose the endpoints.
 const userAgent = "agentd"
+
+// claudeVersion is the version of Anthropic's API. A session's header may name another one.
+const claudeVersion = "2023-06-01"
 
 // wire sends the requests of one backend. It holds the headers in a function, which nothing can print.
 type wire struct {
@@ -42,7 +47,7 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}
 	// Keys are in headers or in the query. This backend's keys are redacted even if the caller's redactor does not
 	// know them.
-	own := egress.NewRedactor(def.Headers, egress.QueryKeys(def.Endpoint))
+	own := quote.NewRedactor(def.Headers, quote.QueryKeys(def.Endpoint))
 	return &wire{
 		client:   o.Client.HTTP(),
 		endpoint: endpoint,
@@ -58,8 +63,44 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}, nil
 }
 
-// post sends a request as JSON and decodes the answer, a complete JSON object, into res. It replaces no member that the
-// answer lacks. The error is a *Error, or the context's.
+// ollamaChat ends the path of an endpoint that speaks Ollama's own API.
+const ollamaChat = "/api/chat"
+
+// wholePaths end the paths of complete endpoints. Any other endpoint is a base.
+var wholePaths = []string{"/chat/completions", ollamaChat, "/messages"}
+
+// basePaths complete a base, by type.
+var basePaths = map[string]string{
+	protocol.BackendOpenAI:    "/chat/completions",
+	protocol.BackendOllama:    "/v1/chat/completions",
+	protocol.BackendAnthropic: "/v1/messages",
+}
+
+// resolveEndpoint returns the URL for requests of a type. It keeps the query, where some services take the API version.
+func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		// The parser's error repeats the URL, and with it a password.
+		return nil, fmt.Errorf("endpoint %q is not a URL: use http://host/path or https://host/path", egress.SafeURL(endpoint))
+	}
+	u.Fragment, u.RawFragment = "", ""
+	path := strings.TrimRight(u.Path, "/")
+	if slices.ContainsFunc(wholePaths, func(whole string) bool { return strings.HasSuffix(path, whole) }) {
+		return u, nil
+	}
+	rest := basePaths[typ]
+	if strings.HasSuffix(path, "/v1") {
+		// People often include the version in the base. No server has /v1/v1.
+		rest = strings.TrimPrefix(rest, "/v1")
+	}
+	if u.Path == "" {
+		u.Path = "/" // JoinPath would make a path without its slash, which prints well and is a bad request
+	}
+	return u.JoinPath(rest), nil
+}
+
+// post sends a request as JSON and decodes the answer, a complete JSON object, into res. Fields that the answer lacks
+// stay as they are. The error is a *Error, or the context's.
 func (w *wire) post(ctx context.Context, request object, res any) error {
 	sent, err := json.Marshal(request)
 	if err != nil {

@@ -17,6 +17,11 @@ import (
 	"github.com/google/uuid"
 )
 
+const (
+	pathHealth   = "/health"
+	pathRequests = "/v1/coaching/requests"
+)
+
 func (c *Console) getHealth(*gin.Context) (any, error) {
 	return map[string]string{"status": protocol.HealthReady}, nil
 }
@@ -151,7 +156,7 @@ func (s *taskView) candidate(pointID string, out *protocol.AgentOutput) candidat
 		return found
 	}
 	found.Decision = out.Output.AppendJSON(nil)
-	found.Problems = findings(s.check(pointID, out.Output))
+	found.Problems = findings(s.point(pointID).Check(out.Output))
 	found.Valid = len(found.Problems) == 0
 	return found
 }

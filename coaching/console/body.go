@@ -16,6 +16,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// keyRequestID is the key of a request's id in its context.
+const keyRequestID = "console.request_id"
+
 // handler handles a request and returns its answer; nil is 204.
 type handler func(g *gin.Context) (any, error)
 
@@ -70,8 +73,22 @@ func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body
 	})
 }
 
-// readBody reads a body to its end. What the request holds counts in share, which is to be released
-// when the request has ended.
+// load returns the task that a path names, and its view.
+func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
+	seq, err := seqOf(g.Param("id"))
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := c.tasks.find(seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.views.get(seq)
+	return t, s, err
+}
+
+// readBody reads a body to its end. share counts the memory of the request. Release it when the
+// request has ended.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
 	share = c.opts.Memory.Share()
 	body, err = transfer.ReadBody(g, limit, share)
@@ -236,7 +253,7 @@ func (b *correction) judge(s *taskView) (output string, problems protocol.Proble
 	case s.point(b.Point) == nil:
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
 	}
-	output, problems = s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
+	output, problems = s.output(b.Point, b.decision), s.point(b.Point).Check(b.decision).At("decision")
 	if len(problems) == 0 { // the size limits of the server that asked hold too
 		problems = s.checkOutput(output).At("decision")
 	}

@@ -4,54 +4,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"embed"
 	"errors"
-	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
 	"agentd/internal/budget"
 	"agentd/internal/connection"
 	"agentd/internal/webpage"
-	"agentd/protocol/client"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
-
-// Options configure a Console.
-type Options struct {
-	// Path is the file of the task store. Open creates a missing one.
-	Path string
-	// Agent answers requests for candidates; nil: no candidates.
-	Agent *client.Client
-	// Tokens are what people log in with; none: no login.
-	Tokens []string
-	// PublicHosts are the host names of the page, beside localhost and IP addresses.
-	PublicHosts []string
-	// AgentsFrom are the addresses of agents; none: all addresses.
-	AgentsFrom []netip.Prefix
-	// Claim is the lifetime of a claim that is not renewed; 0: DefaultClaim.
-	Claim time.Duration
-	// Keep is the retention time of done tasks; 0: DefaultKeep.
-	Keep time.Duration
-	// Certificates make Serve speak TLS.
-	Certificates []tls.Certificate
-	// Log receives events, never an answer, a draft or a secret.
-	Log zerolog.Logger
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-	// NewSecret makes claims and ids; nil: random text.
-	NewSecret func() string
-	// Memory bounds what all requests hold; nil: budget.Default.
-	Memory *budget.Budget
-	// Page has the files of the web page; nil: the embedded ones.
-	Page fs.FS
-}
 
 // Console is the server. Make it with Open and end it with Close.
 type Console struct {
@@ -126,9 +92,6 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
-// clock is the time as tasks have it.
-func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }
-
 // Serve accepts connections on l until Shutdown or Close. It always closes l
 // and returns nil after those two.
 func (c *Console) Serve(l net.Listener) error {
@@ -171,53 +134,3 @@ func (c *Console) housekeeping() {
 		}
 	}
 }
-
-// routes builds the router: middleware in the order it runs, then the paths.
-func (c *Console) routes() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	r := gin.New()
-	r.HandleMethodNotAllowed = true
-	r.RedirectTrailingSlash = false
-	r.UseRawPath = true // a request_id may hold %2F
-	if err := r.SetTrustedProxies(nil); err != nil {
-		panic(err) // nil proxies cannot fail to parse
-	}
-	r.Use(c.identify, c.observe, gin.CustomRecoveryWithWriter(nil, c.panicked))
-	r.NoRoute(func(g *gin.Context) { c.fail(g, fail(http.StatusNotFound, "no such path")) })
-	r.NoMethod(func(g *gin.Context) {
-		c.fail(g, fail(http.StatusMethodNotAllowed, "method not allowed; see the Allow header"))
-	})
-
-	get := func(to gin.IRoutes, path string, handler gin.HandlerFunc) {
-		to.GET(path, handler)
-		to.HEAD(path, handler) // net/http leaves the body out
-	}
-	get(r, pathHealth, c.handle(c.getHealth))
-	agents := r.Group(pathRequests, c.agentsOnly)
-	agents.POST("", c.handle(c.postRequest))
-	agents.DELETE("/:id", c.handle(c.deleteRequest))
-
-	people := r.Group("/", c.knownHost)
-	get(people, "/", c.page.Index)
-	get(people, "/assets/*path", c.page.Asset)
-	api := people.Group("/api", c.fromPage)
-	api.GET("/me", c.handle(c.getMe))
-	api.POST("/login", c.handle(c.postLogin))
-	api.POST("/logout", c.handle(c.postLogout))
-	in := api.Group("", c.authenticate)
-	in.GET("/events", c.getEvents)
-	in.GET("/tasks", c.handle(c.getTasks))
-	in.GET("/tasks/:id", c.handle(c.getTask))
-	in.POST("/tasks/:id/claim", change(c, c.postClaim))
-	in.POST("/tasks/:id/release", change(c, c.postRelease))
-	in.PUT("/tasks/:id/draft", change(c, c.putDraft))
-	in.POST("/tasks/:id/check", about(c, c.postCheck))
-	in.POST("/tasks/:id/answer", about(c, c.postAnswer))
-	in.POST("/tasks/:id/candidates", about(c, c.postCandidates))
-	return r
-}
-
-const (
-	pathHealth   = "/health"
-	pathRequests = "/v1/coaching/requests"
-)

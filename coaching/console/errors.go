@@ -42,7 +42,7 @@ func invalid(problems ...protocol.Problem) *failure {
 	return &failure{ErrorAnswer: transfer.ErrorAnswer{Status: http.StatusUnprocessableEntity, Problems: problems}}
 }
 
-// leaving is f with other handling of the rest of the request's body.
+// leaving sets what becomes of the rest of the request's body.
 func (f *failure) leaving(rest transfer.Rest) *failure {
 	f.Rest = rest
 	return f

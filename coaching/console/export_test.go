@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/repair"
+	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
 )
 
@@ -28,8 +29,8 @@ func correctOne(t *testing.T, f *fixture) (id, run string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corrected := ask(t.Context(), f.coach(), repair.NewCase(request).HumanRequest("r1"))
-	skipped := ask(t.Context(), f.coach(), repair.NewCase(request).HumanRequest("r2"))
+	corrected := ask(t.Context(), f.coach(), prompt.HumanRequest(repair.NewCase(request), "r1"))
+	skipped := ask(t.Context(), f.coach(), prompt.HumanRequest(repair.NewCase(request), "r2"))
 	f.eventually("both wait", func() bool { return f.connections() == 2 })
 	byRequest := map[string]string{}
 	for _, task := range f.tasks("open") {

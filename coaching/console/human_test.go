@@ -12,6 +12,7 @@ import (
 	"agentd/coaching/egress"
 	"agentd/coaching/human"
 	"agentd/coaching/repair"
+	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
 )
 
@@ -59,7 +60,7 @@ func TestServersRequestSurvivesConsoleRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := repair.NewCase(request)
-	got := ask(t.Context(), f.coach(), task.HumanRequest("r1"))
+	got := ask(t.Context(), f.coach(), prompt.HumanRequest(task, "r1"))
 	f.eventually("the server waits", func() bool { return f.connections() == 1 })
 	claim := f.claimed("1", "Ann")
 
@@ -102,7 +103,7 @@ func TestClosedSessionWithdrawsItsTask(t *testing.T) {
 	}
 	coach := f.coach()
 	ctx, leave := context.WithCancel(t.Context())
-	got := ask(ctx, coach, repair.NewCase(request).HumanRequest("r1"))
+	got := ask(ctx, coach, prompt.HumanRequest(repair.NewCase(request), "r1"))
 	f.eventually("the server waits", func() bool { return f.connections() == 1 })
 	leave()
 	if answer := <-got; answer.err == nil {

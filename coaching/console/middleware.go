@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	keyRequestID    = "console.request_id"
 	headerRequestID = "X-Request-Id"
 	// headerConsole must be sent with every change. A page of another site cannot send it
 	// without a CORS preflight, which is not answered.

@@ -89,20 +89,6 @@ func viewTools(p *repair.Point) toolset {
 	return v
 }
 
-// load returns the task that a path names, and its view.
-func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
-	seq, err := seqOf(g.Param("id"))
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := c.tasks.find(seq)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := c.views.get(seq)
-	return t, s, err
-}
-
 func (c *Console) getTask(g *gin.Context) (any, error) {
 	t, s, err := c.load(g)
 	if err != nil {

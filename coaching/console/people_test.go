@@ -126,7 +126,7 @@ func TestCheckFindsInvalidDecisions(t *testing.T) {
 		loc  string // of the finding, and of the 422 within the body
 	}{
 		"unknown tool":               {"1", object{"point": "p0", "decision": wrongTool}, `decision,tool_calls,0,name`},
-		"unknown tool, other agent":  {"2", object{"decision": wrongTool}, `decision,tool_calls,0`},
+		"unknown tool, other agent":  {"2", object{"decision": wrongTool}, `decision,tool_calls,0,name`},
 		"empty decision":             {"1", object{"point": "p0", "decision": object{}}, `decision`},
 		"empty, other agent":         {"2", object{"decision": object{"say": " "}}, `decision`},
 		"unknown point":              {"1", object{"point": "p9", "decision": object{"say": "Hi"}}, `point`},

@@ -212,3 +212,14 @@ func (x txn) putDraft(seq uint64, draft []byte) error {
 }
 
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// collect returns the open or the ended tasks, oldest first.
+func collect(s *store, ended bool) (list []*task, err error) {
+	err = s.view(func(x txn) error {
+		return x.each(ended, func(t *task) error {
+			list = append(list, t)
+			return nil
+		})
+	})
+	return list, err
+}

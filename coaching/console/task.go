@@ -127,17 +127,6 @@ func (t *task) summary(now time.Time, agentWaiting bool) summary {
 	return s
 }
 
-// collect returns the open or the ended tasks, oldest first.
-func collect(s *store, ended bool) (list []*task, err error) {
-	err = s.view(func(x txn) error {
-		return x.each(ended, func(t *task) error {
-			list = append(list, t)
-			return nil
-		})
-	})
-	return list, err
-}
-
 func readTask(raw []byte) (*task, error) {
 	t := new(task)
 	if err := json.Unmarshal(raw, t); err != nil {

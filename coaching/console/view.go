@@ -53,7 +53,7 @@ func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
 	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
 		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
 			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewCase(decoded)
-			s.points = s.repair.Points()
+			s.points = s.repair.Points
 			return s
 		}
 	}
@@ -118,28 +118,6 @@ func (s *taskView) point(id string) *repair.Point {
 		return s.points[i]
 	}
 	return nil
-}
-
-// check validates a decision at one of the points. Problems are located from the decision.
-func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
-	if s.repair != nil {
-		return s.repair.Check(pointID, d)
-	}
-	point := s.point(pointID)
-	if strings.TrimSpace(d.Say) == "" && len(d.ToolCalls) == 0 {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the decision is empty; write a reply or add a tool call")}
-	}
-	var problems protocol.Problems
-	for i, call := range d.ToolCalls {
-		if point.Tools == nil {
-			problems = append(problems, protocol.NewProblem(protocol.TypeValue, "the task's tools cannot be read; answer with the text of an output", "tool_calls", i))
-			continue
-		}
-		if _, err := point.Tools.Accept(call.Name, call.Arguments, protocol.String(call.TargetRobotName)); err != nil {
-			problems = append(problems, protocol.NewProblem(protocol.TypeValue, err.Error(), "tool_calls", i))
-		}
-	}
-	return problems
 }
 
 // output formats a decision at a point for the agent. agentd's servers get the point too. The

@@ -94,7 +94,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	return nil
 }
 
-// classify is the class of an address, in words too unless it is public.
+// classify returns the class of an address, and what it is unless it is public.
 func classify(a netip.Addr) (class, string) {
 	if a.Zone() != "" {
 		return never, "a link-local address" // no other needs a zone

@@ -6,5 +6,6 @@
 // [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
 // cannot be evaded: on the address of each connection, after the name was resolved.
 //
-// A [Redactor] takes the values of headers out of texts.
+// Each file uses only files after it: client.go, dial.go, url.go, policy.go, address.go,
+// errors.go, limits.go. The rules of names are the exception: policies need them, too.
 package egress

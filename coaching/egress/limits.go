@@ -51,10 +51,6 @@ const (
 	// MaxBackends bounds the backends of a session. A request may ask all of them.
 	MaxBackends = 64
 
-	// minSecret is the shortest header value that is redacted. A "1" is not a key, and
-	// hiding each would make texts unreadable.
-	minSecret = 4
-
 	// maxShown bounds the bytes of a URL in a message.
 	maxShown = 200
 )

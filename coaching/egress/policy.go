@@ -180,7 +180,7 @@ var hopByHop = []string{
 var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-encoding"}
 
 // metadataHeaders are required by metadata services. Their addresses are refused already;
-// this is a second lock.
+// these headers are refused as well.
 var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata-request"}
 
 // CheckHeader returns why a client must not set a header. The error is a

@@ -46,7 +46,7 @@ type Failure struct {
 type Coach struct {
 	endpoint string
 	shown    string // the endpoint for messages
-	keys     *egress.Redactor
+	keys     *quote.Redactor
 	client   *egress.Client
 	opts     Options
 }
@@ -57,7 +57,7 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	return &Coach{
 		endpoint: endpoint,
 		shown:    egress.SafeURL(endpoint),
-		keys:     egress.NewRedactor(egress.QueryKeys(endpoint)),
+		keys:     quote.NewRedactor(quote.QueryKeys(endpoint)),
 		client:   client,
 		opts:     o,
 	}
@@ -168,8 +168,8 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	return c.broken(res.StatusCode, nil, "does not withdraw the task: it answered %d %s", res.StatusCode, c.said(res))
 }
 
-// Reach reports why the endpoint does not answer; nil means that it does. It withdraws
-// a task that no person has, whose id the caller makes up.
+// Reach reports why the endpoint does not answer; nil means that it does. It withdraws a task
+// that nobody has: the caller makes its id up.
 func (c *Coach) Reach(ctx context.Context, id string) error {
 	err := c.Withdraw(ctx, id)
 	var e *Error

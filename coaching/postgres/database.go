@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -140,20 +140,20 @@ func (s *Store) migrate(ctx context.Context) error {
 // do runs f in a transaction, which is rolled back if f returns an error. f must be able to
 // run again: the transaction is tried up to maxTries times if PostgreSQL rolled it back to
 // resolve a conflict, or if the connection turns out broken before anything was sent. The error is a
-// *coaching.FullError of f, a *coaching.StoreError, or that of the context.
+// *store.FullError of f, a *store.Error, or that of the context.
 func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(caller, s.limit)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
-		var full *coaching.FullError
+		var full *store.FullError
 		switch {
 		case err == nil || errors.As(err, &full):
 			return err
 		case caller.Err() != nil:
 			return caller.Err()
 		case try == maxTries || ctx.Err() != nil || !undone(err):
-			return &coaching.StoreError{Err: err}
+			return &store.Error{Err: err}
 		}
 		s.log.Debug().Err(err).Int("try", try).Msg("database transaction is tried again")
 	}

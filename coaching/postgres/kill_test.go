@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
 	"agentd/coaching/postgres/pgtest"
+	"agentd/coaching/store"
 	"agentd/internal/waittest"
 
 	"github.com/google/uuid"
@@ -120,7 +120,7 @@ func TestStoreMatchesModelAcrossKills(t *testing.T) {
 		})
 	}
 	name := func(i int) string { return fmt.Sprint("replica-", i) }
-	processes, stores := make([]*storeProcess, 3), make([]coaching.Store, 3)
+	processes, stores := make([]*storeProcess, 3), make([]store.Store, 3)
 	begin := func(i int) {
 		processes[i] = startStore(t, server.URL+"&application_name="+name(i), key)
 		stores[i] = processes[i]

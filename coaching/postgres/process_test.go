@@ -8,7 +8,7 @@ import (
 	"net/rpc"
 	"time"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -27,11 +27,11 @@ type Call struct {
 	Response         []byte // nil: no answer
 }
 
-// Session is a [coaching.Record] between processes.
+// Session is a [store.Record] between processes.
 type Session struct {
 	ID     uuid.UUID
 	RunID  string
-	State  coaching.State
+	State  store.State
 	Config []byte // JSON; nil: the store did not report it
 }
 
@@ -41,31 +41,31 @@ type Result struct {
 	Closed       []uuid.UUID
 	OK           bool
 	Count        int
-	Kept         *coaching.Kept
+	Kept         *store.Kept
 	Full, Failed string // the error
 }
 
 // Serve makes the operations that [Remote] asks for, until the connection ends.
-func Serve(store coaching.Shared, connection io.ReadWriteCloser) {
+func Serve(from store.Shared, connection io.ReadWriteCloser) {
 	server := rpc.NewServer()
-	if err := server.Register(&Server{store}); err != nil {
+	if err := server.Register(&Server{from}); err != nil {
 		panic(err) // Server has the form that package rpc wants
 	}
 	server.ServeConn(connection)
 }
 
 // Server is what Serve registers.
-type Server struct{ store coaching.Shared }
+type Server struct{ store store.Shared }
 
 // Do makes one operation.
 func (s *Server) Do(c Call, r *Result) error {
 	ctx := context.Background()
-	var one *coaching.Record
-	var list []coaching.Record
+	var one *store.Record
+	var list []store.Record
 	var err error
 	switch c.Operation {
 	case "Create":
-		rec := coaching.Record{ID: c.ID, RunID: c.Run}
+		rec := store.Record{ID: c.ID, RunID: c.Run}
 		if rec.Config, err = protocol.DecodeCoachingSessionConfig(c.Config); err != nil {
 			return err
 		}
@@ -89,15 +89,15 @@ func (s *Server) Do(c Call, r *Result) error {
 	case "Claim":
 		r.Kept, r.OK, err = s.store.Claim(ctx, c.ID, c.Request, c.Lease)
 	case "Settle":
-		var given *coaching.Kept
+		var given *store.Kept
 		if c.Response != nil {
-			given = &coaching.Kept{Provider: c.Provider, Response: c.Response}
+			given = &store.Kept{Provider: c.Provider, Response: c.Response}
 		}
 		r.Kept, err = s.store.Settle(ctx, c.ID, c.Request, c.Lease, given)
 	default:
 		return fmt.Errorf("no operation %q", c.Operation)
 	}
-	var full *coaching.FullError
+	var full *store.FullError
 	switch {
 	case errors.As(err, &full):
 		r.Full = full.What
@@ -117,11 +117,11 @@ func (s *Server) Do(c Call, r *Result) error {
 	return nil
 }
 
-// Remote is the store of a process that runs [Serve]. Each error but a *coaching.FullError is
-// a *coaching.StoreError.
+// Remote is the store of a process that runs [Serve]. Each error but a *store.FullError is
+// a *store.Error.
 type Remote struct{ client *rpc.Client }
 
-var _ coaching.Shared = (*Remote)(nil)
+var _ store.Shared = (*Remote)(nil)
 
 // NewRemote uses the connection until Close.
 func NewRemote(connection io.ReadWriteCloser) *Remote { return &Remote{rpc.NewClient(connection)} }
@@ -129,21 +129,21 @@ func NewRemote(connection io.ReadWriteCloser) *Remote { return &Remote{rpc.NewCl
 // Close ends the connection.
 func (r *Remote) Close() { _ = r.client.Close() } // it may have ended by itself
 
-func (r *Remote) do(c Call) (*Result, []coaching.Record, error) {
+func (r *Remote) do(c Call) (*Result, []store.Record, error) {
 	var got Result
 	err := r.client.Call("Server.Do", c, &got)
 	switch {
 	case got.Full != "":
-		return nil, nil, &coaching.FullError{What: got.Full}
+		return nil, nil, &store.FullError{What: got.Full}
 	case got.Failed != "":
 		err = errors.New(got.Failed)
 	}
 	if err != nil {
-		return nil, nil, &coaching.StoreError{Err: err}
+		return nil, nil, &store.Error{Err: err}
 	}
-	var list []coaching.Record
+	var list []store.Record
 	for _, wire := range got.Sessions {
-		rec := coaching.Record{ID: wire.ID, RunID: wire.RunID, State: wire.State}
+		rec := store.Record{ID: wire.ID, RunID: wire.RunID, State: wire.State}
 		if wire.Config != nil {
 			if rec.Config, err = protocol.DecodeCoachingSessionConfig(wire.Config); err != nil {
 				return nil, nil, err
@@ -155,7 +155,7 @@ func (r *Remote) do(c Call) (*Result, []coaching.Record, error) {
 }
 
 // first is do for an operation that returns at most one record.
-func (r *Remote) first(c Call) (*coaching.Record, error) {
+func (r *Remote) first(c Call) (*store.Record, error) {
 	_, list, err := r.do(c)
 	if len(list) == 0 {
 		return nil, err
@@ -163,13 +163,13 @@ func (r *Remote) first(c Call) (*coaching.Record, error) {
 	return &list[0], nil
 }
 
-// Create implements [coaching.Store].
-func (r *Remote) Create(_ context.Context, rec coaching.Record, limit int) (*coaching.Record, error) {
+// Create implements [store.Store].
+func (r *Remote) Create(_ context.Context, rec store.Record, limit int) (*store.Record, error) {
 	return r.first(Call{Operation: "Create", ID: rec.ID, Run: rec.RunID, Config: rec.Config.AppendJSON(nil), Limit: limit})
 }
 
-// Get implements [coaching.Store].
-func (r *Remote) Get(_ context.Context, run string) (*coaching.Record, error) {
+// Get implements [store.Store].
+func (r *Remote) Get(_ context.Context, run string) (*store.Record, error) {
 	return r.first(Call{Operation: "Get", Run: run})
 }
 
@@ -179,34 +179,34 @@ func (r *Remote) ok(c Call) (bool, error) {
 	return err == nil && got.OK, err
 }
 
-// Enter implements [coaching.Store].
+// Enter implements [store.Store].
 func (r *Remote) Enter(_ context.Context, id, lease uuid.UUID) (bool, error) {
 	return r.ok(Call{Operation: "Enter", ID: id, Lease: lease})
 }
 
-// Leave implements [coaching.Store].
+// Leave implements [store.Store].
 func (r *Remote) Leave(_ context.Context, lease uuid.UUID) error {
 	_, _, err := r.do(Call{Operation: "Leave", Lease: lease})
 	return err
 }
 
-// MarkClosing implements [coaching.Store].
-func (r *Remote) MarkClosing(_ context.Context, run string) (*coaching.Record, error) {
+// MarkClosing implements [store.Store].
+func (r *Remote) MarkClosing(_ context.Context, run string) (*store.Record, error) {
 	return r.first(Call{Operation: "MarkClosing", Run: run})
 }
 
-// MarkIdle implements [coaching.Store].
-func (r *Remote) MarkIdle(_ context.Context, unused time.Duration) ([]coaching.Record, error) {
+// MarkIdle implements [store.Store].
+func (r *Remote) MarkIdle(_ context.Context, unused time.Duration) ([]store.Record, error) {
 	_, list, err := r.do(Call{Operation: "MarkIdle", Unused: unused})
 	return list, err
 }
 
-// Delete implements [coaching.Store].
+// Delete implements [store.Store].
 func (r *Remote) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	return r.ok(Call{Operation: "Delete", ID: id})
 }
 
-// Count implements [coaching.Store].
+// Count implements [store.Store].
 func (r *Remote) Count(context.Context) (int, error) {
 	got, _, err := r.do(Call{Operation: "Count"})
 	if err != nil {
@@ -215,10 +215,10 @@ func (r *Remote) Count(context.Context) (int, error) {
 	return got.Count, nil
 }
 
-// LeaseTime implements [coaching.Shared]. Nothing renews the leases of a test.
+// LeaseTime implements [store.Shared]. Nothing renews the leases of a test.
 func (r *Remote) LeaseTime() time.Duration { return time.Hour }
 
-// Renew implements [coaching.Shared].
+// Renew implements [store.Shared].
 func (r *Remote) Renew(_ context.Context, leases, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	got, _, err := r.do(Call{Operation: "Renew", Leases: leases, Sessions: sessions})
 	if err != nil {
@@ -227,8 +227,8 @@ func (r *Remote) Renew(_ context.Context, leases, sessions []uuid.UUID) ([]uuid.
 	return got.Closed, nil
 }
 
-// Claim implements [coaching.Shared].
-func (r *Remote) Claim(_ context.Context, session uuid.UUID, request string, lease uuid.UUID) (*coaching.Kept, bool, error) {
+// Claim implements [store.Shared].
+func (r *Remote) Claim(_ context.Context, session uuid.UUID, request string, lease uuid.UUID) (*store.Kept, bool, error) {
 	got, _, err := r.do(Call{Operation: "Claim", ID: session, Request: request, Lease: lease})
 	if err != nil {
 		return nil, false, err
@@ -236,8 +236,8 @@ func (r *Remote) Claim(_ context.Context, session uuid.UUID, request string, lea
 	return got.Kept, got.OK, nil
 }
 
-// Settle implements [coaching.Shared].
-func (r *Remote) Settle(_ context.Context, session uuid.UUID, request string, lease uuid.UUID, answer *coaching.Kept) (*coaching.Kept, error) {
+// Settle implements [store.Shared].
+func (r *Remote) Settle(_ context.Context, session uuid.UUID, request string, lease uuid.UUID, answer *store.Kept) (*store.Kept, error) {
 	c := Call{Operation: "Settle", ID: session, Request: request, Lease: lease}
 	if answer != nil {
 		c.Provider, c.Response = answer.Provider, answer.Response

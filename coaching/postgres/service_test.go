@@ -13,6 +13,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	"agentd/coaching/postgres/pgtest"
+	"agentd/coaching/store"
 	"agentd/internal/waittest"
 	"agentd/protocol"
 
@@ -44,8 +45,8 @@ func (*model) Window() int { return 32768 }
 // replica is a service with its own store, as in a separate process.
 func replica(t *testing.T, url string, keys *Keys, o coaching.Options) *coaching.Service {
 	t.Helper()
-	store := open(t, url, keys, DefaultLease)
-	o.Store, o.Log = store, zerolog.New(zerolog.NewTestWriter(t))
+	db := open(t, url, keys, DefaultLease)
+	o.Store, o.Log = db, zerolog.New(zerolog.NewTestWriter(t))
 	s, err := coaching.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -170,10 +171,10 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 	}()
 	waittest.Eventually(t, "the question", func() bool { return m.asked.Load() > 0 })
 	go func() { closed <- b.CloseSession(t.Context(), "r") }()
-	store := open(t, server.URL, keys, DefaultLease)
+	db := open(t, server.URL, keys, DefaultLease)
 	waittest.Eventually(t, "closing", func() bool {
-		rec, err := store.Get(t.Context(), "r")
-		return err == nil && rec != nil && rec.State == coaching.Closing
+		rec, err := db.Get(t.Context(), "r")
+		return err == nil && rec != nil && rec.State == store.Closing
 	})
 	if _, err := a.Coach(t.Context(), request(t, "r", "y")); !errors.Is(err, coaching.ErrUnknown) {
 		t.Errorf("a request while closing: %v", err)
@@ -207,13 +208,13 @@ func TestIdleSessionOfAbsentReplicaIsClosed(t *testing.T) {
 	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store := open(t, server.URL, keys, DefaultLease)
-	if n, err := store.Count(t.Context()); n != 1 || err != nil {
+	db := open(t, server.URL, keys, DefaultLease)
+	if n, err := db.Count(t.Context()); n != 1 || err != nil {
 		t.Fatalf("the session did not survive its server: %d, %v", n, err)
 	}
 	replica(t, server.URL, keys, coaching.Options{Idle: time.Nanosecond, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 	waittest.Eventually(t, "closing the idle session", func() bool {
-		n, err := store.Count(t.Context())
+		n, err := db.Count(t.Context())
 		return n == 0 && err == nil
 	})
 }
@@ -228,7 +229,7 @@ func TestLostDatabaseGivesStoreErrorUntilItIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Kill()
-	var down *coaching.StoreError
+	var down *store.Error
 	if _, err := s.Coach(t.Context(), request(t, "r", "y")); !errors.As(err, &down) {
 		t.Errorf("a request without the database: %v, want a *StoreError", err)
 	}
@@ -256,7 +257,7 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 	old := open(t, server.URL, readKeys(t, "# made today\n"+first), DefaultLease)
 	create := func(s *Store, run string) {
 		t.Helper()
-		if _, err := s.Create(t.Context(), coaching.Record{ID: [16]byte{run[0]}, RunID: run, Config: cfg}, 0); err != nil {
+		if _, err := s.Create(t.Context(), store.Record{ID: [16]byte{run[0]}, RunID: run, Config: cfg}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

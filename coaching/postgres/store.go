@@ -1,4 +1,7 @@
 // Package postgres is a store of coaching sessions that several servers share.
+//
+// Each file uses only files after it: store.go, database.go, keys.go. The type Store is the
+// exception.
 package postgres
 
 import (
@@ -9,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -29,7 +32,7 @@ type Options struct {
 	Log   zerolog.Logger
 }
 
-// Store is a [coaching.Shared] in a database. Close it after the services that use it.
+// Store is a [store.Shared] in a database. Close it after the services that use it.
 type Store struct {
 	pool  *pgxpool.Pool
 	log   zerolog.Logger
@@ -39,7 +42,7 @@ type Store struct {
 	grace time.Duration // after the database's start, in which no lease ends
 }
 
-var _ coaching.Shared = (*Store)(nil)
+var _ store.Shared = (*Store)(nil)
 
 // Open connects to the database and prepares its tables.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -62,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Close ends the connections.
 func (s *Store) Close() { s.pool.Close() }
 
-// LeaseTime implements [coaching.Shared].
+// LeaseTime implements [store.Shared].
 func (s *Store) LeaseTime() time.Duration { return s.lease }
 
 // live is a condition on agentd_leases; its parameter $1 is the grace. Nobody could
@@ -73,20 +76,20 @@ const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > no
 const columns = `id, run_id, closing, key_id, config`
 
 // records decodes rows of columns.
-func (s *Store) records(rows pgx.Rows, err error) ([]coaching.Record, error) {
+func (s *Store) records(rows pgx.Rows, err error) ([]store.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rec coaching.Record, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rec store.Record, err error) {
 		var runID, sealed []byte
 		var closing bool
 		var key string
 		if err := row.Scan(&rec.ID, &runID, &closing, &key, &sealed); err != nil {
 			return rec, err
 		}
-		rec.RunID, rec.State = string(runID), coaching.Configured
+		rec.RunID, rec.State = string(runID), store.Configured
 		if closing {
-			rec.State = coaching.Closing
+			rec.State = store.Closing
 		}
 		config, err := s.keys.open(key, sealed, rec.ID[:])
 		if err != nil {
@@ -98,15 +101,15 @@ func (s *Store) records(rows pgx.Rows, err error) ([]coaching.Record, error) {
 }
 
 // first is the only record, nil if there is none.
-func first(list []coaching.Record, err error) (*coaching.Record, error) {
+func first(list []store.Record, err error) (*store.Record, error) {
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return &list[0], nil
 }
 
-// Create implements [coaching.Store].
-func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (existing *coaching.Record, err error) {
+// Create implements [store.Store].
+func (s *Store) Create(ctx context.Context, rec store.Record, limit int) (existing *store.Record, err error) {
 	key, sealed := s.keys.seal(rec.Config.AppendJSON(nil), rec.ID[:])
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// Creations wait for each other, since each counts the others. Nothing else does.
@@ -122,7 +125,7 @@ func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (exi
 			return err
 		}
 		if limit > 0 && n >= limit {
-			return coaching.TooManySessions(limit)
+			return store.TooManySessions(limit)
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO agentd_sessions (id, run_id, key_id, config) VALUES ($1, $2, $3, $4)`, rec.ID, []byte(rec.RunID), key, sealed)
 		return err
@@ -133,8 +136,8 @@ func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (exi
 	return existing, nil
 }
 
-// Get implements [coaching.Store].
-func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, err error) {
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, runID string) (rec *store.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rec, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(runID))))
 		return err
@@ -142,7 +145,7 @@ func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, er
 	return rec, err
 }
 
-// Enter implements [coaching.Store]. The update locks the row, so a lease is entered before
+// Enter implements [store.Store]. The update locks the row, so a lease is entered before
 // the session is marked as closing, or not at all.
 func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
 	rows, err := s.exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
@@ -150,7 +153,7 @@ func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
 	return rows == 1, err
 }
 
-// Leave implements [coaching.Store].
+// Leave implements [store.Store].
 func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	_, err := s.exec(ctx, `WITH ended AS (DELETE FROM agentd_leases WHERE id = $1 RETURNING session)
 		UPDATE agentd_sessions SET last_used = now() FROM ended WHERE id = session`, lease)
@@ -158,14 +161,14 @@ func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 }
 
 // mark runs a statement that marks sessions as closing. It needs no key, so a session whose key is lost can be closed.
-func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coaching.Record, err error) {
+func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []store.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql+` RETURNING id, run_id`, args...)
 		if err != nil {
 			return err
 		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (coaching.Record, error) {
-			rec := coaching.Record{State: coaching.Closing}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Record, error) {
+			rec := store.Record{State: store.Closing}
 			var runID []byte
 			err := row.Scan(&rec.ID, &runID)
 			rec.RunID = string(runID)
@@ -179,18 +182,18 @@ func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coach
 	return list, nil
 }
 
-// MarkClosing implements [coaching.Store].
-func (s *Store) MarkClosing(ctx context.Context, runID string) (*coaching.Record, error) {
+// MarkClosing implements [store.Store].
+func (s *Store) MarkClosing(ctx context.Context, runID string) (*store.Record, error) {
 	return first(s.mark(ctx, `UPDATE agentd_sessions SET closing = true WHERE run_id = $1 AND NOT closing`, []byte(runID)))
 }
 
-// MarkIdle implements [coaching.Store].
-func (s *Store) MarkIdle(ctx context.Context, unused time.Duration) ([]coaching.Record, error) {
+// MarkIdle implements [store.Store].
+func (s *Store) MarkIdle(ctx context.Context, unused time.Duration) ([]store.Record, error) {
 	return s.mark(ctx, `UPDATE agentd_sessions AS s SET closing = true WHERE NOT closing AND last_used <= now() - $2::interval
 		AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, unused)
 }
 
-// Delete implements [coaching.Store].
+// Delete implements [store.Store].
 func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM agentd_sessions AS s WHERE id = $2
@@ -204,7 +207,7 @@ func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	return gone, err
 }
 
-// Count implements [coaching.Store].
+// Count implements [store.Store].
 func (s *Store) Count(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT count(*) FROM agentd_sessions`).Scan(&n)
@@ -212,7 +215,7 @@ func (s *Store) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Renew implements [coaching.Shared]. A closing session without leases is one whose server
+// Renew implements [store.Shared]. A closing session without leases is one whose server
 // crashed in a DELETE.
 func (s *Store) Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed []uuid.UUID, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -242,8 +245,8 @@ func (s *Store) Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed
 	return closed, err
 }
 
-// Claim implements [coaching.Shared].
-func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *coaching.Kept, claimed bool, err error) {
+// Claim implements [store.Shared].
+func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *store.Kept, claimed bool, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// With the session locked, the next statement sees all leases and claims.
 		if err := lock(ctx, tx, session); err != nil {
@@ -266,13 +269,13 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, le
 	return kept, claimed, nil
 }
 
-// Settle implements [coaching.Shared].
-func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID, given *coaching.Kept) (kept *coaching.Kept, err error) {
+// Settle implements [store.Shared].
+func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID, given *store.Kept) (kept *store.Kept, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lock(ctx, tx, session); err != nil {
 			return err
 		}
-		if given == nil || len(given.Response) > coaching.MaxAnswerBytes {
+		if given == nil || len(given.Response) > store.MaxAnswerBytes {
 			kept = nil
 			_, err := tx.Exec(ctx, `DELETE FROM agentd_answers WHERE session = $1 AND request = $2 AND lease = $3 AND response IS NULL`, session, request, lease)
 			return err
@@ -304,8 +307,8 @@ func lock(ctx context.Context, tx pgx.Tx, session uuid.UUID) error {
 }
 
 // answer reads a kept answer, nil if there is none.
-func answer(ctx context.Context, tx pgx.Tx, session uuid.UUID, request string) (*coaching.Kept, error) {
-	var kept coaching.Kept
+func answer(ctx context.Context, tx pgx.Tx, session uuid.UUID, request string) (*store.Kept, error) {
+	var kept store.Kept
 	err := tx.QueryRow(ctx, `SELECT provider, response FROM agentd_answers WHERE session = $1 AND request = $2 AND response IS NOT NULL`, session, request).
 		Scan(&kept.Provider, &kept.Response)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -320,6 +323,6 @@ func prune(ctx context.Context, tx pgx.Tx, session uuid.UUID) error {
 		SELECT request FROM (
 			SELECT request, row_number() OVER newest AS n, sum(octet_length(response)) OVER newest AS bytes
 			FROM agentd_answers WHERE session = $1 AND response IS NOT NULL WINDOW newest AS (ORDER BY settled DESC)
-		) AS a WHERE n > $2 OR bytes > $3)`, session, coaching.MaxAnswers, coaching.MaxAnswerBytes)
+		) AS a WHERE n > $2 OR bytes > $3)`, session, store.MaxAnswers, store.MaxAnswerBytes)
 	return err
 }

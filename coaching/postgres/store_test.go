@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
 	"agentd/coaching/postgres/pgtest"
+	"agentd/coaching/store"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -62,7 +62,7 @@ func TestStoreMatchesModelBehindPooler(t *testing.T) {
 func compareWithModel(t *testing.T, url string) {
 	t.Helper()
 	keys := readKeys(t, newKey())
-	stores := make([]coaching.Store, 3)
+	stores := make([]store.Store, 3)
 	for i := range stores {
 		s := open(t, url, keys, time.Hour)
 		s.grace = 0 // leases can end before the database is as old as they last

@@ -1,224 +1,275 @@
-// Package repair is the strategy of coaching. It turns a request into questions for
-// coaches and their answers into proposals.
-//
-// A [Case] is one request. Its repairs, in this order:
-//
-//   - [Case.WithoutModel] rewrites an output that could not be read (kind format), if
-//     it holds one complete and unambiguous decision in another notation.
-//   - [Case.Question] asks a model, within a budget. [Case.Read] reads the answer, and
-//     [Case.Retry] asks again after one that cannot be used.
-//   - [Case.HumanRequest] asks a person, and [Case.ReadHuman] reads the answer.
-//
-// Package prompt writes the questions. Package parse reads answers, tolerant of their
-// notation. Package check decides strictly whether a decision is valid at a point:
-// every proposal matches the tools and robots there.
-//
-// All of them are pure: no network, no clock, no randomness. The work is bounded by
-// the size of its input and by the constants in the files limits.go.
 package repair
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/tools"
-	"agentd/coaching/backend"
-	"agentd/coaching/egress"
-	"agentd/coaching/repair/check"
-	"agentd/coaching/repair/parse"
-	"agentd/coaching/repair/prompt"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
-// Case is one coaching request. It never changes and may be used by any number of
-// goroutines. Its points and checks are [check.Case]'s.
-type Case struct{ *check.Case }
+// Case is one coaching request with its points and their compiled tools. It never
+// changes and may be used by any number of goroutines.
+type Case struct {
+	quote.Quoter
+	Request *protocol.SpecializedCoachingRequest
+	Points  []*Point // in the order of the request
+	Target  int      // index of the target step in the trajectory
+	byID    map[string]*Point
+	steps   map[int64]int // step id to its index in the trajectory
+}
 
-// Point is a reinjection point of a case.
-type Point = check.Point
+// Point is a reinjection point with the input that a correction would answer.
+type Point struct {
+	quote.Quoter
+	ID     string
+	StepID *int64 // the step whose input it is, nil for an explicit input
+	Input  *protocol.AgentInput
+	// Tools are nil if they are unusable. ToolsErr then holds the reason, and only a
+	// text can be proposed here.
+	Tools    *tools.Set
+	ToolsErr error
+	Robots   []string // the known robots, empty if the input names none
 
-// Verdict is a coach's decision.
-type Verdict struct {
-	Corrected bool   // there are proposals; else the coach declined
-	Why       string // the coach's reason, for a person
-	Proposals []protocol.CoachingProposal
+	// DefaultRobot is the robot of a call that names none, unless several are known.
+	DefaultRobot string
 }
 
 // NewCase prepares a request that was decoded, and so is valid.
-func NewCase(req *protocol.SpecializedCoachingRequest) *Case { return &Case{check.New(req)} }
-
-// Redacted is the same case with keys taken out of errors and reasons; see
-// [check.Case.Redacted].
-func (c *Case) Redacted(keys *egress.Redactor) *Case { return &Case{c.Case.Redacted(keys)} }
-
-// Question is the question to a model, within a budget of bytes; see [prompt.Question].
-func (c *Case) Question(budget int) backend.Question { return prompt.Question(c.Case, budget) }
-
-// HumanRequest is the task for a person; see [prompt.HumanRequest].
-func (c *Case) HumanRequest(id string) *protocol.HumanCoachingRequest {
-	return prompt.HumanRequest(c.Case, id)
+func NewCase(req *protocol.SpecializedCoachingRequest) *Case {
+	c := &Case{
+		Request: req,
+		Points:  make([]*Point, len(req.ReinjectionPoints)),
+		byID:    make(map[string]*Point, len(req.ReinjectionPoints)),
+		steps:   make(map[int64]int, len(req.Trajectory)),
+	}
+	for i := range req.Trajectory {
+		c.steps[req.Trajectory[i].ID] = i
+	}
+	c.Target = c.steps[req.TargetStepID]
+	sets := toolSets{robot: usualRobot(req), made: make(map[string]func() (*tools.Set, error))}
+	ofInput := make(map[*protocol.AgentInput]Point) // many points may share a step's input
+	for i := range req.ReinjectionPoints {
+		c.Points[i] = c.point(&req.ReinjectionPoints[i], &sets, ofInput)
+		c.byID[c.Points[i].ID] = c.Points[i]
+	}
+	return c
 }
 
-// Retry asks again after an answer that could not be used; see [prompt.Retry].
-func (c *Case) Retry(q backend.Question, answer string, why error) backend.Question {
-	return prompt.Retry(q, answer, why)
+func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput map[*protocol.AgentInput]Point) *Point {
+	input := given.Input
+	if given.InputStepID != nil {
+		input = &c.Request.Trajectory[c.steps[*given.InputStepID]].Input
+	}
+	p, made := ofInput[input]
+	if !made {
+		p = newPoint(input, sets)
+		ofInput[input] = p
+	}
+	p.ID, p.StepID = given.ID, given.InputStepID
+	return &p
 }
 
-// noReason is the reason of a coach that declined without one.
-const noReason = "the coach declined and gave no reason"
-
-// Bounds of the proposals that one decision becomes: their number, their bytes
-// together, and the different sets of tools it is checked against.
-const (
-	maxProposals     = 100
-	maxProposalBytes = 4 << 20
-	maxProposalSets  = 8
-)
-
-// Read reads a model's answer; see [parse.ModelAnswer]. The error says what the
-// model should write instead.
-func (c *Case) Read(text string) (*Verdict, error) {
-	a, err := parse.ModelAnswer(text, c.Quoter)
-	if err != nil {
-		return nil, err
+// newPoint is a point with an input, without its ID.
+func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
+	p := Point{Input: input}
+	p.Robots = tools.KnownRobots(p.Input.Attributes)
+	p.DefaultRobot = sets.robot
+	if len(p.Robots) == 1 {
+		p.DefaultRobot = p.Robots[0]
 	}
-	if a.Abandoned {
-		return declined(a.Why), nil
-	}
-	p, err := c.PointOf(a.Point)
-	if err != nil {
-		return nil, err
-	}
-	if p == nil {
-		return nil, fmt.Errorf("reinjection_point_id is missing; write one of %s", c.PointIDs())
-	}
-	d, err := p.Decide(a.Decision)
-	if err != nil {
-		return nil, err
-	}
-	if found := p.Check(d); len(found) > 0 {
-		return nil, invalidDecision(found)
-	}
-	if c.Repeats(p, d) {
-		return nil, errors.New("this is the very decision that the agent took at this point; write a better one, choose an earlier point, or abandon")
-	}
-	return &Verdict{Corrected: true, Why: a.Why, Proposals: []protocol.CoachingProposal{c.Proposal(p.ID, d)}}, nil
+	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
+	return p
 }
 
-// ReadHuman reads the output of a person's answer: {"say", "action"}, a decision, a
-// list of calls, or the answer of a model. Objects may have a reinjection_point_id.
-// Without one the decision is proposed at every point where it is valid, first at the
-// target step.
-func (c *Case) ReadHuman(output string) (*Verdict, error) {
-	a, err := parse.HumanAnswer(output, c.Quoter)
-	if err != nil {
-		return nil, err
+// Redacted is the same case with keys taken out of errors and reasons. Decisions stay
+// as they are. The coach itself gets errors of the original case, since a hidden
+// text may be a name that it has to write.
+func (c *Case) Redacted(keys *quote.Redactor) *Case {
+	redacted := *c
+	redacted.Keys = keys
+	redacted.Points = make([]*Point, len(c.Points))
+	redacted.byID = make(map[string]*Point, len(c.Points))
+	for i, p := range c.Points {
+		point := *p
+		point.Keys = keys
+		redacted.Points[i], redacted.byID[p.ID] = &point, &point
 	}
-	if a.Abandoned {
-		return declined(a.Why), nil
-	}
-	named, err := c.PointOf(a.Point)
-	if err != nil {
-		return nil, err
-	}
-	points := []*Point{named}
-	if named == nil {
-		points = c.TargetFirst()
-	}
-	if len(points) == 0 {
-		return nil, errors.New("the request has no reinjection points")
-	}
-	proposals, err := propose(points, func(p *Point) (*protocol.AgentDecision, error) { return p.Decide(a.Decision) })
-	if len(proposals) == 0 {
-		return nil, fmt.Errorf("at the point %s: %w", c.Quote(points[0].ID), err)
-	}
-	return &Verdict{Corrected: true, Why: a.Why, Proposals: proposals}, nil
+	return &redacted
 }
 
-// propose makes and checks a decision at each point and proposes it where it is valid,
-// within bounds. The error is that of the first point.
-func propose(points []*Point, decide func(*Point) (*protocol.AgentDecision, error)) (proposals []protocol.CoachingProposal, first error) {
-	made := make(map[*tools.Set]protocol.Raw) // points with the same tools and robots get the same decision
-	left := maxProposalBytes
-	for i, p := range points {
-		correct, known := made[p.Tools]
-		if !known {
-			if len(made) == maxProposalSets {
-				continue
-			}
-			d, err := decide(p)
-			if err == nil {
-				if found := p.Check(d); len(found) > 0 {
-					err = invalidDecision(found)
-				}
-			}
-			if err == nil {
-				correct = check.Correction(d).AppendJSON(nil)
-			} else if i == 0 {
-				first = err
-			}
-			made[p.Tools] = correct
+// TargetFirst returns all points, first the target step's.
+func (c *Case) TargetFirst() []*Point {
+	at := slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return !c.AtTarget(p) })
+	return append(at, slices.DeleteFunc(slices.Clone(c.Points), c.AtTarget)...)
+}
+
+// AtTarget reports whether a correction at the point replaces the target step's
+// decision.
+func (c *Case) AtTarget(p *Point) bool { return p.at(c.Step()) }
+
+// at reports whether a correction at the point replaces a step's decision.
+func (p *Point) at(step *protocol.TrajectoryStep) bool {
+	if p.StepID != nil {
+		return *p.StepID == step.ID
+	}
+	return SameTurn(p.Input, &step.Input)
+}
+
+// SameTurn reports whether two inputs ask for the same turn of a conversation.
+func SameTurn(a, b *protocol.AgentInput) bool {
+	return a.Instruction == b.Instruction && string(a.Memory) == string(b.Memory)
+}
+
+// StepIndex is the index of a step of the trajectory.
+func (c *Case) StepIndex(id int64) int { return c.steps[id] }
+
+// Step is the target step.
+func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.Target] }
+
+// PointOf is the point that an answer names, nil if it names none of several. The
+// number of a step names the only point at that step.
+func (c *Case) PointOf(name string) (*Point, error) {
+	trimmed := strings.TrimSpace(name)
+	if p := cmp.Or(c.byID[name], c.byID[trimmed]); p != nil {
+		return p, nil
+	}
+	candidates := c.Points
+	if trimmed != "" {
+		step, err := strconv.ParseInt(trimmed, 10, 64)
+		candidates = slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool {
+			return err != nil || p.StepID == nil || *p.StepID != step
+		})
+	}
+	if len(candidates) == 1 {
+		return candidates[0], nil
+	}
+	if trimmed == "" {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", c.Quote(name), c.PointIDs())
+}
+
+// Repeats reports whether the agent took the same decision at the point. The target of
+// the kind format has no readable decision, so nothing repeats it.
+func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
+	own := canonical(d)
+	for i := range c.Request.Trajectory {
+		step := &c.Request.Trajectory[i]
+		unread := i == c.Target && c.Request.Kind == protocol.CoachingFormat
+		if step.Output != nil && !unread && p.at(step) && string(canonical(step.Output)) == string(own) {
+			return true
 		}
-		if correct == nil {
+	}
+	return false
+}
+
+// canonical is a decision's JSON with sorted names, so that equal decisions have equal
+// bytes.
+func canonical(d *protocol.AgentDecision) protocol.Raw {
+	v := protocol.Raw(d.AppendJSON(nil))
+	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		return protocol.Raw(d.AppendJSON(nil))
+	}
+	return v
+}
+
+// RawOutput is the target step's raw output, else the text of its error, which may
+// quote one.
+func (c *Case) RawOutput() (text string, isOutput bool) {
+	step := c.Step()
+	text, isOutput = RawOutputOf(step)
+	if !isOutput && step.Error != nil {
+		text = step.Error.Message
+	}
+	return text, isOutput
+}
+
+// RawOutputOf is the raw output of the last internal step of a model that has one.
+func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
+	for i := len(step.InternalSteps) - 1; i >= 0; i-- {
+		origin, _ := protocol.Get(step.InternalSteps[i], "origin")
+		if name, ok := protocol.Text(origin); ok && name != protocol.OriginModel {
 			continue
 		}
-		if left -= len(correct); len(proposals) > 0 && (len(proposals) == maxProposals || left < 0) {
-			break
+		raw, _ := protocol.Get(step.InternalSteps[i], "output_raw")
+		if text, _ := protocol.Text(raw); strings.TrimSpace(text) != "" {
+			return text, true
 		}
-		proposals = append(proposals, protocol.CoachingProposal{ReinjectionPointID: p.ID, ExtraKeys: correct})
 	}
-	return proposals, first
+	return "", false
 }
 
-func declined(why string) *Verdict {
-	if strings.TrimSpace(why) == "" {
-		why = noReason
+// PointIDs lists the IDs of all points for a message.
+func (c *Case) PointIDs() string {
+	if len(c.Points) == 0 {
+		return "none"
 	}
-	return &Verdict{Why: why}
+	ids := make([]string, len(c.Points))
+	for i, p := range c.Points {
+		ids[i] = p.ID
+	}
+	return c.Names(ids)
 }
 
-func invalidDecision(found protocol.Problems) error {
-	lines := make([]string, len(found))
-	for i, p := range found {
-		lines[i] = strings.TrimPrefix(p.String(), ": ") // of the whole decision
-	}
-	return errors.New("the decision is invalid: " + strings.Join(lines, "\n"))
+// toolSets compiles each set of tools once. Points of a trajectory mostly share theirs.
+type toolSets struct {
+	robot string // default target of calls
+	made  map[string]func() (*tools.Set, error)
+	bytes int
+	cost  int // schemas
 }
 
-// WithoutModel rewrites the raw output of the target step without asking a coach, for
-// requests of kind format only. The error is the reason why it cannot.
-//
-// It changes the notation of a decision and never its meaning. A coach has to judge an
-// output that is ambiguous, cut off within a value, or has a question beside its
-// calls. Other text beside calls is dropped if every call is complete and valid.
-func (c *Case) WithoutModel() (*Verdict, error) {
-	if c.Request.Kind != protocol.CoachingFormat {
-		return nil, errors.New("only an output that could not be read is repaired without a coach")
+func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
+	key := toolsKey(raw, robots)
+	if made, ok := s.made[key]; ok {
+		return made()
 	}
-	text, isOutput := c.RawOutput()
-	if text == "" {
-		return nil, errors.New("the target step has no raw output")
+	cost := tools.Subschemas(raw)
+	if len(s.made) >= maxToolSets || s.bytes+len(key) > maxToolSetBytes || s.cost+cost > maxToolSchemas {
+		return nil, fmt.Errorf("the request has more than %d different sets of tools, or more than %d bytes or %d schemas in them", maxToolSets, maxToolSetBytes, maxToolSchemas)
 	}
-	if e := c.Step().Error; e != nil && e.Code == codeTruncated {
-		return nil, errors.New("the raw output was cut off at the token limit")
-	}
-	out, err := parse.RawOutput(text, c.Quoter)
-	if err != nil {
-		return nil, err
-	}
-	there := slices.DeleteFunc(slices.Clone(c.Points()), func(p *Point) bool { return !c.AtTarget(p) })
-	if len(there) == 0 {
-		return nil, errors.New("no reinjection point is at the target step")
-	}
-	proposals, err := propose(there, func(p *Point) (*protocol.AgentDecision, error) { return p.Rewrite(out, isOutput) })
-	if len(proposals) == 0 {
-		return nil, err
-	}
-	const why = "The output held a complete decision in another notation; it was rewritten without a coach."
-	return &Verdict{Corrected: true, Why: why, Proposals: proposals}, nil
+	s.bytes += len(key)
+	s.cost += cost
+	s.made[key] = sync.OnceValues(func() (*tools.Set, error) { return tools.Normalise(raw, robots, s.robot) })
+	return s.made[key]()
 }
 
-// codeTruncated is the agent's code for an output that reached the token limit.
-const codeTruncated = "truncated"
+// toolsKey identifies a set of tools: its JSON and robot names, each after its length.
+func toolsKey(raw []protocol.Raw, robots []string) string {
+	var key strings.Builder
+	for _, r := range raw {
+		fmt.Fprintf(&key, "%d:%s", len(r), r)
+	}
+	key.WriteByte('|')
+	for _, r := range robots {
+		fmt.Fprintf(&key, "%d:%s", len(r), r)
+	}
+	return key.String()
+}
+
+// usualRobot is the robot that all calls of the trajectory share, else the agent's
+// default.
+func usualRobot(req *protocol.SpecializedCoachingRequest) string {
+	usual := ""
+	for i := range req.Trajectory {
+		output := cmp.Or(req.Trajectory[i].Output, &protocol.AgentDecision{})
+		for _, call := range output.ToolCalls {
+			if usual != "" && call.TargetRobotName != usual {
+				return DefaultRobot
+			}
+			usual = call.TargetRobotName
+		}
+	}
+	return cmp.Or(usual, DefaultRobot)
+}
+
+// DefaultRobot is the agent's name for a robot that nobody named.
+const DefaultRobot = "robot"

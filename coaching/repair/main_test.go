@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentd/coaching/repair/internal/casetest"
+	"agentd/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,4 +21,9 @@ func load(t testing.TB, name string) *Case {
 func newCase(t testing.TB, body []byte) *Case {
 	t.Helper()
 	return NewCase(casetest.Decode(t, body))
+}
+
+// Check checks a decision for the point with an id.
+func (c *Case) Check(id string, d *protocol.AgentDecision) protocol.Problems {
+	return c.byID[id].Check(d)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/repair/parse"
 	"agentd/protocol"
@@ -15,7 +14,7 @@ const key = "sk-7f3d9a-very-secret"
 
 // redacted is a case whose errors quote no key; "arm_2", the name of a robot, is one too.
 func redacted(task *Case) *Case {
-	return task.Redacted(egress.NewRedactor(protocol.Headers{"X-Key": key, "X-Team": "arm_2"}))
+	return task.Redacted(quote.NewRedactor(protocol.Headers{"X-Key": key, "X-Team": "arm_2"}))
 }
 
 func TestKeysAreRedactedBeforeClipping(t *testing.T) {

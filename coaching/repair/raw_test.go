@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/repair/check"
 	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
@@ -126,7 +125,7 @@ func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	elsewhere := formatTask(t, `{"say": "Here you are."}`)
 	input := elsewhere.Request.Trajectory[0].Input
 	input.Instruction.Content += "!"
-	elsewhere.Points()[0].StepID, elsewhere.Points()[0].Input = nil, &input
+	elsewhere.Points[0].StepID, elsewhere.Points[0].Input = nil, &input
 
 	for _, c := range []struct {
 		rule string
@@ -166,7 +165,7 @@ func TestWithoutModelConvertsArgumentTypes(t *testing.T) {
 			t.Errorf("%s: %v", c.rule, err)
 			continue
 		}
-		if got, want := proposed(v), replaced("p", check.DefaultRobot, "plan", c.want); got != want {
+		if got, want := proposed(v), replaced("p", DefaultRobot, "plan", c.want); got != want {
 			t.Errorf("%s: got %s, want %s", c.rule, got, want)
 		}
 	}

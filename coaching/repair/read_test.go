@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/repair/check"
 	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
@@ -170,11 +169,11 @@ func TestArgumentsNamedLikeTheRobot(t *testing.T) {
 		{"and where the tool refuses others", `{"properties":{},"additionalProperties":false}`,
 			`"arguments":{"executing_robot":"r"}`, replaced("p", "r", "t", `{}`)},
 		{"not where the tool takes any", `{"properties":{},"additionalProperties":true}`,
-			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", DefaultRobot, "t", `{"robot":"r"}`)},
 		{"or any of a form", `{"properties":{},"patternProperties":{"robot":{}}}`,
-			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", DefaultRobot, "t", `{"robot":"r"}`)},
 		{"or that one", `{"properties":{"robot":{}}}`,
-			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", DefaultRobot, "t", `{"robot":"r"}`)},
 		{"not beside a robot", `{"properties":{}}`,
 			`"target_robot_name":"r","arguments":{"robot":"r"}`, replaced("p", "r", "t", `{"robot":"r"}`)},
 	} {

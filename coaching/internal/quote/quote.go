@@ -8,19 +8,30 @@ import (
 	"strings"
 	"unicode"
 
-	"agentd/coaching/egress"
 	"agentd/internal/clip"
 )
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
 // key would not be recognised later.
-type Quoter struct{ Keys *egress.Redactor } // nil hides nothing
+type Quoter struct{ Keys *Redactor } // nil hides nothing
 
 // Head is the beginning of a text without keys. whole: nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	s, whole = q.Keys.Head(s, limit)
 	return clip.Head(s, limit), whole && len(s) <= limit
 }
+
+// Short is the beginning of a text without keys, with a note about the rest.
+func (q Quoter) Short(s string, limit int) string {
+	head, whole := q.Head(s, limit)
+	if whole {
+		return head
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", head, len(s)-len(head))
+}
+
+// ID is a client's id for the server's own log.
+func ID(id string) string { return Quoter{}.Short(id, maxID) }
 
 // Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
@@ -81,6 +92,9 @@ func Clip[T ~string | ~[]byte](s T, n int) string {
 	}
 	return fmt.Sprintf("%s … [%d of %d characters left out] … %s", head, len(s)-len(head)-len(tail), len(s), tail)
 }
+
+// maxID bounds the bytes of an id in the server's own log.
+const maxID = 200
 
 // maxNames is how many known names a message lists.
 const maxNames = 30

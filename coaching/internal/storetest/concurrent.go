@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 
 	"github.com/google/uuid"
 )
@@ -19,7 +19,7 @@ const (
 
 // createAtOnce creates sessions at the same time by all servers. As many exist afterwards as
 // may, and all who create the same run get the same session.
-func createAtOnce(t *testing.T, stores []coaching.Store) {
+func createAtOnce(t *testing.T, stores []store.Store) {
 	t.Helper()
 	var created [concurrentRuns][creators]uuid.UUID // Nil: refused, since there are enough
 	start := make(chan struct{})
@@ -30,7 +30,7 @@ func createAtOnce(t *testing.T, stores []coaching.Store) {
 				rec := record(uuid.New(), fmt.Sprint("at once ", run), i)
 				<-start
 				existing, err := stores[(run+i)%len(stores)].Create(t.Context(), rec, concurrentLimit)
-				var full *coaching.FullError
+				var full *store.FullError
 				switch {
 				case errors.As(err, &full):
 				case err != nil:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -43,7 +43,7 @@ func AnswerLine(session uuid.UUID, request string, lease uuid.UUID, response []b
 // contents lists what the store must hold.
 func (m *model) contents() (lines []string) {
 	for _, s := range m.runs {
-		lines = append(lines, SessionLine(s.ID, s.RunID, s.State == coaching.Closing))
+		lines = append(lines, SessionLine(s.ID, s.RunID, s.State == store.Closing))
 		for request, a := range s.answers {
 			var response []byte
 			if a.kept != nil {

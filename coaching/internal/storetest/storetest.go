@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -22,7 +22,7 @@ import (
 
 // Replicas are the same store as several servers see it.
 type Replicas struct {
-	Stores []coaching.Store
+	Stores []store.Store
 	// Expire ends leases as if their server had not renewed them; nil for a store that is
 	// not shared.
 	Expire func(leases []uuid.UUID)
@@ -65,14 +65,14 @@ func Run(t *testing.T, open func() Replicas) {
 
 // session is the model's state of a session.
 type session struct {
-	coaching.Record
+	store.Record
 	answers map[string]*answer
 }
 
 // answer is a claimed or kept answer.
 type answer struct {
 	lease uuid.UUID
-	kept  *coaching.Kept
+	kept  *store.Kept
 }
 
 // held is a lease and its session.
@@ -161,7 +161,7 @@ func (m *model) remove(s *session) {
 // no kill explains.
 func (m *model) ok(err error) bool {
 	m.t.Helper()
-	var failed *coaching.StoreError
+	var failed *store.Error
 	switch {
 	case err == nil:
 		return true
@@ -175,7 +175,7 @@ func (m *model) ok(err error) bool {
 }
 
 // same compares a record of the store with that of the model.
-func (m *model) same(what string, got *coaching.Record, want *session) {
+func (m *model) same(what string, got *store.Record, want *session) {
 	m.t.Helper()
 	switch {
 	case got == nil && want == nil:
@@ -190,10 +190,10 @@ func (m *model) same(what string, got *coaching.Record, want *session) {
 // when a kill hides its result.
 func (m *model) step() {
 	m.server = rapid.IntRange(0, len(m.Stores)-1).Draw(m.t, "replica")
-	store := m.Stores[m.server]
+	from := m.Stores[m.server]
 	kill := m.Kill != nil && rapid.IntRange(0, kills-1).Draw(m.t, "kill") == killed
-	steps := []func(coaching.Store, int){m.create, m.create, m.get, m.enter, m.enter, m.leave, m.markClosing, m.markIdle, m.delete, m.count}
-	if _, ok := store.(coaching.Shared); ok {
+	steps := []func(store.Store, int){m.create, m.create, m.get, m.enter, m.enter, m.leave, m.markClosing, m.markIdle, m.delete, m.count}
+	if _, ok := from.(store.Shared); ok {
 		steps = append(steps, m.renew, m.claim, m.claim, m.settle, m.settle)
 		if !kill {
 			steps = append(steps, m.crash)
@@ -201,28 +201,28 @@ func (m *model) step() {
 	}
 	operation := pick(m, "operation", steps)
 	if m.Kill == nil {
-		operation(store, m.server)
+		operation(from, m.server)
 		return
 	}
-	m.survive(kill, func() { operation(store, m.server) })
+	m.survive(kill, func() { operation(from, m.server) })
 }
 
 // record is a session's, with a secret that differs for each n.
-func record(id uuid.UUID, run string, n int) coaching.Record {
+func record(id uuid.UUID, run string, n int) store.Record {
 	cfg := protocol.NewCoachingSessionConfig()
 	backend := protocol.NewCoachingBackend("big", protocol.BackendOpenAI)
 	backend.Endpoint, backend.DefaultModel = "https://llm.example.org/v1", "some-model"
 	backend.Headers = protocol.Headers{"Authorization": fmt.Sprint("Bearer secret ", n)}
 	cfg.Backends = []protocol.CoachingBackend{backend}
-	return coaching.Record{ID: id, RunID: run, Config: cfg, State: coaching.Configured}
+	return store.Record{ID: id, RunID: run, Config: cfg, State: store.Configured}
 }
 
-func (m *model) create(store coaching.Store, _ int) {
+func (m *model) create(from store.Store, _ int) {
 	rec := record(m.id(), pick(m, "run", names), m.n)
 	existing := m.runs[rec.RunID]
-	got, err := store.Create(m.ctx, rec, limit)
+	got, err := from.Create(m.ctx, rec, limit)
 	if existing == nil && len(m.runs) >= limit {
-		var full *coaching.FullError
+		var full *store.FullError
 		if !errors.As(err, &full) && m.ok(err) {
 			m.t.Fatalf("Create beyond the limit: %v, %v", got, err)
 		}
@@ -236,19 +236,19 @@ func (m *model) create(store coaching.Store, _ int) {
 	}
 }
 
-func (m *model) get(store coaching.Store, _ int) {
+func (m *model) get(from store.Store, _ int) {
 	run := pick(m, "run", names)
-	got, err := store.Get(m.ctx, run)
+	got, err := from.Get(m.ctx, run)
 	if m.ok(err) {
 		m.same("Get", got, m.runs[run])
 	}
 }
 
-func (m *model) enter(store coaching.Store, replica int) {
+func (m *model) enter(from store.Store, replica int) {
 	id, lease := m.known(), m.id()
-	got, err := store.Enter(m.ctx, id, lease)
+	got, err := from.Enter(m.ctx, id, lease)
 	s := m.byID(id)
-	want := s != nil && s.State == coaching.Configured
+	want := s != nil && s.State == store.Configured
 	if m.ok(err) && got != want {
 		m.t.Fatalf("Enter: %v, want %v", got, want)
 	}
@@ -257,36 +257,36 @@ func (m *model) enter(store coaching.Store, replica int) {
 	}
 }
 
-func (m *model) leave(store coaching.Store, _ int) {
+func (m *model) leave(from store.Store, _ int) {
 	lease := m.lease()
-	m.ok(store.Leave(m.ctx, lease))
+	m.ok(from.Leave(m.ctx, lease))
 	if m.leases[lease] != nil {
 		delete(m.leases, lease)
 		m.ended = append(m.ended, lease)
 	}
 }
 
-func (m *model) markClosing(store coaching.Store, _ int) {
+func (m *model) markClosing(from store.Store, _ int) {
 	run := pick(m, "run", names)
-	got, err := store.MarkClosing(m.ctx, run)
+	got, err := from.MarkClosing(m.ctx, run)
 	s := m.runs[run]
-	if s != nil && s.State == coaching.Closing {
+	if s != nil && s.State == store.Closing {
 		s = nil // somebody else has it
 	} else if s != nil {
-		s.State = coaching.Closing
+		s.State = store.Closing
 	}
 	if m.ok(err) {
 		m.same("MarkClosing", got, s)
 	}
 }
 
-func (m *model) markIdle(store coaching.Store, _ int) {
+func (m *model) markIdle(from store.Store, _ int) {
 	unused := pick(m, "unused", []time.Duration{0, time.Hour})
-	got, err := store.MarkIdle(m.ctx, unused)
+	got, err := from.MarkIdle(m.ctx, unused)
 	want := map[string]*session{}
 	for run, s := range m.runs {
-		if unused == 0 && s.State == coaching.Configured && !m.leased(s) {
-			s.State = coaching.Closing
+		if unused == 0 && s.State == store.Configured && !m.leased(s) {
+			s.State = store.Closing
 			want[run] = s
 		}
 	}
@@ -301,9 +301,9 @@ func (m *model) markIdle(store coaching.Store, _ int) {
 	}
 }
 
-func (m *model) delete(store coaching.Store, _ int) {
+func (m *model) delete(from store.Store, _ int) {
 	id := m.known()
-	gone, err := store.Delete(m.ctx, id)
+	gone, err := from.Delete(m.ctx, id)
 	s := m.byID(id)
 	want := s == nil || !m.leased(s)
 	if m.ok(err) && gone != want {
@@ -314,15 +314,15 @@ func (m *model) delete(store coaching.Store, _ int) {
 	}
 }
 
-func (m *model) count(store coaching.Store, _ int) {
-	n, err := store.Count(m.ctx)
+func (m *model) count(from store.Store, _ int) {
+	n, err := from.Count(m.ctx)
 	if m.ok(err) && n != len(m.runs) {
 		m.t.Fatalf("Count: %d, want %d", n, len(m.runs))
 	}
 }
 
 // renew also removes closing sessions that nobody is in.
-func (m *model) renew(store coaching.Store, replica int) {
+func (m *model) renew(from store.Store, replica int) {
 	var leases, sessions []uuid.UUID
 	for id, l := range m.leases {
 		if l.replica == replica {
@@ -330,20 +330,20 @@ func (m *model) renew(store coaching.Store, replica int) {
 		}
 	}
 	for _, s := range m.runs {
-		if s.State == coaching.Closing && !m.leased(s) {
+		if s.State == store.Closing && !m.leased(s) {
 			m.remove(s)
 		}
 	}
 	for range 3 {
 		sessions = append(sessions, m.known())
 	}
-	closed, err := store.(coaching.Shared).Renew(m.ctx, leases, sessions)
+	closed, err := from.(store.Shared).Renew(m.ctx, leases, sessions)
 	if !m.ok(err) {
 		return
 	}
 	for _, id := range sessions {
 		s := m.byID(id)
-		want := s == nil || s.State == coaching.Closing
+		want := s == nil || s.State == store.Closing
 		if slices.Contains(closed, id) != want {
 			m.t.Fatalf("Renew says of a session that it is closed: %v, want %v", !want, want)
 		}
@@ -351,7 +351,7 @@ func (m *model) renew(store coaching.Store, replica int) {
 }
 
 // crash ends all leases of a server.
-func (m *model) crash(_ coaching.Store, replica int) {
+func (m *model) crash(_ store.Store, replica int) {
 	var lost []uuid.UUID
 	for id, l := range m.leases {
 		if l.replica == replica {
@@ -373,13 +373,13 @@ func (m *model) claimant() (*session, uuid.UUID) {
 	return m.leases[lease].session, lease
 }
 
-func (m *model) claim(store coaching.Store, _ int) {
+func (m *model) claim(from store.Store, _ int) {
 	s, lease := m.claimant()
 	if s == nil {
 		return
 	}
 	request := pick(m, "request", []string{"x", "y"})
-	kept, claimed, err := store.(coaching.Shared).Claim(m.ctx, s.ID, request, lease)
+	kept, claimed, err := from.(store.Shared).Claim(m.ctx, s.ID, request, lease)
 	ok := m.ok(err)
 	a := s.answers[request]
 	switch {
@@ -399,7 +399,7 @@ func (m *model) claim(store coaching.Store, _ int) {
 	}
 }
 
-func (m *model) settle(store coaching.Store, _ int) {
+func (m *model) settle(from store.Store, _ int) {
 	s, lease := m.claimant()
 	if s == nil {
 		return
@@ -409,12 +409,12 @@ func (m *model) settle(store coaching.Store, _ int) {
 	if a == nil {
 		return // only a claimed answer is settled
 	}
-	var given *coaching.Kept
+	var given *store.Kept
 	if rapid.Bool().Draw(m.t, "answered") {
 		m.n++
-		given = &coaching.Kept{Provider: "llm", Response: fmt.Append(nil, "answer ", m.n)}
+		given = &store.Kept{Provider: "llm", Response: fmt.Append(nil, "answer ", m.n)}
 	}
-	got, err := store.(coaching.Shared).Settle(m.ctx, s.ID, request, lease, given)
+	got, err := from.(store.Shared).Settle(m.ctx, s.ID, request, lease, given)
 	ok := m.ok(err)
 	if given == nil {
 		if a.kept == nil && a.lease == lease {
@@ -432,15 +432,15 @@ func (m *model) settle(store coaching.Store, _ int) {
 
 // compare compares all sessions at the end, as every server sees them.
 func (m *model) compare() {
-	for i, store := range m.Stores {
+	for i, from := range m.Stores {
 		m.server = i
 		for _, run := range names {
-			got, err := store.Get(m.ctx, run)
+			got, err := from.Get(m.ctx, run)
 			for !m.ok(err) {
-				got, err = store.Get(m.ctx, run)
+				got, err = from.Get(m.ctx, run)
 			}
 			m.same("at the end", got, m.runs[run])
 		}
-		m.count(store, 0)
+		m.count(from, 0)
 	}
 }

@@ -1,5 +1,7 @@
 // Package parse reads the answers of coaches and the raw outputs of models, in whatever
 // notation they are written. It does not check what they say.
+//
+// Each file uses only files after it: output.go, answer.go, decision.go, json.go, limits.go.
 package parse
 
 import (

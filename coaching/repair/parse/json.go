@@ -173,6 +173,16 @@ func fenced(text string) (blocks []string) {
 	return blocks
 }
 
+// unfenced is the content of a text that is one Markdown code block, else the text.
+func unfenced(text string) string {
+	if strings.HasPrefix(text, "```") {
+		if blocks := fenced(text); len(blocks) == 1 {
+			return blocks[0]
+		}
+	}
+	return text
+}
+
 // span is a part of a text with its offsets.
 type span struct {
 	text       string

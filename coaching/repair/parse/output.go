@@ -112,16 +112,6 @@ func withoutSay(v protocol.Raw) protocol.Raw {
 	return v
 }
 
-// unfenced is the content of a text that is one Markdown code block, else the text.
-func unfenced(text string) string {
-	if strings.HasPrefix(text, "```") {
-		if blocks := fenced(text); len(blocks) == 1 {
-			return blocks[0]
-		}
-	}
-	return text
-}
-
 // readTagged reads XML calls: <function=name> with <parameter=name>, or <invoke
 // name="name"> with <parameter name="name">.
 func (r *reader) readTagged(text string) (calls []Call, beside string, err error) {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
 // with is the request in testdata/failure.json with other members.
-func with(t *testing.T, members ...string) *check.Case {
+func with(t *testing.T, members ...string) *repair.Case {
 	t.Helper()
 	body := protocol.Raw(load(t, "failure").Request.AppendJSON(nil))
 	for i := 0; i < len(members); i += 2 {
@@ -21,7 +21,7 @@ func with(t *testing.T, members ...string) *check.Case {
 func TestErrorsAndDiagnosesOfAnyShapeAreShown(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
-		task    *check.Case
+		task    *repair.Case
 		want    string // in the question
 		reason  string // in a person's coach_diagnose
 		expects string

@@ -3,7 +3,7 @@ package prompt
 import (
 	"testing"
 
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/coaching/repair/internal/casetest"
 	"agentd/protocol"
 )
@@ -20,7 +20,7 @@ func FuzzQuestion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		task := check.New(req)
+		task := repair.NewCase(req)
 		q := Question(task, budget)
 		if !q.Schema.IsValid() || !q.Exact.IsValid() {
 			t.Fatalf("schemas %s and %s", q.Schema, q.Exact)

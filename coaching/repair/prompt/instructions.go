@@ -1,8 +1,6 @@
 package prompt
 
-import (
-	"agentd/protocol"
-)
+import "agentd/protocol"
 
 // What every coach reads first, before what is particular to the kind of request.
 const instructions = `You coach an agent that talks with people and controls robots. In each step it gets an instruction, from a person or as a report of its environment, and decides once: it says a text, or it calls tools. One step of its run, the target step, went wrong. Find the decision that would have been right, or say that there is none.

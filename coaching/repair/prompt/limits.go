@@ -1,8 +1,6 @@
 package prompt
 
-import (
-	"agentd/protocol"
-)
+import "agentd/protocol"
 
 // DefaultBudget bounds the bytes of a prompt for a backend without a limit, and of the
 // text for a person.

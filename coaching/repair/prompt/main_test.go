@@ -5,20 +5,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/coaching/repair/internal/casetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // load is the case of a request in testdata.
-func load(t testing.TB, name string) *check.Case {
+func load(t testing.TB, name string) *repair.Case {
 	t.Helper()
-	return check.New(casetest.Request(t, name))
+	return repair.NewCase(casetest.Request(t, name))
 }
 
 // newCase is the case of a request's JSON.
-func newCase(t testing.TB, body []byte) *check.Case {
+func newCase(t testing.TB, body []byte) *repair.Case {
 	t.Helper()
-	return check.New(casetest.Decode(t, body))
+	return repair.NewCase(casetest.Decode(t, body))
 }

@@ -8,7 +8,7 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
@@ -30,7 +30,7 @@ const outputFormat = `{"say":"string","action":{"robot":{"name":"tool","argument
 // HumanRequest is the task for a person, with its id. The payload has the keys that
 // pages for the first implementation show. coaching_request holds the whole request,
 // unless it is nested too deep for another body.
-func HumanRequest(c *check.Case, id string) *protocol.HumanCoachingRequest {
+func HumanRequest(c *repair.Case, id string) *protocol.HumanCoachingRequest {
 	t := request{c}
 	return &protocol.HumanCoachingRequest{
 		RequestID:      id,
@@ -76,15 +76,7 @@ func (o *object) copy(name string, v protocol.Raw) {
 
 func (o *object) text(name, s string) { o.add(name, protocol.String(quote.Clip(s, maxPayloadMember))) }
 
-func texts(elements []string) protocol.Raw {
-	quoted := make([]protocol.Raw, len(elements))
-	for i, e := range elements {
-		quoted[i] = protocol.String(e)
-	}
-	return protocol.AppendElements(nil, quoted...)
-}
-
-// payload has the keys of all kinds and of its own kind, and the request.
+// payload has the members of each kind, the members of its own kind, and the request.
 func (t request) payload() protocol.Raw {
 	input := &t.Step().Input
 	m := readMemory(input)

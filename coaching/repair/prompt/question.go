@@ -1,5 +1,8 @@
 // Package prompt writes what coaches are asked: the question for a model with the
 // schema of its answer, and the task for a person.
+//
+// Each file uses only files after it: person.go, question.go, schema.go, trajectory.go,
+// instructions.go, limits.go.
 package prompt
 
 import (
@@ -12,12 +15,9 @@ import (
 	"agentd/agent/tools"
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
-
-// request renders one case.
-type request struct{ *check.Case }
 
 // keyAdapter is the member of extra_keys that names the adapter of an input.
 const keyAdapter = "adapter"
@@ -25,7 +25,7 @@ const keyAdapter = "adapter"
 // Question is the question to a model about a case. budget bounds the bytes of its texts
 // and its schema; 0 means DefaultBudget. A budget below the length of the
 // instructions is exceeded.
-func Question(c *check.Case, budget int) backend.Question {
+func Question(c *repair.Case, budget int) backend.Question {
 	t := request{c}
 	budget = max(cmp.Or(max(budget, 0), DefaultBudget), minBudget)
 	points := t.listedPoints()
@@ -79,23 +79,23 @@ func Retry(q backend.Question, answer string, why error) backend.Question {
 
 // listedPoints are the points that a coach is offered, in the order of the request: all
 // of them, or those nearest to the target step.
-func (t request) listedPoints() []*check.Point {
-	distance := func(p *check.Point) int {
+func (t request) listedPoints() []*repair.Point {
+	distance := func(p *repair.Point) int {
 		if p.StepID == nil {
 			return 0
 		}
-		d := t.StepIndex(*p.StepID) - t.Target()
+		d := t.StepIndex(*p.StepID) - t.Target
 		return max(d, -d)
 	}
-	near := slices.Clone(t.Points())
-	slices.SortStableFunc(near, func(a, b *check.Point) int { return distance(a) - distance(b) })
+	near := slices.Clone(t.Points)
+	slices.SortStableFunc(near, func(a, b *repair.Point) int { return distance(a) - distance(b) })
 	near = near[:min(len(near), maxListedPoints)]
-	return slices.DeleteFunc(slices.Clone(t.Points()), func(p *check.Point) bool { return !slices.Contains(near, p) })
+	return slices.DeleteFunc(slices.Clone(t.Points), func(p *repair.Point) bool { return !slices.Contains(near, p) })
 }
 
 // describe is the request as a text of about budget bytes. Each part has a share of
 // them, and the trajectory gets the rest.
-func (t request) describe(points []*check.Point, budget int) string {
+func (t request) describe(points []*repair.Point, budget int) string {
 	share := func(parts int) int { return max(budget/parts, briefValue) }
 	r := &trajectory{t: t, memories: make(map[int]*memory.Memory)}
 
@@ -179,8 +179,8 @@ func (t request) describeErrors(b *strings.Builder, share func(int) int) {
 }
 
 // describePoints lists points, each with its step or its own input.
-func (t request) describePoints(b *strings.Builder, points []*check.Point, budget int) {
-	if len(t.Points()) == 0 {
+func (t request) describePoints(b *strings.Builder, points []*repair.Point, budget int) {
+	if len(t.Points) == 0 {
 		b.WriteString("None.\n")
 		return
 	}
@@ -203,15 +203,15 @@ func (t request) describePoints(b *strings.Builder, points []*check.Point, budge
 		}
 		b.WriteString("\n")
 	}
-	if more := len(t.Points()) - len(points); more > 0 {
+	if more := len(t.Points) - len(points); more > 0 {
 		fmt.Fprintf(b, "(%d more points, farther from the target step, are not offered)\n", more)
 	}
 }
 
 // describeInput writes the explicit input of a point.
-func (t request) describeInput(b *strings.Builder, p *check.Point, limit int) {
+func (t request) describeInput(b *strings.Builder, p *repair.Point, limit int) {
 	for i := range t.Request.Trajectory {
-		if step := &t.Request.Trajectory[i]; check.SameTurn(p.Input, &step.Input) {
+		if step := &t.Request.Trajectory[i]; repair.SameTurn(p.Input, &step.Input) {
 			fmt.Fprintf(b, "the input of step %d again", step.ID)
 			return
 		}
@@ -227,7 +227,7 @@ func (t request) describeInput(b *strings.Builder, p *check.Point, limit int) {
 
 // describeTools lists the tools of the points in as much detail as fits into the
 // budget. Points with the same tools share a list.
-func describeTools(b *strings.Builder, points []*check.Point, budget int) {
+func describeTools(b *strings.Builder, points []*repair.Point, budget int) {
 	groups := toolGroups(points)
 	if len(groups) == 0 {
 		b.WriteString("None that can be used.\n")

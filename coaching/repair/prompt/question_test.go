@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/coaching/repair/internal/casetest"
 	"agentd/protocol"
 )
@@ -221,7 +221,7 @@ func TestSchemasCompileAndAreStrict(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s of %s: %v", kind, name, err)
 			}
-			answer := `{"why":"w","outcome":"abandoned","reinjection_point_id":"` + load(t, name).Points()[0].ID + `","decision":{"say":"","tool_calls":[]}}`
+			answer := `{"why":"w","outcome":"abandoned","reinjection_point_id":"` + load(t, name).Points[0].ID + `","decision":{"say":"","tool_calls":[]}}`
 			if kind == "exact" {
 				answer = `{"why":"w","outcome":"abandoned"}`
 			}
@@ -265,7 +265,7 @@ func checkStrict(t *testing.T, schema protocol.Raw) {
 func TestUnusableToolsAskForTextOnly(t *testing.T) {
 	req := load(t, "own_input").Request
 	req.ReinjectionPoints = req.ReinjectionPoints[:1]
-	q := Question(check.New(req), 0)
+	q := Question(repair.NewCase(req), 0)
 	for _, part := range []string{string(q.Schema), string(q.Exact), q.System[strings.Index(q.System, "No calls can be made here"):]} {
 		if strings.Contains(part, "tool_calls") {
 			t.Errorf("calls are asked for in %s", part)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"agentd/agent/tools"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
@@ -18,7 +18,7 @@ const schemaName = "coaching_answer"
 // arguments. Arguments that the subset can't express are a string of JSON. So are the arguments of
 // all tools if the schema would become larger than limit bytes. The rest of an abandoned
 // answer is ignored.
-func portableSchema(points []*check.Point, limit int) protocol.Raw {
+func portableSchema(points []*repair.Point, limit int) protocol.Raw {
 	if schema := buildPortable(points, ownCalls(points)); len(schema) <= limit {
 		return protocol.Raw(schema)
 	}
@@ -32,7 +32,7 @@ func portableSchema(points []*check.Point, limit int) protocol.Raw {
 const textArguments = `{"type":"string","description":"A JSON object with the arguments, as text."}`
 
 // ownCalls is the schema of a call of any tool, each with its own arguments.
-func ownCalls(points []*check.Point) string {
+func ownCalls(points []*repair.Point) string {
 	var calls []string
 	for _, group := range toolGroups(points) {
 		for i := range group.tools.Tools {
@@ -57,7 +57,7 @@ func ownCalls(points []*check.Point) string {
 	return `{"anyOf":[` + strings.Join(calls, ",") + `]}`
 }
 
-func buildPortable(points []*check.Point, call string) string {
+func buildPortable(points []*repair.Point, call string) string {
 	properties := []string{
 		`"why":{"type":"string","description":"What went wrong, and why your decision is right, or why you abandon. Two or three sentences."}`,
 		`"outcome":{"type":"string","enum":["corrected","abandoned"]}`,
@@ -98,7 +98,15 @@ func stringType(values []string) string {
 
 func enum(values []string) string { return string(texts(values)) }
 
-func pointIDs(points []*check.Point) []string {
+func texts(elements []string) protocol.Raw {
+	quoted := make([]protocol.Raw, len(elements))
+	for i, e := range elements {
+		quoted[i] = protocol.String(e)
+	}
+	return protocol.AppendElements(nil, quoted...)
+}
+
+func pointIDs(points []*repair.Point) []string {
 	ids := make([]string, len(points))
 	for i, p := range points {
 		ids[i] = p.ID
@@ -106,14 +114,14 @@ func pointIDs(points []*check.Point) []string {
 	return ids
 }
 
-func anyTools(points []*check.Point) bool {
+func anyTools(points []*repair.Point) bool {
 	return slices.ContainsFunc(points, hasTools)
 }
 
-func hasTools(p *check.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 }
+func hasTools(p *repair.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 }
 
 // toolNamesOf are the names of all tools of some points.
-func toolNamesOf(points []*check.Point) []string {
+func toolNamesOf(points []*repair.Point) []string {
 	var all []string
 	for _, set := range toolGroups(points) {
 		all = append(all, set.tools.Names()...)
@@ -122,7 +130,7 @@ func toolNamesOf(points []*check.Point) []string {
 }
 
 // robotsOf are the known robots of some points, none if one point has none.
-func robotsOf(points []*check.Point) []string {
+func robotsOf(points []*repair.Point) []string {
 	var all []string
 	for _, p := range points {
 		if !hasTools(p) {
@@ -149,11 +157,11 @@ func distinct(list []string) []string {
 // toolGroup is points that share their tools.
 type toolGroup struct {
 	tools  *tools.Set
-	points []*check.Point
+	points []*repair.Point
 }
 
 // toolGroups groups points by their usable tools, in the order of the points.
-func toolGroups(points []*check.Point) (groups []toolGroup) {
+func toolGroups(points []*repair.Point) (groups []toolGroup) {
 	for _, p := range points {
 		if !hasTools(p) {
 			continue
@@ -172,7 +180,7 @@ func toolGroups(points []*check.Point) (groups []toolGroup) {
 // or calls, each call has the schema of its tool, each point its own tools. Arguments
 // are any object for tools with references that the strict subset can't express, and for
 // all tools if the schema would become too large.
-func exactSchema(points []*check.Point) protocol.Raw {
+func exactSchema(points []*repair.Point) protocol.Raw {
 	for _, own := range []bool{true, false} {
 		if schema := buildExact(points, own); len(schema) <= maxExact {
 			return protocol.Raw(schema)
@@ -181,11 +189,11 @@ func exactSchema(points []*check.Point) protocol.Raw {
 	return portableSchema(points, maxPortable)
 }
 
-func buildExact(points []*check.Point, own bool) string {
+func buildExact(points []*repair.Point, own bool) string {
 	const why = `"why":{"type":"string","minLength":1}`
 	say := strictObject(`"say":{"type":"string","minLength":1}`)
 	variants := []string{strictObject(why, `"outcome":{"const":"abandoned"}`)}
-	correct := func(points []*check.Point, decision string) {
+	correct := func(points []*repair.Point, decision string) {
 		variants = append(variants, strictObject(why, `"outcome":{"const":"corrected"}`,
 			`"reinjection_point_id":{"enum":`+enum(pointIDs(points))+`}`, `"decision":`+decision))
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
@@ -51,7 +51,7 @@ func TestArgumentsAreWrittenForStrictModes(t *testing.T) {
 }
 
 // catalog is a case whose only point has tools with these parameters.
-func catalog(t *testing.T, parameters ...string) *check.Case {
+func catalog(t *testing.T, parameters ...string) *repair.Case {
 	t.Helper()
 	var list []string
 	for i, p := range parameters {
@@ -63,7 +63,7 @@ func catalog(t *testing.T, parameters ...string) *check.Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return check.New(req)
+	return repair.NewCase(req)
 }
 
 func TestEachCallHasItsOwnArguments(t *testing.T) {

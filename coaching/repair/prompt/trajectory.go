@@ -7,11 +7,14 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/check"
+	"agentd/coaching/repair"
 	"agentd/protocol"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// request renders one case.
+type request struct{ *repair.Case }
 
 // detail is the amount of detail of a step.
 type detail int
@@ -70,8 +73,8 @@ const gapBytes = 3 * 100
 // keySteps renders the target step and the last one within two thirds of the budget. It
 // clips their long values as far as needed.
 func (r *trajectory) keySteps(texts []string, details []detail, budget int) (used int) {
-	keys := []int{r.t.Target()}
-	if last := len(texts) - 1; last != r.t.Target() {
+	keys := []int{r.t.Target}
+	if last := len(texts) - 1; last != r.t.Target {
 		keys = append(keys, last)
 	}
 	for value := max(budget, briefValue); ; value /= 2 {
@@ -93,7 +96,7 @@ func (r *trajectory) byNearness() []int {
 	order := make([]int, 0, n)
 	seen := make([]bool, n)
 	for distance := range n {
-		for _, i := range []int{n - 1 - distance, r.t.Target() + distance, r.t.Target() - distance} {
+		for _, i := range []int{n - 1 - distance, r.t.Target + distance, r.t.Target - distance} {
 			if i >= 0 && i < n && !seen[i] {
 				seen[i] = true
 				order = append(order, i)
@@ -130,7 +133,7 @@ func joinSteps(steps []protocol.TrajectoryStep, texts []string, details []detail
 func (r *trajectory) step(i int, d detail, limit int) string {
 	step := &r.t.Request.Trajectory[i]
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n### Step %d%s\n", step.ID, map[bool]string{true: ", the target step"}[i == r.t.Target()])
+	fmt.Fprintf(&b, "\n### Step %d%s\n", step.ID, map[bool]string{true: ", the target step"}[i == r.t.Target])
 	labelled(&b, instructionLabel(step.Input.Instruction.Type), step.Input.Instruction.Content, limit)
 	if d >= short {
 		r.changes(&b, i, limit)
@@ -144,7 +147,7 @@ func (r *trajectory) step(i int, d detail, limit int) string {
 	if step.Output == nil && step.Error == nil {
 		b.WriteString("- Decision: not recorded\n")
 	}
-	if raw, is := check.RawOutputOf(step); is && d >= short && (step.Output == nil || i == r.t.Target() && r.t.Request.Kind == protocol.CoachingFormat) {
+	if raw, is := repair.RawOutputOf(step); is && d >= short && (step.Output == nil || i == r.t.Target && r.t.Request.Kind == protocol.CoachingFormat) {
 		labelled(&b, "What the model wrote", raw, limit)
 	}
 	if d >= short && !empty(step.Execution) {
@@ -176,7 +179,7 @@ func (r *trajectory) changes(b *strings.Builder, i, limit int) {
 	}
 	before := &r.t.Request.Trajectory[i-1]
 	known := &before.Input
-	if i == r.t.Target() {
+	if i == r.t.Target {
 		known = &r.t.Request.Trajectory[0].Input // the step before may be left out
 	}
 	if string(input.Attributes) != string(known.Attributes) {

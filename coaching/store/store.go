@@ -1,8 +1,12 @@
-package coaching
+// Package store holds coaching sessions by their run: in memory here, and in a database that
+// several servers share in package postgres. It knows nothing of what runs for a session.
+//
+// Each file uses only files after it: lease.go, memory.go, store.go.
+package store
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 
 	"agentd/protocol"
@@ -30,7 +34,7 @@ type Record struct {
 }
 
 // Store holds the sessions by run, and a lease for each request in progress. Its methods are
-// atomic and may be called from any goroutine. A *StoreError means that the store itself
+// atomic and may be called from any goroutine. An *Error means that the store itself
 // failed. Records hold the headers of backends, which are often keys, so a store must not
 // print them.
 type Store interface {
@@ -81,131 +85,37 @@ type Kept struct {
 	Response []byte // as sent
 }
 
-// MemoryStore is a [Store] in memory. Make it with NewMemoryStore.
-type MemoryStore struct {
-	now func() time.Time
+const (
+	// MaxAnswers bounds the responses that a session keeps for repeated requests.
+	MaxAnswers = 256
+	// MaxAnswerBytes bounds their size.
+	MaxAnswerBytes = 16 << 20
+)
 
-	mu       sync.Mutex
-	runs     map[string]*memorySession
-	sessions map[uuid.UUID]*memorySession
-	leases   map[uuid.UUID]*memorySession
+// Error means that the store failed. The same call may succeed later.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return "the store of coaching sessions failed: " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// RetryAfter is when to try again where people are busy, or sessions or bytes have to be freed.
+const RetryAfter = time.Minute
+
+// FullError means that a bound is reached. The same call may succeed later.
+type FullError struct {
+	What       string        // what is full, with its bound
+	RetryAfter time.Duration // when to try again
 }
 
-// memorySession is a session of a MemoryStore.
-type memorySession struct {
-	Record
-	leases int
-	used   time.Time
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%s; try again in %s", e.What, e.RetryAfter)
 }
 
-// NewMemoryStore returns an empty store with a clock.
-func NewMemoryStore(now func() time.Time) *MemoryStore {
-	return &MemoryStore{
-		now:  now,
-		runs: make(map[string]*memorySession), sessions: make(map[uuid.UUID]*memorySession), leases: make(map[uuid.UUID]*memorySession),
+// TooManySessions is the error of [Store.Create] at its limit.
+func TooManySessions(limit int) *FullError {
+	return &FullError{
+		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
+		RetryAfter: RetryAfter,
 	}
-}
-
-// Create implements [Store].
-func (m *MemoryStore) Create(_ context.Context, rec Record, limit int) (*Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.runs[rec.RunID]; s != nil {
-		s.used = m.now()
-		existing := s.Record
-		return &existing, nil
-	}
-	if limit > 0 && len(m.runs) >= limit {
-		return nil, TooManySessions(limit)
-	}
-	rec.State = Configured
-	s := &memorySession{Record: rec, used: m.now()}
-	m.runs[rec.RunID], m.sessions[rec.ID] = s, s
-	return nil, nil
-}
-
-// Get implements [Store].
-func (m *MemoryStore) Get(_ context.Context, runID string) (*Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.runs[runID]; s != nil {
-		rec := s.Record
-		return &rec, nil
-	}
-	return nil, nil
-}
-
-// Enter implements [Store].
-func (m *MemoryStore) Enter(_ context.Context, id, lease uuid.UUID) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.sessions[id]
-	if s == nil || s.State != Configured {
-		return false, nil
-	}
-	m.leases[lease] = s
-	s.leases++
-	s.used = m.now()
-	return true, nil
-}
-
-// Leave implements [Store].
-func (m *MemoryStore) Leave(_ context.Context, lease uuid.UUID) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.leases[lease]; s != nil {
-		s.leases--
-		s.used = m.now()
-		delete(m.leases, lease)
-	}
-	return nil
-}
-
-// MarkClosing implements [Store].
-func (m *MemoryStore) MarkClosing(_ context.Context, runID string) (*Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.runs[runID]
-	if s == nil || s.State != Configured {
-		return nil, nil
-	}
-	s.State = Closing
-	rec := s.Record
-	return &rec, nil
-}
-
-// MarkIdle implements [Store].
-func (m *MemoryStore) MarkIdle(_ context.Context, unused time.Duration) (idle []Record, _ error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	for _, s := range m.sessions {
-		if s.State == Configured && s.leases == 0 && now.Sub(s.used) >= unused {
-			s.State = Closing
-			idle = append(idle, s.Record)
-		}
-	}
-	return idle, nil
-}
-
-// Delete implements [Store].
-func (m *MemoryStore) Delete(_ context.Context, id uuid.UUID) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.sessions[id]
-	if s != nil && s.leases > 0 {
-		return false, nil
-	}
-	if s != nil {
-		delete(m.sessions, id)
-		delete(m.runs, s.RunID)
-	}
-	return true, nil
-}
-
-// Count implements [Store].
-func (m *MemoryStore) Count(context.Context) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.runs), nil
 }

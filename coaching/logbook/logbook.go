@@ -1,4 +1,9 @@
-package coaching
+// Package logbook writes the Markdown log of one coaching request, for people: questions,
+// answers, times and the result. Keys are redacted everywhere.
+//
+// Foreign texts stand in code spans and fences only. They can neither pass for a part
+// of the log nor make a viewer load something.
+package logbook
 
 import (
 	"fmt"
@@ -8,30 +13,38 @@ import (
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
-	"agentd/internal/clip"
 	"agentd/protocol"
 )
 
-// logbook writes the Markdown log of one request, for people: questions, answers, times
-// and the result. Keys are redacted everywhere.
-//
-// Texts of others stand in code spans and fences only. They can neither pass for a part
-// of the log nor make a viewer load something.
-type logbook struct {
+const (
+	// maxBlock bounds the bytes of one quoted text in a log, and maxLog the log.
+	// Prompts may hold a whole trajectory.
+	maxBlock = 64 << 10
+	maxLog   = 512 << 10
+
+	// maxSpan bounds the bytes of a text quoted within a line of a log, and
+	// maxPoints the reinjection points that the log names.
+	maxSpan   = 2000
+	maxPoints = 20
+)
+
+// Book is the log of one request. Make it with New.
+type Book struct {
 	quote.Quoter
 	b    strings.Builder
 	full bool // nothing more is written
 	off  bool // nobody wants the log
 }
 
-func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *logbook {
-	l := &logbook{Quoter: quote.Quoter{Keys: redactor}, full: !wanted, off: !wanted}
+// New begins the log of a request that came at a time. If it is not wanted, nothing is written.
+func New(keys *quote.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *Book {
+	l := &Book{Quoter: quote.Quoter{Keys: keys}, full: !wanted, off: !wanted}
 	l.line("# Coaching: %s\n", req.Kind)
 	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)
 	l.line("- Received %s", now.UTC().Format(time.RFC3339))
 	l.line("- Stage goal: %s", l.code(req.Stage.Goal))
 	l.line("- Target step %d; steps in the trajectory: %d", req.TargetStepID, len(req.Trajectory))
-	points := make([]string, min(len(req.ReinjectionPoints), maxLogPoints))
+	points := make([]string, min(len(req.ReinjectionPoints), maxPoints))
 	for i := range points {
 		points[i] = l.code(req.ReinjectionPoints[i].ID)
 	}
@@ -39,8 +52,8 @@ func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.Speciali
 	return l
 }
 
-// withoutModel writes how the repair without a model ended.
-func (l *logbook) withoutModel(err error) {
+// WithoutModel writes how the repair without a model ended.
+func (l *Book) WithoutModel(err error) {
 	l.line("## Repair without a model\n")
 	if err == nil {
 		l.line("The raw output could be repaired.\n")
@@ -49,8 +62,8 @@ func (l *logbook) withoutModel(err error) {
 	l.line("Not possible: %s\n", l.code(err.Error()))
 }
 
-// question begins the section of a model.
-func (l *logbook) question(coach string, q backend.Question) {
+// Question begins the section of a model.
+func (l *Book) Question(coach string, q backend.Question) {
 	l.line("## Coach %s\n", l.code(coach))
 	l.line("### Asked\n")
 	l.block("text", q.System)
@@ -61,22 +74,22 @@ func (l *logbook) question(coach string, q backend.Question) {
 	l.line("### Tries\n")
 }
 
-// attempt writes one try.
-func (l *logbook) attempt(a backend.Attempt) {
+// Attempt writes one try.
+func (l *Book) Attempt(a backend.Attempt) {
 	waited := ""
 	if a.Waited > 0 {
 		waited = fmt.Sprintf("after a wait of %s, ", round(a.Waited))
 	}
 	if a.Err != nil {
-		l.line("- Try %d: %s%s after %s: %s", a.Try, waited, strings.ReplaceAll(outcome(a.Err), "_", " "), round(a.Took), l.code(a.Err.Error()))
+		l.line("- Try %d: %s%s after %s: %s", a.Try, waited, strings.ReplaceAll(backend.Outcome(a.Err), "_", " "), round(a.Took), l.code(a.Err.Error()))
 		return
 	}
 	l.line("- Try %d: %sanswered after %s by %s (asked by %s, %d prompt tokens, %d completion tokens)",
 		a.Try, waited, round(a.Took), l.code(a.Answer.Model), a.Answer.Mode, a.Answer.PromptTokens, a.Answer.CompletionTokens)
 }
 
-// answer writes an answer and what is wrong with it.
-func (l *logbook) answer(a backend.Answer, err error) {
+// Answer writes an answer and what is wrong with it.
+func (l *Book) Answer(a backend.Answer, err error) {
 	l.line("\nThe answer:\n")
 	l.block("json", a.Text)
 	if err != nil {
@@ -85,8 +98,8 @@ func (l *logbook) answer(a backend.Answer, err error) {
 	}
 }
 
-// task begins the section of people.
-func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
+// Task begins the section of people.
+func (l *Book) Task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
 	how := "posted"
 	if joined {
@@ -96,8 +109,17 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// person writes a person's answer.
-func (l *logbook) person(a *protocol.HumanCoachingResponse) {
+// NotAsked is the section of people who are not asked.
+func (l *Book) NotAsked(endpoint string, why error) {
+	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
+	l.line("Not asked: %s\n", l.code(why.Error()))
+}
+
+// NoAnswer writes why people gave no answer.
+func (l *Book) NoAnswer(why error) { l.line("No answer: %s\n", l.code(why.Error())) }
+
+// Person writes a person's answer.
+func (l *Book) Person(a *protocol.HumanCoachingResponse) {
 	l.line("The person's answer is %s.\n", a.Status)
 	if a.Output != nil {
 		l.block("json", *a.Output)
@@ -107,9 +129,12 @@ func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 	}
 }
 
-// verdict ends the log and returns it.
-func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
-	end := logbook{Quoter: l.Quoter} // not bounded, since a log without its result is useless
+// Verdict ends the log and returns it, "" if it is not wanted.
+func (l *Book) Verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
+	if l.off {
+		return ""
+	}
+	end := Book{Quoter: l.Quoter} // not bounded, since a log without its result is useless
 	end.line("\n## Result: %s\n", res.Status)
 	if why != "" {
 		end.block("text", why)
@@ -123,18 +148,18 @@ func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string,
 }
 
 // line writes one line. Texts of others must be arguments, quoted by code.
-func (l *logbook) line(format string, args ...any) {
+func (l *Book) line(format string, args ...any) {
 	l.write(fmt.Sprintf(format, args...) + "\n")
 }
 
 // block writes a text between fences that it does not contain.
-func (l *logbook) block(language, text string) {
-	text = l.head(text, maxLogBlock)
+func (l *Book) block(language, text string) {
+	text = l.head(text, maxBlock)
 	fence := quote.Fence(text)
 	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
 }
 
-func (l *logbook) write(s string) {
+func (l *Book) write(s string) {
 	if l.full {
 		return
 	}
@@ -146,32 +171,17 @@ func (l *logbook) write(s string) {
 }
 
 // code is a text of others as a code span within a line.
-func (l *logbook) code(text string) string {
-	return quote.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
+func (l *Book) code(text string) string {
+	return quote.Span(strings.Join(strings.Fields(l.head(text, maxSpan)), " "))
 }
 
 // head is the beginning of a text without keys, with a note about the rest.
-func (l *logbook) head(text string, limit int) string {
+func (l *Book) head(text string, limit int) string {
 	if l.off {
 		return ""
 	}
-	head, whole := l.Head(text, limit)
-	if whole {
-		return head
-	}
-	return more(head, len(text))
+	return l.Short(text, limit)
 }
-
-// clip shortens a text at a character and notes by how much.
-func shorten(text string, limit int) string {
-	if head := clip.Head(text, limit); len(head) < len(text) {
-		return more(head, len(text))
-	}
-	return text
-}
-
-// more is the beginning of a text of n bytes, with a note about the rest.
-func more(head string, n int) string { return fmt.Sprintf("%s… (%d more bytes)", head, n-len(head)) }
 
 // round makes a duration readable.
 func round(d time.Duration) time.Duration {

@@ -1,4 +1,4 @@
-package egress
+package quote
 
 import (
 	"encoding/base64"

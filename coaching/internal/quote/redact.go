@@ -1,4 +1,4 @@
-package egress
+package quote
 
 import (
 	"cmp"
@@ -17,6 +17,10 @@ import (
 
 // hidden stands for a secret in output.
 const hidden = "***"
+
+// minSecret is the shortest header value that is redacted. A "1" is not a key, and
+// hiding each would make texts unreadable.
+const minSecret = 4
 
 // Redactor takes the keys of a session out of texts: errors, answers of endpoints,
 // logs. A nil Redactor changes nothing.

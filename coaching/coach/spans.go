@@ -1,4 +1,4 @@
-package coaching
+package coach
 
 import (
 	"context"
@@ -15,22 +15,22 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Ask makes one try at the model, in its own span. The endpoint gets no trace context, since
+// traced makes one try at a model, in its own span. The endpoint gets no trace context, since
 // a client of the server named it.
-func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	ctx, span := tracing.Start(ctx, "chat "+m.def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
+func traced(ctx context.Context, b backend.Backend, def protocol.CoachingBackend, q backend.Question) (backend.Answer, error) {
+	ctx, span := tracing.Start(ctx, "chat "+def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
 	if !span.IsRecording() {
-		return m.Backend.Ask(ctx, q)
+		return b.Ask(ctx, q)
 	}
 	defer span.End()
-	provider := m.Type() // openai, ollama and anthropic are names of the conventions or like them
+	provider := b.Type() // openai, ollama and anthropic are names of the conventions or like them
 	if provider == protocol.BackendLocal {
 		provider = "agentd"
 	}
 	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
-		semconv.GenAIRequestModel(m.def.DefaultModel), attribute.String("agentd.coach", m.Name()))
-	span.SetAttributes(server(m.def.Endpoint)...)
-	answer, err := m.Backend.Ask(ctx, q)
+		semconv.GenAIRequestModel(def.DefaultModel), attribute.String("agentd.coach", b.Name()))
+	span.SetAttributes(server(def.Endpoint)...)
+	answer, err := b.Ask(ctx, q)
 	if err != nil {
 		failSpan(span, err)
 		return answer, err
@@ -38,6 +38,25 @@ func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, er
 	span.SetAttributes(semconv.GenAIResponseModel(answer.Model),
 		semconv.GenAIUsageInputTokens(answer.PromptTokens), semconv.GenAIUsageOutputTokens(answer.CompletionTokens))
 	return answer, nil
+}
+
+// tracedPeople waits for the people at an endpoint, in its own span.
+func tracedPeople(ctx context.Context, endpoint string, wait func(context.Context) (Reply, error)) (Reply, error) {
+	ctx, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	given, err := wait(ctx)
+	if !span.IsRecording() {
+		return given, err
+	}
+	span.SetAttributes(server(endpoint)...)
+	span.SetAttributes(attribute.String("agentd.coach", protocol.ProviderHuman))
+	switch {
+	case err != nil:
+		failSpan(span, err)
+	case given.Status == protocol.CoachingFailed:
+		tracing.Fail(span, given.Status, "")
+	}
+	return given, err
 }
 
 // server has the host and port of an endpoint. The rest of the URL may hold a key.
@@ -64,23 +83,4 @@ func failSpan(span trace.Span, err error) {
 	default:
 		tracing.Fail(span, "", "")
 	}
-}
-
-// ask posts the request to the people and waits, in its own span.
-func (p *people) ask(ctx context.Context, r *request) (reply, error) {
-	ctx, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End()
-	given, err := p.wait(ctx, r)
-	if !span.IsRecording() {
-		return given, err
-	}
-	span.SetAttributes(server(p.endpoint)...)
-	span.SetAttributes(attribute.String("agentd.coach", protocol.ProviderHuman))
-	switch {
-	case err != nil:
-		failSpan(span, err)
-	case given.status == protocol.CoachingFailed:
-		tracing.Fail(span, given.status, "")
-	}
-	return given, err
 }

@@ -1,4 +1,4 @@
-package check
+package repair
 
 import (
 	"fmt"
@@ -40,7 +40,6 @@ func TestCheckLocatesProblems(t *testing.T) {
 		{"a tool without arguments", failure, "first", call("arm_2", "look", `{}`), nil},
 		{"arguments that a loose schema allows", failure, "first", call("arm_2", "go", `{"place":"study","fast":true}`), nil},
 		{"a text where tools are unusable", own, "own", &protocol.AgentDecision{Say: "Again?"}, nil},
-		{"an unknown point", failure, "there", call("rover", "look", `{}`), []string{"value_error reinjection_point_id"}},
 		{"no decision", failure, "here", nil, []string{"value_error "}},
 		{"an empty decision", failure, "here", &protocol.AgentDecision{}, []string{"value_error "}},
 		{"a blank text", failure, "here", &protocol.AgentDecision{Say: " \n"}, []string{"value_error "}},
@@ -119,7 +118,7 @@ func TestProposalsAreWhatTheAgentApplies(t *testing.T) {
 func TestPointsHaveTheirInputs(t *testing.T) {
 	var got []string
 	for _, name := range []string{"failure", "own_input"} {
-		for _, p := range load(t, name).Points() {
+		for _, p := range load(t, name).Points {
 			step := "own"
 			if p.StepID != nil {
 				step = fmt.Sprint("step ", *p.StepID)
@@ -143,7 +142,7 @@ func TestPointsHaveTheirInputs(t *testing.T) {
 }
 
 func TestSharedToolsAreCompiledOnce(t *testing.T) {
-	points := load(t, "failure").Points()
+	points := load(t, "failure").Points
 	if points[0].Tools != points[1].Tools {
 		t.Error("two points with the same tools and robots have sets of their own")
 	}
@@ -156,18 +155,12 @@ func TestTooManySetsOfToolsAreUnusable(t *testing.T) {
 	}
 	task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,
 		"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"}}}],"reinjection_points":[`+strings.Join(points, ",")+`]}`))
-	for i, p := range task.Points() {
+	for i, p := range task.Points {
 		if usable := p.ToolsErr == nil; usable != (i < maxToolSets) || usable != (p.Tools != nil) {
 			t.Errorf("point %d: tools %v, error %v", i, p.Tools != nil, p.ToolsErr)
 		}
 	}
 }
-
-// nested is a request whose tool has arguments of all types.
-const nested = `{"run_id":"r","request_id":"c","kind":"format","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
-	"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"plan","description":"d","parameters":{"type":"object","properties":{
-		"fast":{"type":"boolean"},"ways":{"type":"array","items":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}},"any":{}}}}]},
-		"internal_steps":[{"output_raw":""}]}]}`
 
 func TestArgumentProblemsAreLocated(t *testing.T) {
 	task := newCase(t, []byte(nested))
@@ -245,7 +238,7 @@ func TestDecideNamesTheRobot(t *testing.T) {
 		{"an unknown tool", newCase(t, tool(`{}`)), parse.Call{Name: "u", Arguments: protocol.Raw(`{"target_robot":"r"}`)}, DefaultRobot, `{"target_robot":"r"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			point := c.c.Points()[0]
+			point := c.c.Points[0]
 			d, err := point.Decide(parse.Decision{Calls: []parse.Call{c.call}})
 			switch {
 			case c.robot == "" && err == nil:
@@ -271,7 +264,7 @@ func TestPointOfAcceptsIDsAndStepNumbers(t *testing.T) {
 		{"a step without a point", "9", failure, "error"},
 		{"another name", "there", failure, "error"},
 		{"no name, several points", "", failure, ""},
-		{"no name, one point", "", single, single.Points()[0].ID},
+		{"no name, one point", "", single, single.Points[0].ID},
 	} {
 		p, err := c.c.PointOf(c.point)
 		got := ""
@@ -307,7 +300,7 @@ func TestClosestNeedsOneCandidate(t *testing.T) {
 
 func TestRewriteRejectsAmbiguousOutputs(t *testing.T) {
 	c := load(t, "format")
-	point := c.Points()[0]
+	point := c.Points[0]
 	look := parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}
 	for _, tt := range []struct {
 		name     string
@@ -373,7 +366,7 @@ func TestNullsOfOptionalArgumentsAreDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := New(req).Points()[0]
+	point := NewCase(req).Points[0]
 	for name, c := range map[string]struct{ arguments, want string }{
 		"an optional one":      {`{"to":"x","speed":null}`, `{"to":"x"}`},
 		"one that may be null": {`{"to":"x","note":null,"speed":null}`, `{"to":"x","note":null}`},

@@ -1,4 +1,4 @@
-package check
+package repair
 
 import (
 	"encoding/json"

@@ -1,16 +1,16 @@
-package coaching_test
+package store_test
 
 import (
 	"testing"
 	"time"
 
-	"agentd/coaching"
 	"agentd/coaching/internal/storetest"
+	"agentd/coaching/store"
 )
 
 func TestMemoryStoreMatchesModel(t *testing.T) {
 	storetest.Run(t, func() storetest.Replicas {
-		store := coaching.NewMemoryStore(time.Now)
-		return storetest.Replicas{Stores: []coaching.Store{store, store, store}}
+		one := store.NewMemory(time.Now)
+		return storetest.Replicas{Stores: []store.Store{one, one, one}}
 	})
 }

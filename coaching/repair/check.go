@@ -1,6 +1,4 @@
-// Package check decides whether a decision is valid at a reinjection point: its tools and
-// robots are known there and its arguments match.
-package check
+package repair
 
 import (
 	"errors"
@@ -21,22 +19,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Check checks a decision for a point: the point exists, the decision is valid and not
-// empty, its tools and robots are known, arguments match. Problems are located from
-// the decision: ["tool_calls", 0, "arguments", "place"].
-func (c *Case) Check(pointID string, d *protocol.AgentDecision) protocol.Problems {
-	p, ok := c.byID[pointID]
-	if !ok {
-		return protocol.Problems{{
-			Type: protocol.TypeValue,
-			Loc:  []any{"reinjection_point_id"},
-			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", c.Quote(pointID), c.PointIDs()),
-		}}
-	}
-	return p.Check(d)
-}
-
-// Proposal is the proposal of a decision that passed Check.
+// Proposal is the proposal of a decision that passed [Point.Check].
 func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
@@ -50,7 +33,9 @@ func Correction(d *protocol.AgentDecision) protocol.Correction {
 	return &protocol.ReplaceDecision{Decision: *d}
 }
 
-// Check is [Case.Check] for this point.
+// Check checks a decision for the point: it is valid and not empty, its tools and robots are
+// known, and arguments match. Problems are located from the decision:
+// ["tool_calls", 0, "arguments", "place"].
 func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	var found problems
 	switch {
@@ -197,7 +182,7 @@ func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) 
 	if !errors.As(err, &invalid) {
 		return nil, err
 	}
-	l := leaves{Quoter: q, tool: tool, doc: doc}
+	l := leaves{Quoter: q, of: tool, doc: doc}
 	l.add(invalid)
 	// The library visits objects in random order.
 	slices.SortFunc(l.found.list, func(a, b protocol.Problem) int { return strings.Compare(a.String(), b.String()) })
@@ -207,7 +192,7 @@ func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) 
 // leaves collects the innermost reasons of a validation error.
 type leaves struct {
 	quote.Quoter
-	tool  *tools.Tool
+	of    *tools.Tool
 	doc   any
 	found problems
 }
@@ -242,11 +227,11 @@ func (l *leaves) add(e *jsonschema.ValidationError) {
 
 // known lists the tool's arguments for a name at the top level.
 func (l *leaves) known(loc []any) string {
-	if len(loc) > 0 || len(l.tool.Properties) < 2 {
+	if len(loc) > 0 || len(l.of.Properties) < 2 {
 		return ""
 	}
 	var list []string
-	for _, property := range l.tool.Properties[:len(l.tool.Properties)-1] { // the last one is the robot
+	for _, property := range l.of.Properties[:len(l.of.Properties)-1] { // the last one is the robot
 		list = append(list, property.Name)
 	}
 	return "; known are " + l.Names(list)

@@ -1,8 +1,6 @@
-package check
+package repair
 
-import (
-	"agentd/agent/tools"
-)
+import "agentd/agent/tools"
 
 // Bounds of the compiled sets of tools of a case. The tools of further points count as
 // unusable.

@@ -1,0 +1,89 @@
+package coach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentd/coaching/egress"
+	"agentd/coaching/human"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+// ProbeInterval and probeTimeout are how often, and for how long, an unreachable
+// human endpoint is looked for.
+const (
+	ProbeInterval = 10 * time.Second
+	probeTimeout  = 5 * time.Second
+)
+
+// Breaker remembers that the operator's people are unreachable. Sessions then skip them
+// at once, where each request would else wait for several tries. It looks for the
+// endpoint in the background until it is back. A nil Breaker never trips.
+type Breaker struct {
+	Endpoint string
+	Client   func() *egress.Client         // makes one for the search
+	Alive    context.Context               // ends when the service is closed
+	Go       func(f func()) (started bool) // runs f in the background, unless the service was closed
+	Sleep    func(ctx context.Context, d time.Duration) error
+	Now      func() time.Time
+	Log      zerolog.Logger
+
+	mu     sync.Mutex
+	reason error     // why the endpoint is unreachable; nil: it is not
+	since  time.Time // of reason
+}
+
+// Check returns why people cannot be asked now, nil if they can.
+func (b *Breaker) Check() error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reason == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (since %s; agentd looks for it every %s)", b.reason, b.since.UTC().Format(time.RFC3339), ProbeInterval)
+}
+
+// Observe takes what came of asking the endpoint.
+func (b *Breaker) Observe(err error) {
+	var failure *human.Error
+	if b == nil || !errors.As(err, &failure) || failure.Kind != human.Unreachable {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reason != nil || !b.Go(b.probe) {
+		return
+	}
+	b.reason, b.since = err, b.Now()
+	b.Log.Warn().Err(err).Str("endpoint", egress.SafeURL(b.Endpoint)).Dur("retry_every", ProbeInterval).
+		Msg("human endpoint unreachable; coaching continues without people")
+}
+
+// probe waits until the endpoint answers again, or the service is closed.
+func (b *Breaker) probe() {
+	client := b.Client()
+	defer client.Close()
+	endpoint := human.New(b.Endpoint, client, human.Options{})
+	for b.Sleep(b.Alive, ProbeInterval) == nil {
+		ctx, cancel := context.WithTimeout(b.Alive, probeTimeout)
+		err := endpoint.Reach(ctx, uuid.NewString())
+		cancel()
+		if err != nil {
+			continue
+		}
+		b.mu.Lock()
+		b.reason = nil
+		down := b.Now().Sub(b.since)
+		b.mu.Unlock()
+		b.Log.Info().Str("endpoint", egress.SafeURL(b.Endpoint)).Dur("unreachable_for", down).Msg("human endpoint reachable again")
+		return
+	}
+}

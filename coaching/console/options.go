@@ -1,0 +1,46 @@
+package console
+
+import (
+	"crypto/tls"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"agentd/internal/budget"
+	"agentd/protocol/client"
+
+	"github.com/rs/zerolog"
+)
+
+// Options configure a Console.
+type Options struct {
+	// Path is the file of the task store. Open creates a missing one.
+	Path string
+	// Agent answers requests for candidates; nil: no candidates.
+	Agent *client.Client
+	// Tokens are what people log in with; none: no login.
+	Tokens []string
+	// PublicHosts are the host names of the page, beside localhost and IP addresses.
+	PublicHosts []string
+	// AgentsFrom are the addresses of agents; none: all addresses.
+	AgentsFrom []netip.Prefix
+	// Claim is the lifetime of a claim that is not renewed; 0: DefaultClaim.
+	Claim time.Duration
+	// Keep is the retention time of done tasks; 0: DefaultKeep.
+	Keep time.Duration
+	// Certificates make Serve speak TLS.
+	Certificates []tls.Certificate
+	// Log receives events, never an answer, a draft or a secret.
+	Log zerolog.Logger
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// NewSecret makes claims and ids; nil: random text.
+	NewSecret func() string
+	// Memory bounds what all requests hold; nil: budget.Default.
+	Memory *budget.Budget
+	// Page has the files of the web page; nil: the embedded ones.
+	Page fs.FS
+}
+
+// clock is the time as tasks have it.
+func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }
