@@ -221,13 +221,12 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// command ends a request: its worker cancels it, or with abort gives what there is.
-func (e *Engine) command(r *request, abort bool) {
+// end makes a request's worker cancel or interrupt it.
+func (e *Engine) end(r *request, how commandKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed && r.worker != nil { // otherwise it is being answered
-		r.worker.inbox = append(r.worker.inbox, command{request: r, cancel: !abort, abort: abort})
-		r.worker.wakeUp()
+		r.worker.send(command{kind: how, request: r})
 	}
 }
 

@@ -65,8 +65,7 @@ func (e *Engine) assign(r *request, up bool) bool {
 	if w.prefixes != nil {
 		w.prefixes.add(r.blocks)
 	}
-	w.inbox = append(w.inbox, command{request: r})
-	w.wakeUp()
+	w.send(command{kind: compute, request: r})
 	return true
 }
 
@@ -113,7 +112,7 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	e.retried++
 	e.calls.Add(1) // for what ends below
 	e.mu.Unlock()
-	e.command(r, false)
+	e.end(r, cancel)
 	go func() { // a stuck worker may use the samplers until then
 		<-r.done
 		r.close()

@@ -31,7 +31,7 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 			abort = r.gen.Abort
 		case <-abort:
 			abort = nil
-			e.command(r, true)
+			e.end(r, interrupt)
 		case <-r.done:
 			next := r
 			if r.retry {
@@ -61,7 +61,7 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		a.release(r, result.Paused())
 		return result, nil
 	}
-	e.command(r, false)
+	e.end(r, cancel)
 	go func() { // the worker may use the samplers until then
 		<-r.done
 		a.release(r, false)

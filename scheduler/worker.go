@@ -17,15 +17,24 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// command is a message to a worker: to compute, cancel or abort a request, to drop an adapter or all cached prefixes, or
-// without these to try a prompt before anything is served.
+// command is a message to a worker.
 type command struct {
-	request       *request
-	cancel, abort bool
-	drop          core.AdapterID
-	clear         bool
-	answer        chan<- error // of the last three; it takes one value
+	kind    commandKind
+	request *request       // of the first three
+	adapter core.AdapterID // of dropAdapter
+	answer  chan<- error   // of the last three; it takes one value
 }
+
+type commandKind int
+
+const (
+	compute       commandKind = iota // the request
+	cancel                           // it
+	interrupt                        // it, with what there is
+	dropAdapter                      // and its cached prefixes
+	clearPrefixes                    // all that are cached
+	tryPrompt                        // before anything is served
+)
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
 type worker struct {
@@ -167,28 +176,26 @@ func (w *worker) round() (open bool, rows int) {
 	w.inbox = nil
 	w.engine.mu.Unlock()
 	for _, c := range inbox {
-		switch {
-		case c.drop != 0:
-			w.core.DropAdapter(c.drop)
-			var err error
-			if w.adapter == c.drop {
+		var err error
+		switch r := c.request; c.kind {
+		case dropAdapter:
+			w.core.DropAdapter(c.adapter)
+			if w.adapter == c.adapter {
 				err = w.useAdapter(0)
 			}
 			c.answer <- err
-		case c.clear:
+		case clearPrefixes:
 			c.answer <- w.clearCache()
-		case c.request == nil:
-			var err error
+		case tryPrompt:
 			rows, err = w.try()
 			c.answer <- err
-		case c.cancel:
-			w.cancel(c.request)
-		case c.abort:
-			if r := c.request; w.requests[r.id] == r || slices.Contains(w.queue, r) {
+		case cancel:
+			w.cancel(r)
+		case interrupt:
+			if w.requests[r.id] == r || slices.Contains(w.queue, r) {
 				w.interruptOne(r)
 			}
-		default:
-			r := c.request
+		case compute:
 			r.id = w.newID()
 			if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
 				w.queue = append(w.queue, r)
@@ -450,6 +457,12 @@ func (w *worker) checkIdle() {
 			panic(fmt.Sprintf("scheduler: idle, and sequence %d ends at %d instead of %d", s, last, w.core.Length(s)-1))
 		}
 	}
+}
+
+// send gives a worker a command. Engine.mu is held.
+func (w *worker) send(c command) {
+	w.inbox = append(w.inbox, c)
+	w.wakeUp()
 }
 
 // wakeUp ends the sleep of an idle worker.
