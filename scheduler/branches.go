@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -108,8 +107,7 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
 			t.fail(b.node, failed(b.tokens, public(task.err)))
-			choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
-			s.worker.nonFinite = s.worker.nonFinite || choices[i].NonFinite
+			fail(&choices[i], task.err)
 			continue
 		}
 		s.children = s.children[:0]

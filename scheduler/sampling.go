@@ -244,9 +244,14 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	}
 	if err != nil {
 		cand.Err = public(err)
-		choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
+		fail(choice, err)
 	}
 	choice.Tokens = t.tokens
+}
+
+// fail makes a choice of a candidate that has failed. NaN and Inf are reported here alone.
+func fail(c *core.Choice, err error) {
+	c.Verdict, c.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 }
 
 // progress gives tokens to gen.Progress. The candidate had so many scores before them.

@@ -343,6 +343,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
 		down, lost = w.recordFailure(cause)
 	}
+	w.nonFinite = w.nonFinite || slices.ContainsFunc(choices, func(c core.Choice) bool { return c.NonFinite })
 	ended := 0
 	var free []*request // once for each candidate that ended
 	for _, e := range w.core.Commit(status, choices) {
@@ -358,7 +359,6 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			if e.Repeated > 0 {
 				c.Repeated = w.describeRepeat(&e)
 			}
-			w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
 			if c.Finish != generation.FinishStop {
 				c.StopToken = -1 // a forced end after the token limit
 			}
