@@ -127,6 +127,7 @@ type request struct {
 	gen      generation.Request
 	blocks   []core.PrefixHash // of the prompt, if there are several workers
 	samplers []*llama.Sampler
+	forces   bool // a grammar can force its tokens
 	done     chan struct{}
 	leave    chan struct{} // takes a value while its context is stuck
 	more     chan struct{} // takes a value when candidates have ended, for gen.Each
@@ -191,6 +192,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
 		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1), more: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
+		forces:     !e.cfg.NoForcedTokens && !gen.Sample && gen.Grammar != "",
 		candidates: slices.Repeat([]generation.Completion{{StopToken: -1}}, gen.N),
 		times:      generation.Times{Submitted: e.now()},
 		masked:     make([]int, gen.N),
@@ -239,7 +241,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		r.samplers = append(r.samplers, s)
 	}
 	if gen.Resume != nil {
-		if err := r.resume(e.workers[0]); err != nil {
+		if err := r.resume(e.vocab); err != nil {
 			r.close()
 			return nil, err
 		}

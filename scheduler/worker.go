@@ -57,7 +57,7 @@ type worker struct {
 	threads   *threads
 	sampling  sampling
 	trees     trees
-	requests  map[core.RequestID]*request // branches of trees have ids of their own
+	requests  map[core.RequestID]*request
 	nextID    core.RequestID
 	queue     []*request // that wait for an empty context, see startQueued
 	ended     []*request // not delivered yet
@@ -84,8 +84,8 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		workload: workload{assigned: map[*request]struct{}{}}, requests: map[core.RequestID]*request{},
 		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
-	w.sampling = sampling{worker: w, goroutines: runtime.GOMAXPROCS(0)}
-	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
+	w.sampling = sampling{back: p.back, vocab: e.vocab, goroutines: runtime.GOMAXPROCS(0)}
+	w.trees = trees{vocab: e.vocab, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
 		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info),
@@ -216,7 +216,7 @@ func (w *worker) cancel(r *request) {
 		w.counters.cancelled++
 	} else if w.requests[r.id] == r {
 		if r.tree != nil {
-			w.trees.cancel(r)
+			w.trees.cancel(w.core, r)
 		}
 		w.core.Cancel(r.id)
 	} else {
@@ -237,15 +237,16 @@ func (w *worker) submit(r *request) {
 	if r.gen.Resume != nil {
 		begun, ended = r.begun()
 	}
+	since := w.engine.second(r.times.Submitted)
 	switch {
 	case ended:
 		w.finish(r, nil)
 	case r.gen.Distinct != nil || r.gen.Choice != nil:
-		if err := w.trees.start(r); err != nil {
+		if err := w.trees.start(w.core, r, since); err != nil {
 			w.finish(r, err)
 		}
 	default:
-		c := core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced}
+		c := core.Request{ID: r.id, Request: r.gen, Since: since, Begun: begun, Forced: r.forced}
 		if c.MaxTokens == 0 { // nothing follows the last token
 			c.Prompt = c.Prompt[:len(c.Prompt)-1]
 		}
@@ -273,20 +274,30 @@ func (w *worker) step() (rows int) {
 		return 0
 	}
 	w.threads.begin()
-	if err = w.sampling.decode(w.plan); err != nil && w.engine.isClosed() {
+	if err = w.sampling.decode(w.plan, w.requests, w.trees.branches); err != nil && w.engine.isClosed() {
 		w.threads.end(0, 0)
 		return 0 // Close has aborted the step; run answers the requests
 	}
 	took := w.lap(&w.counters.times.Decode)
 	var choices []core.Choice
 	if err == nil {
-		rows, choices = len(w.plan.Rows), w.sampling.choose()
-		w.sampling.scorePrompts(w.plan.Scores)
+		rows, choices = len(w.plan.Rows), w.choose()
 	}
 	w.threads.end(rows, took+w.lap(&w.counters.times.Sample))
 	w.commit(err, choices)
 	w.lap(&w.counters.times.Commit)
 	return rows
+}
+
+// choose chooses the tokens of the step, and tells the requests of them and of the scores of their prompts.
+func (w *worker) choose() []core.Choice {
+	choices := w.sampling.choose()
+	if w.sampling.searching {
+		w.trees.expand(w.core, w.sampling.tasks, choices)
+	}
+	w.sampling.report(w.engine.now())
+	w.sampling.scorePrompts(w.plan.Scores, w.requests)
+	return choices
 }
 
 var errNoStep = errors.New("no step can be planned for the waiting requests")
@@ -314,6 +325,14 @@ func (w *worker) apply() error {
 	return w.useAdapter(w.plan.Adapter)
 }
 
+// owner is the request of an id of the core, which may be that of a branch; nil: it has ended.
+func (w *worker) owner(id core.RequestID) *request {
+	if b := w.trees.branches[id]; b != nil {
+		return b.tree.request
+	}
+	return w.requests[id]
+}
+
 // started notes which requests start with the plan.
 func (w *worker) started() {
 	if len(w.plan.Started) == 0 {
@@ -323,7 +342,7 @@ func (w *worker) started() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range w.plan.Started {
-		r := w.requests[id]
+		r := w.owner(id)
 		r.reach(&r.times.Queue, planned)
 		if a := r.admission; a != nil && a.started.IsZero() { // a try has none
 			a.started = planned
@@ -347,7 +366,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	ended := 0
 	var free []*request // once for each candidate that ended
 	for _, e := range w.core.Commit(status, choices) {
-		r := w.requests[e.Request]
+		r := w.owner(e.Request)
 		switch {
 		case r == nil: // a branch of a request that another one has ended
 		case w.trees.branches[e.Request] != nil && w.trees.event(&e):
@@ -357,7 +376,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			c := &r.candidates[e.Candidate]
 			c.Tokens, c.Finish = e.Tokens, e.Finish
 			if e.Repeated > 0 {
-				c.Repeated = w.describeRepeat(&e)
+				c.Repeated = describeRepeat(w.engine.vocab, e.Tokens, e.Repeated)
 			}
 			if c.Finish != generation.FinishStop {
 				c.StopToken = -1 // a forced end after the token limit
@@ -375,7 +394,10 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		}
 	}
 	if len(w.trees.changed) > 0 {
-		ended += w.trees.commit()
+		for _, r := range w.trees.commit(w.core, w.newID, w.engine.now()) {
+			ended += r.gen.N
+			w.finish(r, nil)
+		}
 	}
 	w.engine.mu.Lock()
 	if ended > 0 {
@@ -396,9 +418,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	}
 }
 
-// describeRepeat describes the n-gram with which a candidate repeated itself.
-func (w *worker) describeRepeat(e *core.Event) string {
-	text := w.engine.vocab.Detokenize(e.Tokens[len(e.Tokens)-e.Repeated:], true)
+// describeRepeat describes the n-gram of so many tokens at the end of a candidate.
+func describeRepeat(v *llama.Vocab, tokens []core.Token, repeated int) string {
+	text := v.Detokenize(tokens[len(tokens)-repeated:], true)
 	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
 
@@ -417,7 +439,7 @@ func (w *worker) failRequest(r *request, cause error, retry bool) {
 // finish ends a request; err is the answer for all of it. deliver answers the caller.
 func (w *worker) finish(r *request, err error) {
 	if r.tree != nil {
-		w.trees.cancel(r)
+		w.trees.cancel(w.core, r)
 	}
 	delete(w.requests, r.id)
 	r.err = err
