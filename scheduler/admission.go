@@ -72,7 +72,7 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 			if errs[i] = ctx.Err(); errs[i] == nil {
 				requests[i], errs[i] = e.newRequest(gen)
 			}
-			if errs[i] == nil && gen.Progress != nil && gen.Resume != nil {
+			if errs[i] == nil && gen.Stream && gen.Resume != nil {
 				requests[i].progressForced()
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // workload is what the engine knows of a worker when it places requests.
@@ -93,8 +94,9 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	if ended {
 		next.times, next.lostDevices = r.times, r.lostDevices
 	}
-	if r.gen.Progress != nil {
-		r.gen.Progress(-1, nil, nil)
+	if r.gen.Stream {
+		r.receive(e.vocab)
+		r.gen.Watch(generation.Event{Kind: generation.Restarted})
 		for i := range next.candidates {
 			if begun := next.candidates[i].Tokens; len(begun) > 0 {
 				next.progress(i, begun, 0)

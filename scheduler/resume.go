@@ -71,7 +71,7 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	return nil
 }
 
-// progressForced gives gen.Progress the tokens that the grammar forces after what a candidate resumes.
+// progressForced tells which tokens the grammar forces after what a candidate resumes.
 func (r *request) progressForced() {
 	for k := range r.candidates {
 		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {

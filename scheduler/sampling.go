@@ -159,7 +159,7 @@ func (s *sampling) report(now time.Time) {
 	for i, c := range s.choices {
 		t := &s.tasks[i]
 		t.request.reach(&t.request.times.FirstToken, now)
-		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
+		if t.request.gen.Stream && len(c.Tokens) > 0 {
 			t.request.progress(t.candidate, c.Tokens, t.scored)
 		}
 	}
@@ -256,13 +256,13 @@ func fail(c *core.Choice, err error) {
 	c.Verdict, c.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 }
 
-// progress gives tokens to gen.Progress. The candidate had so many scores before them.
+// progress tells that tokens were chosen. The candidate had so many scores before them.
 func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 	var scores []generation.Score
 	if r.gen.Scores {
 		scores = slices.Clone(r.candidates[candidate].Scores[scored:][:len(tokens)])
 	}
-	r.gen.Progress(candidate, slices.Clone(tokens), scores)
+	r.emit(event{Event: generation.Event{Kind: generation.Chosen, Completion: candidate, Tokens: slices.Clone(tokens), Scores: scores}})
 }
 
 // add adds a token, and reports whether it completes a text that ends the candidate.

@@ -196,11 +196,14 @@ func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, d
 		now := make([]generation.Request, len(all))
 		for i := range all {
 			now[i] = all[i].request
-			if each := now[i].Each; each != nil && labels {
-				now[i].Each = func(r *generation.Result, k int) {
-					if r, err := h.label(ctx, &now[i], r); err == nil { // else the request fails with it
-						each(r, k)
+			if watch := now[i].Watch; watch != nil && labels {
+				now[i].Watch = func(e generation.Event) {
+					if e.Kind == generation.Ended {
+						if _, err := h.label(ctx, &now[i], e.Result); err != nil {
+							return // the request fails with it
+						}
 					}
+					watch(e)
 				}
 			}
 		}

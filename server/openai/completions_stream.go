@@ -55,7 +55,7 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 			s.sent = append(s.sent, begun)
 			s.now = append(s.now, tokensSoFar{slices.Clone(begun.ids), make([]generation.Score, len(begun.ids))})
 		}
-		r.Progress = func(k int, ids []generation.Token, scores []generation.Score) { s.add(first, r.N, k, ids, scores) }
+		r.Stream, r.Watch = true, func(e generation.Event) { s.add(first, r.N, e) }
 	}
 	var results []*generation.Result
 	var err error
@@ -85,15 +85,14 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 	return s.err
 }
 
-// add is the Progress of a request with n choices. It never blocks the engine.
-func (s *completionStream) add(first, n, completion int, ids []generation.Token, scores []generation.Score) {
+// add watches a request with n choices, of which first is the first one of the stream.
+func (s *completionStream) add(first, n int, e generation.Event) {
 	s.mu.Lock()
-	if completion < 0 { // another device computes the request again
+	if e.Kind == generation.Restarted { // another device computes the request again
 		clear(s.now[first : first+n])
-	} else {
-		t := &s.now[first+completion]
-		t.ids, t.scores = append(t.ids, ids...), append(t.scores, scores...)
 	}
+	t := &s.now[first+e.Completion]
+	t.ids, t.scores = append(t.ids, e.Tokens...), append(t.scores, e.Scores...)
 	s.mu.Unlock()
 	select {
 	case s.more <- struct{}{}:

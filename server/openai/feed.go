@@ -44,15 +44,12 @@ func (p part) from(n, most int) part {
 // wholeOf is all of a completion, with its end.
 func wholeOf(done *generation.Completion) part { return part{done.All(), done.Scores} }
 
-// add is the Progress of the request. It never blocks the engine.
-func (f *feed) add(completion int, ids []generation.Token, scores []generation.Score) {
+// add watches the request.
+func (f *feed) add(e generation.Event) {
 	f.mu.Lock()
-	if completion < 0 {
-		f.restarted = true
-	} else {
-		p := &f.chosen[completion]
-		p.ids, p.scores = append(p.ids, ids...), append(p.scores, scores...)
-	}
+	f.restarted = f.restarted || e.Kind == generation.Restarted
+	p := &f.chosen[e.Completion]
+	p.ids, p.scores = append(p.ids, e.Tokens...), append(p.scores, e.Scores...)
 	f.mu.Unlock()
 	select {
 	case f.more <- struct{}{}:
@@ -65,7 +62,8 @@ func (f *feed) add(completion int, ids []generation.Token, scores []generation.S
 func (f *feed) run(ctx context.Context, m Model, r *generation.Request, to Stream, begun func() bool, progress func([]part), finish func(*generation.Result)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.send, f.chosen, f.more, r.Progress = to.Send, make([]part, r.N), make(chan struct{}, 1), f.add
+	f.send, f.chosen, f.more = to.Send, make([]part, r.N), make(chan struct{}, 1)
+	r.Stream, r.Watch = true, f.add
 	var result *generation.Result
 	var err error
 	admitted, ended := make(chan struct{}), make(chan struct{})
