@@ -3,29 +3,17 @@ package openai
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"agentd/scheduler/generation"
 )
 
-// completionStream is a stream of completions that is being sent. After an error nothing more is sent.
+// completionStream is a stream of completions that is being sent.
 type completionStream struct {
+	feed
 	*completion
-	send func([]byte) error
-	err  error
 	sent []sentChoice
-
-	more chan struct{} // there are tokens; holds at most one
-	mu   sync.Mutex
-	now  []tokensSoFar // by choice; guarded by mu
-}
-
-type tokensSoFar struct {
-	ids    []generation.Token
-	scores []generation.Score
 }
 
 // sentChoice is what was sent of a choice. A choice that continues another answer begins with that.
@@ -37,12 +25,9 @@ type sentChoice struct {
 
 // streamTo sends the events of completions: tokens as they are chosen.
 func (c *completion) streamTo(ctx context.Context, to Stream) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &completionStream{completion: c, send: to.Send, more: make(chan struct{}, 1)}
+	s := &completionStream{completion: c}
 	for i := range c.requests {
 		r := &c.requests[i]
-		first := i * r.N
 		for k := range r.N {
 			var begun sentChoice
 			if r.Resume != nil {
@@ -53,72 +38,23 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 				}
 			}
 			s.sent = append(s.sent, begun)
-			s.now = append(s.now, tokensSoFar{slices.Clone(begun.ids), make([]generation.Score, len(begun.ids))})
 		}
-		r.Stream, r.Watch = true, func(e generation.Event) { s.add(first, r.N, e) }
+		s.watch(r)
 	}
-	var results []*generation.Result
-	var err error
-	admitted, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		results, err = c.generate(ctx, func() { close(admitted) })
-	}()
-	for s.err == nil {
-		select {
-		case <-admitted:
-			admitted = nil
-			s.write(nil)
-		case <-to.Quiet:
-			s.write([]byte(": keep-alive\n\n"))
-		case <-s.more:
-			s.progress()
-		case <-ended:
-			if err == nil {
-				s.finish(results)
-			}
-			return cmp.Or(err, s.err)
-		}
-	}
-	cancel()
-	<-ended
-	return s.err
+	return s.run(ctx, to, func(ctx context.Context, admitted func()) (func(), error) {
+		results, err := c.generate(ctx, admitted)
+		return func() { s.finish(results) }, err
+	}, s.progress)
 }
 
-// add watches a request with n choices, of which first is the first one of the stream.
-func (s *completionStream) add(first, n int, e generation.Event) {
-	s.mu.Lock()
-	if e.Kind == generation.Restarted { // another device computes the request again
-		clear(s.now[first : first+n])
-	}
-	t := &s.now[first+e.Completion]
-	t.ids, t.scores = append(t.ids, e.Tokens...), append(t.scores, e.Scores...)
-	s.mu.Unlock()
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-func (s *completionStream) write(part []byte) {
-	if s.err == nil {
-		s.err = s.send(part)
-	}
-}
-
-func (s *completionStream) event(u *usage, choices []completionChoice) {
+func (s *completionStream) chunk(u *usage, choices []completionChoice) {
 	a := s.answer(u)
 	a.Choices = choices
-	body, err := marshal(a, withNulls...)
-	s.err = cmp.Or(s.err, err)
-	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
+	s.event(a, withNulls...)
 }
 
-// progress sends the new tokens, and what is certain of their texts.
-func (s *completionStream) progress() {
-	s.mu.Lock()
-	now := slices.Clone(s.now)
-	s.mu.Unlock()
+// progress sends the new tokens, and what is certain of their texts. After a restart they are compared with what was sent.
+func (s *completionStream) progress(now []part, _ bool) {
 	for i, t := range now {
 		most := s.requests[i/s.requests[0].N].MaxTokens
 		ids := t.ids[:min(len(t.ids), most)] // forced tokens may be beyond it
@@ -138,7 +74,7 @@ func (s *completionStream) part(i int, ids []generation.Token, scores []generati
 	case reason == nil && len(ids) <= from:
 		return
 	case len(ids) < from || !slices.Equal(ids[:from], was.ids): // other kernels round differently
-		s.err = cmp.Or[error](s.err, &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true})
+		s.err = cmp.Or[error](s.err, errRestarted)
 		return
 	}
 	choice := completionChoice{Index: i, FinishReason: reason}
@@ -163,7 +99,7 @@ func (s *completionStream) part(i int, ids []generation.Token, scores []generati
 		was.bytes += len(s.model.Piece(id))
 	}
 	was.ids = ids
-	s.event(nil, []completionChoice{choice})
+	s.chunk(nil, []completionChoice{choice})
 }
 
 // finish sends the ends of all choices, and then the error of one that failed.
@@ -184,7 +120,7 @@ func (s *completionStream) finish(results []*generation.Result) {
 		return
 	}
 	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.event(s.usage(results), []completionChoice{})
+		s.chunk(s.usage(results), []completionChoice{})
 	}
-	s.write([]byte("data: [DONE]\n\n"))
+	s.done()
 }

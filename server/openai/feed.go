@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"agentd/scheduler/generation"
 )
 
@@ -35,7 +37,7 @@ type part struct {
 	scores []generation.Score
 }
 
-// from is the part after n tokens, up to max of them in all.
+// from is the part after n tokens, up to most of them in all.
 func (p part) from(n, most int) part {
 	end := max(n, min(len(p.ids), most))
 	return part{p.ids[n:end], p.scores[min(n, len(p.scores)):min(end, len(p.scores))]}
@@ -44,32 +46,64 @@ func (p part) from(n, most int) part {
 // wholeOf is all of a completion, with its end.
 func wholeOf(done *generation.Completion) part { return part{done.All(), done.Scores} }
 
-// add watches the request.
-func (f *feed) add(e generation.Event) {
-	f.mu.Lock()
-	f.restarted = f.restarted || e.Kind == generation.Restarted
-	p := &f.chosen[e.Completion]
-	p.ids, p.scores = append(p.ids, e.Tokens...), append(p.scores, e.Scores...)
-	f.mu.Unlock()
-	select {
-	case f.more <- struct{}{}:
-	default:
+// watch makes f have what is chosen of a request. One that continues an answer begins with that.
+func (f *feed) watch(r *generation.Request) {
+	first := len(f.chosen)
+	for k := range r.N {
+		var begun part
+		if r.Resume != nil {
+			begun.ids = slices.Clone(r.Resume.Completions[k].Tokens)
+			begun.scores = make([]generation.Score, len(begun.ids))
+		}
+		f.chosen = append(f.chosen, begun)
+	}
+	r.Stream, r.Watch = true, func(e generation.Event) {
+		f.mu.Lock()
+		if e.Kind == generation.Restarted { // another device computes the request again
+			f.restarted = true
+			clear(f.chosen[first : first+r.N])
+		}
+		p := &f.chosen[first+e.Completion]
+		p.ids, p.scores = append(p.ids, e.Tokens...), append(p.scores, e.Scores...)
+		f.mu.Unlock()
+		select {
+		case f.more <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// run generates, and calls progress with what there is of each completion and finish with the result, if there is one.
-// begun reports whether something was sent that can't be taken back.
-func (f *feed) run(ctx context.Context, m Model, r *generation.Request, to Stream, begun func() bool, progress func([]part), finish func(*generation.Result)) error {
+// errRestarted is the error of a stream whose parts can't be taken back.
+var errRestarted = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
+
+// one sends a request to m, and what there is of it meanwhile. begun reports whether something was sent that can't be
+// taken back.
+func (f *feed) one(ctx context.Context, m Model, r *generation.Request, to Stream, begun func() bool, progress func([]part), finish func(*generation.Result)) error {
+	f.watch(r)
+	return f.run(ctx, to, func(ctx context.Context, admitted func()) (func(), error) {
+		result, err := m.Generate(ctx, r, admitted)
+		return func() { finish(result) }, err
+	}, func(chosen []part, restarted bool) {
+		switch {
+		case !restarted:
+			progress(chosen)
+		case begun():
+			f.err = errRestarted
+		}
+	})
+}
+
+// run generates, and calls progress with what there is of each completion, and at last what generate returns.
+func (f *feed) run(ctx context.Context, to Stream, generate func(ctx context.Context, admitted func()) (finish func(), err error), progress func(chosen []part, restarted bool)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.send, f.chosen, f.more = to.Send, make([]part, r.N), make(chan struct{}, 1)
-	r.Stream, r.Watch = true, f.add
-	var result *generation.Result
+	f.send, f.more = to.Send, make(chan struct{}, 1)
+	var finish func()
 	var err error
 	admitted, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		result, err = m.Generate(ctx, r, func() { close(admitted) })
+		finish, err = generate(ctx, func() { close(admitted) })
 	}()
 	for f.err == nil {
 		select {
@@ -82,15 +116,10 @@ func (f *feed) run(ctx context.Context, m Model, r *generation.Request, to Strea
 			f.mu.Lock()
 			chosen, restarted := slices.Clone(f.chosen), f.restarted
 			f.mu.Unlock()
-			switch {
-			case !restarted:
-				progress(chosen)
-			case begun():
-				f.err = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
-			}
+			progress(chosen, restarted)
 		case <-ended:
 			if err == nil {
-				finish(result)
+				finish()
 			}
 			return cmp.Or(err, f.err)
 		}
@@ -107,8 +136,8 @@ func (f *feed) write(part []byte) {
 }
 
 // event sends a value.
-func (f *feed) event(v any) {
-	body, err := marshal(v)
+func (f *feed) event(v any, options ...json.Options) {
+	body, err := marshal(v, options...)
 	f.err = cmp.Or(f.err, err)
 	f.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }

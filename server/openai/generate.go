@@ -117,7 +117,7 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	if g.Stream {
 		n := g.request.N
 		g.given, g.sent = make([]int, n), make([]string, n)
-		return nil, g.run(ctx, m, g.request, s, func() bool { return g.first }, g.progress, g.finish)
+		return nil, g.one(ctx, m, g.request, s, func() bool { return g.first }, g.progress, g.finish)
 	}
 	result, err := m.Generate(ctx, g.request, nil)
 	if err != nil {

@@ -25,7 +25,7 @@ type streaming struct {
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	n := c.request.N
 	s := &streaming{chat: c, sent: make([]string, n), begun: make([]bool, n), given: make([]int, n), next: make([]part, n)}
-	return s.run(ctx, c.model, c.request, to, func() bool { return slices.Contains(s.begun, true) }, s.progress, s.finish)
+	return s.one(ctx, c.model, c.request, to, func() bool { return slices.Contains(s.begun, true) }, s.progress, s.finish)
 }
 
 func (s *streaming) chunk(u *usage, choices ...chatChoice) {
