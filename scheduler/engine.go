@@ -36,7 +36,7 @@ type Engine struct {
 	closed   bool
 	admitted int // candidates, of all admissions
 	// admissions are those with candidates that have not ended, oldest first.
-	admissions []*Admission
+	admissions []*admission
 	refused    uint64
 	retried    uint64 // generations that continued on another context
 	failed     uint64 // generations that ended with an error of the model

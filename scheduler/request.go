@@ -19,7 +19,7 @@ import (
 // is left, ErrClosed, one of packages generation and llama about the request, or ctx.Err(), which also frees its
 // sequences. Later errors are in the completions. A paused request keeps its queue places, to be submitted again.
 // If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
-func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
+func (a *admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
 	left, abort := false, r.gen.Abort // ctx has ended
 	for waits := true; waits; {
@@ -162,13 +162,13 @@ type request struct {
 	// Engine.mu guards these.
 	worker *worker // nil: it was paused before it had one
 	// places are what its candidates hold of its admission. One that ends gives its own back.
-	admission *Admission
+	admission *admission
 	places    int
 	tried     uint64 // bit set of the contexts that had it
 	cost      int    // tokens to compute, as estimated at assignment
 }
 
-// event is what a worker tells the caller of a request before done.
+// event is what a worker reports to the caller of a request before done.
 type event struct {
 	generation.Event
 	// At an end: completions that a search has found so far, instead of one that ended, and what was cached until then.
@@ -276,7 +276,7 @@ func (r *request) reach(event *time.Duration, now time.Time) {
 	}
 }
 
-// record tells that a candidate has ended, or with -1 what a search has found so far.
+// record reports that a candidate has ended, or with -1 what a search has found so far.
 func (r *request) record(candidate int, found []generation.Completion, cached int, now time.Time) {
 	e := event{generation.Event{Completion: candidate}, found, cached, r.times}
 	e.times.End = now.Sub(r.times.Submitted)
@@ -288,10 +288,7 @@ func (r *request) emit(e event) {
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	r.mu.Unlock()
-	select {
-	case r.more <- struct{}{}:
-	default:
-	}
+	signal(r.more)
 }
 
 // receive takes the events since the last call, and gives them to gen.Watch.
@@ -307,10 +304,10 @@ func (r *request) receive(v *llama.Vocab) {
 			}
 			r.ended = append(r.ended, e.Completion)
 		}
-		switch {
-		case r.gen.Watch == nil:
+		if r.gen.Watch == nil {
 			continue
-		case e.Kind == generation.Ended:
+		}
+		if e.Kind == generation.Ended {
 			e.Result = r.result(v, e.cached, e.times, r.candidates, r.ended[len(r.ended)-1:])
 		}
 		r.gen.Watch(e.Event)

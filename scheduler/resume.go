@@ -71,7 +71,7 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	return nil
 }
 
-// progressForced tells which tokens the grammar forces after what a candidate resumes.
+// progressForced reports the tokens that the grammar forces after what a candidate resumes.
 func (r *request) progressForced() {
 	for k := range r.candidates {
 		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {
@@ -80,7 +80,7 @@ func (r *request) progressForced() {
 	}
 }
 
-// replay follows the tokens of an answer that begun before, to know which of them the grammar forced.
+// replay follows the tokens of an answer that began before, to know which of them the grammar forced.
 type replay struct {
 	request *request
 	c       *generation.Completion

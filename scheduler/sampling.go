@@ -130,8 +130,9 @@ func scoreOf(r *llama.Ranked, top int) generation.Score {
 }
 
 // choose returns a choice for each task. Samplers are independent of each other, so several threads share the tasks:
-// those that computed the rows, or goroutines if there are fewer. The choices of branches are trees.expand's.
-func (s *sampling) choose() []core.Choice {
+// those that computed the rows, or goroutines if there are fewer. It reports the tokens to the requests. Searches
+// continue in c.
+func (s *sampling) choose(branches *trees, c *core.Core, now func() time.Time) []core.Choice {
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
 	workers := min(s.goroutines, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
@@ -151,18 +152,18 @@ func (s *sampling) choose() []core.Choice {
 		work()
 		wg.Wait()
 	}
-	return s.choices
-}
-
-// report tells the requests of their new tokens.
-func (s *sampling) report(now time.Time) {
-	for i, c := range s.choices {
+	if s.searching {
+		branches.expand(c, s.tasks, s.choices)
+	}
+	chosen := now()
+	for i, choice := range s.choices {
 		t := &s.tasks[i]
-		t.request.reach(&t.request.times.FirstToken, now)
-		if t.request.gen.Stream && len(c.Tokens) > 0 {
-			t.request.progress(t.candidate, c.Tokens, t.scored)
+		t.request.reach(&t.request.times.FirstToken, chosen)
+		if t.request.gen.Stream && len(choice.Tokens) > 0 {
+			t.request.progress(t.candidate, choice.Tokens, t.scored)
 		}
 	}
+	return s.choices
 }
 
 // sampleBatch samples the first tokens on the threads that computed the rows. The rest, such
@@ -256,7 +257,7 @@ func fail(c *core.Choice, err error) {
 	c.Verdict, c.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 }
 
-// progress tells that tokens were chosen. The candidate had so many scores before them.
+// progress reports that tokens were chosen. The candidate had so many scores before them.
 func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 	var scores []generation.Score
 	if r.gen.Scores {

@@ -281,23 +281,13 @@ func (w *worker) step() (rows int) {
 	took := w.lap(&w.counters.times.Decode)
 	var choices []core.Choice
 	if err == nil {
-		rows, choices = len(w.plan.Rows), w.choose()
+		rows, choices = len(w.plan.Rows), w.sampling.choose(&w.trees, w.core, w.engine.now)
+		w.sampling.scorePrompts(w.plan.Scores, w.requests)
 	}
 	w.threads.end(rows, took+w.lap(&w.counters.times.Sample))
 	w.commit(err, choices)
 	w.lap(&w.counters.times.Commit)
 	return rows
-}
-
-// choose chooses the tokens of the step, and tells the requests of them and of the scores of their prompts.
-func (w *worker) choose() []core.Choice {
-	choices := w.sampling.choose()
-	if w.sampling.searching {
-		w.trees.expand(w.core, w.sampling.tasks, choices)
-	}
-	w.sampling.report(w.engine.now())
-	w.sampling.scorePrompts(w.plan.Scores, w.requests)
-	return choices
 }
 
 var errNoStep = errors.New("no step can be planned for the waiting requests")
@@ -488,9 +478,12 @@ func (w *worker) send(c command) {
 }
 
 // wakeUp ends the sleep of an idle worker.
-func (w *worker) wakeUp() {
+func (w *worker) wakeUp() { signal(w.wake) }
+
+// signal makes c have a value. It holds at most one.
+func signal(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -17,23 +17,20 @@
 // Each engine has a goroutine that probes it. A new connection means that another process may
 // answer, so the engine is compared again. A frozen engine accepts calls and does not end them.
 //
-//	             gets work                                  gets none
-//	           +------------------------------+
-//	           |           serving <--------+ |  gone, unfit
-//	           | reconnected |  |           | | -------------> out
-//	           |             v  |           | | <-------------  ^
-//	   fits    |       replaced | missed    | |     fits        |
-//	unasked -> |   missed | ^   |           | |                 | moved
-//	           |          | |   |           | |                 |
-//	           |          | | active        | | silent, stalled |
-//	           |          v |   v           | | -----------> frozen
-//	           |          doubtful          | | <-----------
-//	           |              |  confirmed  | | fits, and generated a token
-//	           |              +-------------+ |
-//	           +------------------------------+
+//	unasked               gets work                      gets none
+//	   |      +----------------------------+
+//	   |      |          serving           |  gone, unfit
+//	   |      | reconnected |    | missed  | -------------> out
+//	   +----> |             v    |         | <-------------  ^
+//	     fits |        replaced  |         |  fits           | moved
+//	          |      missed |    |         |                 |
+//	          |             v    v         |  silent, stalled|
+//	          |          doubtful          | ------------> frozen
+//	          |                            | <------------
+//	          +----------------------------+  fits, and generated a token
 //
-// An engine that is silent or unfit ends its calls, which are asked elsewhere. confirmed leads
-// from replaced to serving, too. state.go has every transition.
+// confirmed leads back to serving, and active from doubtful to replaced. An engine that is silent
+// or unfit ends its calls, which are asked elsewhere. state.go has every transition.
 //
 // The wire formats follow vLLM 0.32 (OpenAI completions with extra fields), SGLang
 // 0.5 (/generate) and llama.cpp's server (/completion).

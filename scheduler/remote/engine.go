@@ -89,7 +89,7 @@ func (e *Engine) API() string {
 // of the first one that gets work.
 func (e *Engine) Served() string { return e.known()[0].served }
 
-// known are the identities of the engines that get work, of all that answered once where none does.
+// known returns the identities of the engines that get work, or if none does of all that ever joined.
 // It has at least one element.
 func (e *Engine) known() (list []identity) {
 	for _, only := range []bool{true, false} {

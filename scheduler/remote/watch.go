@@ -14,8 +14,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// watch asks an engine until the Engine is closed: one that gets work, whether it lives, and
-// one that gets none, whether it can.
+// watch probes an engine that gets work, and lets another one join when it can, until the Engine is closed.
 func (e *Engine) watch(r *replica) {
 	var asked time.Time
 	wait, failures := time.Duration(0), 0
@@ -214,7 +213,7 @@ func (e *Engine) enter(r *replica, id identity) {
 	}
 }
 
-// prove wants one token of an engine that made no progress.
+// prove asks a frozen engine for one token.
 func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	prompt, err := e.model.Tokenize("the")
 	if err != nil {

@@ -93,7 +93,7 @@ func (f *feed) one(ctx context.Context, m Model, r *generation.Request, to Strea
 	})
 }
 
-// run generates, and calls progress with what there is of each completion, and at last what generate returns.
+// run generates, and calls progress with what there is of each completion. Then it calls what generate returned.
 func (f *feed) run(ctx context.Context, to Stream, generate func(ctx context.Context, admitted func()) (finish func(), err error), progress func(chosen []part, restarted bool)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
