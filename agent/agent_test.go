@@ -433,11 +433,11 @@ func (s *again) GenerateAll(ctx context.Context, gs []generation.Request, done f
 	s.script.GenerateAll(ctx, gs, func(i int, r *generation.Result, err error) {
 		early := &generation.Result{Completions: slices.Clone(r.Completions)}
 		early.Completions[0].Text = "First."
-		gs[i].Each(early, 0)
+		gs[i].Watch(generation.Event{Result: early})
 		early.Completions[0].Text = "Again."
 		early.Completions[1].Err = generation.ErrClosed
-		gs[i].Each(early, 0)
-		gs[i].Each(early, 1) // an error of the whole request
+		gs[i].Watch(generation.Event{Result: early})
+		gs[i].Watch(generation.Event{Result: early, Completion: 1}) // an error of the whole request
 		done(i, r, err)
 	})
 }

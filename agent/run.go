@@ -152,7 +152,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 				request.Context = in.span.ctx
 			}
 			if in.watch != nil && request == &in.request {
-				request.Each = func(r *generation.Result, k int) { a.early(ctx, in, r, k) }
+				request.Watch = func(e generation.Event) { a.early(ctx, in, e.Result, e.Completion) }
 			}
 			requests = append(requests, *request)
 			waiting = append(waiting, in)

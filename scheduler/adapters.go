@@ -94,8 +94,7 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	answers := make([]chan error, len(e.workers))
 	for i, w := range e.workers {
 		answers[i] = make(chan error, 1)
-		w.inbox = append(w.inbox, command{drop: id, answer: answers[i]})
-		w.wakeUp()
+		w.send(command{kind: dropAdapter, adapter: id, answer: answers[i]})
 	}
 	e.mu.Unlock()
 	var errs []error

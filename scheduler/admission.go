@@ -18,6 +18,14 @@ import (
 // Admission is a place in the queue for the candidates of one API request. Its methods are
 // safe for concurrent use.
 type Admission struct {
+	*admission
+	// Host, if set, lets requests that a pause interrupts wait here for its end. Without it their results are
+	// paused.
+	Host Host
+}
+
+// admission is the place in the queue of one engine.
+type admission struct {
 	engine *Engine
 	place
 	unused int // candidates not yet submitted, and paused ones; guarded by Engine.mu
@@ -38,7 +46,7 @@ func (e *Engine) Admit(candidates, priority int) (*Admission, error) {
 		e.refused++
 		return nil, err
 	}
-	return e.place(candidates, place{priority: priority, since: e.now(), gone: make(chan struct{})}), nil
+	return &Admission{admission: e.place(candidates, place{priority: priority, since: e.now(), gone: make(chan struct{})})}, nil
 }
 
 // together is the number of candidates that are computed at once. Engine.mu is held.
@@ -57,7 +65,7 @@ func (e *Engine) together() (n int) {
 
 // submit makes requests and gives them to workers, all at once and in order. One that is refused has an error; wait
 // must be called for each other.
-func (a *Admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
+func (a *admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
 	e := a.engine
 	requests, errs = make([]*request, len(list)), make([]error, len(list))
 	if err := e.beginCall(); err != nil { // Close waits for the samplers
@@ -72,7 +80,7 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 			if errs[i] = ctx.Err(); errs[i] == nil {
 				requests[i], errs[i] = e.newRequest(gen)
 			}
-			if errs[i] == nil && gen.Progress != nil && gen.Resume != nil {
+			if errs[i] == nil && gen.Stream && gen.Resume != nil {
 				requests[i].progressForced()
 			}
 			return nil
@@ -113,7 +121,7 @@ func (a *Admission) submit(ctx context.Context, list []generation.Request) (requ
 }
 
 // release ends a request that no worker has any more. keep: it is paused, and its candidates can be submitted again.
-func (a *Admission) release(r *request, keep bool) {
+func (a *admission) release(r *request, keep bool) {
 	e := a.engine
 	r.close()
 	e.mu.Lock()
@@ -129,12 +137,8 @@ func (a *Admission) release(r *request, keep bool) {
 	e.calls.Done()
 }
 
-// GenerateAll submits requests together and in order, so that an idle engine always computes
-// the same requests in the same steps. Their candidates must be admitted and not yet submitted. It calls
-// done once for each request as it ends, from any goroutine, and returns after the last call. An error is
-// that of the whole request: ErrReleased, one of package generation, that of ctx, or any other if the
-// computation failed.
-func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
+// generateAll is GenerateAll until a pause.
+func (a *admission) generateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	var all sync.WaitGroup
 	submitted, errs := a.submit(ctx, requests)
 	for i := range submitted {
@@ -169,7 +173,7 @@ func public(err error) error {
 }
 
 // Keep returns all but n of the unused queue places.
-func (a *Admission) Keep(n int) {
+func (a *admission) Keep(n int) {
 	e := a.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,7 +185,7 @@ func (a *Admission) Keep(n int) {
 
 // Release returns the unused queue places. It must be called when no GenerateAll will follow; a
 // second call does nothing.
-func (a *Admission) Release() { a.Keep(0) }
+func (a *admission) Release() { a.Keep(0) }
 
 // beginCall registers a call that Close must wait for.
 func (e *Engine) beginCall() error {

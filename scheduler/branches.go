@@ -1,12 +1,12 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -19,9 +19,10 @@ import (
 // place. Its other children start as forks, whose prefix is the branch's own. So the core
 // needs no other policy for them.
 
-// trees are the searches of a worker's requests. The worker's loop calls expand, event and commit.
+// trees are the searches of requests. A worker calls start for a request, expand, event and commit in each step, and
+// cancel.
 type trees struct {
-	worker   *worker
+	vocab    *llama.Vocab
 	branches map[core.RequestID]*branch // those in the core
 	changed  []*tree                    // in this step
 	children []search.Child             // scratch of expand
@@ -31,6 +32,7 @@ type trees struct {
 // tree is the search of a request.
 type tree struct {
 	request  *request
+	since    int // core.Request.Since of its branches
 	search   *search.Tree
 	branches []*branch // live
 	expanded []*branch // in this step; their samplers are still open
@@ -57,14 +59,14 @@ type branch struct {
 // its beam did.
 const extraShare = 0.05
 
-// start begins the search of a request.
-func (s *trees) start(r *request) error {
+// start begins the search of a request, whose branches are requests of c.
+func (s *trees) start(c *core.Core, r *request, since int) error {
 	g := &r.gen
 	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
 	if g.Choice != nil {
 		limits = search.Config{N: math.MaxInt, MaxExpansions: math.MaxInt} // all, see spellings
 	}
-	t := &tree{request: r, search: search.New(limits)}
+	t := &tree{request: r, since: since, search: search.New(limits)}
 	r.tree = t
 	root := &branch{tree: t, node: t.search.Select()[0], id: r.id}
 	root.node.Data = root
@@ -77,22 +79,22 @@ func (s *trees) start(r *request) error {
 		}
 	}
 	t.branches = append(t.branches, root)
-	s.submit(root, false)
+	s.submit(c, root, false)
 	return nil
 }
 
 // submit gives a branch with an id to the core.
-func (s *trees) submit(b *branch, fork bool) {
+func (s *trees) submit(c *core.Core, b *branch, fork bool) {
 	r := b.tree.request
-	s.branches[b.id], s.worker.requests[b.id] = b, r
-	part := core.Request{ID: b.id, Request: r.gen, Since: s.worker.engine.second(r.times.Submitted), Branch: true, Fork: fork}
+	s.branches[b.id] = b
+	part := core.Request{ID: b.id, Request: r.gen, Since: b.tree.since, Branch: true, Fork: fork}
 	part.Prompt, part.N, part.MaxTokens = slices.Concat(r.gen.Prompt, b.tokens), 1, r.gen.MaxTokens-len(b.tokens)
-	s.worker.core.Submit(part)
+	c.Submit(part)
 }
 
 // expand gives the children of the step's branches to their trees, and fills the choices of these
 // branches.
-func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
+func (s *trees) expand(c *core.Core, tasks []sampleTask, choices []core.Choice) {
 	for i := range tasks {
 		task := &tasks[i]
 		b := task.branch
@@ -102,19 +104,18 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 		t := b.tree
 		s.change(t)
 		if b.node.Parent == nil {
-			t.request.cached = s.worker.core.Cached(b.id)
+			t.request.cached = c.Cached(b.id)
 		}
 		t.leave(b)
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
 			t.fail(b.node, failed(b.tokens, public(task.err)))
-			choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
-			s.worker.nonFinite = s.worker.nonFinite || choices[i].NonFinite
+			fail(&choices[i], task.err)
 			continue
 		}
 		s.children = s.children[:0]
-		for _, c := range task.children {
-			s.children = append(s.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
+		for _, next := range task.children {
+			s.children = append(s.children, search.Child{Token: next.Token, Logprob: float64(next.Logprob)})
 		}
 		t.search.Expand(b.node, s.children, task.skipped)
 		if t.rows++; task.skipped > 0 {
@@ -122,7 +123,7 @@ func (s *trees) expand(tasks []sampleTask, choices []core.Choice) {
 		}
 	}
 	for _, t := range s.changed {
-		s.selectBranches(t)
+		s.selectBranches(c, t)
 	}
 	for i := range tasks {
 		if b := tasks[i].branch; b != nil && choices[i].Verdict == core.Continue {
@@ -164,7 +165,7 @@ func (s *trees) continueBranch(b *branch) core.Choice {
 
 // selectBranches makes branches of the nodes that the search wants next, until none of them ends at
 // once, and drops the others. It returns false if the search has ended.
-func (s *trees) selectBranches(t *tree) bool {
+func (s *trees) selectBranches(c *core.Core, t *tree) bool {
 	var live []*search.Node
 	for made := true; made; {
 		live, made = t.search.Select(), false
@@ -182,8 +183,8 @@ func (s *trees) selectBranches(t *tree) bool {
 		t.leave(b)
 		b.close()
 		if b.id != 0 {
-			s.worker.core.Cancel(b.id)
-			s.forget(t, b.id)
+			c.Cancel(b.id)
+			delete(s.branches, b.id)
 		}
 	}
 	return len(live) > 0
@@ -222,7 +223,7 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	b.close()
 	end.Tokens = b.tokens
 	if end.Finish == generation.FinishStop {
-		if key, ok := r.gen.Distinct.Key(s.worker.engine.vocab.Detokenize(end.Tokens, true)); ok {
+		if key, ok := r.gen.Distinct.Key(s.vocab.Detokenize(end.Tokens, true)); ok {
 			n.Data = end
 			t.search.End(n, key)
 			t.found = true
@@ -235,7 +236,7 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 // extend appends the token of b's node and those that it forces. done: that ends the
 // completion. end gets its stop.
 func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool, err error) {
-	if s.worker.engine.vocab.IsEOG(b.node.Token) {
+	if s.vocab.IsEOG(b.node.Token) {
 		end.StopToken = b.node.Token
 		return true, nil
 	}
@@ -246,7 +247,7 @@ func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool
 		return false, err
 	}
 	b.tokens = append(b.tokens, b.node.Token)
-	if s.worker.canForce(b.tree.request) {
+	if b.tree.request.forces {
 		if b.tokens, end.StopToken, err = b.sampler.Force(b.tokens); err != nil {
 			return false, err
 		}
@@ -298,45 +299,37 @@ func (s *trees) event(e *core.Event) bool {
 	t := b.tree
 	switch {
 	case e.Kind == core.RequestFinished:
-		s.forget(t, e.Request)
+		delete(s.branches, e.Request)
 	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
 		t.leave(b)
 		b.close()
 		t.fail(b.node, generation.Completion{
-			Tokens: b.tokens, StopToken: -1, Finish: e.Finish, Repeated: s.worker.describeRepeat(e),
+			Tokens: b.tokens, StopToken: -1, Finish: e.Finish, Repeated: describeRepeat(s.vocab, e.Tokens, e.Repeated),
 		})
 		s.change(t)
 	}
 	return true
 }
 
-// forget removes a request of the core from its tree.
-func (s *trees) forget(t *tree, id core.RequestID) {
-	delete(s.branches, id)
-	if id != t.request.id { // under which the caller cancels all
-		delete(s.worker.requests, id)
-	}
-}
-
-// commit submits the new branches of the step's trees, and ends the requests of trees without a branch. It
-// returns how many candidates have ended.
-func (s *trees) commit() (ended int) {
+// commit submits the new branches of the step's trees. It returns the requests whose search has ended.
+func (s *trees) commit(c *core.Core, newID func() core.RequestID, now time.Time) (ended []*request) {
 	for _, t := range s.changed {
 		if t.request.tree != t {
 			continue // the request has failed
 		}
-		goesOn := s.selectBranches(t) // a branch may have ended by a repetition
+		goesOn := s.selectBranches(c, t) // a branch may have ended by a repetition
 		for _, b := range t.branches {
 			if b.id == 0 {
-				b.id = s.worker.newID()
-				s.submit(b, true)
+				b.id = newID()
+				s.submit(c, b, true)
 			}
 		}
 		switch {
 		case !goesOn:
-			ended += s.collect(t)
+			s.collect(t)
+			ended = append(ended, t.request)
 		case t.found:
-			t.request.record(-1, t.outcomes(false), t.request.cached, s.worker.engine.now())
+			t.request.record(-1, t.outcomes(false), t.request.cached, now)
 			t.found = false
 		}
 	}
@@ -358,16 +351,15 @@ func (t *tree) outcomes(exact bool) (list []generation.Completion) {
 	return list
 }
 
-// collect ends the request of a tree with its completions.
-func (s *trees) collect(t *tree) (ended int) {
+// collect gives the request of a tree its completions.
+func (s *trees) collect(t *tree) {
 	r := t.request
 	if r.spellings != nil {
 		if r.candidates[0] = t.chances(); len(t.search.Failed()) > 0 {
 			r.candidates[0] = t.search.Failed()[0].Data.(generation.Completion)
 		}
 		s.found++
-		s.worker.finish(r, nil)
-		return 1
+		return
 	}
 	outcomes := t.outcomes(t.search.Exact())
 	i := copy(r.candidates, outcomes)
@@ -387,18 +379,16 @@ func (s *trees) collect(t *tree) (ended int) {
 		r.candidates[i] = failed(nil, fmt.Errorf("%w: %s", generation.ErrFewer, reason))
 	}
 	s.found += uint64(len(outcomes))
-	s.worker.finish(r, nil)
-	return r.gen.N
 }
 
 // cancel ends the search of a request.
-func (s *trees) cancel(r *request) {
+func (s *trees) cancel(c *core.Core, r *request) {
 	t := r.tree
 	r.tree = nil
 	for _, id := range slices.Sorted(maps.Keys(s.branches)) {
 		if s.branches[id].tree == t {
-			s.worker.core.Cancel(id)
-			s.forget(t, id)
+			c.Cancel(id)
+			delete(s.branches, id)
 		}
 	}
 	for _, b := range slices.Concat(t.branches, t.expanded) {

@@ -15,8 +15,7 @@ func (e *Engine) ClearCache(done <-chan struct{}) (all bool, err error) {
 	e.mu.Lock()
 	for i, w := range e.workers {
 		answers[i] = make(chan error, 1)
-		w.inbox = append(w.inbox, command{clear: true, answer: answers[i]})
-		w.wakeUp()
+		w.send(command{kind: clearPrefixes, answer: answers[i]})
 	}
 	e.mu.Unlock()
 	all = true

@@ -36,7 +36,7 @@ type Engine struct {
 	closed   bool
 	admitted int // candidates, of all admissions
 	// admissions are those with candidates that have not ended, oldest first.
-	admissions []*Admission
+	admissions []*admission
 	refused    uint64
 	retried    uint64 // generations that continued on another context
 	failed     uint64 // generations that ended with an error of the model
@@ -221,13 +221,12 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// command ends a request: its worker cancels it, or with abort gives what there is.
-func (e *Engine) command(r *request, abort bool) {
+// end makes a request's worker cancel or interrupt it.
+func (e *Engine) end(r *request, how commandKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed && r.worker != nil { // otherwise it is being answered
-		r.worker.inbox = append(r.worker.inbox, command{request: r, cancel: !abort, abort: abort})
-		r.worker.wakeUp()
+		r.worker.send(command{kind: how, request: r})
 	}
 }
 

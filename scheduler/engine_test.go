@@ -298,7 +298,8 @@ func TestEachCompletionIsGivenAsItEnds(t *testing.T) {
 	}
 	g := sampled(tokenize(t, m, "abc"), 3, 4, 7)
 	g.IgnoreEnd = true
-	g.Each = func(r *generation.Result, k int) {
+	g.Watch = func(e generation.Event) {
+		r, k := e.Result, e.Completion
 		if r.PromptTokens != len(g.Prompt) || len(r.Completions) != 3 {
 			t.Errorf("%+v", r)
 		}

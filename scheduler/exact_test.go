@@ -16,7 +16,7 @@ func TestDistinctExcludesWhatChangesChoices(t *testing.T) {
 		"scores":         func(r *generation.Request) { r.Scores = true },
 		"a fixed length": func(r *generation.Request) { r.IgnoreEnd = true },
 		"stop texts":     func(r *generation.Request) { r.Stop = &generation.Stop{Texts: []string{"x"}} },
-		"progress":       func(r *generation.Request) { r.Progress = func(int, []generation.Token, []generation.Score) {} },
+		"progress":       func(r *generation.Request) { r.Stream, r.Watch = true, func(generation.Event) {} },
 	} {
 		r := greedy(tokenize(t, m, story), 2, 8)
 		r.Distinct = &generation.Distinct{Key: func(text string) (string, bool) { return text, true }}

@@ -139,7 +139,7 @@ func checkInvariance(t *testing.T, arch, weight, kv string) (preemptions uint64)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(4) == 0 && !g.IgnoreEnd {
-					g.Progress = func(int, []llama.Token, []generation.Score) { cancel() }
+					g.Stream, g.Watch = true, func(generation.Event) { cancel() }
 				}
 				r, err := generate(ctx, e, g)
 				cancel()

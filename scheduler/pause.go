@@ -1,13 +1,17 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync"
 
 	"agentd/scheduler/generation"
 )
 
-// A paused engine holds nothing. What it interrupts or does not take ends with generation.FinishPaused,
-// and generation.Params.Resume continues it later, here or in an engine with other weights.
+// The workers of a paused engine hold nothing. What they interrupt or do not take ends with generation.FinishPaused.
+// Requests of an Admission with a Host wait in GenerateAll, which continues them by generation.Params.Resume, here or
+// in an engine with other weights.
 
 // pausing says which requests an engine interrupts.
 type pausing int
@@ -89,9 +93,146 @@ func (r *request) pause() {
 	}
 }
 
+// Host says how the requests of an Admission go on after a pause. One goroutine at a time calls Next and Adapt.
+type Host interface {
+	// Paused returns a channel that is closed unless a pause lasts. aborted: what was interrupted does not go on.
+	Paused() (over <-chan struct{}, aborted bool)
+	// Next returns the engine that serves after the pause. It stays open until the admission is released.
+	Next() *Engine
+	// Adapt gives a request the adapter that has the name there which its own had for the caller.
+	Adapt(r *generation.Request) error
+	// Label names the weights of the new tokens in a result of a request.
+	Label(ctx context.Context, of *generation.Request, r *generation.Result) error
+}
+
+// turn is a request of GenerateAll, as the caller made it, with its result at the last pause.
+type turn struct {
+	index   int
+	request generation.Request
+	result  *generation.Result
+}
+
+// GenerateAll submits requests together and in order, so that an idle engine always computes
+// the same requests in the same steps. Their candidates must be admitted and not yet submitted. It calls
+// done once for each request as it ends, from any goroutine, and returns after the last call. An error is
+// that of the whole request: ErrReleased, one of package generation, that of ctx, or any other if the
+// computation failed.
+func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
+	if a.Host == nil {
+		a.generateAll(ctx, requests, done)
+		return
+	}
+	turns := make([]turn, len(requests))
+	for i := range requests {
+		turns[i] = turn{index: i, request: requests[i]}
+	}
+	for len(turns) > 0 {
+		if turns = a.round(ctx, turns, done); len(turns) == 0 || a.waitForEnd(ctx, turns, done) {
+			return
+		}
+		if next := a.Host.Next(); next != a.engine {
+			moved, err := a.MoveTo(next)
+			if err != nil {
+				refuse(turns, done, err)
+				return
+			}
+			a.admission = moved
+		}
+	}
+}
+
+// round generates until requests have ended or are paused. It returns the paused ones in order.
+func (a *Admission) round(ctx context.Context, turns []turn, done func(i int, r *generation.Result, err error)) (paused []turn) {
+	var kept []turn
+	var now []generation.Request
+	for _, t := range turns {
+		r := t.request
+		if t.result != nil && r.Distinct == nil && r.Choice == nil { // a search begins again
+			r.Resume = t.result
+		}
+		if err := a.Host.Adapt(&r); err != nil {
+			done(t.index, nil, err)
+			continue
+		}
+		kept, now = append(kept, t), append(now, r)
+	}
+	for i := range now {
+		if watch := now[i].Watch; watch != nil {
+			now[i].Watch = func(e generation.Event) {
+				if e.Kind != generation.Ended || a.Host.Label(ctx, &now[i], e.Result) == nil { // else the request fails
+					watch(e)
+				}
+			}
+		}
+	}
+	var mu sync.Mutex
+	a.generateAll(ctx, now, func(i int, r *generation.Result, err error) {
+		if r != nil {
+			err = a.Host.Label(ctx, &now[i], r)
+		}
+		switch {
+		case err != nil:
+			done(kept[i].index, nil, err)
+		case !r.Paused():
+			done(kept[i].index, r, nil)
+		default:
+			mu.Lock()
+			defer mu.Unlock()
+			kept[i].result = r
+			paused = append(paused, kept[i])
+		}
+	})
+	slices.SortFunc(paused, func(a, b turn) int { return a.index - b.index })
+	return paused
+}
+
+// waitForEnd waits for the end of the pause. If ctx ends first, or the requests are aborted, it answers them and returns
+// true.
+func (a *Admission) waitForEnd(ctx context.Context, turns []turn, done func(i int, r *generation.Result, err error)) (answered bool) {
+	over, aborted := a.Host.Paused()
+	abort := turns[0].request.Abort // of all: one client has them
+	select {
+	case <-abort: // also where there is no pause
+		aborted = true
+	default:
+	}
+	if !aborted {
+		select {
+		case <-over:
+			return false
+		case <-abort:
+			aborted = true
+		case <-a.gone:
+			refuse(turns, done, a.Refusal())
+			return true
+		case <-ctx.Done():
+		}
+	}
+	if !aborted && errors.Is(ctx.Err(), context.Canceled) {
+		refuse(turns, done, ctx.Err())
+		return true
+	}
+	for _, t := range turns {
+		for i := range t.result.Completions {
+			if c := &t.result.Completions[i]; !aborted && c.Finish == generation.FinishPaused {
+				c.Finish, c.Err = generation.FinishError, ctx.Err()
+			}
+		}
+		done(t.index, t.result, nil)
+	}
+	return true
+}
+
+// refuse ends requests with an error.
+func refuse(turns []turn, done func(i int, r *generation.Result, err error), err error) {
+	for _, t := range turns {
+		done(t.index, nil, err)
+	}
+}
+
 // MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
 // them.
-func (a *Admission) MoveTo(e *Engine) (*Admission, error) {
+func (a *admission) MoveTo(e *Engine) (*admission, error) {
 	a.engine.mu.Lock()
 	n, was := a.unused, a.place
 	a.engine.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // workload is what the engine knows of a worker when it places requests.
@@ -65,8 +66,7 @@ func (e *Engine) assign(r *request, up bool) bool {
 	if w.prefixes != nil {
 		w.prefixes.add(r.blocks)
 	}
-	w.inbox = append(w.inbox, command{request: r})
-	w.wakeUp()
+	w.send(command{kind: compute, request: r})
 	return true
 }
 
@@ -94,8 +94,9 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	if ended {
 		next.times, next.lostDevices = r.times, r.lostDevices
 	}
-	if r.gen.Progress != nil {
-		r.gen.Progress(-1, nil, nil)
+	if r.gen.Stream {
+		r.receive(e.vocab)
+		r.gen.Watch(generation.Event{Kind: generation.Restarted})
 		for i := range next.candidates {
 			if begun := next.candidates[i].Tokens; len(begun) > 0 {
 				next.progress(i, begun, 0)
@@ -113,7 +114,7 @@ func (e *Engine) elsewhere(r *request, ended bool) *request {
 	e.retried++
 	e.calls.Add(1) // for what ends below
 	e.mu.Unlock()
-	e.command(r, false)
+	e.end(r, cancel)
 	go func() { // a stuck worker may use the samplers until then
 		<-r.done
 		r.close()

@@ -205,8 +205,8 @@ func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 	chosen.Add(2)
 	g := greedy(prompt, 1, 40)
 	g.IgnoreEnd = true
-	g.Progress = func(candidate int, _ []core.Token, _ []generation.Score) {
-		if candidate < 0 {
+	g.Stream, g.Watch = true, func(e generation.Event) {
+		if e.Kind == generation.Restarted {
 			chosen.Done()
 			chosen.Wait()
 		}

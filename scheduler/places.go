@@ -29,16 +29,16 @@ func (p *place) before(priority int, now time.Time) bool {
 }
 
 // place adds an admission to the queue. Engine.mu is held.
-func (e *Engine) place(candidates int, p place) *Admission {
+func (e *Engine) place(candidates int, p place) *admission {
 	p.held = candidates
-	a := &Admission{engine: e, place: p, unused: candidates}
+	a := &admission{engine: e, place: p, unused: candidates}
 	e.admitted += candidates
 	e.admissions = append(e.admissions, a)
 	return a
 }
 
 // give gives places back. Engine.mu is held.
-func (a *Admission) give(n int) {
+func (a *admission) give(n int) {
 	e := a.engine
 	n = min(n, a.held) // one that lost its places has none
 	a.held -= n
@@ -62,7 +62,7 @@ func (r *request) giveOne() {
 // limit may be admitted, but not twice as many. Engine.mu is held.
 func (e *Engine) makeWay(candidates, priority int) error {
 	limit, before, stay := e.cfg.QueueLimit, 0, 0
-	var waiting []*Admission
+	var waiting []*admission
 	for now, i := e.now(), len(e.admissions)-1; i >= 0; i-- { // newest first
 		switch a := e.admissions[i]; {
 		case a.before(priority, now):
@@ -78,7 +78,7 @@ func (e *Engine) makeWay(candidates, priority int) error {
 	if over > 0 || late > 0 {
 		return &generation.QueueFullError{Asked: candidates, Admitted: before + stay, Limit: limit, RetryAfter: e.rate.estimate(max(over, late))}
 	}
-	slices.SortStableFunc(waiting, func(a, b *Admission) int { return cmp.Compare(a.priority, b.priority) })
+	slices.SortStableFunc(waiting, func(a, b *admission) int { return cmp.Compare(a.priority, b.priority) })
 	for _, a := range waiting {
 		if e.admitted+candidates <= limit {
 			break
@@ -109,12 +109,8 @@ func live(r *generation.Request) int {
 	return n
 }
 
-// Gone is closed when the admission has lost its places to a higher priority. Its requests then end with
-// a *generation.QueueFullError, which Refusal returns.
-func (a *Admission) Gone() <-chan struct{} { return a.gone }
-
-// Refusal is the error of an admission that is gone.
-func (a *Admission) Refusal() error {
+// Refusal is the error of an admission that has lost its places to a higher priority.
+func (a *admission) Refusal() error {
 	a.engine.mu.Lock()
 	defer a.engine.mu.Unlock()
 	return a.refusal

@@ -90,5 +90,5 @@ func (w *worker) startQueued() {
 // list returns all requests in order of arrival.
 func (w *worker) list() []*request {
 	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
-	return append(slices.Compact(list), w.queue...) // branches have ids of their own
+	return append(list, w.queue...)
 }

@@ -19,19 +19,19 @@ import (
 // is left, ErrClosed, one of packages generation and llama about the request, or ctx.Err(), which also frees its
 // sequences. Later errors are in the completions. A paused request keeps its queue places, to be submitted again.
 // If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
-func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
+func (a *admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
 	left, abort := false, r.gen.Abort // ctx has ended
 	for waits := true; waits; {
 		select {
 		case <-r.more:
-			r.giveEach(e.vocab)
+			r.receive(e.vocab)
 		case <-r.leave:
 			r = e.elsewhere(r, false)
 			abort = r.gen.Abort
 		case <-abort:
 			abort = nil
-			e.command(r, true)
+			e.end(r, interrupt)
 		case <-r.done:
 			next := r
 			if r.retry {
@@ -44,6 +44,7 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 			waits, left = false, true
 		}
 	}
+	r.receive(e.vocab)
 	ended := true
 	select {
 	case <-r.done:
@@ -61,7 +62,7 @@ func (a *Admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		a.release(r, result.Paused())
 		return result, nil
 	}
-	e.command(r, false)
+	e.end(r, cancel)
 	go func() { // the worker may use the samplers until then
 		<-r.done
 		a.release(r, false)
@@ -91,13 +92,15 @@ func (e *Engine) validate(g *generation.Request) error {
 		return fmt.Errorf("scheduler: ScoreFrom is %d in a prompt of %d tokens", g.ScoreFrom, len(g.Prompt))
 	case g.Masks && !g.Scores:
 		return errors.New("scheduler: Masks needs Scores")
+	case g.Stream && g.Watch == nil:
+		return errors.New("scheduler: Stream needs Watch")
 	case g.IgnoreEnd && g.Grammar != "":
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
-	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Progress != nil):
-		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, ScoreFrom, IgnoreEnd, Stop and Progress")
-	case g.Choice != nil && (g.N != 1 || g.Distinct != nil || g.Temperature > 0 || g.Grammar != "" || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.StopRepeats || g.Stop != nil || g.Progress != nil):
+	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Stream):
+		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, ScoreFrom, IgnoreEnd, Stop and Stream")
+	case g.Choice != nil && (g.N != 1 || g.Distinct != nil || g.Temperature > 0 || g.Grammar != "" || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.StopRepeats || g.Stop != nil || g.Stream):
 		return errors.New("scheduler: Choice has one completion, and excludes what chooses tokens")
 	case g.Choice != nil && (len(g.Choice.Answers) == 0 || g.MaxTokens < g.Choice.MaxTokens()):
 		return fmt.Errorf("scheduler: Choice needs answers, and a MaxTokens of at least %d", g.Choice.MaxTokens())
@@ -127,9 +130,10 @@ type request struct {
 	gen      generation.Request
 	blocks   []core.PrefixHash // of the prompt, if there are several workers
 	samplers []*llama.Sampler
+	forces   bool // a grammar can force its tokens
 	done     chan struct{}
 	leave    chan struct{} // takes a value while its context is stuck
-	more     chan struct{} // takes a value when candidates have ended, for gen.Each
+	more     chan struct{} // takes a value when there are events
 
 	err        error // of the whole request
 	failed     bool  // a computation failed
@@ -145,23 +149,32 @@ type request struct {
 	// lostDevices counts devices that were lost in a step with this request.
 	lostDevices int
 
-	// mu guards what a caller whose deadline passes may read: scores of the prompt, the candidates that have ended,
-	// which do not change, and cached and times as of then. A search has found instead.
-	mu          sync.Mutex
-	prompt      []generation.Score // of generation.Params.ScoreFrom
-	ended       []int
-	given       int // of ended, to gen.Each
-	found       []generation.Completion
-	endedCached int
-	endedTimes  generation.Times
+	// mu guards what the caller may read before done: scores of the prompt, and events. Candidates that have ended do
+	// not change.
+	mu     sync.Mutex
+	prompt []generation.Score // of generation.Params.ScoreFrom
+	events []event            // that the caller has not received
+
+	// Only the caller uses these.
+	ended []int // candidates
+	last  event // of an end
 
 	// Engine.mu guards these.
 	worker *worker // nil: it was paused before it had one
 	// places are what its candidates hold of its admission. One that ends gives its own back.
-	admission *Admission
+	admission *admission
 	places    int
 	tried     uint64 // bit set of the contexts that had it
 	cost      int    // tokens to compute, as estimated at assignment
+}
+
+// event is what a worker reports to the caller of a request before done.
+type event struct {
+	generation.Event
+	// At an end: completions that a search has found so far, instead of one that ended, and what was cached until then.
+	found  []generation.Completion
+	cached int
+	times  generation.Times
 }
 
 // stopText is the text of a candidate, in which generation.Stop looks for others.
@@ -191,6 +204,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
 		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1), more: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
+		forces:     !e.cfg.NoForcedTokens && !gen.Sample && gen.Grammar != "",
 		candidates: slices.Repeat([]generation.Completion{{StopToken: -1}}, gen.N),
 		times:      generation.Times{Submitted: e.now()},
 		masked:     make([]int, gen.N),
@@ -239,7 +253,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		r.samplers = append(r.samplers, s)
 	}
 	if gen.Resume != nil {
-		if err := r.resume(e.workers[0]); err != nil {
+		if err := r.resume(e.vocab); err != nil {
 			r.close()
 			return nil, err
 		}
@@ -262,48 +276,54 @@ func (r *request) reach(event *time.Duration, now time.Time) {
 	}
 }
 
-// record records that a candidate has ended, or with -1 what a search has found so far.
+// record reports that a candidate has ended, or with -1 what a search has found so far.
 func (r *request) record(candidate int, found []generation.Completion, cached int, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.endedCached, r.endedTimes = cached, r.times
-	r.endedTimes.End = now.Sub(r.times.Submitted)
-	if r.found = found; candidate < 0 {
-		return
-	}
-	r.ended = append(r.ended, candidate)
-	if r.gen.Each != nil {
-		select {
-		case r.more <- struct{}{}:
-		default:
-		}
-	}
+	e := event{generation.Event{Completion: candidate}, found, cached, r.times}
+	e.times.End = now.Sub(r.times.Submitted)
+	r.emit(e)
 }
 
-// giveEach gives the caller the candidates that have ended since the last call.
-func (r *request) giveEach(v *llama.Vocab) {
+// emit gives the caller an event.
+func (r *request) emit(e event) {
 	r.mu.Lock()
-	fresh := r.ended[r.given:]
-	r.given = len(r.ended)
-	result := r.result(v, r.endedCached, r.endedTimes, r.candidates, fresh)
+	r.events = append(r.events, e)
 	r.mu.Unlock()
-	for _, i := range fresh {
-		r.gen.Each(result, i)
+	signal(r.more)
+}
+
+// receive takes the events since the last call, and gives them to gen.Watch.
+func (r *request) receive(v *llama.Vocab) {
+	r.mu.Lock()
+	list := r.events
+	r.events = nil
+	r.mu.Unlock()
+	for _, e := range list {
+		if e.Kind == generation.Ended {
+			if r.last = e; e.Completion < 0 {
+				continue
+			}
+			r.ended = append(r.ended, e.Completion)
+		}
+		if r.gen.Watch == nil {
+			continue
+		}
+		if e.Kind == generation.Ended {
+			e.Result = r.result(v, e.cached, e.times, r.candidates, r.ended[len(r.ended)-1:])
+		}
+		r.gen.Watch(e.Event)
 	}
 }
 
 // partialResult returns the candidates that have ended or that a search has found, and err for
 // the others. It returns nil if there are none.
 func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	from, which := r.candidates, r.ended
-	if len(r.found) > 0 {
-		from, which = r.found, nil
+	if len(r.last.found) > 0 {
+		from, which = r.last.found, nil
 	} else if len(r.ended) == 0 {
 		return nil
 	}
-	result := r.result(v, r.endedCached, r.endedTimes, from, which)
+	result := r.result(v, r.last.cached, r.last.times, from, which)
 	for i := range result.Completions {
 		if c := &result.Completions[i]; c.Finish == "" {
 			c.Finish, c.Err = generation.FinishError, err
@@ -315,8 +335,11 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 // result returns a result with those completions whose indexes are in which; nil: all. In from, they have no texts
 // yet, StopToken is -1 if no token ended them, and they have the scores of dropped tokens too.
 func (r *request) result(v *llama.Vocab, cached int, times generation.Times, from []generation.Completion, which []int) *generation.Result {
+	r.mu.Lock()
+	prompt := slices.Clone(r.prompt)
+	r.mu.Unlock()
 	result := &generation.Result{
-		PromptTokens: len(r.gen.Prompt), CachedTokens: cached, Times: times, PromptScores: slices.Clone(r.prompt),
+		PromptTokens: len(r.gen.Prompt), CachedTokens: cached, Times: times, PromptScores: prompt,
 		Completions: make([]generation.Completion, len(r.candidates)),
 	}
 	if r.gen.Resume != nil { // what was not computed when the prompt was first computed, or since then

@@ -11,10 +11,10 @@ import (
 )
 
 // resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
-func (r *request) resume(w *worker) error {
+func (r *request) resume(v *llama.Vocab) error {
 	r.forced = make([][]int, len(r.candidates))
 	for i := range r.candidates {
-		if err := r.resumeOne(i, w); err != nil {
+		if err := r.resumeOne(i, v); err != nil {
 			return fmt.Errorf("%w: completion %d: %w", generation.ErrResume, i, err)
 		}
 		if r.candidates[i].Finish != "" {
@@ -24,7 +24,7 @@ func (r *request) resume(w *worker) error {
 	return nil
 }
 
-func (r *request) resumeOne(i int, w *worker) error {
+func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	c, was := &r.candidates[i], r.gen.Resume.Completions[i]
 	*c = was
 	c.StopToken = -1
@@ -38,13 +38,13 @@ func (r *request) resumeOne(i int, w *worker) error {
 	for _, s := range was.Scores {
 		r.masked[i] += len(s.Mask)
 	}
-	p := replay{request: r, c: c, sampler: r.samplers[i], forces: w.canForce(r), end: -1}
+	p := replay{request: r, c: c, sampler: r.samplers[i], end: -1}
 	defer p.close()
 	for k, token := range was.Tokens {
 		if c.Finish != "" {
 			return fmt.Errorf("token %d follows the end of the answer", k)
 		}
-		end, forced := w.engine.vocab.IsEOG(token), len(p.forced)
+		end, forced := v.IsEOG(token), len(p.forced)
 		if err := p.accept(token, end); err != nil {
 			return fmt.Errorf("token %d: %w", k, err)
 		}
@@ -64,14 +64,14 @@ func (r *request) resumeOne(i int, w *worker) error {
 	if n := len(c.Tokens); n > r.gen.MaxTokens {
 		return fmt.Errorf("%d tokens, and the limit of an answer is %d", n, r.gen.MaxTokens)
 	}
-	if err := p.goOn(w); err != nil {
+	if err := p.goOn(v); err != nil {
 		return err
 	}
 	r.forced[i] = p.forced
 	return nil
 }
 
-// progressForced gives gen.Progress the tokens that the grammar forces after what a candidate resumes.
+// progressForced reports the tokens that the grammar forces after what a candidate resumes.
 func (r *request) progressForced() {
 	for k := range r.candidates {
 		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {
@@ -80,12 +80,11 @@ func (r *request) progressForced() {
 	}
 }
 
-// replay follows the tokens of an answer that begun before, to know which of them the grammar forced.
+// replay follows the tokens of an answer that began before, to know which of them the grammar forced.
 type replay struct {
 	request *request
 	c       *generation.Completion
 	sampler *llama.Sampler
-	forces  bool
 	ahead   *llama.Sampler // after run
 	run     []llama.Token  // that the grammar forces after the last sampled token
 	at      int            // of run
@@ -96,7 +95,7 @@ type replay struct {
 
 // accept takes the next token, which may be the end.
 func (p *replay) accept(token llama.Token, end bool) error {
-	if err := p.sampler.Accept(token); err != nil || !p.forces || end {
+	if err := p.sampler.Accept(token); err != nil || !p.request.forces || end {
 		return err
 	}
 	n := len(p.c.Tokens)
@@ -118,7 +117,7 @@ func (p *replay) accept(token llama.Token, end bool) error {
 
 // goOn adds the forced tokens that are missing, as in an answer without an interruption, and ends one that is complete,
 // too long or repeats itself.
-func (p *replay) goOn(w *worker) error {
+func (p *replay) goOn(v *llama.Vocab) error {
 	c, most := p.c, p.request.gen.MaxTokens
 	if most == 0 { // only the prompt counts
 		return nil
@@ -132,7 +131,7 @@ func (p *replay) goOn(w *worker) error {
 		switch {
 		case repeated > 0:
 			c.Finish = generation.FinishRepeat
-			c.Repeated = w.describeRepeat(&core.Event{Tokens: c.Tokens, Repeated: repeated})
+			c.Repeated = describeRepeat(v, c.Tokens, repeated)
 		case complete && p.at == len(p.run):
 			c.Finish, c.StopToken = generation.FinishStop, p.end
 		case len(c.Tokens) == most:

@@ -128,7 +128,8 @@ func TestProgressHasTheScoresOfItsTokens(t *testing.T) {
 	g := sampled(tokenize(t, m, story), 2, 16, 1)
 	g.Scores, g.IgnoreEnd = true, true
 	got := make([]generation.Completion, 2)
-	g.Progress = func(i int, ids []generation.Token, scores []generation.Score) {
+	g.Stream, g.Watch = true, func(e generation.Event) {
+		i, ids, scores := e.Completion, e.Tokens, e.Scores
 		if len(ids) != len(scores) {
 			t.Errorf("%d tokens with %d scores", len(ids), len(scores))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -14,9 +15,11 @@ import (
 
 // sampling chooses the next tokens of a step. Its lists are kept for later steps.
 type sampling struct {
-	worker     *worker
+	back       backend
+	vocab      *llama.Vocab
 	goroutines int // that sample at most, unless as many threads compute on the CPU: then these sample
 	tasks      []sampleTask
+	searching  bool // a task is a branch
 	choices    []core.Choice
 	samplers   []*llama.Sampler // of sampleBatch, as the next two
 	rows       [][]float32
@@ -55,20 +58,21 @@ func (t *sampleTask) nextRow() []float32 {
 }
 
 // decode computes the rows of a plan, and makes a task of each of its samples, with the logits of its rows.
-func (s *sampling) decode(plan *core.Plan) error {
-	w := s.worker
-	if err := w.back.Decode(plan.Rows); err != nil {
+func (s *sampling) decode(plan *core.Plan, requests map[core.RequestID]*request, branches map[core.RequestID]*branch) error {
+	if err := s.back.Decode(plan.Rows); err != nil {
 		return err
 	}
-	s.tasks = s.tasks[:0]
+	s.tasks, s.searching = s.tasks[:0], false
 	for _, sample := range plan.Samples {
 		var t sampleTask
 		if n := len(s.tasks); n < cap(s.tasks) { // it reuses the capacity of an earlier task
 			t.tokens, t.children = s.tasks[:n+1][n].tokens[:0], s.tasks[:n+1][n].children[:0]
 		}
-		t.request, t.branch = w.requests[sample.Request], w.trees.branches[sample.Request]
+		t.request, t.branch = requests[sample.Request], branches[sample.Request]
 		t.candidate, t.numDrafts = sample.Candidate, sample.Drafts
-		if t.branch == nil {
+		if t.branch != nil {
+			t.request, s.searching = t.branch.tree.request, true
+		} else {
 			t.scored = len(t.request.candidates[t.candidate].Scores)
 		}
 		for i := range 1 + sample.Drafts {
@@ -78,7 +82,7 @@ func (s *sampling) decode(plan *core.Plan) error {
 				t.drafts[i-1] = plan.Rows[at].Token
 			}
 			var err error
-			if t.rows[i], err = w.back.Logits(at); err != nil {
+			if t.rows[i], err = s.back.Logits(at); err != nil {
 				return err
 			}
 		}
@@ -86,11 +90,11 @@ func (s *sampling) decode(plan *core.Plan) error {
 	}
 	s.scored, s.scoredRows = s.scored[:0], s.scoredRows[:0]
 	for _, score := range plan.Scores {
-		prompt := w.requests[score.Request].gen.Prompt
+		prompt := requests[score.Request].gen.Prompt
 		if score.Index == len(prompt) {
 			continue
 		}
-		row, err := w.back.Logits(score.Row)
+		row, err := s.back.Logits(score.Row)
 		if err != nil {
 			return err
 		}
@@ -100,14 +104,14 @@ func (s *sampling) decode(plan *core.Plan) error {
 }
 
 // scorePrompts gives the scores of a plan to their requests.
-func (s *sampling) scorePrompts(plan []core.Score) {
-	w, top := s.worker, 0
+func (s *sampling) scorePrompts(plan []core.Score, requests map[core.RequestID]*request) {
+	top := 0
 	for _, score := range plan {
-		top = max(top, w.requests[score.Request].gen.Top)
+		top = max(top, requests[score.Request].gen.Top)
 	}
-	ranked := llama.ScoreRows(max(1, w.back.SamplerThreads()), s.scoredRows, s.scored, top)
+	ranked := llama.ScoreRows(max(1, s.back.SamplerThreads()), s.scoredRows, s.scored, top)
 	for _, score := range plan {
-		r := w.requests[score.Request]
+		r := requests[score.Request]
 		if score.Index < len(r.gen.Prompt) {
 			r.mu.Lock()
 			r.prompt[score.Index-r.gen.ScoreFrom] = scoreOf(&ranked[0], r.gen.Top)
@@ -126,14 +130,13 @@ func scoreOf(r *llama.Ranked, top int) generation.Score {
 }
 
 // choose returns a choice for each task. Samplers are independent of each other, so several threads share the tasks:
-// those that computed the rows, or goroutines if there are fewer.
-func (s *sampling) choose() []core.Choice {
-	w := s.worker
+// those that computed the rows, or goroutines if there are fewer. It reports the tokens to the requests. Searches
+// continue in c.
+func (s *sampling) choose(branches *trees, c *core.Core, now func() time.Time) []core.Choice {
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
 	workers := min(s.goroutines, (len(s.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	searching := len(w.trees.branches) > 0
-	if workers > 1 && w.back.SamplerThreads() >= workers && !searching {
+	if workers > 1 && s.back.SamplerThreads() >= workers && !s.searching {
 		s.sampleBatch()
 	} else {
 		var next atomic.Int64
@@ -149,15 +152,15 @@ func (s *sampling) choose() []core.Choice {
 		work()
 		wg.Wait()
 	}
-	if searching {
-		w.trees.expand(s.tasks, s.choices)
+	if s.searching {
+		branches.expand(c, s.tasks, s.choices)
 	}
-	now := w.engine.now()
-	for i, c := range s.choices {
+	chosen := now()
+	for i, choice := range s.choices {
 		t := &s.tasks[i]
-		t.request.reach(&t.request.times.FirstToken, now)
-		if t.request.gen.Progress != nil && len(c.Tokens) > 0 {
-			t.request.progress(t.candidate, c.Tokens, t.scored)
+		t.request.reach(&t.request.times.FirstToken, chosen)
+		if t.request.gen.Stream && len(choice.Tokens) > 0 {
+			t.request.progress(t.candidate, choice.Tokens, t.scored)
 		}
 	}
 	return s.choices
@@ -175,7 +178,7 @@ func (s *sampling) sampleBatch() {
 		s.samplers, s.rows = append(s.samplers, t.request.samplers[t.candidate]), append(s.rows, t.rows[0])
 	}
 	s.sampled = slices.Grow(s.sampled[:0], len(s.samplers))[:len(s.samplers)]
-	s.worker.back.SampleBatch(s.samplers, s.rows, s.sampled)
+	s.back.SampleBatch(s.samplers, s.rows, s.sampled)
 	sampled := s.sampled
 	for i := range s.tasks {
 		if s.tasks[i].request.gen.MaxTokens > 0 {
@@ -189,7 +192,7 @@ func (s *sampling) sampleBatch() {
 // the tokens that the grammar forces. first is its first token, if it is sampled already. The choice of a branch stays
 // empty. A sampler error ends only its candidate.
 func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
-	w, t, choice := s.worker, &s.tasks[i], &s.choices[i]
+	t, choice := &s.tasks[i], &s.choices[i]
 	if b := t.branch; b != nil && t.request.spellings != nil {
 		t.children, t.skipped, t.err = t.request.spellings.children(b, t.rows[0], t.children)
 		return
@@ -213,15 +216,15 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 			break
 		}
 		t.addScore(token, false)
-		if w.engine.vocab.IsEOG(token) {
+		if s.vocab.IsEOG(token) {
 			cand.StopToken, choice.Verdict = token, core.Stop
 			break
 		}
-		if t.add(w, token) {
+		if t.add(s.vocab, token) {
 			choice.Verdict = core.Complete
 			break
 		}
-		if !w.canForce(t.request) {
+		if !t.request.forces {
 			continue
 		}
 		var buffer [llama.MaxForced]llama.Token
@@ -232,7 +235,7 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 		for _, token := range forced {
 			choice.Forced = append(choice.Forced, len(t.tokens))
 			t.addScore(token, true)
-			if t.add(w, token) {
+			if t.add(s.vocab, token) {
 				choice.Verdict = core.Complete
 				break
 			}
@@ -244,22 +247,27 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	}
 	if err != nil {
 		cand.Err = public(err)
-		choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
+		fail(choice, err)
 	}
 	choice.Tokens = t.tokens
 }
 
-// progress gives tokens to gen.Progress. The candidate had so many scores before them.
+// fail makes a choice of a candidate that has failed. NaN and Inf are reported here alone.
+func fail(c *core.Choice, err error) {
+	c.Verdict, c.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
+}
+
+// progress reports that tokens were chosen. The candidate had so many scores before them.
 func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 	var scores []generation.Score
 	if r.gen.Scores {
 		scores = slices.Clone(r.candidates[candidate].Scores[scored:][:len(tokens)])
 	}
-	r.gen.Progress(candidate, slices.Clone(tokens), scores)
+	r.emit(event{Event: generation.Event{Kind: generation.Chosen, Completion: candidate, Tokens: slices.Clone(tokens), Scores: scores}})
 }
 
 // add adds a token, and reports whether it completes a text that ends the candidate.
-func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
+func (t *sampleTask) add(v *llama.Vocab, token llama.Token) (ends bool) {
 	t.tokens = append(t.tokens, token)
 	r := t.request
 	switch {
@@ -270,12 +278,7 @@ func (t *sampleTask) add(w *worker, token llama.Token) (ends bool) {
 	case len(r.gen.Stop.Texts) == 0:
 		return false
 	}
-	return r.texts[t.candidate].add(r.gen.Stop, w.engine.vocab.Piece(token, true))
-}
-
-// canForce reports whether a grammar can force tokens of r.
-func (w *worker) canForce(r *request) bool {
-	return !w.cfg.NoForcedTokens && !r.gen.Sample && r.gen.Grammar != ""
+	return r.texts[t.candidate].add(r.gen.Stop, v.Piece(token, true))
 }
 
 // addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled

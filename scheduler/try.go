@@ -26,8 +26,7 @@ func (e *Engine) try(ctx context.Context) error {
 		done := make(chan error, 1)
 		stop := context.AfterFunc(ctx, w.back.Abort)
 		e.mu.Lock()
-		w.inbox = append(w.inbox, command{answer: done})
-		w.wakeUp()
+		w.send(command{kind: tryPrompt, answer: done})
 		e.mu.Unlock()
 		err := <-done
 		if !stop() {

@@ -105,12 +105,8 @@ func (e *Engine) watch(ctx context.Context) {
 // relieve asks those who wait for requests of a stuck context to move them. mu is held.
 func (w *worker) relieve() {
 	for r := range w.assigned {
-		if r.gen.Progress != nil {
-			continue // what was streamed can't be taken back while the worker may go on
-		}
-		select {
-		case r.leave <- struct{}{}:
-		default: // it was asked before
+		if !r.gen.Stream { // what was streamed can't be taken back while the worker may go on
+			signal(r.leave)
 		}
 	}
 }

@@ -17,15 +17,24 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// command is a message to a worker: to compute, cancel or abort a request, to drop an adapter or all cached prefixes, or
-// without these to try a prompt before anything is served.
+// command is a message to a worker.
 type command struct {
-	request       *request
-	cancel, abort bool
-	drop          core.AdapterID
-	clear         bool
-	answer        chan<- error // of the last three; it takes one value
+	kind    commandKind
+	request *request       // of the first three
+	adapter core.AdapterID // of dropAdapter
+	answer  chan<- error   // of the last three; it takes one value
 }
+
+type commandKind int
+
+const (
+	compute       commandKind = iota // the request
+	cancel                           // it
+	interrupt                        // it, with what there is
+	dropAdapter                      // and its cached prefixes
+	clearPrefixes                    // all that are cached
+	tryPrompt                        // before anything is served
+)
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
 type worker struct {
@@ -48,7 +57,7 @@ type worker struct {
 	threads   *threads
 	sampling  sampling
 	trees     trees
-	requests  map[core.RequestID]*request // branches of trees have ids of their own
+	requests  map[core.RequestID]*request
 	nextID    core.RequestID
 	queue     []*request // that wait for an empty context, see startQueued
 	ended     []*request // not delivered yet
@@ -75,8 +84,8 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		workload: workload{assigned: map[*request]struct{}{}}, requests: map[core.RequestID]*request{},
 		rounds: rounds{batch: e.cfg.BatchTokens, abandoned: make(chan struct{})},
 	}
-	w.sampling = sampling{worker: w, goroutines: runtime.GOMAXPROCS(0)}
-	w.trees = trees{worker: w, branches: map[core.RequestID]*branch{}}
+	w.sampling = sampling{back: p.back, vocab: e.vocab, goroutines: runtime.GOMAXPROCS(0)}
+	w.trees = trees{vocab: e.vocab, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
 		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info),
@@ -167,28 +176,26 @@ func (w *worker) round() (open bool, rows int) {
 	w.inbox = nil
 	w.engine.mu.Unlock()
 	for _, c := range inbox {
-		switch {
-		case c.drop != 0:
-			w.core.DropAdapter(c.drop)
-			var err error
-			if w.adapter == c.drop {
+		var err error
+		switch r := c.request; c.kind {
+		case dropAdapter:
+			w.core.DropAdapter(c.adapter)
+			if w.adapter == c.adapter {
 				err = w.useAdapter(0)
 			}
 			c.answer <- err
-		case c.clear:
+		case clearPrefixes:
 			c.answer <- w.clearCache()
-		case c.request == nil:
-			var err error
+		case tryPrompt:
 			rows, err = w.try()
 			c.answer <- err
-		case c.cancel:
-			w.cancel(c.request)
-		case c.abort:
-			if r := c.request; w.requests[r.id] == r || slices.Contains(w.queue, r) {
+		case cancel:
+			w.cancel(r)
+		case interrupt:
+			if w.requests[r.id] == r || slices.Contains(w.queue, r) {
 				w.interruptOne(r)
 			}
-		default:
-			r := c.request
+		case compute:
 			r.id = w.newID()
 			if w.cfg.Isolate || w.nonFinite { // it needs an empty context, see startQueued
 				w.queue = append(w.queue, r)
@@ -209,7 +216,7 @@ func (w *worker) cancel(r *request) {
 		w.counters.cancelled++
 	} else if w.requests[r.id] == r {
 		if r.tree != nil {
-			w.trees.cancel(r)
+			w.trees.cancel(w.core, r)
 		}
 		w.core.Cancel(r.id)
 	} else {
@@ -230,15 +237,16 @@ func (w *worker) submit(r *request) {
 	if r.gen.Resume != nil {
 		begun, ended = r.begun()
 	}
+	since := w.engine.second(r.times.Submitted)
 	switch {
 	case ended:
 		w.finish(r, nil)
 	case r.gen.Distinct != nil || r.gen.Choice != nil:
-		if err := w.trees.start(r); err != nil {
+		if err := w.trees.start(w.core, r, since); err != nil {
 			w.finish(r, err)
 		}
 	default:
-		c := core.Request{ID: r.id, Request: r.gen, Since: w.engine.second(r.times.Submitted), Begun: begun, Forced: r.forced}
+		c := core.Request{ID: r.id, Request: r.gen, Since: since, Begun: begun, Forced: r.forced}
 		if c.MaxTokens == 0 { // nothing follows the last token
 			c.Prompt = c.Prompt[:len(c.Prompt)-1]
 		}
@@ -266,15 +274,15 @@ func (w *worker) step() (rows int) {
 		return 0
 	}
 	w.threads.begin()
-	if err = w.sampling.decode(w.plan); err != nil && w.engine.isClosed() {
+	if err = w.sampling.decode(w.plan, w.requests, w.trees.branches); err != nil && w.engine.isClosed() {
 		w.threads.end(0, 0)
 		return 0 // Close has aborted the step; run answers the requests
 	}
 	took := w.lap(&w.counters.times.Decode)
 	var choices []core.Choice
 	if err == nil {
-		rows, choices = len(w.plan.Rows), w.sampling.choose()
-		w.sampling.scorePrompts(w.plan.Scores)
+		rows, choices = len(w.plan.Rows), w.sampling.choose(&w.trees, w.core, w.engine.now)
+		w.sampling.scorePrompts(w.plan.Scores, w.requests)
 	}
 	w.threads.end(rows, took+w.lap(&w.counters.times.Sample))
 	w.commit(err, choices)
@@ -307,6 +315,14 @@ func (w *worker) apply() error {
 	return w.useAdapter(w.plan.Adapter)
 }
 
+// owner is the request of an id of the core, which may be that of a branch; nil: it has ended.
+func (w *worker) owner(id core.RequestID) *request {
+	if b := w.trees.branches[id]; b != nil {
+		return b.tree.request
+	}
+	return w.requests[id]
+}
+
 // started notes which requests start with the plan.
 func (w *worker) started() {
 	if len(w.plan.Started) == 0 {
@@ -316,7 +332,7 @@ func (w *worker) started() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range w.plan.Started {
-		r := w.requests[id]
+		r := w.owner(id)
 		r.reach(&r.times.Queue, planned)
 		if a := r.admission; a != nil && a.started.IsZero() { // a try has none
 			a.started = planned
@@ -336,10 +352,11 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		w.log.Error().Err(cause).Int("rows", len(w.plan.Rows)).Msg("step failed")
 		down, lost = w.recordFailure(cause)
 	}
+	w.nonFinite = w.nonFinite || slices.ContainsFunc(choices, func(c core.Choice) bool { return c.NonFinite })
 	ended := 0
 	var free []*request // once for each candidate that ended
 	for _, e := range w.core.Commit(status, choices) {
-		r := w.requests[e.Request]
+		r := w.owner(e.Request)
 		switch {
 		case r == nil: // a branch of a request that another one has ended
 		case w.trees.branches[e.Request] != nil && w.trees.event(&e):
@@ -349,9 +366,8 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 			c := &r.candidates[e.Candidate]
 			c.Tokens, c.Finish = e.Tokens, e.Finish
 			if e.Repeated > 0 {
-				c.Repeated = w.describeRepeat(&e)
+				c.Repeated = describeRepeat(w.engine.vocab, e.Tokens, e.Repeated)
 			}
-			w.nonFinite = w.nonFinite || errors.Is(c.Err, llama.ErrCompute)
 			if c.Finish != generation.FinishStop {
 				c.StopToken = -1 // a forced end after the token limit
 			}
@@ -368,7 +384,10 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		}
 	}
 	if len(w.trees.changed) > 0 {
-		ended += w.trees.commit()
+		for _, r := range w.trees.commit(w.core, w.newID, w.engine.now()) {
+			ended += r.gen.N
+			w.finish(r, nil)
+		}
 	}
 	w.engine.mu.Lock()
 	if ended > 0 {
@@ -389,9 +408,9 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	}
 }
 
-// describeRepeat describes the n-gram with which a candidate repeated itself.
-func (w *worker) describeRepeat(e *core.Event) string {
-	text := w.engine.vocab.Detokenize(e.Tokens[len(e.Tokens)-e.Repeated:], true)
+// describeRepeat describes the n-gram of so many tokens at the end of a candidate.
+func describeRepeat(v *llama.Vocab, tokens []core.Token, repeated int) string {
+	text := v.Detokenize(tokens[len(tokens)-repeated:], true)
 	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
 
@@ -410,7 +429,7 @@ func (w *worker) failRequest(r *request, cause error, retry bool) {
 // finish ends a request; err is the answer for all of it. deliver answers the caller.
 func (w *worker) finish(r *request, err error) {
 	if r.tree != nil {
-		w.trees.cancel(r)
+		w.trees.cancel(w.core, r)
 	}
 	delete(w.requests, r.id)
 	r.err = err
@@ -452,10 +471,19 @@ func (w *worker) checkIdle() {
 	}
 }
 
+// send gives a worker a command. Engine.mu is held.
+func (w *worker) send(c command) {
+	w.inbox = append(w.inbox, c)
+	w.wakeUp()
+}
+
 // wakeUp ends the sleep of an idle worker.
-func (w *worker) wakeUp() {
+func (w *worker) wakeUp() { signal(w.wake) }
+
+// signal makes c have a value. It holds at most one.
+func signal(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

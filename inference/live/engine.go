@@ -77,6 +77,7 @@ func (v *modelVersion) admit(completions, priority int, using *adapterUse) (g ag
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &held{Admission: a, service: s, asked: using, on: v, using: using, aborts: s.pause.aborts, leave: func() {}}
+	a.Host = h
 	return h, func() {
 		h.Release()
 		h.leave()

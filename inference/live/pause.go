@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"agentd/internal/tracing"
@@ -162,8 +160,8 @@ func (l *Service) Paused() (mode PauseMode, lasts time.Duration) {
 	return l.pause.mode, lasts
 }
 
-// held is an admission whose generations survive pauses. They continue with the model and the adapters that serve
-// then.
+// held is an admission whose generations survive pauses: a scheduler.Host. They continue with the model and the
+// adapters that serve then.
 type held struct {
 	*scheduler.Admission
 	service *Service
@@ -174,160 +172,58 @@ type held struct {
 	leave   func()        // ends the use of on and using, unless the request itself has them
 }
 
-// heldRequest is a request that a pause interrupted.
-type heldRequest struct {
-	index   int
-	request generation.Request
-	result  *generation.Result
-}
-
 func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
-	all := make([]heldRequest, len(requests))
-	for i := range requests {
-		all[i] = heldRequest{index: i, request: requests[i]}
-	}
-	if h.using != h.asked { // a pause has interrupted what came before
-		all = h.renamed(all, h.asked, done)
-	}
-	labels := h.service.cfg.WeightsDir != "" // else the weights can't change
-	for len(all) > 0 {
-		var mu sync.Mutex
-		var next []heldRequest
-		now := make([]generation.Request, len(all))
-		for i := range all {
-			now[i] = all[i].request
-			if each := now[i].Each; each != nil && labels {
-				now[i].Each = func(r *generation.Result, k int) {
-					if r, err := h.label(ctx, &now[i], r); err == nil { // else the request fails with it
-						each(r, k)
-					}
-				}
-			}
+	h.Admission.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
+		if under := tracing.Under(ctx, requests[i].Context); r != nil && !r.Paused() && tracing.On(under) {
+			phases(under, r)
 		}
-		h.Admission.GenerateAll(ctx, now, func(i int, r *generation.Result, err error) {
-			if r != nil && labels {
-				r, err = h.label(ctx, &now[i], r)
-			}
-			if r == nil || !r.Paused() {
-				if under := tracing.Under(ctx, now[i].Context); r != nil && tracing.On(under) {
-					phases(under, r)
-				}
-				done(all[i].index, r, err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			next = append(next, heldRequest{all[i].index, all[i].request, r})
-		})
-		slices.SortFunc(next, func(a, b heldRequest) int { return a.index - b.index })
-		if len(next) == 0 || h.wait(ctx, next, done) {
-			return
-		}
-		all = h.resume(next, done)
-	}
+		done(i, r, err)
+	})
 }
 
-// wait waits for the end of the pause. If ctx ends first, or the requests are aborted, it answers them and returns true.
-func (h *held) wait(ctx context.Context, requests []heldRequest, done func(i int, r *generation.Result, err error)) (answered bool) {
+// Paused implements scheduler.Host.
+func (h *held) Paused() (over <-chan struct{}, aborted bool) {
 	h.service.mu.Lock()
-	p := h.service.pause
-	h.service.mu.Unlock()
-	abort := requests[0].request.Abort // of all: one client has them
-	aborted := p.aborts > h.aborts
-	select {
-	case <-abort: // also where there is no pause
-		aborted = true
-	default:
-	}
-	if !aborted {
-		select {
-		case <-p.over:
-			return false
-		case <-abort:
-			aborted = true
-		case <-h.Gone():
-			for _, r := range requests {
-				done(r.index, nil, h.Refusal())
-			}
-			return true
-		case <-ctx.Done():
-		}
-	}
-	if aborted {
-		for _, r := range requests {
-			done(r.index, r.result, nil)
-		}
-		return true
-	}
-	for _, r := range requests {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			done(r.index, nil, ctx.Err())
-			continue
-		}
-		for i := range r.result.Completions {
-			if c := &r.result.Completions[i]; c.Finish == generation.FinishPaused {
-				c.Finish, c.Err = generation.FinishError, ctx.Err()
-			}
-		}
-		done(r.index, r.result, nil)
-	}
-	return true
+	defer h.service.mu.Unlock()
+	p := &h.service.pause
+	return p.over, p.aborts > h.aborts
 }
 
-// resume makes requests of interrupted ones, for the model that serves now. It answers those that can't continue.
-func (h *held) resume(requests []heldRequest, done func(i int, r *generation.Result, err error)) []heldRequest {
+// Next implements scheduler.Host.
+func (h *held) Next() *scheduler.Engine {
 	v, release := h.service.use()
-	if v != h.on {
-		moved, err := h.MoveTo(v.Engine)
-		if err != nil {
-			release()
-			for _, r := range requests {
-				done(r.index, nil, err)
-			}
-			return nil
-		}
-		h.Admission = moved
-	}
-	before, leave, using := h.using, h.leave, &adapterUse{on: v}
+	h.leave()
+	using := &adapterUse{on: v}
 	h.on, h.using = v, using
 	h.leave = func() {
 		using.end()
 		release()
 	}
-	requests = h.renamed(requests, before, done)
-	leave()
-	for i := range requests {
-		if r := &requests[i]; r.request.Distinct == nil && r.request.Choice == nil { // a search begins again
-			r.request.Resume = r.result
-		}
-	}
-	return requests
+	return v.Engine
 }
 
-// renamed gives requests the adapters that have the names now which theirs had before. It answers those whose
-// adapter was removed.
-func (h *held) renamed(requests []heldRequest, before *adapterUse, done func(i int, r *generation.Result, err error)) []heldRequest {
-	var kept []heldRequest
-	for _, r := range requests {
-		name, _ := before.of(r.request.Adapter)
-		if name != "" {
-			a, ok := h.using.Adapter(name)
-			if !ok {
-				done(r.index, nil, fmt.Errorf("the adapter %s was removed while the server was paused", name))
-				continue
-			}
-			r.request.Adapter = a.ID
-		}
-		kept = append(kept, r)
+// Adapt implements scheduler.Host.
+func (h *held) Adapt(r *generation.Request) error {
+	name, _ := h.asked.of(r.Adapter)
+	if name == "" || h.using == h.asked {
+		return nil
 	}
-	return kept
+	a, ok := h.using.Adapter(name)
+	if !ok {
+		return fmt.Errorf("the adapter %s was removed while the server was paused", name)
+	}
+	r.Adapter = a.ID
+	return nil
 }
 
-// label names the weights of a result's new tokens.
-func (h *held) label(ctx context.Context, of *generation.Request, r *generation.Result) (*generation.Result, error) {
+// Label implements scheduler.Host. Where the weights can't change there are no labels.
+func (h *held) Label(ctx context.Context, of *generation.Request, r *generation.Result) error {
+	if h.service.cfg.WeightsDir == "" {
+		return nil
+	}
 	version, err := h.on.Weights.Version(context.WithoutCancel(ctx)) // it was known before the weights served
 	if err != nil {
-		return nil, err
+		return err
 	}
 	part := generation.Part{Version: version}
 	_, part.Adapter = h.using.of(of.Adapter)
@@ -351,5 +247,5 @@ func (h *held) label(ctx context.Context, of *generation.Request, r *generation.
 			c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], part)
 		}
 	}
-	return r, nil
+	return nil
 }

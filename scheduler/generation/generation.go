@@ -28,11 +28,30 @@ type Request struct {
 	// Context has values that belong to this request alone, such as the span of its trace; nil:
 	// the values of the call's context hold. Its end does not end the request.
 	Context context.Context
-	// Each, if set, gets each completion as it ends, from an engine that knows it before the others:
-	// r.Completions[k], and no other one. It is called from one goroutine at a time, before the
-	// request ends. A completion that was computed again is given again.
-	Each func(r *Result, k int)
+	// Watch, if set, gets the events of the request until it ends, from an engine that knows them. It is called from
+	// one goroutine at a time, and does not hold up the engine.
+	Watch func(Event)
 }
+
+// Event is what happens to a completion before the request has ended.
+type Event struct {
+	Kind       EventKind
+	Completion int
+	Result     *Result // of Ended: it has Completions[Completion], and no other one
+	// Tokens of Chosen may be beyond MaxTokens. They have Scores if the request asks for them.
+	Tokens []Token
+	Scores []Score
+}
+
+// EventKind is a kind of event.
+type EventKind int
+
+// The kinds. The last two need Params.Stream.
+const (
+	Ended     EventKind = iota // a completion has ended; one that was computed again ends again
+	Chosen                     // tokens were chosen
+	Restarted                  // all completions begin again
+)
 
 // Params are the settings of a request.
 type Params struct {
@@ -91,10 +110,8 @@ type Params struct {
 	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
 	// ForClient.
 	Client string
-	// Progress, if set, gets the tokens of a completion as they are chosen, and their scores if it
-	// asks for Scores, from an engine that has them before the end. The last ones may be beyond MaxTokens. A negative completion
-	// means that all begin again. It is called from one goroutine at a time and must not block.
-	Progress func(completion int, tokens []Token, scores []Score)
+	// Stream gives Request.Watch tokens as they are chosen.
+	Stream bool
 }
 
 // Sampling configures how a token is chosen.
@@ -136,7 +153,7 @@ func (s *Stop) Tail(text string, added int) string {
 
 // Distinct asks for the N most probable completions with different keys, most probable first, by the
 // softmax under the grammar. Completions that the search did not find have the error [ErrFewer]. It
-// excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Progress. An engine on another machine
+// excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Stream. An engine on another machine
 // refuses it.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.

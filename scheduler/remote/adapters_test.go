@@ -212,7 +212,7 @@ func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
 	id, _ := e.Adapter("quick")
 	f.serves("quick", "careful") // it was started again with another order
 	r := e.replicas[0]
-	e.lost(r, out{err: errors.New("test")})
+	e.lost(r, gone, errors.New("test"))
 	waittest.Eventually(t, "the engine joins again", r.available)
 	got, err := e.Generate(t.Context(), with(id))
 	if err != nil || !strings.HasPrefix(texts(got), "ok by quick") {

@@ -130,7 +130,7 @@ func cut(text string) string {
 	return clip.Text(text, errorText)
 }
 
-// elements reads the completions of an answer, a list or one alone. It ends at more than n.
+// elements reads the completions of an answer, which is a list or a single one. It stops at more than n.
 func elements[T any](text []byte, n int) (list []T, err error) {
 	var whole json.RawMessage // is it JSON to its end?
 	if len(text) == 0 {

@@ -12,9 +12,25 @@
 // hashing), so that the session's prefixes stay on one engine. The next one takes it when
 // the first is overloaded or unreachable.
 //
-// Each engine has a goroutine that asks it all the time whether it lives. One that does not
-// answer gets no work, and its requests are asked elsewhere. It is compared again before it gets
-// work, and so is one whose connection was replaced: another process may answer there.
+// # States of an engine
+//
+// Each engine has a goroutine that probes it. A new connection means that another process may
+// answer, so the engine is compared again. A frozen engine accepts calls and does not end them.
+//
+//	unasked               gets work                      gets none
+//	   |      +----------------------------+
+//	   |      |          serving           |  gone, unfit
+//	   |      | reconnected |    | missed  | -------------> out
+//	   +----> |             v    |         | <-------------  ^
+//	     fits |        replaced  |         |  fits           | moved
+//	          |      missed |    |         |                 |
+//	          |             v    v         |  silent, stalled|
+//	          |          doubtful          | ------------> frozen
+//	          |                            | <------------
+//	          +----------------------------+  fits, and generated a token
+//
+// confirmed leads back to serving, and active from doubtful to replaced. An engine that is silent
+// or unfit ends its calls, which are asked elsewhere. state.go has every transition.
 //
 // The wire formats follow vLLM 0.32 (OpenAI completions with extra fields), SGLang
 // 0.5 (/generate) and llama.cpp's server (/completion).

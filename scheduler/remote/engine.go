@@ -56,8 +56,8 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{})}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
-		r := &replica{index: i, url: base(url), out: &out{err: errNotAsked}, wake: make(chan struct{}, 1)}
-		r.life, r.abort = context.WithCancelCause(e.base)
+		r := &replica{index: i, url: base(url), why: errNotAsked, wake: make(chan struct{}, 1)}
+		r.life, r.end = context.WithCancelCause(e.base)
 		r.probes = newClient(1, func() {
 			if r.available() { // does it still live?
 				r.look()
@@ -89,7 +89,7 @@ func (e *Engine) API() string {
 // of the first one that gets work.
 func (e *Engine) Served() string { return e.known()[0].served }
 
-// known are the identities of the engines that get work, of all that answered once where none does.
+// known returns the identities of the engines that get work, or if none does of all that ever joined.
 // It has at least one element.
 func (e *Engine) known() (list []identity) {
 	for _, only := range []bool{true, false} {
@@ -382,7 +382,11 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 		case err == nil:
 			return a, nil
 		case errors.As(err, &lost):
-			e.lost(r, out{err: err, prove: errors.Is(err, errStalled)})
+			ev := gone
+			if errors.Is(err, errStalled) {
+				ev = stalled
+			}
+			e.lost(r, ev, err)
 		case errors.As(err, new(*generation.BusyError)):
 			busy = err // the next one may be free; this says more than unreachable
 		default:
@@ -472,8 +476,11 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 func (e *Engine) unreachable() error {
 	err := generation.ErrUnreachable
 	for _, r := range e.replicas {
-		if o := r.why(); o != nil {
-			err = fmt.Errorf("%w; engine %s: %s", err, r.url, cut(o.err.Error()))
+		r.mu.Lock()
+		why := r.why
+		r.mu.Unlock()
+		if why != nil {
+			err = fmt.Errorf("%w; engine %s: %s", err, r.url, cut(why.Error()))
 			r.look()
 		}
 	}

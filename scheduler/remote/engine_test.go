@@ -431,7 +431,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 func TestClosedEngineRefuses(t *testing.T) {
 	e := started(t, newFake(t, APIVLLM))
 	e.Close()
-	e.lost(e.replicas[0], out{err: context.Canceled}) // as a probe that Close ended does
+	e.lost(e.replicas[0], gone, context.Canceled) // as a probe that Close ended does
 	if _, err := e.Generate(t.Context(), request(1)); !errors.Is(err, generation.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -454,7 +454,7 @@ func TestOtherVocabularyIsRefusedWithTheFirstDifference(t *testing.T) {
 func TestSessionsSpreadAndStay(t *testing.T) {
 	e := &Engine{}
 	for i := range 4 {
-		e.replicas = append(e.replicas, &replica{index: i, url: fmt.Sprintf("http://10.0.0.%d:8000", i)})
+		e.replicas = append(e.replicas, &replica{index: i, state: serving, url: fmt.Sprintf("http://10.0.0.%d:8000", i)})
 	}
 	var loads [4]int
 	before := map[int]int{}
@@ -470,7 +470,7 @@ func TestSessionsSpreadAndStay(t *testing.T) {
 			t.Errorf("engine %d has %d of 4000 sessions", i, n)
 		}
 	}
-	e.replicas[2].out = &out{}
+	e.replicas[2].state = out
 	for i := range 4000 {
 		r.Session = fmt.Sprint("run-", i)
 		if first := e.order(r)[0].index; first != before[i] && before[i] != 2 || first == 2 {
@@ -480,7 +480,7 @@ func TestSessionsSpreadAndStay(t *testing.T) {
 }
 
 func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
-	e := &Engine{replicas: []*replica{{index: 0, url: "http://a"}, {index: 1, url: "http://b"}}}
+	e := &Engine{replicas: []*replica{{index: 0, state: serving, url: "http://a"}, {index: 1, state: serving, url: "http://b"}}}
 	r := request(1)
 	r.Session = "s"
 	first, second := e.order(r)[0], e.order(r)[1]

@@ -18,10 +18,7 @@ const (
 	// An error's text is cut for messages.
 	errorText = 300
 
-	// An engine that gets work is out after so many probes in a row without an answer: with
-	// probeEvery and probeTimeout 8 s after it froze.
-	probeMisses = 2
-	// An engine is out, too, when the time of so many requests in a row ended without a byte.
+	// An engine is frozen when the time of so many requests in a row ended without a byte.
 	lateRequests = 2
 	// The comparison of vocabularies has so many strings, fewer when an engine returns, and so
 	// many calls at a time.
@@ -49,7 +46,8 @@ const (
 // limits are times of an Engine. Tests have shorter ones.
 type limits struct {
 	// probeEvery is the time between two probes of an engine that gets work. Servers keep idle
-	// connections for 5 s or more. probe bounds the answer.
+	// connections for 5 s or more. probe bounds the answer. Two probes without one take an engine
+	// out, 8 s after it froze.
 	probeEvery, probe time.Duration
 	// describe bounds an answer about the engine, or of a tokenizer. llama-server may hold a new
 	// connection until an idle one of 5 s ends.

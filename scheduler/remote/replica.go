@@ -23,33 +23,21 @@ type replica struct {
 	probes *http.Client
 	wake   chan struct{} // makes watch look now
 
-	// Only watch uses these.
-	misses   int  // probes in a row without an answer
-	compared bool // its vocabulary was once compared with all texts
-	stale    bool // another process may answer than the one that was compared
-
-	closes atomic.Bool // the engine closes each connection after its answer
+	compared bool        // its vocabulary was once compared with all texts; only watch uses it
+	closes   atomic.Bool // the engine closes each connection after its answer
 
 	mu       sync.Mutex
-	out      *out     // nil: it gets work
+	state    state
+	why      error    // of a state without work
 	id       identity // as it described itself last
 	inFlight int
 	moved    uint64 // parts of answers that came
 	late     int    // requests in a row whose time ended without such a part
 	lateAt   time.Time
 	stats    Stats
-	// life is the context of its calls. abort ends it.
-	life  context.Context
-	abort context.CancelCauseFunc
-}
-
-// out is why an engine gets no work.
-type out struct {
-	err error
-	// abort ends the calls in flight. They can be asked elsewhere.
-	abort bool
-	// prove wants a token before the engine gets work again.
-	prove bool
+	// life is the context of its calls. end ends it.
+	life context.Context
+	end  context.CancelCauseFunc
 }
 
 // identity is what an engine says of itself.
@@ -83,21 +71,14 @@ func (e *Engine) Stats() []Stats {
 	for i, r := range e.replicas {
 		r.mu.Lock()
 		list[i] = r.stats
-		list[i].URL, list[i].Available, list[i].InFlight = r.url, r.out == nil, r.inFlight
+		list[i].URL, list[i].Available, list[i].InFlight = r.url, r.state.works(), r.inFlight
 		list[i].Errors = maps.Clone(r.stats.Errors)
 		r.mu.Unlock()
 	}
 	return list
 }
 
-func (r *replica) available() bool { return r.why() == nil }
-
-// why is why the engine gets no work, nil where it does.
-func (r *replica) why() *out {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out
-}
+func (r *replica) available() bool { return r.now().works() }
 
 func (r *replica) identity() identity {
 	r.mu.Lock()
@@ -149,11 +130,7 @@ func (r *replica) moves() {
 	defer r.mu.Unlock()
 	r.moved++
 	r.late = 0
-	if r.out != nil && r.out.prove { // this is more than one token
-		o := *r.out
-		o.prove = false
-		r.out = &o
-	}
+	r.on(moved, nil)
 }
 
 // progress is how many parts of answers came.

@@ -20,7 +20,7 @@ type simulated struct {
 func simulate(engines, slots int) *simulated {
 	s := &simulated{engine: &Engine{}, slots: slots, queue: make([][]int, engines)}
 	for i := range engines {
-		s.engine.replicas = append(s.engine.replicas, &replica{index: i, url: fmt.Sprintf("http://10.0.0.%d:8000", i)})
+		s.engine.replicas = append(s.engine.replicas, &replica{index: i, state: serving, url: fmt.Sprintf("http://10.0.0.%d:8000", i)})
 		s.cache = append(s.cache, map[string]bool{})
 	}
 	return s

@@ -14,8 +14,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// watch asks an engine until the Engine is closed: one that gets work, whether it lives, and
-// one that gets none, whether it can.
+// watch probes an engine that gets work, and lets another one join when it can, until the Engine is closed.
 func (e *Engine) watch(r *replica) {
 	var asked time.Time
 	wait, failures := time.Duration(0), 0
@@ -38,14 +37,14 @@ func (e *Engine) watch(r *replica) {
 		if r.available() {
 			e.probe(r)
 			wait, failures = e.limits.probeEvery, 0
-			if r.misses > 0 {
+			if r.now() == doubtful {
 				wait = 0
 			}
 			continue
 		}
 		err := e.join(r)
 		if err != nil {
-			e.lost(r, out{err: err, abort: !passes(err)})
+			e.lost(r, failedBy(err), err)
 			failures++
 			wait = retry.Backoff(failures, e.limits.minBackoff, e.limits.maxBackoff, 0)
 		} else {
@@ -59,28 +58,29 @@ func (e *Engine) watch(r *replica) {
 	}
 }
 
+// failedBy is the event of an engine that could not join.
+func failedBy(err error) event {
+	if passes(err) {
+		return gone
+	}
+	return unfit
+}
+
 // lost leaves an engine out until it can join again.
-func (e *Engine) lost(r *replica, o out) {
+func (e *Engine) lost(r *replica, ev event, err error) {
 	r.mu.Lock()
-	before := r.out
-	if before != nil {
-		o.abort, o.prove = o.abort || before.abort, o.prove || before.prove
-	}
-	r.out = &o
-	if o.abort {
-		r.abort(o.err)
-	}
+	was, before := r.on(ev, err)
 	r.mu.Unlock()
-	if before == nil {
+	if was.works() {
 		r.look()
 	}
-	if before != nil && !errors.Is(before.err, errNotAsked) && passes(before.err) == passes(o.err) || e.base.Err() != nil {
+	if (was == out || was == frozen) && passes(before) == passes(err) || e.base.Err() != nil {
 		return // it was logged
 	}
-	if passes(o.err) {
-		e.log.Warn().Str("engine", r.url).Err(o.err).Msg("engine unreachable; left out until it answers")
+	if passes(err) {
+		e.log.Warn().Str("engine", r.url).Err(err).Msg("engine unreachable; left out until it answers")
 	} else {
-		e.log.Error().Str("engine", r.url).Err(o.err).Msg("engine does not fit; left out until it does")
+		e.log.Error().Str("engine", r.url).Err(err).Msg("engine does not fit; left out until it does")
 	}
 }
 
@@ -105,46 +105,47 @@ func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
 	n := r.late
 	r.mu.Unlock()
 	if n >= lateRequests {
-		e.lost(r, out{err: &errUnreachable{fmt.Errorf("the time of %d requests ended, and no byte of an answer came meanwhile", n)}, prove: true})
+		e.lost(r, stalled, &errUnreachable{fmt.Errorf("the time of %d requests ended, and no byte of an answer came meanwhile", n)})
 	}
 }
 
 // probe asks an engine that gets work whether it lives, and compares it again where another
 // process may answer.
 func (e *Engine) probe(r *replica) {
-	before, path := r.progress(), "/health"
+	was, before, path := r.now(), r.progress(), "/health"
 	if r.identity().api == APISGLang { // its /health generates a token, which takes time under load
 		path = "/v1/models"
 	}
 	text, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: path}, e.limits.probe)
-	var busy *generation.BusyError
+	var refused *generation.BusyError
+	now := r.now()
 	switch {
+	case errors.As(err, new(*silence)) && r.progress() != before:
+		r.note(active)
+	case errors.As(err, new(*silence)) && was == doubtful:
+		e.lost(r, silent, fmt.Errorf("%s: %w to 2 probes in a row, and no byte of another answer", path, err))
 	case errors.As(err, new(*silence)):
-		if r.misses++; r.progress() != before {
-			r.misses = 0 // answers of requests came meanwhile
+		r.note(missed)
+	case errors.As(err, &refused): // agentd's own says whether it will ever go on
+		ev := gone
+		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.another(r) {
+			ev = unfit
 		}
-		if r.misses >= probeMisses {
-			r.misses = 0
-			e.lost(r, out{err: fmt.Errorf("%s: %w to %d probes in a row, and no byte of another answer", path, err, probeMisses), abort: true, prove: true})
-		}
-		return
-	case errors.As(err, &busy): // agentd's own says whether it will ever go on
-		ends := bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.another(r)
-		e.lost(r, out{err: fmt.Errorf("%s: %w: %s", path, busy, errorOf(text)), abort: ends})
+		e.lost(r, ev, fmt.Errorf("%s: %w: %s", path, refused, errorOf(text)))
 	case err != nil:
-		e.lost(r, out{err: fmt.Errorf("%s: %w", path, err)})
-	case r.stale && r.closes.Load() && e.same(r): // it closes each connection, so a new one says little
-		r.stale = false
-	case r.stale:
-		err := e.join(r)
-		if r.misses++; err != nil && passes(err) && r.misses < probeMisses {
-			return // it may be busy, and lives
-		}
-		if err != nil {
-			e.lost(r, out{err: err, abort: !passes(err)})
+		e.lost(r, gone, fmt.Errorf("%s: %w", path, err))
+	case now != replaced && now != doubtful:
+	case r.closes.Load() && e.same(r): // it closes each connection, so a new one says little
+		r.note(confirmed)
+	default:
+		switch err := e.join(r); {
+		case err == nil:
+		case now == replaced && passes(err): // it may be busy, and lives
+			r.note(missed)
+		default:
+			e.lost(r, failedBy(err), err)
 		}
 	}
-	r.misses = 0
 }
 
 // another reports whether an engine beside r gets work.
@@ -162,7 +163,7 @@ func (e *Engine) same(r *replica) bool {
 func (e *Engine) tracing(r *replica) context.Context {
 	return httptrace.WithClientTrace(e.base, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		if !c.Reused {
-			r.stale = true
+			r.note(reconnected)
 		}
 	}})
 }
@@ -180,7 +181,7 @@ func (e *Engine) join(r *replica) error {
 	if err := e.verify(ctx, r, id); err != nil {
 		return e.explained(err)
 	}
-	if o := r.why(); o != nil && o.prove {
+	if r.now() == frozen {
 		if err := e.prove(ctx, r, id); err != nil {
 			return err
 		}
@@ -188,7 +189,6 @@ func (e *Engine) join(r *replica) error {
 	if err := e.listAdaptersOf(ctx, r, id); err != nil { // they may be others now
 		e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
 	}
-	r.stale = false // until another process answers
 	e.enter(r, id)
 	return nil
 }
@@ -196,13 +196,14 @@ func (e *Engine) join(r *replica) error {
 // enter gives work to an engine that was compared.
 func (e *Engine) enter(r *replica, id identity) {
 	r.mu.Lock()
-	before, was := r.id, r.out
-	r.id, r.out, r.late = id, nil, 0
+	before := r.id
+	was, _ := r.on(fits, nil)
+	r.id, r.late = id, 0
 	if r.life.Err() != nil {
-		r.life, r.abort = context.WithCancelCause(e.base)
+		r.life, r.end = context.WithCancelCause(e.base)
 	}
 	r.mu.Unlock()
-	if was != nil && !errors.Is(was.err, errNotAsked) {
+	if was == out || was == frozen {
 		e.log.Info().Str("engine", r.url).Msg("engine reachable again")
 	}
 	if before != (identity{}) && before != id {
@@ -212,7 +213,7 @@ func (e *Engine) enter(r *replica, id identity) {
 	}
 }
 
-// prove wants one token of an engine that made no progress.
+// prove asks a frozen engine for one token.
 func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	prompt, err := e.model.Tokenize("the")
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// frozen makes an engine hang in all calls that a hang takes, until thaw is called.
-type frozen struct {
+// freezer makes an engine hang in all calls that a hang takes, until thaw is called.
+type freezer struct {
 	held    atomic.Bool
 	release chan struct{}
 }
 
 // freeze makes f hang. hang returns false for a call that is answered.
 func freeze(t *testing.T, f *fakeEngine, hang func(w http.ResponseWriter, path string) bool) (thaw func()) {
-	z := &frozen{release: make(chan struct{})}
+	z := &freezer{release: make(chan struct{})}
 	z.held.Store(true)
 	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 		if !z.held.Load() || !hang(w, r.URL.Path) {
@@ -266,7 +266,7 @@ func TestAnswerThatGoesOnIsProgress(t *testing.T) {
 		case "/v1/completions":
 			body, _ := io.ReadAll(r.Body) // before the answer begins
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			for before := probes.Load(); probes.Load() < before+2*probeMisses && r.Context().Err() == nil; {
+			for before := probes.Load(); probes.Load() < before+4 && r.Context().Err() == nil; {
 				_, _ = w.Write([]byte(" "))
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Millisecond)
@@ -388,7 +388,7 @@ func TestEngineThatReturnsWithAnotherVocabularyIsLeftOut(t *testing.T) {
 		"while no request runs": func(_ *Engine, f *fakeEngine, change func()) { again(f, change) },
 		"after a lost request": func(e *Engine, f *fakeEngine, change func()) {
 			f.set(change)
-			e.lost(e.replicas[0], out{err: &errUnreachable{errors.New("test")}})
+			e.lost(e.replicas[0], gone, &errUnreachable{errors.New("test")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -625,7 +625,7 @@ func TestOnlyRequestsThatSayMoreOfASlowEngineCount(t *testing.T) {
 	}
 	r.late = lateRequests - 1
 	r.lateAt = time.Time{}
-	if e.late(r, 0, time.Hour); r.out == nil {
+	if e.late(r, 0, time.Hour); r.state != frozen {
 		t.Errorf("%d requests in a row leave the engine in", lateRequests)
 	}
 }

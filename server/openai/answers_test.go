@@ -231,12 +231,12 @@ func (m stepping) Generate(_ context.Context, r *generation.Request, admitted fu
 	was := 0
 	for _, text := range m.steps {
 		if text == "restart" {
-			r.Progress(-1, nil, nil)
+			r.Watch(generation.Event{Kind: generation.Restarted})
 			was = 0
 		} else {
 			ids, _ := m.Tokenize(text, false)
 			for i := range r.N {
-				r.Progress(i, ids[was:], make([]generation.Score, len(ids)-was))
+				r.Watch(generation.Event{Kind: generation.Chosen, Completion: i, Tokens: ids[was:], Scores: make([]generation.Score, len(ids)-was)})
 			}
 			was = len(ids)
 		}

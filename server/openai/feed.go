@@ -61,18 +61,18 @@ func (f *feed) open(to Stream, requests ...*generation.Request) {
 		first, n := len(f.sent), r.N
 		f.sent = append(f.sent, slices.Repeat([]sent{{most: r.MaxTokens}}, n)...)
 		f.chosen = append(f.chosen, make([]part, n)...)
-		r.Progress = func(k int, ids []generation.Token, scores []generation.Score) { f.add(first, n, k, ids, scores) }
+		r.Stream, r.Watch = true, func(e generation.Event) { f.add(first, n, e) }
 	}
 }
 
-// add is the Progress of a request with n choices. It never blocks the engine.
-func (f *feed) add(first, n, completion int, ids []generation.Token, scores []generation.Score) {
+// add takes an event of a request with n choices. It never blocks the engine.
+func (f *feed) add(first, n int, e generation.Event) {
 	f.mu.Lock()
-	if completion < 0 { // another device computes the request again
+	if e.Kind == generation.Restarted { // another device computes the request again
 		clear(f.chosen[first : first+n])
 	} else {
-		p := &f.chosen[first+completion]
-		p.ids, p.scores = append(p.ids, ids...), append(p.scores, scores...)
+		p := &f.chosen[first+e.Completion]
+		p.ids, p.scores = append(p.ids, e.Tokens...), append(p.scores, e.Scores...)
 	}
 	f.mu.Unlock()
 	select {

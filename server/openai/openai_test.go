@@ -82,13 +82,13 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 		result.PromptScores = append(result.PromptScores, generation.Score{Logprob: p, Rank: 2, Top: []generation.Likely{{Token: 'z', Logprob: -0.5}}})
 	}
 	for i := range r.N {
-		if r.Progress != nil {
+		if r.Stream {
 			for k := m.begun; k < len(ids); k++ {
 				scores := make([]generation.Score, min(1, len(r.Seeds)))
 				if r.Scores {
 					scores = []generation.Score{{Logprob: float32(-k), Top: m.top}}
 				}
-				r.Progress(i, ids[k:k+1], scores)
+				r.Watch(generation.Event{Kind: generation.Chosen, Completion: i, Tokens: ids[k : k+1], Scores: scores})
 				time.Sleep(m.pause)
 				time.Sleep(m.pause)
 			}
