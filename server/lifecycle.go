@@ -40,6 +40,21 @@ type Failing interface {
 	Failure() error
 }
 
+// Asking is an Inference that lets coaches choose: /health says how many decisions wait for them.
+type Asking interface {
+	Asking() int
+}
+
+func (s *Server) asking() int {
+	s.mu.Lock()
+	a, ok := s.inference.(Asking)
+	s.mu.Unlock()
+	if !ok {
+		return 0
+	}
+	return a.Asking()
+}
+
 func (s *Server) failure() error {
 	s.mu.Lock()
 	f, ok := s.inference.(Failing)
