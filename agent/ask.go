@@ -73,7 +73,7 @@ func (a *Agent) readAsk(v protocol.Raw) (asked bool, problems protocol.Problems)
 
 // checkAsk refuses an ask about decisions that have no set.
 func (in *inputRun) checkAsk() protocol.Problems {
-	reason := ""
+	var reason string
 	switch {
 	case in.options == nil:
 		reason = "only decisions with options have exact probabilities; add options, or leave ask out"

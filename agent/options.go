@@ -12,7 +12,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-const KeyOptions = "options" // the member of extra_keys
+// KeyOptions is the member of extra_keys with the options of an input.
+const KeyOptions = "options"
 
 // Unsure is the option to decide nothing. As a decision it is a reply with this text.
 const Unsure = "unsure"

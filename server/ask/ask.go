@@ -179,10 +179,10 @@ func at(v protocol.Raw, path ...string) protocol.Raw {
 
 // set returns v with a member of objects within objects replaced.
 func set(v, member protocol.Raw, path ...string) protocol.Raw {
-	if len(path) > 1 {
-		member = set(at(v, path[0]), member, path[1:]...)
+	for i, name := range slices.Backward(path) {
+		member = protocol.SetMember(at(v, path[:i]...), name, member)
 	}
-	return protocol.SetMember(v, path[0], member)
+	return member
 }
 
 // option is one of an input's.
