@@ -50,6 +50,7 @@ type Config struct {
 	NoMasks       string   // a clause on why it can't list what a token was drawn from. "": it can.
 	NoDistinct    string   // a clause on why candidates can't be distinct. "": they can.
 	NoScheduling  string   // a clause on why answers can't be continued or come first. "": they can.
+	Ask           *Ask     // makes the sets of inputs with options; nil: there are none
 
 	returns wanted // Return
 }
@@ -108,6 +109,7 @@ type Agent struct {
 	format     format.Format
 	tokenizer  *tokens.Tokenizer
 	catalogs   *catalogCache
+	formatID   string // see formatOf
 	log        *promptLog
 	summarizer *historySummarized // shortens histories; nil: the whole history is shown
 }
@@ -126,7 +128,7 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f)}
+	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f), formatID: formatOf(&cfg, f)}
 	if cfg.Kind == HistorySummarized {
 		if a.summarizer, err = newHistorySummarized(a); err != nil {
 			return nil, err

@@ -76,6 +76,11 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	}}
 }
 
+// DecisionKey is equal for equal decisions: in any order of robots, arguments by value.
+func DecisionKey(d *protocol.AgentDecision) string {
+	return decisionKey(&format.Decision{AgentDecision: *d})
+}
+
 // decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
 func decisionKey(d *format.Decision) string {
 	calls := slices.Clone(d.ToolCalls)
@@ -99,7 +104,7 @@ func canonicalJSON(raw protocol.Raw) []byte {
 }
 
 // appendBranch appends what a search reports about a candidate to the object of its generation.
-func appendBranch(b []byte, c *generation.Completion) []byte {
+func appendBranch(b []byte, c *generation.Completion, in *inputRun) []byte {
 	probability := math.Exp(min(0, c.Branch.Logprob))
 	if c.Branch.Option != nil {
 		probability = c.Branch.Option.Probability
@@ -111,6 +116,9 @@ func appendBranch(b []byte, c *generation.Completion) []byte {
 		b = fmt.Appendf(b, `,"option":%d,"label_mass":`, o.Index)
 		b = appendFloat(b, o.Mass, 64)
 		b = appendFloat(append(b, `,"omitted":`...), o.Omitted, 64)
+		if o.Index == in.best {
+			b = append(b, in.chances...)
+		}
 		return append(b, '}')
 	}
 	return fmt.Appendf(b, `,"exact":%t}`, c.Branch.Exact)

@@ -34,13 +34,14 @@ func TestExtraKeysAgreeWithDocument(t *testing.T) {
 		`{"candidates": {"distinct": true, "rank": "logprob"}}`, `{"inference_mode": true, "candidates": {"distinct": true, "rank": "logprob"}}`, `{"inference_mode": false, "candidates": {"distinct": true}}`, `{"candidates": {"distinct": true, "rank": "x"}}`, `{"candidates": {"distinct": false, "rank": "logprob"}}`,
 		`{"candidates": {"rank": "logprob"}}`, `{"candidates": {"top": 1}}`,
 		`{"inference_mode": true, "options": ["unsure", {"say": "yes"}]}`, `{"options": ["unsure", {"say": "yes"}]}`, `{"inference_mode": true, "options": ["unsure"]}`, `{"inference_mode": true, "options": ["unsure", "sure"]}`, `{"options": null}`, `{"inference_mode": true, "options": ["unsure", {"said": "yes"}]}`,
+		`{"inference_mode": true, "options": ["unsure", {"say": "yes"}], "ask": "run-1"}`, `{"inference_mode": true, "options": ["unsure", {"say": "yes"}], "ask": ""}`, `{"inference_mode": true, "options": ["unsure", {"say": "yes"}], "ask": 1}`, `{"ask": "run-1"}`, `{"ask": null}`,
 		`{"return": []}`, `{"return": null}`, `{"return": "token_ids"}`, `{"return": ["token_ids", "logprobs"]}`, `{"return": ["forced_logprobs"]}`, `{"return": ["scores"]}`, `{"return": [1]}`,
 		`{"continue": [[]]}`, `{"continue": [[1, 2, 3]]}`, `{"continue": null}`, `{"continue": [1]}`, `{"continue": [["1"]]}`, `{"continue": [[-1]]}`, `{"continue": [[1.5]]}`, `{"continue": [[null]]}`, `{"continue": [[4294967296]]}`,
 		`{"priority": 0}`, `{"priority": 100}`, `{"priority": -100}`, `{"priority": 101}`, `{"priority": -101}`, `{"priority": null}`, `{"priority": "1"}`, `{"priority": 1.5}`,
 		`{"return": ["token_ids"], "candidates": {"distinct": true}, "inference_mode": true, "adapter": "careful"}`,
 	} {
 		input := protocol.AgentInput{ExtraKeys: protocol.Raw(text), NumOutputs: 1}
-		problems := (&Agent{}).readExtraKeys(&inputRun{input: &input}, oneAdapter{})
+		problems := (&Agent{cfg: Config{Ask: &Ask{}}}).readExtraKeys(&inputRun{input: &input}, oneAdapter{})
 		var v map[string]any
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-const keyOptions = "options" // the member of extra_keys
+// KeyOptions is the member of extra_keys with the options of an input.
+const KeyOptions = "options"
 
 // Unsure is the option to decide nothing. As a decision it is a reply with this text.
 const Unsure = "unsure"
@@ -23,10 +24,10 @@ const CodeInvalidOptions = "invalid_options"
 // readOptions reads extra_keys.options, decisions of the protocol of which each candidate names one.
 func (a *Agent) readOptions(v protocol.Raw) (options []protocol.AgentDecision, problems protocol.Problems) {
 	bad := func(message string, at ...any) {
-		problems = append(problems, protocol.NewProblem(protocol.TypeValue, message, append([]any{keyOptions}, at...)...))
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue, message, append([]any{KeyOptions}, at...)...))
 	}
 	if v.Kind() != '[' {
-		return nil, rawjson.Wrong(protocol.TypeList, `a list of decisions such as {"say": "", "tool_calls": [...]}`, v, keyOptions)
+		return nil, rawjson.Wrong(protocol.TypeList, `a list of decisions such as {"say": "", "tool_calls": [...]}`, v, KeyOptions)
 	}
 	first := map[string]int{}
 	for e := range protocol.Elements(v) {
@@ -35,18 +36,15 @@ func (a *Agent) readOptions(v protocol.Raw) (options []protocol.AgentDecision, p
 			bad(fmt.Sprintf("it has more than %d options; leave some out", MaxOptions))
 			return nil, problems
 		}
-		d := &protocol.AgentDecision{Say: Unsure}
-		if text, ok := protocol.Text(e); !ok || text != Unsure {
-			var err error
-			if d, err = protocol.DecodeAgentDecision(e); err != nil {
-				if more, ok := errors.AsType[protocol.Problems](err); ok {
-					problems.AddAll(more.At(keyOptions, i))
-				}
-				d = &protocol.AgentDecision{}
+		d, err := Option(e)
+		if err != nil {
+			if more, ok := errors.AsType[protocol.Problems](err); ok {
+				problems.AddAll(more.At(KeyOptions, i))
 			}
+			d = &protocol.AgentDecision{}
 		}
 		options = append(options, *d)
-		key := decisionKey(&format.Decision{AgentDecision: *d})
+		key := DecisionKey(d)
 		if same, twice := first[key]; twice && len(problems) == 0 {
 			bad(fmt.Sprintf("it is the same decision as option %d; leave one out", same), i)
 		}
@@ -55,13 +53,21 @@ func (a *Agent) readOptions(v protocol.Raw) (options []protocol.AgentDecision, p
 	switch {
 	case len(problems) > 0:
 	case len(options) < 2:
-		bad("it has fewer than 2 options; add some, or leave " + keyOptions + " out")
+		bad("it has fewer than 2 options; add some, or leave " + KeyOptions + " out")
 	case a.cfg.NoDistinct != "":
-		bad(a.cfg.NoDistinct + ", nor for options; leave " + keyOptions + " out")
+		bad(a.cfg.NoDistinct + ", nor for options; leave " + KeyOptions + " out")
 	case a.cfg.IgnoreEnd:
-		bad("answers of a fixed length are not decisions; leave " + keyOptions + " out")
+		bad("answers of a fixed length are not decisions; leave " + KeyOptions + " out")
 	}
 	return options, problems
+}
+
+// Option is an element of extra_keys.options. The error is protocol.Problems.
+func Option(e protocol.Raw) (*protocol.AgentDecision, error) {
+	if text, ok := protocol.Text(e); ok && text == Unsure {
+		return &protocol.AgentDecision{Say: Unsure}, nil
+	}
+	return protocol.DecodeAgentDecision(e)
 }
 
 // checkOptions refuses what options exclude.
@@ -84,7 +90,7 @@ func (in *inputRun) checkOptions(asked bool) protocol.Problems {
 	default:
 		return nil
 	}
-	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, reason, keyOptions)}
+	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, reason, KeyOptions)}
 }
 
 // ranked makes one completion for each candidate of the chances of the options.
@@ -96,6 +102,9 @@ func (a *Agent) ranked(in *inputRun, result *generation.Result) *generation.Resu
 	list := slices.DeleteFunc(c.Chances.Options(), func(o generation.Option) bool { return math.IsInf(c.Chances.Logprobs[o.Index], -1) })
 	ranked := *result
 	ranked.Completions = make([]generation.Completion, len(in.out))
+	if len(list) > 0 {
+		in.best, in.chances = list[0].Index, a.appendChances(nil, in, list)
+	}
 	for k := range ranked.Completions {
 		if k >= len(list) {
 			ranked.Completions[k] = generation.Completion{Finish: generation.FinishError, Err: fmt.Errorf("%w: there are %d options with a probability above 0", generation.ErrFewer, len(list))}

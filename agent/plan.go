@@ -43,6 +43,7 @@ type inputRun struct {
 	adapter    Adapter // the zero value: none
 	distinct   bool    // extra_keys.candidates
 	options    []protocol.AgentDecision
+	ask        bool               // extra_keys.ask
 	resume     *generation.Result // extra_keys.continue
 	priority   int
 
@@ -63,7 +64,9 @@ type inputRun struct {
 	steps      []protocol.Raw                  // of shortening
 	counts     SummaryCounts                   // of shortening
 	latencies  []Latency
-	ended      error // the request is over: see ends
+	best       int    // the most probable option
+	chances    []byte // see appendChances
+	ended      error  // the request is over: see ends
 	span       inputSpan
 }
 
@@ -138,8 +141,10 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 			in.priority, more = a.readPriority(v)
 		case "candidates":
 			in.distinct, more = a.readCandidates(v)
-		case keyOptions:
+		case KeyOptions:
 			in.options, more = a.readOptions(v)
+		case KeyAsk:
+			in.ask, more = a.readAsk(v)
 		}
 		problems = append(problems, more...)
 	}
@@ -157,6 +162,9 @@ func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protoco
 	}
 	if in.options != nil && len(problems) == 0 {
 		problems = in.checkOptions(asked)
+	}
+	if in.ask && len(problems) == 0 {
+		problems = in.checkAsk()
 	}
 	if in.resume != nil {
 		problems = append(problems, in.checkContinue()...)

@@ -151,7 +151,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 			if in.span.IsRecording() {
 				request.Context = in.span.ctx
 			}
-			if in.watch != nil && request == &in.request {
+			if in.watch != nil && request == &in.request && in.options == nil {
 				request.Watch = func(e generation.Event) { a.early(ctx, in, e.Result, e.Completion) }
 			}
 			requests = append(requests, *request)
@@ -250,7 +250,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 		in.fail(&failure{CodeInvalidTools, ComponentCommander, err})
 		return
 	}
-	if (in.returns.any() || a.cfg.AlwaysVersion) && a.cfg.ModelVersion != nil {
+	if (in.returns.any() || a.cfg.AlwaysVersion || in.options != nil) && a.cfg.ModelVersion != nil {
 		if in.version, err = a.cfg.ModelVersion(ctx); err != nil {
 			in.fail(failed(err))
 			return

@@ -69,7 +69,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = fmt.Appendf(b, `,"history_cut":%d`, s.cut)
 	}
 	if c.Branch != nil {
-		b = appendBranch(b, c)
+		b = appendBranch(b, c, s.in)
 	}
 	in, last := s.in, generation.Part{}
 	if in.version != "" {

@@ -1,6 +1,7 @@
 package household
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -76,6 +77,50 @@ func (e *Episode) Blunder(r *rand.Rand) (d protocol.AgentDecision, ok bool) {
 		}
 	}
 	return d, false
+}
+
+// Choices are the calls that the world offers to one robot of the right decision, which is one of them: each operation with
+// each target, at most so many. The calls of other robots stay as they are right. ok is false if the right decision has
+// no call, or no other one was found.
+func (e *Episode) Choices(r *rand.Rand, most int) (options []protocol.AgentDecision, right int, ok bool) {
+	expected := e.Expected()
+	if len(e.next.actions) == 0 {
+		return nil, 0, false
+	}
+	at := r.IntN(len(e.next.actions))
+	var places, devices []string
+	for _, p := range e.house.places {
+		places = append(places, p.name)
+	}
+	for _, d := range e.house.devices {
+		devices = append(devices, d.name)
+	}
+	targets := [ops][]string{
+		opGo: e.house.rooms, opPick: e.known.things, opPut: places, opOpen: places, opClose: places, opSwitch: devices, opLook: {""},
+	}
+	for o, list := range targets {
+		for _, target := range list {
+			for _, on := range []bool{true, false} {
+				a := action{op: op(o), robot: e.next.actions[at].robot, target: target, on: on}
+				if a.op == opPut {
+					a.thing = cmp.Or(e.known.held[a.robot], e.next.actions[at].thing, e.next.actions[at].target)
+				}
+				if !e.group.tools.can(a.op) || !on && a.op != opSwitch {
+					continue
+				}
+				d := expected
+				d.ToolCalls = slices.Clone(expected.ToolCalls)
+				d.ToolCalls[at] = e.group.tools.call(a)
+				if d.ToolCalls[at].Name != "" && !slices.ContainsFunc(append(options, expected), func(o protocol.AgentDecision) bool { return Same(d, o) }) {
+					options = append(options, d)
+				}
+			}
+		}
+	}
+	r.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })
+	options = options[:min(len(options), most-1)]
+	right = r.IntN(len(options) + 1)
+	return slices.Insert(options, right, expected), right, len(options) > 0
 }
 
 // wrong is another action of the same robot, with known targets.

@@ -25,6 +25,7 @@ const (
 // AgentHealth is the body of GET /health.
 type AgentHealth struct {
 	Status string `wire:"status,required,oneof=ready|loading|draining|paused|failed|stuck: *"`
+	Asking int    `wire:"asking,least=0"` // decisions that wait for a coach to choose
 }
 
 // AgentInfo is the body of GET /v1/info.

@@ -23,6 +23,9 @@ import (
 // 200 unless only another process can go on, for a supervisor that restarts it.
 func (s *Server) getHealth(c *gin.Context) {
 	health, dead := s.health()
+	if !forMagma(c) { // whose clients know the status only
+		health.Asking = s.asking()
+	}
 	status := http.StatusServiceUnavailable
 	if c.Request.URL.Query().Has(queryLive) && !dead {
 		status = http.StatusOK

@@ -23,6 +23,16 @@ func (s *Server) failure() error {
 	return f.Failure()
 }
 
+func (s *Server) asking() int {
+	s.mu.Lock()
+	a, ok := s.inference.(Asking)
+	s.mu.Unlock()
+	if !ok {
+		return 0
+	}
+	return a.Asking()
+}
+
 // LoadHangs makes /health report that a step of the load does not end, until the server is ready.
 func (s *Server) LoadHangs(e *generation.StuckError) {
 	s.mu.Lock()

@@ -19,6 +19,11 @@ type Failing interface {
 	Failure() error
 }
 
+// Asking is an Inference that lets coaches choose: /health says how many decisions wait for them.
+type Asking interface {
+	Asking() int
+}
+
 // Streaming is an Inference that gives candidates before all of them are complete.
 type Streaming interface {
 	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each

@@ -2,6 +2,7 @@
 //
 //	household eval [options]      measure how well a model decides
 //	household dataset [options]   write a data set for training the default model
+//	household choices [options]   write inputs with options and the right one
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 // run is the program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command; want eval or dataset")
+		return errors.New("no command; want eval, dataset or choices")
 	}
 	var err error
 	switch args[0] {
@@ -33,8 +34,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = eval.Run(ctx, args[1:], stdout, stderr)
 	case "dataset":
 		err = writeDataset(ctx, args[1:], stdout)
+	case "choices":
+		err = writeChoices(ctx, args[1:])
 	default:
-		return fmt.Errorf("unknown command %q; want eval or dataset", args[0])
+		return fmt.Errorf("unknown command %q; want eval, dataset or choices", args[0])
 	}
 	if err == nil || errors.Is(err, options.ErrDone) {
 		return nil

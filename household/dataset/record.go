@@ -140,6 +140,38 @@ type Turn struct {
 // blunders is the percentage of wrong calls in a clumsy recording.
 const blunders = 25
 
+// Step takes the planner's decision in an episode.
+func Step(ctx context.Context, a *agent.Agent, e *household.Episode) error {
+	_, err := step(ctx, a, e, e.Expected())
+	return err
+}
+
+// step takes a decision, and returns what the model was shown and would have to write.
+func step(ctx context.Context, a *agent.Agent, e *household.Episode, d protocol.AgentDecision) (Turn, error) {
+	answer, err := Notation(d)
+	if err != nil {
+		return Turn{}, err
+	}
+	w := &writer{answer: answer}
+	plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "dataset", Inputs: []protocol.AgentInput{e.Input()}}, nil)
+	if err != nil {
+		return Turn{}, err
+	}
+	outputs, err := a.Run(ctx, plan, w)
+	if err != nil {
+		return Turn{}, err
+	}
+	out := &outputs[0]
+	if out.Error != nil {
+		return Turn{}, fmt.Errorf("%q: %s", answer, out.Error.Message)
+	}
+	if !household.Same(*out.Output, d) {
+		return Turn{}, fmt.Errorf("%q is read as another decision, %v", answer, *out.Output)
+	}
+	e.Apply(*out.Output, out.Memory)
+	return Turn{Prompt: w.prompt, Answer: answer}, nil
+}
+
 // Record runs an episode to its end with the planner's decisions, and returns its turns.
 // errs is the source of wrong decisions; nil: there are none.
 func Record(ctx context.Context, a *agent.Agent, e *household.Episode, errs *rand.Rand) ([]Turn, error) {
@@ -151,28 +183,12 @@ func Record(ctx context.Context, a *agent.Agent, e *household.Episode, errs *ran
 				d, wrong = other, true
 			}
 		}
-		answer, err := Notation(d)
+		turn, err := step(ctx, a, e, d)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("decision %d: %w", len(turns)+1, err)
 		}
-		w := &writer{answer: answer}
-		plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "dataset", Inputs: []protocol.AgentInput{e.Input()}}, nil)
-		if err != nil {
-			return nil, err
-		}
-		outputs, err := a.Run(ctx, plan, w)
-		if err != nil {
-			return nil, err
-		}
-		out := &outputs[0]
-		if out.Error != nil {
-			return nil, fmt.Errorf("decision %d, %q: %s", len(turns)+1, answer, out.Error.Message)
-		}
-		if !household.Same(*out.Output, d) {
-			return nil, fmt.Errorf("decision %d: %q is read as another decision, %v", len(turns)+1, answer, *out.Output)
-		}
-		turns = append(turns, Turn{w.prompt, answer, wrong})
-		e.Apply(*out.Output, out.Memory)
+		turn.Wrong = wrong
+		turns = append(turns, turn)
 	}
 	return turns, nil
 }

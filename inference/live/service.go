@@ -78,8 +78,12 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.WeightsDir != "" { // every step reports the version
-		if _, err := l.current.Weights.Version(ctx); err != nil {
+	if cfg.WeightsDir != "" || cfg.Agent.Ask != nil { // every step reports the version, or a calibration names it
+		version, err := l.current.Weights.Version(ctx)
+		if err == nil {
+			err = l.current.Agent.CheckAsk(version)
+		}
+		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}

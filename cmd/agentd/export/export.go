@@ -107,7 +107,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if c.Console != "" {
-		sources.AddSituations(corrections(filepath.Join(c.Console, "console.db")))
+		sources.AddSituations(Corrections(c.Console))
 	}
 	var summary *rows.Summary
 	write := func(w io.Writer) (err error) {
@@ -119,7 +119,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if c.Out == "" {
 		err = write(stdout)
 	} else {
-		err = writeFile(c.Out, write)
+		err = WriteFile(c.Out, write)
 	}
 	if summary != nil {
 		fmt.Fprintln(stderr, summary)
@@ -127,10 +127,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// corrections hands over what people corrected at a console. Errors name the option.
-func corrections(path string) func(func(*rows.Situation) error) error {
+// Corrections hands over what people corrected at the console with this data directory. Errors name the option.
+func Corrections(dir string) func(func(*rows.Situation) error) error {
 	return func(f func(*rows.Situation) error) error {
-		err := console.EachCorrected(path, func(task *console.Corrected) error {
+		err := console.EachCorrected(filepath.Join(dir, "console.db"), func(task *console.Corrected) error {
 			list, err := rows.Corrections("console:"+task.ID, task.Request, task.Proposals)
 			for _, s := range list {
 				if err := f(s); err != nil {
@@ -146,8 +146,8 @@ func corrections(path string) func(func(*rows.Situation) error) error {
 	}
 }
 
-// writeFile writes beside the file and renames, so that the file is whole.
-func writeFile(path string, write func(io.Writer) error) (err error) {
+// WriteFile writes beside the file and renames, so that the file is whole.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)

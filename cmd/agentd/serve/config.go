@@ -28,6 +28,7 @@ type Config struct {
 	Log  cli.Log
 
 	HF            string // model of a hub that is served in place of Inference.Path; "": none
+	Ask           Ask    // coaches who choose where the model is unsure
 	NoCoaching    bool
 	Store         string        // database of coaching sessions; "": memory
 	StoreKeyFile  string        // keys that encrypt them there
@@ -36,6 +37,13 @@ type Config struct {
 	StuckExit     bool          // a step that does not end ends the process
 	Pprof         string        // loopback address of Go profiles; "": off
 	File          string        // the configuration file
+}
+
+// Ask is a calibration and how it is used.
+type Ask struct {
+	File  string        // of agentd calibrate; "": nobody is asked
+	Error float64       // rate of decisions whose set lacks the right option
+	Wait  time.Duration // for a coach
 }
 
 // DefaultConfig is the lowest layer: what holds when a user sets nothing.
@@ -50,6 +58,7 @@ func DefaultConfig() *Config {
 			MaxSteps:    coaching.DefaultMaxSteps,
 		},
 		Server:       server.Options{Info: agentInfo(version.Release), LoadingWait: defaultLoadingWait, Completions: true},
+		Ask:          Ask{Error: defaultAskError, Wait: defaultAskWait},
 		HTTP:         cli.HTTP{Host: "127.0.0.1", Port: DefaultPort},
 		Log:          cli.Log{Level: "info", Format: "console"},
 		DrainTimeout: defaultDrainTimeout,
@@ -68,6 +77,7 @@ func (c *Config) Validate(from options.Origins) error {
 	c.checkEngine(&p)
 	c.HTTP.Check(&p)
 	c.checkCoaching(&p)
+	c.checkAsk(&p)
 	c.checkFiles(&p)
 	return p.Err()
 }

@@ -76,6 +76,20 @@ func TestFileSetsTheOptionsOfEngines(t *testing.T) {
 	}
 }
 
+func TestFileSetsTheOptionsOfACalibration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ask.json")
+	if err := os.WriteFile(path, []byte(`{"model": "m", "format": "f", "decisions": 90, "rates": [{"error": 0.2, "threshold": 0.4, "n": 45}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, from, err := parsed(t, fmt.Sprintf(`{"ask": {"file": %q, "error": 0.2, "wait": 90}}`, path), nil)
+	if err != nil || c.Ask != (Ask{path, 0.2, 90 * time.Second}) || from["ask"] == "" {
+		t.Errorf("got %+v, %v", c.Ask, err)
+	}
+	if _, _, err := parsed(t, "", nil, "--ask", path); err == nil || !strings.HasPrefix(err.Error(), "--ask: ") || !strings.Contains(err.Error(), "no error rate 0.1, only 0.2") {
+		t.Errorf("another rate: %v", err)
+	}
+}
+
 func TestFileSetsEveryOption(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "m.gguf")
@@ -116,8 +130,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"coach-human": "http://10.0.0.1:8890/x?key=k,when=failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
-			continue // a file cannot name a file; TLS, hubs and engines have their own tests
+		if slices.Contains([]string{"config", "tls-cert", "tls-key", "hf", "ask"}, o.Name) || strings.HasPrefix(o.Name, "engine") {
+			continue // a file cannot name a file; TLS, hubs, engines and calibrations have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
 			t.Errorf("%s = %q, want %q", o.Name, got, want[o.Name])

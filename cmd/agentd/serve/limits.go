@@ -35,6 +35,10 @@ const (
 	// maxContexts is the scheduler's own limit.
 	maxContexts = 64
 
+	// defaultAskError and defaultAskWait are for a calibration without them.
+	defaultAskError = 0.1
+	defaultAskWait  = time.Minute
+
 	// maxQueue bounds the candidates that wait in memory.
 	maxQueue = 1 << 20
 	// maxDuration bounds the time options; a longer one is a unit mistake.

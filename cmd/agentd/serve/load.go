@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"agentd/agent"
 	"agentd/inference/live"
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
+	"agentd/server/ask"
 )
 
 // agentID names this kind of agent in the protocol's registry of agents.
@@ -65,11 +67,25 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	}
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Hangs, config.Log, config.Build = d.progress(), d.server.LoadHangs, d.log, version.Line("agentd")
+	if config.Agent.Ask, err = c.ask(); err != nil {
+		return nil, fmt.Errorf("--ask: %w", err)
+	}
 	service, err := live.Open(ctx, config)
+	if errors.As(err, new(*agent.CalibrationError)) {
+		return nil, fmt.Errorf("--ask: %w", err)
+	}
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
-	return served{service}, nil
+	var coach ask.Coach
+	if d.coaching != nil { // an interface of a nil pointer is not nil
+		coach = d.coaching
+	}
+	asker, err := ask.New(coach, c.Ask.Wait, d.registry)
+	if err != nil {
+		return nil, errors.Join(err, service.Close())
+	}
+	return asking{served{service}, asker}, nil
 }
 
 // giveUp ends the process because of a step that does not end.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"slices"
+	"time"
 
 	"agentd/agent"
 	"agentd/agent/format"
@@ -164,6 +165,11 @@ func (c *Config) coaching() []options.Option {
 		option("coach-human", "URL,when=WHEN", "People who coach every session beside its backends. Sessions with the provider human keep their own. Default: nobody.", options.SettingsAfter(
 			key("url", "URL", "their endpoint, such as agentd console. It may be at a private address.", options.Text(&s.People.Endpoint)),
 			key("when", "WHEN", "first asks them before the backends, which are asked when no person answers; failed when no backend gave a correction. A person who skips a task ends it.", options.Choice(&s.People.When, []string{coaching.PeopleFirst, coaching.PeopleFailed}, nil)),
+		)),
+		option("ask", "FILE,error=RATE,wait=TIME", "Calibration of agentd calibrate. The steps of decisions with options then have the set of options that has the right one but for this error rate. Where it has several, the coaches of the session in extra_keys.ask choose. Default: no sets (docs/decide.md).", options.SettingsAfter(
+			key("file", "FILE", "the calibration, of the served model.", options.Text(&c.Ask.File)),
+			key("error", "RATE", "one of the file's error rates.", options.Float(&c.Ask.Error, 0.0001, 0.9999)),
+			key("wait", "TIME", "longest wait for a coach; then the most probable option is taken.", options.Duration(&c.Ask.Wait, time.Millisecond, maxDuration)),
 		)),
 		option("store", "URL", "PostgreSQL database for coaching sessions, such as postgres://user@host/database. Several servers may share it, and sessions survive restarts. Needs --store-key-file. AGENTD_STORE or PGPASSWORD keeps the password out of the process list. Default: memory.", options.Text(&c.Store)),
 		option("store-key-file", "FILE", "Keys that encrypt sessions in --store, the same for all servers. One a line, of 32 bytes in hexadecimal digits or base64. The first key encrypts, all decrypt. openssl rand -hex 32 makes one.", options.SecretFile(&c.StoreKeyFile)),

@@ -6,13 +6,16 @@ import (
 	"errors"
 
 	"agentd/inference/live"
+	"agentd/protocol"
 	"agentd/server"
+	"agentd/server/ask"
 	"agentd/server/openai"
 )
 
 var (
 	_ server.Weights  = served{}
 	_ openai.Provider = served{}
+	_ server.Asking   = asking{}
 )
 
 // served is a live.Service as package server sees it: its errors have codes of HTTP.
@@ -37,6 +40,24 @@ func (s served) PauseAgain(ctx context.Context, mode string) error {
 }
 
 func (s served) OpenAI() (openai.Model, func()) { return s.Service.OpenAI() }
+
+// asking is served whose coaches choose where the model is unsure.
+type asking struct {
+	served
+	asker *ask.Asker
+}
+
+func (a asking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	return a.asker.DecideEach(ctx, a.served, req, nil, nil)
+}
+
+func (a asking) DecideEach(
+	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
+) ([]protocol.AgentOutput, error) {
+	return a.asker.DecideEach(ctx, a.served, req, begun, each)
+}
+
+func (a asking) Asking() int { return a.asker.Waiting() }
 
 // codes of refused changes of the weights.
 var codes = map[live.Reason]server.Code{

@@ -11,6 +11,7 @@ import (
 	"agentd/coaching"
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
+	"agentd/internal/conformal"
 	"agentd/internal/options"
 	"agentd/internal/version"
 	"agentd/llama/checkpoint"
@@ -109,6 +110,40 @@ func (c *Config) checkCoaching(p *options.Problems) {
 			p.Add("coach-human", "%s; want a URL such as http://127.0.0.1:8890", strings.TrimPrefix(err.Error(), "(not a URL) "))
 		}
 	}
+}
+
+// checkAsk checks the calibration, and that it can hold for all decisions.
+func (c *Config) checkAsk(p *options.Problems) {
+	switch _, err := c.ask(); {
+	case c.Ask.File == "":
+		if c.Ask.Error != defaultAskError || c.Ask.Wait != defaultAskWait {
+			p.Add("ask", "has no file; name one of agentd calibrate before error and wait")
+		}
+	case err != nil:
+		p.Add("ask", "%w", err)
+	case c.Inference.WeightsDir != "":
+		p.Add("ask", "is for one model, and with --weights-dir the weights may change; remove one of the two")
+	case c.Inference.Remote.Enabled():
+		p.Add("ask", "needs probabilities of options, which engines at URLs don't give; remove --ask or --engine")
+	case c.summarizes():
+		p.Add("ask", "is not possible with --agent %s; remove it, or use --agent %s", agent.HistorySummarized, agent.FullHistory)
+	}
+}
+
+// ask reads the calibration; nil: there is none.
+func (c *Config) ask() (*agent.Ask, error) {
+	if c.Ask.File == "" {
+		return nil, nil
+	}
+	file, err := conformal.ReadFile(c.Ask.File)
+	if err != nil {
+		return nil, err
+	}
+	rate, err := file.Rate(c.Ask.Error)
+	if err != nil {
+		return nil, err
+	}
+	return &agent.Ask{Error: rate.Error, Threshold: rate.Threshold, Model: file.Model, Format: file.Format}, nil
 }
 
 // checkStore checks where coaching sessions are kept.

@@ -16,6 +16,7 @@ var Commands = []Command{
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
 	{"check", "agentd check URL [options]", "judge an agent server of protocol 2.0"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
+	{"calibrate", "agentd calibrate [options] PATH...", "find from records when to ask a person"},
 	{"convert", "agentd convert [options] DIR FILE", "write a Hugging Face checkpoint as a GGUF file"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},
 	{"completion", "agentd completion bash|zsh|fish", "print completions for a shell"},

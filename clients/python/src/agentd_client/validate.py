@@ -275,5 +275,6 @@ def info(body: bytes) -> Info:
 def health(body: bytes) -> str:
     f = _Fields(parse(body), ())
     status = f.nonempty("status")
+    f.take("asking", int, 0)
     f.end()
     return status

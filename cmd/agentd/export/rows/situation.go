@@ -47,6 +47,9 @@ type Candidate struct {
 	replaces uint64 // equals next of the candidate that was found faulty; 0 if unknown
 }
 
+// Corrects reports whether a candidate is a correction, no answer of a model.
+func (c *Candidate) Corrects() bool { return c.corrects }
+
 // rank orders candidates of one input. ok is false if nothing is known.
 func (c *Candidate) rank() (rank float64, ok bool) {
 	switch {
@@ -59,6 +62,9 @@ func (c *Candidate) rank() (rank float64, ok bool) {
 	}
 	return 0, false
 }
+
+// Key is equal for situations in which the agent was asked the same.
+func (s *Situation) Key() uint64 { return s.key() }
 
 // key is equal for situations in which the agent was asked the same.
 func (s *Situation) key() uint64 {

@@ -142,6 +142,11 @@ type situations func(f func(*Situation) error) error
 func (s situations) each(_ secrets, _ map[string]int, f func(*Situation) error) error { return s(f) }
 func (situations) load(ref) (*Situation, error)                                       { return nil, errors.New("cannot be read again") }
 
+// Each calls f for every situation, and counts in skipped what had to be skipped, by reason.
+func (s *Sources) Each(ctx context.Context, skipped map[string]int, f func(*Situation) error) error {
+	return s.walk(ctx, secrets{}, skipped, f)
+}
+
 // index reads all sources for what the rows of one need of others: secrets and, for pairs, what
 // corrections replaced.
 func (s *Sources) index(ctx context.Context, pairs bool) error {

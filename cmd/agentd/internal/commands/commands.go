@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"agentd/cmd/agentd/calibrate"
 	"agentd/cmd/agentd/check"
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/convert"
@@ -29,6 +30,7 @@ var Runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"demo":       demo.Run,
 	"check":      check.Run,
 	"export":     export.Run,
+	"calibrate":  calibrate.Run,
 	"convert":    convert.Run,
 	"make-model": makemodel.Run,
 	"completion": complete,
@@ -53,7 +55,7 @@ func Program() *options.Program {
 	page.DataDir = "~/.local/share/agentd/console" // the machine's own depends on its user
 	lines := map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "pull": pull.Command(), "console": page.Command(), "demo": demo.DefaultConfig().Command(),
-		"check": check.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(),
+		"check": check.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "calibrate": calibrate.DefaultConfig().Command(), "convert": convert.DefaultConfig().Command(),
 		"make-model": makemodel.DefaultConfig().Command(), "completion": completion(),
 	}
 	p := &options.Program{Name: "agentd", About: "decisions for robot and agent simulations"}

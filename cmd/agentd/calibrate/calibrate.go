@@ -1,0 +1,141 @@
+// Package calibrate is the command that finds from recorded decisions when a model should ask.
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"agentd/cmd/agentd/export"
+	"agentd/cmd/agentd/export/rows"
+	"agentd/cmd/internal/cli"
+	"agentd/internal/conformal"
+	"agentd/internal/options"
+	"agentd/internal/version"
+)
+
+// Config is all settings of the command.
+type Config struct {
+	Paths   []string
+	Console string // data directory
+	Errors  []float64
+	Seed    uint64
+	Out     string
+}
+
+// DefaultConfig applies when a user sets nothing.
+func DefaultConfig() *Config { return &Config{Errors: []float64{0.05, 0.1, 0.2}, Seed: 1} }
+
+const (
+	intro = `agentd calibrate finds from recorded decisions with options when to ask a person, so that the set of
+options has the right one but for a stated error rate. docs/decide.md has the details.
+
+Usage
+  agentd calibrate [options] PATH...
+
+A PATH is what agentd export reads, or a file of labelled decisions (.jsonl).
+
+Examples
+  agentd calibrate --out ask.json runs
+  agentd calibrate --error 0.1 --out ask.json labelled.jsonl
+  agentd --ask ask.json,error=0.1
+`
+	outro = `A random half of the decisions makes the thresholds, and the other half measures them. What was read
+and left out is counted on standard error.
+`
+)
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	option := options.In("Options")
+	return &options.Command{
+		Name: "agentd calibrate", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
+		Options: []options.Option{
+			option("error", "LIST", "Error rates between 0 and 1, separated by commas.", options.ListOf(&c.Errors, conformal.MaxRates, rate,
+				func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })),
+			option("console", "DIR", "Data directory of a console that does not run, whose corrections count too.", options.Text(&c.Console)),
+			option("seed", "N", "Chooses the random half.", options.Uint64(&c.Seed)),
+			option("out", "FILE", "File to write. It must not exist. Without it, the calibration goes to standard output.", options.Text(&c.Out)),
+		},
+	}
+}
+
+func rate(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0.0001 && x <= 0.9999) {
+		return 0, fmt.Errorf("got %q, want a number from 0.0001 to 0.9999, such as 0.1", text)
+	}
+	return x, nil
+}
+
+func parse(args []string, stdout io.Writer) (*Config, error) {
+	c := DefaultConfig()
+	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	if err != nil {
+		return nil, err
+	}
+	c.Paths = rest
+	slices.Sort(c.Errors)
+	c.Errors = slices.Compact(c.Errors)
+	switch {
+	case len(c.Paths) == 0 && c.Console == "":
+		return nil, errors.New("nothing to calibrate; name files or folders, or use --console")
+	case len(c.Errors) == 0:
+		return nil, errors.New("--error: name at least one error rate, such as 0.1")
+	case c.Out != "":
+		if _, err := os.Lstat(c.Out); err == nil {
+			return nil, fmt.Errorf("--out: %s exists; remove it or name another file", c.Out)
+		}
+	}
+	return c, nil
+}
+
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
+	r := newRecords()
+	if err := r.read(ctx, c); err != nil {
+		return err
+	}
+	list := r.join()
+	fmt.Fprintln(stderr, r.summary(len(list)))
+	if err := r.same(); err != nil {
+		return err
+	}
+	file := &conformal.File{Model: r.model, Format: r.format, Decisions: len(list)}
+	if file.Rates, err = conformal.Calibrate(list, c.Errors, c.Seed); err != nil {
+		return err
+	}
+	text, err := file.Text()
+	if err != nil {
+		return err
+	}
+	for _, x := range file.Rates {
+		h := x.HeldOut
+		fmt.Fprintf(stderr, "error %g: threshold %.4g of %d; on %d held out: coverage %.3f (95 %% interval %.3f to %.3f), mean set %.2f, %d asked, %d wrong before and %d after\n",
+			x.Error, x.Threshold, x.N, h.N, h.Coverage, h.Interval[0], h.Interval[1], h.MeanSize, h.Asked, h.Wrong, h.Left)
+	}
+	write := func(w io.Writer) error { _, err := w.Write(text); return err }
+	if c.Out == "" {
+		return write(stdout)
+	}
+	return export.WriteFile(c.Out, write)
+}
+
+// sources are the records that agentd export reads, too.
+func (c *Config) sources(paths []string) (*rows.Sources, error) {
+	s, err := rows.Open(paths)
+	if err == nil && c.Console != "" {
+		s.AddSituations(export.Corrections(c.Console))
+	}
+	return s, err
+}
