@@ -28,12 +28,12 @@ type command struct {
 type commandKind int
 
 const (
-	compute       commandKind = iota // the request
-	cancel                           // it
-	interrupt                        // it, with what there is
-	dropAdapter                      // and its cached prefixes
-	clearPrefixes                    // all that are cached
-	tryPrompt                        // before anything is served
+	compute       commandKind = iota // computes the request
+	cancel                           // cancels it
+	interrupt                        // ends it with what there is
+	dropAdapter                      // drops an adapter and its cached prefixes
+	clearPrefixes                    // drops all cached prefixes
+	tryPrompt                        // tries a prompt, before anything is served
 )
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
