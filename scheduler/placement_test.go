@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"agentd/llama"
 	"agentd/llama/synth"
@@ -191,7 +192,8 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 // Both have chosen a context before one of them is assigned.
 func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
-	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(context int, b backend) backend {
+	log := new(lines)
+	e := newTestEngine(t, setup{contexts: 3, log: zerolog.New(log), wrapEach: func(context int, b backend) backend {
 		return &faulty{backend: b, decode: func(rows []core.Row) error {
 			if context == 0 && slices.ContainsFunc(rows, func(r core.Row) bool { return r.Seq != rows[0].Seq }) {
 				return llama.ErrLost
@@ -228,6 +230,9 @@ func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 		}
 	}
 	nothingLeft(t, e)
+	if !log.has("retrying generation on another context") {
+		t.Error("the log does not have the retries")
+	}
 }
 
 // Requests that only waited on the lost devices are retried.

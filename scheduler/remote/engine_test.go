@@ -502,10 +502,20 @@ func TestConfigProblems(t *testing.T) {
 		"named twice":        {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
 		"not a URL such as":  {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is not one of auto": {API: "tgi", URLs: []string{"http://h"}},
-		"is not in 0 to 16":  {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
+		"17 is not in 0":     {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
+		"-1 is not in 0":     {API: APIAuto, URLs: []string{"http://h"}, Retries: -1},
+		"-1 is negative":     {API: APIAuto, URLs: []string{"http://h"}, Connections: -1},
+		"user, query or":     {API: APIAuto, URLs: []string{"http://h?a"}},
+		"query or fragment;": {API: APIAuto, URLs: []string{"http://h#a"}},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for _, retries := range []int{0, MaxRetries} {
+		cfg := Config{API: APIAuto, URLs: []string{"http://h", "https://h:1/v1"}, Retries: retries}
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%d retries: %v", retries, err)
 		}
 	}
 }

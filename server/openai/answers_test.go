@@ -106,7 +106,7 @@ func TestChoicesContinueTheirOwnTokens(t *testing.T) {
 	var got []string
 	for _, r := range m.requests {
 		for _, c := range r.Resume.Completions {
-			got = append(got, fmt.Sprint(string(rune(r.Prompt[0])), c.Tokens, c.Finish))
+			got = append(got, fmt.Sprint(string(r.Prompt[0]), c.Tokens, c.Finish))
 		}
 	}
 	if want := []string{"a[1]paused", "a[2]paused", "b[]paused", "b[4]paused"}; !slices.Equal(got, want) {
