@@ -247,7 +247,7 @@ func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 }
 
 func appendTSType(dst []byte, spec *tree.Value) []byte {
-	types, oneOf, name := spec.Get("type").List, spec.Get("oneOf").List, text(spec, "type")
+	types, oneOf, name := slices.Collect(spec.Get("type").Elements()), slices.Collect(spec.Get("oneOf").Elements()), text(spec, "type")
 	switch {
 	case name == "array":
 		return appendNullable(appendTSArray(dst, spec), spec)
@@ -261,7 +261,7 @@ func appendTSType(dst []byte, spec *tree.Value) []byte {
 	case len(oneOf) > 0:
 		return appendTSUnion(dst, oneOf)
 	case name == "string":
-		enum := spec.Get("enum").List
+		enum := slices.Collect(spec.Get("enum").Elements())
 		if len(enum) == 0 {
 			return appendNullable(append(dst, "string"...), spec)
 		}
