@@ -188,7 +188,7 @@ func functionsJSON(list []tools.Tool) protocol.Raw {
 
 func appendFunction(dst []byte, t *tools.Tool) []byte {
 	dst = append(dst, `{"type":"function","function":`...)
-	return append(appendDescription(dst, t, t.Prompted), '}')
+	return append(appendDescription(dst, t, t.Prompted.Raw()), '}')
 }
 
 func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byte {

@@ -8,6 +8,7 @@ import (
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/tree"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -58,8 +59,8 @@ func (f *gptoss) Catalog(set *tools.Set) *Catalog {
 const parallelDescription = "Make two or more independent calls of the other functions at once, each on a different robot." +
 	" Every element of calls is {name: string, arguments: object, target_robot: string}."
 
-var parallelPrompted = protocol.Raw(`{"type":"object","properties":{"calls":{"type":"array","description":"The calls to make.",` +
-	`"items":{}}},"required":["calls"]}`)
+var parallelPrompted = tree.Parse(protocol.Raw(`{"type":"object","properties":{"calls":{"type":"array","description":"The calls to make.",` +
+	`"items":{}}},"required":["calls"]}`))
 
 // freeName is name, or followed by a number when a tool has that name.
 func freeName(set *tools.Set, name string) string {
@@ -214,63 +215,59 @@ func appendResult(dst []byte, m *message) []byte {
 // appendTypeScript appends a function as the TypeScript type that gpt-oss was trained to read.
 func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	dst = fmt.Appendf(dst, "// %s\ntype %s = ", t.Description, t.Name)
-	properties, _ := protocol.Get(t.Prompted, "properties")
-	if len(properties) <= len("{}") {
+	properties := t.Prompted.Get("properties").Members
+	if len(properties) == 0 {
 		return append(dst, "() => any;\n\n"...)
 	}
-	required := requiredNames(t.Prompted)
+	required, _ := t.Prompted.Get("required").Strings()
 	dst = append(dst, "(_: {\n"...)
-	for parameter, spec := range protocol.Members(properties) {
+	for _, parameter := range properties {
+		spec := parameter.Value
 		if text := text(spec, "description"); text != "" {
 			dst = fmt.Appendf(dst, "// %s\n", text)
 		}
-		dst = append(dst, parameter...)
-		if !slices.Contains(required, parameter) {
+		dst = append(dst, parameter.Name...)
+		if !slices.Contains(required, parameter.Name) {
 			dst = append(dst, '?')
 		}
 		dst = append(dst, ": "...)
 		dst = appendTSType(dst, spec)
-		if value, ok := protocol.Get(spec, "default"); ok {
-			_, enum := protocol.Get(spec, "enum")
-			_, oneOf := protocol.Get(spec, "oneOf")
-			switch {
-			case enum:
-				dst = appendUnquoted(append(dst, ", // default: "...), value)
-			case oneOf:
-				dst = appendUnquoted(append(dst, "// default: "...), value)
-			default:
-				dst = rawjson.AppendSpaced(append(dst, ", // default: "...), value)
-			}
+		switch value := spec.Get("default").Raw(); {
+		case value == nil:
+		case spec.Has("enum"):
+			dst = appendUnquoted(append(dst, ", // default: "...), value)
+		case spec.Has("oneOf"):
+			dst = appendUnquoted(append(dst, "// default: "...), value)
+		default:
+			dst = rawjson.AppendSpaced(append(dst, ", // default: "...), value)
 		}
 		dst = append(dst, ",\n"...)
 	}
 	return append(dst, "}) => any;\n\n"...)
 }
 
-func appendTSType(dst []byte, spec protocol.Raw) []byte {
-	typ, _ := protocol.Get(spec, "type")
-	oneOf, _ := protocol.Get(spec, "oneOf")
-	name, _ := protocol.Text(typ)
+func appendTSType(dst []byte, spec *tree.Value) []byte {
+	types, oneOf, name := slices.Collect(spec.Get("type").Elements()), slices.Collect(spec.Get("oneOf").Elements()), text(spec, "type")
 	switch {
 	case name == "array":
 		return appendNullable(appendTSArray(dst, spec), spec)
-	case typ.Kind() == '[' && len(typ) > len("[]"):
+	case len(types) > 0:
 		separator := ""
-		for e := range protocol.Elements(typ) {
-			dst = appendUnquoted(append(dst, separator...), e)
+		for _, e := range types {
+			dst = appendUnquoted(append(dst, separator...), e.Raw())
 			separator = " | "
 		}
 		return dst
-	case oneOf.Kind() == '[' && len(oneOf) > len("[]"):
+	case len(oneOf) > 0:
 		return appendTSUnion(dst, oneOf)
 	case name == "string":
-		enum, _ := protocol.Get(spec, "enum")
-		if enum.Kind() != '[' || len(enum) <= len("[]") {
+		enum := slices.Collect(spec.Get("enum").Elements())
+		if len(enum) == 0 {
 			return appendNullable(append(dst, "string"...), spec)
 		}
 		separator := `"`
-		for e := range protocol.Elements(enum) {
-			dst = appendUnquoted(append(dst, separator...), e)
+		for _, e := range enum {
+			dst = appendUnquoted(append(dst, separator...), e.Raw())
 			separator = `" | "`
 		}
 		return append(dst, '"')
@@ -284,9 +281,9 @@ func appendTSType(dst []byte, spec protocol.Raw) []byte {
 	return append(dst, "any"...)
 }
 
-func appendTSArray(dst []byte, spec protocol.Raw) []byte {
-	items, _ := protocol.Get(spec, "items")
-	if len(items) <= len("{}") {
+func appendTSArray(dst []byte, spec *tree.Value) []byte {
+	items := spec.Get("items")
+	if len(items.Raw()) <= len("{}") {
 		return append(dst, "any[]"...)
 	}
 	// The template falls back to any where a type gets long.
@@ -304,13 +301,12 @@ func appendTSArray(dst []byte, spec protocol.Raw) []byte {
 	return append(append(dst, inner...), "[]"...)
 }
 
-func plainItems(items protocol.Raw) bool {
+func plainItems(items *tree.Value) bool {
 	return slices.Contains([]string{"string", "number", "integer", "boolean"}, text(items, "type"))
 }
 
-func appendTSUnion(dst []byte, variants protocol.Raw) []byte {
-	list := slices.Collect(protocol.Elements(variants))
-	if len(list) > 1 && slices.ContainsFunc(list, func(v protocol.Raw) bool { return text(v, "type") == "object" }) {
+func appendTSUnion(dst []byte, list []*tree.Value) []byte {
+	if len(list) > 1 && slices.ContainsFunc(list, func(v *tree.Value) bool { return text(v, "type") == "object" }) {
 		return append(dst, "any"...)
 	}
 	for i, variant := range list {
@@ -318,7 +314,7 @@ func appendTSUnion(dst []byte, variants protocol.Raw) []byte {
 		if description := text(variant, "description"); description != "" {
 			dst = append(append(dst, "// "...), description...)
 		}
-		if value, ok := protocol.Get(variant, "default"); ok {
+		if value := variant.Get("default").Raw(); value != nil {
 			dst = append(dst, "                    // default: "...)
 			dst = append(rawjson.AppendSpaced(dst, value), '\n')
 		}
@@ -329,41 +325,34 @@ func appendTSUnion(dst []byte, variants protocol.Raw) []byte {
 	return dst
 }
 
-func appendTSObject(dst []byte, spec protocol.Raw) []byte {
-	properties, _ := protocol.Get(spec, "properties")
-	if len(properties) <= len("{}") {
+func appendTSObject(dst []byte, spec *tree.Value) []byte {
+	properties := spec.Get("properties")
+	if len(properties.Raw()) <= len("{}") {
 		return append(dst, "object"...)
 	}
-	required := requiredNames(spec)
+	required, _ := spec.Get("required").Strings()
 	separator := "{\n"
-	for name, property := range protocol.Members(properties) {
-		dst = append(append(dst, separator...), name...)
+	for _, property := range properties.Members {
+		dst = append(append(dst, separator...), property.Name...)
 		separator = ", "
-		if !slices.Contains(required, name) {
+		if !slices.Contains(required, property.Name) {
 			dst = append(dst, '?')
 		}
 		dst = append(dst, ": \n                "...)
-		dst = appendTSType(dst, property)
+		dst = appendTSType(dst, property.Value)
 	}
 	return append(dst, '}')
 }
 
-func appendNullable(dst []byte, spec protocol.Raw) []byte {
-	if v, _ := protocol.Get(spec, "nullable"); string(v) == "true" {
+func appendNullable(dst []byte, spec *tree.Value) []byte {
+	if spec.Get("nullable").Kind == 't' {
 		return append(dst, " | null"...)
 	}
 	return dst
 }
 
-func requiredNames(schema protocol.Raw) []string {
-	raw, _ := protocol.Get(schema, "required")
-	names, _ := rawjson.Strings(raw)
-	return names
-}
-
 // text is a member that is a string, or "".
-func text(obj protocol.Raw, name string) string {
-	v, _ := protocol.Get(obj, name)
-	s, _ := protocol.Text(v)
+func text(v *tree.Value, name string) string {
+	s, _ := v.Get(name).Text()
 	return s
 }

@@ -9,6 +9,7 @@ import (
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/tree"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -275,17 +276,18 @@ func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 
 func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 	dst = fmt.Appendf(dst, "<function>\n<name>%s</name>\n<description>%s</description>\n<parameters>", t.Name, trimSpace(t.Description))
+	properties := t.Prompted.Get("properties") // the tool's may be more: some are only required
 	for i := range t.Properties {
 		p := &t.Properties[i]
 		dst = fmt.Appendf(dst, "\n<parameter>\n<name>%s</name>", p.Name)
-		if typ, ok := protocol.Get(p.Schema, "type"); ok {
-			dst = append(appendUnquoted(append(dst, "\n<type>"...), typ), "</type>"...)
+		spec := properties.Get(p.Name)
+		if spec.Has("type") {
+			dst = append(appendUnquoted(append(dst, "\n<type>"...), spec.Get("type").Raw()), "</type>"...)
 		}
-		if description, ok := protocol.Get(p.Schema, "description"); ok {
-			text, _ := protocol.Text(description)
-			dst = fmt.Appendf(dst, "\n<description>%s</description>", trimSpace(text))
+		if spec.Has("description") {
+			dst = fmt.Appendf(dst, "\n<description>%s</description>", trimSpace(text(spec, "description")))
 		}
-		dst = appendExtraKeys(dst, p.Schema, "name", "type", "description")
+		dst = appendExtraKeys(dst, spec, "name", "type", "description")
 		dst = append(dst, "\n</parameter>"...)
 	}
 	dst = appendExtraKeys(dst, t.Prompted, "type", "properties")
@@ -293,11 +295,11 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 }
 
 // appendExtraKeys appends the members of a schema that have no tag of their own.
-func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
-	for name, value := range protocol.Members(schema) {
-		if !slices.Contains(handled, name) {
-			dst = appendUnquoted(fmt.Appendf(dst, "\n<%s>", name), value)
-			dst = fmt.Appendf(dst, "</%s>", name)
+func appendExtraKeys(dst []byte, schema *tree.Value, handled ...string) []byte {
+	for _, m := range schema.Members {
+		if !slices.Contains(handled, m.Name) {
+			dst = appendUnquoted(fmt.Appendf(dst, "\n<%s>", m.Name), m.Raw())
+			dst = fmt.Appendf(dst, "</%s>", m.Name)
 		}
 	}
 	return dst

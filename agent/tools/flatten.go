@@ -64,7 +64,7 @@ type flattener struct {
 
 type choice struct {
 	where        string
-	alternatives []*tree.Value
+	alternatives *tree.Value
 }
 
 // othersRule is an additionalProperties. It looks only at the properties beside it.
@@ -109,7 +109,7 @@ func (f *flattener) add(part *tree.Value, where string) error {
 		case "const", "enum":
 			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, m.Name)
 		case "anyOf", "oneOf":
-			f.choices = append(f.choices, choice{where + "." + m.Name, m.List})
+			f.choices = append(f.choices, choice{where + "." + m.Name, m.Value})
 			left.Members = append(left.Members, m)
 		default:
 			switch {
@@ -154,10 +154,12 @@ func (f *flattener) follow(part *tree.Value, where string) error {
 	if all.Kind != 0 && all.Kind != '[' {
 		return fmt.Errorf("%s.allOf must be a list of schemas, not %s", where, all.KindName())
 	}
-	for i, inner := range all.List {
+	i := 0
+	for inner := range all.Elements() {
 		if err := f.add(inner, fmt.Sprintf("%s.allOf[%d]", where, i)); err != nil {
 			return err
 		}
+		i++
 	}
 	return nil
 }
@@ -253,7 +255,7 @@ func objectType(value *tree.Value, where string) error {
 // namesObject reports whether a type, or one of a list, is an object's.
 func namesObject(value *tree.Value) bool {
 	if value.Kind == '[' {
-		return slices.ContainsFunc(value.List, namesObject)
+		return slices.ContainsFunc(slices.Collect(value.Elements()), namesObject)
 	}
 	name, _ := value.Text()
 	return typeNames[strings.ToLower(name)] == "object"
@@ -261,7 +263,7 @@ func namesObject(value *tree.Value) bool {
 
 // refines refuses alternatives with parameters of their own. The check applies the others.
 func (f *flattener) refines(c choice) error {
-	for _, alternative := range c.alternatives {
+	for alternative := range c.alternatives.Elements() {
 		for _, m := range alternative.Members {
 			switch {
 			case m.Name == "required", m.Name == "not", slices.Contains(annotations, m.Name), m.Name == "type" && namesObject(m.Value):

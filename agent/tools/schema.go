@@ -266,7 +266,7 @@ func typeOf(name string) []tree.Member {
 // typesOf translates a list of types. A list of anything else stays as it is.
 func typesOf(list *tree.Value) *tree.Value {
 	var types []string
-	for _, e := range list.List {
+	for e := range list.Elements() {
 		name, _ := e.Text()
 		name, _, _ = strings.Cut(name, "[")
 		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]

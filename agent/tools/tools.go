@@ -33,9 +33,9 @@ type Tool struct {
 	Description string
 	// Schema is a JSON Schema with all arguments under properties. The check uses the schema as it came.
 	Schema     protocol.Raw
-	Prompted   protocol.Raw // Schema with the robot parameter, as the model is shown it
-	Properties []Property   // Prompted's, the robot parameter last
-	RobotParam string       // the name under which the robot parameter was added, "" in a chat
+	Prompted   *tree.Value // Schema with the robot parameter, as the model is shown it
+	Properties []Property  // Prompted's, the robot parameter last
+	RobotParam string      // the name under which the robot parameter was added, "" in a chat
 
 	Document *schema.Document // the schema of the tool's own arguments, for the check and the grammar
 }
@@ -153,7 +153,7 @@ func (s *Set) add(raw []protocol.Raw) error {
 // Bytes is how much JSON the tools of a set are to a model.
 func (s *Set) Bytes() (n int) {
 	for i := range s.Tools {
-		n += len(s.Tools[i].Prompted)
+		n += len(s.Tools[i].Prompted.Raw())
 	}
 	return n
 }
@@ -226,7 +226,7 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 		return t, fmt.Errorf("%s: its parameters are not a usable JSON Schema: %w", t.Name, err)
 	}
 	t.Schema = flat.Raw()
-	if t.Prompted = t.Schema; !s.Chat {
+	if t.Prompted = flat; !s.Chat {
 		t.addRobot(flat, s.Robots)
 	}
 	return t, nil
@@ -269,6 +269,6 @@ func (t *Tool) addRobot(flat *tree.Value, robots []string) {
 	}
 	names, _ := flat.Get("required").Strings()
 	properties := flat.Get("properties").With(t.RobotParam, tree.Parse(robot))
-	t.Prompted = flat.With("properties", properties).With("required", tree.Strings(append(names, t.RobotParam))).Raw()
+	t.Prompted = flat.With("properties", properties).With("required", tree.Strings(append(names, t.RobotParam)))
 	t.Properties = append(t.Properties, Property{Name: t.RobotParam, Schema: robot, Required: true})
 }

@@ -208,7 +208,7 @@ func TestRobotParameter(t *testing.T) {
 			if got := set.Tools[0].RobotParam; got != test.parameter {
 				t.Errorf("parameter %q, want %q", got, test.parameter)
 			}
-			if diff := cmp.Diff(test.schema, string(set.Tools[0].Prompted)); diff != "" {
+			if diff := cmp.Diff(test.schema, string(set.Tools[0].Prompted.Raw())); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -397,7 +397,7 @@ func FuzzNormalise(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s := set.Tools[0].Prompted; !s.IsValid() {
+		if s := set.Tools[0].Prompted.Raw(); !s.IsValid() {
 			t.Errorf("%s becomes the schema %s", tool, s)
 		}
 		_, _ = set.Accept(set.Tools[0].Name, protocol.Raw(`{"a":1}`), nil)

@@ -152,7 +152,7 @@ func (t *translator) applicator(whole *tree.Value, m tree.Member, path string, d
 		}
 	case (name == "items" || name == "prefixItems") && m.Kind == '[':
 		// A list is read as in the drafts before 2020, whatever $schema says.
-		if len(m.List) > 0 {
+		if string(m.Raw()) != "[]" {
 			translate("prefixItems", m.Value)
 		}
 	case name == "dependencies" && m.Kind == '{':

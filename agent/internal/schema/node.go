@@ -142,10 +142,7 @@ func (d *Document) read(n *node, source *tree.Value) {
 		case m.Name == "const":
 			n.values = []protocol.Raw{m.Raw()}
 		case m.Name == "enum" && n.values == nil:
-			n.values = make([]protocol.Raw, len(m.List))
-			for i, e := range m.List {
-				n.values[i] = e.Raw()
-			}
+			n.values = slices.AppendSeq([]protocol.Raw{}, protocol.Elements(m.Raw()))
 		}
 		n.constraints++
 	}

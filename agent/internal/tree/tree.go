@@ -19,9 +19,9 @@ import (
 type Value struct {
 	Kind    jsontext.Kind // the first byte, '0' for numbers; 0 of a value that is absent
 	Members []Member      // of an object
-	List    []*Value      // the elements of an array
 
 	text protocol.Raw // as it came; nil for an object or an array that a pass made
+	list []*Value     // of an array that a pass made
 }
 
 // Member is a member of an object.
@@ -38,15 +38,8 @@ var absent = &Value{}
 // Parse reads valid JSON, which the value refers to. The time is the size of raw times its depth.
 func Parse(raw protocol.Raw) *Value {
 	v := &Value{Kind: raw.Kind(), text: raw}
-	switch v.Kind {
-	case '{':
-		for name, inner := range protocol.Members(raw) {
-			v.Members = append(v.Members, Member{name, Parse(inner)})
-		}
-	case '[':
-		for inner := range protocol.Elements(raw) {
-			v.List = append(v.List, Parse(inner))
-		}
+	for name, inner := range protocol.Members(raw) {
+		v.Members = append(v.Members, Member{name, Parse(inner)})
 	}
 	return v
 }
@@ -55,7 +48,7 @@ func Parse(raw protocol.Raw) *Value {
 func Object(members ...Member) *Value { return &Value{Kind: '{', Members: members} }
 
 // List makes an array.
-func List(elements ...*Value) *Value { return &Value{Kind: '[', List: elements} }
+func List(elements ...*Value) *Value { return &Value{Kind: '[', list: elements} }
 
 // String makes a string.
 func String(s string) *Value { return &Value{Kind: '"', text: rawjson.AppendString(nil, s)} }
@@ -64,7 +57,7 @@ func String(s string) *Value { return &Value{Kind: '"', text: rawjson.AppendStri
 func Strings(list []string) *Value {
 	v := List()
 	for _, s := range list {
-		v.List = append(v.List, String(s))
+		v.list = append(v.list, String(s))
 	}
 	return v
 }
@@ -85,7 +78,7 @@ func (v *Value) append(dst []byte) []byte {
 	case v.text != nil:
 		return append(dst, v.text...)
 	case v.Kind == '[':
-		return rawjson.AppendList(dst, v.List, func(dst []byte, e *Value) []byte { return e.append(dst) })
+		return rawjson.AppendList(dst, v.list, func(dst []byte, e *Value) []byte { return e.append(dst) })
 	}
 	dst = append(dst, '{')
 	for i, m := range v.Members {
@@ -97,6 +90,23 @@ func (v *Value) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// Elements iterates over an array. An array as it came is read at each call: its options may be many, and most are read
+// by one pass. What a pass made of it has the same elements each time.
+func (v *Value) Elements() iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for _, e := range v.list {
+			if !yield(e) {
+				return
+			}
+		}
+		for raw := range protocol.Elements(v.text) {
+			if !yield(Parse(raw)) {
+				return
+			}
+		}
+	}
+}
+
 // Text is the text of a string. ok is false for other values.
 func (v *Value) Text() (s string, ok bool) { return protocol.Text(v.text) }
 
@@ -106,10 +116,10 @@ func (v *Value) Strings() ([]string, error) {
 		return nil, fmt.Errorf("it must be a list of strings, not %s", v.KindName())
 	}
 	var list []string
-	for i, e := range v.List {
+	for e := range v.Elements() {
 		s, ok := e.Text()
 		if !ok {
-			return nil, fmt.Errorf("element %d: it must be a string, not %s", i, e.KindName())
+			return nil, fmt.Errorf("element %d: it must be a string, not %s", len(list), e.KindName())
 		}
 		list = append(list, s)
 	}
@@ -159,9 +169,9 @@ func (v *Value) Map(f func(name string, inner *Value) *Value) *Value {
 		}
 		return Object(members...)
 	case '[':
-		list := make([]*Value, len(v.List))
-		for i, e := range v.List {
-			list[i] = f(strconv.Itoa(i), e)
+		var list []*Value
+		for e := range v.Elements() {
+			list = append(list, f(strconv.Itoa(len(list)), e))
 		}
 		return List(list...)
 	}
@@ -182,7 +192,7 @@ func (v *Value) visit(yield func(*Value) bool) bool {
 			return false
 		}
 	}
-	for _, e := range v.List {
+	for e := range v.Elements() {
 		if !e.visit(yield) {
 			return false
 		}
@@ -200,9 +210,9 @@ func (v *Value) Any() any {
 		}
 		return object
 	case '[':
-		list := make([]any, len(v.List))
-		for i, e := range v.List {
-			list[i] = e.Any()
+		list := []any{}
+		for e := range v.Elements() {
+			list = append(list, e.Any())
 		}
 		return list
 	case '"':
