@@ -156,7 +156,9 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--household", metavar="FILE", help="of household choices")
     p.add_argument("--bfcl", type=int, default=0, metavar="N", help="items of each category")
-    p.add_argument("--skip", type=int, default=0, metavar="N", help="items that an earlier run has, to append the others")
+    p.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="items that an earlier run has, to append the others"
+    )
     p.add_argument("--model", default="", help="0.5b, 1.5b or a file; the default is the default model")
     p.add_argument("--url", help="of a running server, in place of --model")
     p.add_argument("--clients", type=int, default=2, help="requests at a time")
