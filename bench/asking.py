@@ -177,7 +177,8 @@ def main() -> None:
     refused: dict[str, int] = {}
     with contextlib.ExitStack() as stack:
         url = a.url or stack.enter_context(servers.serving(words))
-        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(a.clients))
+        pool = concurrent.futures.ThreadPoolExecutor(a.clients)
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         file = stack.enter_context(out.open("a" if a.skip else "x"))
         for made in pool.map(lambda item: decide(url, *item), items[a.skip :]):
             if isinstance(made, str):
