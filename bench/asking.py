@@ -156,6 +156,9 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--household", metavar="FILE", help="of household choices")
     p.add_argument("--bfcl", type=int, default=0, metavar="N", help="items of each category")
+    p.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="items that an earlier run has, to append the others"
+    )
     p.add_argument("--model", default="", help="0.5b, 1.5b or a file; the default is the default model")
     p.add_argument("--url", help="of a running server, in place of --model")
     p.add_argument("--clients", type=int, default=2, help="requests at a time")
@@ -174,9 +177,10 @@ def main() -> None:
     refused: dict[str, int] = {}
     with contextlib.ExitStack() as stack:
         url = a.url or stack.enter_context(servers.serving(words))
-        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(a.clients))
-        file = stack.enter_context(out.open("x"))
-        for made in pool.map(lambda item: decide(url, *item), items):
+        pool = concurrent.futures.ThreadPoolExecutor(a.clients)
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        file = stack.enter_context(out.open("a" if a.skip else "x"))
+        for made in pool.map(lambda item: decide(url, *item), items[a.skip :]):
             if isinstance(made, str):
                 refused[made] = refused.get(made, 0) + 1
                 continue
