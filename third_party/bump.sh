@@ -214,7 +214,7 @@ get_source
 release="v$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
 patch_source
 copy_tree "$tree"
-if step "llama.cpp" build && step "llama/native" in_tree third_party/native.sh; then
+if step "llama.cpp" build && step "native" in_tree third_party/native.sh; then
 	step "C++ tests" in_tree third_party/native.sh test || true
 	step "patch tests" go_tests ./third_party/patch || true
 	step "llama tests" go_tests ./llama/... || true

@@ -105,8 +105,8 @@ class computation {
     computation(ggml_backend_t backend, const product & p, int rows, const std::vector<char> & weights,
                 ggml_op_hint hint = GGML_HINT_NONE)
         : computation(backend, static_cast<size_t>(p.out) * rows * p.batches) {
-        w = ggml_new_tensor_2d(weights_ctx.get(), p.type, p.in, p.out);
-        x = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, rows, p.batches);
+        w                    = ggml_new_tensor_2d(weights_ctx.get(), p.type, p.in, p.out);
+        x                    = ggml_new_tensor_3d(ctx.get(), GGML_TYPE_F32, p.in, rows, p.batches);
         ggml_tensor * result = ggml_mul_mat(ctx.get(), w, x);
         ggml_mul_mat_set_hint(result, hint);
         finish(result, weights);
@@ -329,7 +329,8 @@ bool check_experts(const product & p, bool few) {
     computation  all(reference.get(), p, chosen, 1, true, weights);
     const auto & y = all.run(input.data());
     for (int r = 0; r < inputs; r++) {
-        if (!row_is_right(p, floats[chosen[r]], &input[static_cast<size_t>(r) * p.in], &y[static_cast<size_t>(r) * p.out])) {
+        if (!row_is_right(p, floats[chosen[r]], &input[static_cast<size_t>(r) * p.in],
+                          &y[static_cast<size_t>(r) * p.out])) {
             std::printf("the reference of row %d with expert %d is not right\n", r, chosen[r]);
             return false;
         }
@@ -360,19 +361,18 @@ bool check_all(bool few) {
             return false;
         }
     }
-    return std::all_of(std::begin(experts_of_ggml), std::end(experts_of_ggml), [&](ggml_type type) {
-        return check_experts({ type, 512, 48 }, few);
-    });
+    return std::all_of(std::begin(experts_of_ggml), std::end(experts_of_ggml),
+                       [&](ggml_type type) { return check_experts({ type, 512, 48 }, few); });
 }
 
 // A product with the hint of a Hadamard transform is left to ggml, which reads no weights for it: weights of zero give
 // other values than zero.
 bool transforms_are_left_to_ggml() {
-    const product      p{ GGML_TYPE_F32, 64, 64 };
-    const auto         one = with_threads(1);
-    computation        some(one.get(), p, 1, converted(p, std::vector<float>(64 * 64)), GGML_HINT_SRC0_IS_HADAMARD);
-    const auto &       y     = some.run(random_values(p.in, 1).data());
-    const bool         right = std::all_of(y.begin(), y.end(), [](float v) { return std::isfinite(v) && v != 0; });
+    const product p{ GGML_TYPE_F32, 64, 64 };
+    const auto    one = with_threads(1);
+    computation   some(one.get(), p, 1, converted(p, std::vector<float>(64 * 64)), GGML_HINT_SRC0_IS_HADAMARD);
+    const auto &  y     = some.run(random_values(p.in, 1).data());
+    const bool    right = std::all_of(y.begin(), y.end(), [](float v) { return std::isfinite(v) && v != 0; });
     if (!right) {
         std::printf("a Hadamard transform is computed as a product with its matrix\n");
     }
