@@ -94,7 +94,7 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, the clients of trainers, 5 minutes of GRPO, all fuzz targets, race stress
+nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, the clients of trainers, 5 minutes of GRPO and a round with TRL's client, all fuzz targets, race stress
 	@third_party/prereqs.sh cc postgres python3 pip unzip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
@@ -107,7 +107,7 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 	third_party/models.sh 0.5b && go test -count=1 -run RealSmallModel -v ./cmd/agentd
 	third_party/test-trainers.sh
 	bench/quality/run.sh all --items 10
-	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5
+	out=$$(mktemp -d); trap 'rm -r '$$out EXIT; examples/rl/run.sh --out $$out/rl --rounds 100 --minutes 5; examples/rl/run.sh --out $$out/trl --client trl --rounds 1
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
 			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p || exit; \

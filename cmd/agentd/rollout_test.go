@@ -197,6 +197,29 @@ func TestChatShowsToolsThatItMayNotCall(t *testing.T) {
 	}
 }
 
+// Readers of names such as token_id:7 expect a logprob of each token. Others get null where the grammar forces it.
+func TestCompletionWithNamedTokensSamplesWhatTheGrammarLeaves(t *testing.T) {
+	r := weightsServer(t)
+	for more, forces := range map[string]bool{``: true, `, "return_tokens_as_token_ids": true`: false} {
+		var got struct {
+			Choices []struct {
+				Text     string `json:"text"`
+				Logprobs struct {
+					Logprobs []*float64 `json:"token_logprobs"`
+				} `json:"logprobs"`
+			} `json:"choices"`
+		}
+		const body = `{"prompt": "Go", "seed": 3, "temperature": 1, "logprobs": 0, "structured_outputs": {"grammar": "root ::= \"to the kitchen\" | \"stop here\""}`
+		if err := r.postAs("/v1/completions", body+more+`}`, &got); err != nil {
+			t.Fatal(err)
+		}
+		c := got.Choices[0]
+		if c.Text != "to the kitchen" && c.Text != "stop here" || slices.Contains(c.Logprobs.Logprobs, nil) != forces {
+			t.Errorf("%s: %+v; want logprobs with null: %v", more, c, forces)
+		}
+	}
+}
+
 // A chat with a tool has the raw tokens of the call, each with a logprob: nothing is forced.
 func TestChatHasTheTokensOfItsCall(t *testing.T) {
 	r := weightsServer(t, "--max-new-tokens", "200")

@@ -109,6 +109,12 @@ class Rounds:
 
     def __init__(self, args: argparse.Namespace, server: Server, simulator: Simulator) -> None:
         self._args, self._server, self._simulator = args, server, simulator
+        self._trl: Any = None
+        if args.client == "trl":
+            from trlclient import Rollouts  # needs vLLM
+
+            self._trl = Rollouts(server, simulator, AutoTokenizer.from_pretrained(args.base))
+        self._loader = self._trl or server
         self.done: list[dict[str, Any]] = []
         self._version = server.version()
         self._began = 0.0  # training of the last round
@@ -116,15 +122,9 @@ class Rounds:
     def __call__(self, prompts: list[str], trainer: Trainer) -> dict[str, list[Any]]:
         loading = self.finish(trainer) if self.done else 0.0
         seeds = [int(prompt) for prompt in prompts[:: self._args.candidates]]
-        reports = ["token_ids", "logprobs"]
-        inputs = [self._simulator.input(seed, self._args.candidates, **{"return": reports}) for seed in seeds]
         begin = time.monotonic()
-        answers = self._server.client.decide(inputs, request_id=f"seed-{self._args.seed}-round-{len(self.done)}")
+        steps, rewards = self._decide_with_trl(seeds) if self._trl else self._decide(seeds)
         decisions = time.monotonic() - begin
-        rewards = [self._simulator.rewards(seed, group) for seed, group in zip(seeds, answers)]
-        steps = [generation(candidate) for group in answers for candidate in group]
-        versions = set().union(*map(weights, steps))
-        assert versions == {self._version}, f"decided by {versions}, not by {self._version}"
         trainer.masked = [step["masked"] for step in steps]
         sampled = [(p, m) for s in steps for p, m in zip(s["logprobs"], s["masked"]) if p is not None]
         flat = [reward for group in rewards for reward in group]
@@ -148,6 +148,34 @@ class Rounds:
             "earned": flat,
         }
 
+    def _name(self) -> str:
+        """The id of the round's request, which decides the seeds."""
+        return f"seed-{self._args.seed}-round-{len(self.done)}"
+
+    def _decide(self, seeds: list[int]) -> tuple[list[dict[str, Any]], list[list[float]]]:
+        """Steps of all candidates, and the rewards of each task, through `/v1/responses`."""
+        reports = ["token_ids", "logprobs"]
+        inputs = [self._simulator.input(seed, self._args.candidates, **{"return": reports}) for seed in seeds]
+        answers = self._server.client.decide(inputs, request_id=self._name())
+        rewards = [self._simulator.rewards(seed, group) for seed, group in zip(seeds, answers)]
+        steps = [generation(candidate) for group in answers for candidate in group]
+        versions = set().union(*map(weights, steps))
+        assert versions == {self._version}, f"decided by {versions}, not by {self._version}"
+        return steps, rewards
+
+    def _decide_with_trl(self, seeds: list[int]) -> tuple[list[dict[str, Any]], list[list[float]]]:
+        """The same through TRL's client. The first round must have the tokens and rewards of `/v1/responses`."""
+        steps, rewards = self._trl.decide(seeds, self._args.candidates, self._name())
+        assert self._trl.version() == self._version, "the weights changed meanwhile"
+        if not self.done:
+            others, same = self._decide(seeds)
+            for key in ("prompt_token_ids", "token_ids"):
+                differ = [i for i, (a, b) in enumerate(zip(steps, others, strict=True)) if a[key] != b[key]]
+                assert not differ, f"{key} of candidates {differ} differ from those of /v1/responses"
+            assert rewards == same, "rewards differ from those of /v1/responses"
+            print(f"round 0: {len(steps)} candidates have the tokens and rewards of /v1/responses", flush=True)
+        return steps, rewards
+
     def finish(self, trainer: Trainer) -> float:
         """Complete the report of a round and serve its weights; the seconds that took."""
         last, begin = self.done[-1], time.monotonic()
@@ -159,7 +187,7 @@ class Rounds:
         print(json.dumps(last), flush=True)
         name = f"round-{len(self.done)}"
         trainer.save_model(str(self._args.out / name))
-        before, self._version = self._version, self._server.load(name)
+        before, self._version = self._version, self._loader.load(name)
         assert self._version != before, "the step changed no weight"
         shutil.rmtree(self._args.out / f"round-{len(self.done) - 1}", ignore_errors=True)
         return time.monotonic() - begin
@@ -222,6 +250,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=4, help="steps of the optimizer in a round")
     parser.add_argument("--rate", type=float, default=1e-4, help="learning rate")
     parser.add_argument("--held-out", type=int, default=64, help="tasks of the measurement before and after")
+    parser.add_argument("--client", choices=("agentd", "trl"), default="agentd", help="of the rollouts")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -229,7 +258,9 @@ def main() -> None:
     shutil.copytree(args.base, args.out / "round-0")
     model = AutoModelForCausalLM.from_pretrained(args.base, dtype=torch.float32)
     seeds = [str(args.seed * 10_000 + i) for i in range(args.environments)]  # the tasks of every round
-    with Server(args.agentd, args.out, "round-0") as server, Simulator(args.tasks) as simulator:
+    # With logprobs TRL's client has each token sampled, which may split a text that the grammar forces otherwise.
+    debug = ["forced-tokens=off"] if args.client == "trl" else []
+    with Server(args.agentd, args.out, "round-0", *debug) as server, Simulator(args.tasks) as simulator:
         rounds = Rounds(args, server, simulator)
         before = held_out(args, server)
         trainer = Trainer(

@@ -14,7 +14,7 @@ from agentd_client import Client
 class Server:
     """Serves the model in a directory below `weights`."""
 
-    def __init__(self, program: str, weights: Path, model: str) -> None:
+    def __init__(self, program: str, weights: Path, model: str, *debug: str) -> None:
         self._token = secrets.token_hex(16)
         tokens = weights / "tokens"
         with os.fdopen(os.open(tokens, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -36,10 +36,11 @@ class Server:
             "max-new-tokens": 256,
             # As the trainer computes.
             "dtype": "f32",
-            "debug": "cpu-attention=f32",
+            "debug": ",".join(["cpu-attention=f32", *debug]),
         }
         self._process = subprocess.Popen([program, *(f"--{name}={value}" for name, value in options.items())])
         self._url = f"http://127.0.0.1:{port}"
+        self.url = f"http://trainer:{self._token}@127.0.0.1:{port}"  # for clients without a setting for a token
         self.client = Client(self._url, token=self._token, timeout=None)
 
     def __enter__(self) -> "Server":

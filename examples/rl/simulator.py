@@ -48,3 +48,12 @@ class Simulator:
         made = [candidate.output or Decision("") for candidate in candidates]
         earned = self._ask(seed=seed, decisions=[decision.to_json() for decision in made])["rewards"]
         return [reward if candidate.output else 0.0 for candidate, reward in zip(candidates, earned)]
+
+    def request(self, seed: int, request_id: str, position: int, candidates: int) -> dict[str, Any]:
+        """What agentd asks its engine for a task that is an input of a request: `prompt`, `grammar` and `seeds`."""
+        said = {"request_id": request_id, "input": position, "candidates": candidates}
+        return self._ask(seed=seed, request=said)
+
+    def rewards_of_texts(self, seed: int, texts: Sequence[str]) -> list[float]:
+        """The reward of each completion, which is read as agentd reads it."""
+        return self._ask(seed=seed, texts=texts)["rewards"]

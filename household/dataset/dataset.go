@@ -40,7 +40,7 @@ func (o Options) of(n int) household.Options {
 
 // Write writes a data set, one group per line.
 func Write(ctx context.Context, w io.Writer, o Options) error {
-	a, err := NewAgent()
+	a, err := NewAgent(agent.ConstrainOff)
 	if err != nil {
 		return err
 	}

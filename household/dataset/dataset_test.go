@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"agentd/agent"
 	"bytes"
 	"encoding/json"
 	"flag"
@@ -39,7 +40,7 @@ func text(pieces []Piece) string {
 // are, byte for byte, the agent's last prompt and the answer to it, and what the
 // model has to write is the answer of each turn.
 func TestTranscriptMatchesAgentPrompts(t *testing.T) {
-	a, err := NewAgent()
+	a, err := NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestTranscriptMatchesAgentPrompts(t *testing.T) {
 // TestEarlierTurnsStayAsTheyWere: but for the task's attributes, which only the
 // last message shows, a prompt goes on from the prompt and the answer before it.
 func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
-	a, err := NewAgent()
+	a, err := NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 }
 
 func TestEpisodesOfAGroupBeginAlike(t *testing.T) {
-	a, err := NewAgent()
+	a, err := NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestDataSetDependsOnlyOnSeed(t *testing.T) {
 
 // TestGoldenTranscripts pins what conversations look like, for people to review.
 func TestGoldenTranscripts(t *testing.T) {
-	a, err := NewAgent()
+	a, err := NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,9 +91,9 @@ func Pieces(prompt []generation.Token) (pieces []format.Segment) {
 	return pieces
 }
 
-// NewAgent is the agent as it serves the default model, without constraints.
-func NewAgent() (*agent.Agent, error) {
-	return agent.New(agent.Config{Format: format.Qwen, Prompt: format.Options{Architecture: "qwen3", ChatTemplate: household.ChatTemplate}, Constrain: agent.ConstrainOff}, kit{}, kit{})
+// NewAgent is the agent as it serves the default model. The data set needs no constraints.
+func NewAgent(constrain string) (*agent.Agent, error) {
+	return agent.New(agent.Config{Format: format.Qwen, Prompt: format.Options{Architecture: "qwen3", ChatTemplate: household.ChatTemplate}, Constrain: constrain}, kit{}, kit{})
 }
 
 // Notation is a decision as the model writes it.

@@ -203,6 +203,7 @@ func (c *completion) read() error {
 	p.IgnoreEnd, p.Scores, p.Masks = c.IgnoreEOS, c.Logprobs != nil || c.ReturnMask, c.ReturnMask
 	if c.Logprobs != nil {
 		p.Top = *c.Logprobs
+		p.Sample = c.NamedTokens // its readers, as trainers' clients, expect a logprob of each token
 	}
 	if c.PromptLogprobs != nil {
 		p.Top = max(p.Top, *c.PromptLogprobs)

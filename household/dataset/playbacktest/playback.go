@@ -28,7 +28,7 @@ type Playback struct {
 
 // New returns a Playback that was taught nothing.
 func New() (*Playback, error) {
-	a, err := dataset.NewAgent()
+	a, err := dataset.NewAgent(agent.ConstrainOff)
 	return &Playback{agent: a, answers: map[string]string{}}, err
 }
 

@@ -32,6 +32,9 @@ for n in (1, 2):
     assert done["prompt_ids"] == prompts and len(done["completion_ids"]) == 2 * n, done
     for ids, logprobs, listed in zip(done["completion_ids"], done["logprobs"], done["logprob_token_ids"], strict=True):
         assert [token for [token] in listed] == ids and all(value <= 0 for [value] in logprobs), done
+grammar = {"structured_outputs": {"grammar": 'root ::= "to the kitchen" | "stop here"'}}
+told = client.generate(prompts, max_tokens=32, logprobs=0, generation_kwargs=grammar)
+assert all(value <= 0 for rows in told["logprobs"] for [value] in rows), told
 whole = [prompt + ids for prompt, ids in zip(prompts, done["completion_ids"][::2], strict=True)]
 scored = client.get_sequence_logprobs(whole, [len(p) for p in prompts], top_logprobs=100)
 for ids, own, given in zip(done["completion_ids"][::2], scored["actual_logprobs"], done["logprobs"][::2], strict=True):
