@@ -6,7 +6,7 @@ MAKEFLAGS   += --no-print-directory
 .DEFAULT_GOAL := agentd
 
 # What is built: the release, and the commit for logs and metrics.
-RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/version.go)
+RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/base/version/version.go)
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and for the
@@ -35,11 +35,11 @@ export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS DIST CUDA C
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
+	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/base/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd, llama-server and vLLM
-	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
+	go build -ldflags "$(GO_LDFLAGS) -X agentd/internal/base/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -100,7 +100,7 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
 	AGENTD_ROLLOUTS=200 AGENTD_ROLLOUT_KILLS=50 go test -count=1 -timeout 30m -run RolloutsOfKilledServers -v ./cmd/agentd
-	go test -count=1 -timeout 30m -run EachDefect -v ./internal/check -defects
+	go test -count=1 -timeout 30m -run EachDefect -v ./cmd/internal/check -defects
 	AGENTD_CHAIN_TURNS=2500 go test -count=1 -run PromptsGoOn ./agent
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference/live
 	model=$$(third_party/smollm2.sh); AGENTD_SAME_BYTES=$$model go test -count=1 -timeout 60m -run SameBytesUnderAnyLoad -v ./cmd/agentd

@@ -7,7 +7,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
-	"agentd/internal/conformal"
+	"agentd/internal/base/conformal"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

@@ -6,7 +6,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/tools"
-	"agentd/internal/lru"
+	"agentd/internal/base/lru"
 	"agentd/protocol"
 )
 

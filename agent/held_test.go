@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentd/agent"
-	limits "agentd/internal/budget"
+	limits "agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

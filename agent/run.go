@@ -12,7 +12,7 @@ import (
 	"agentd/agent/format"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

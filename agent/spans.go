@@ -7,7 +7,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

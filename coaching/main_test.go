@@ -16,7 +16,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/coaching/coach"
 	"agentd/coaching/internal/scriptedtest"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"

@@ -11,7 +11,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
 	"agentd/coaching/store"
-	"agentd/internal/retry"
+	"agentd/internal/base/retry"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"

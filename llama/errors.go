@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 )
 
 // Errors that callers distinguish. They are wrapped with the details.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/defaultmodel"
+	"agentd/inference/defaultmodel"
 	"agentd/llama/synth"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 )
 
 // scanGrammar refuses texts on which llama.cpp's parser would crash, hang or run out of

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 )
 
 // Template is a parsed chat template. Any number of goroutines may render it.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/go-json-experiment/json/jsontext"
 )

@@ -3,7 +3,7 @@ package protocol
 import (
 	"strings"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/go-json-experiment/json"
 )

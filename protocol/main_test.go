@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"

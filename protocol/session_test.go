@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/go-json-experiment/json/jsontext"
 )

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"

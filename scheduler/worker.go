@@ -11,7 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"

@@ -3,8 +3,8 @@ package server
 import (
 	"errors"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 
 	"github.com/gin-gonic/gin"
 )

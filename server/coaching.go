@@ -8,8 +8,8 @@ import (
 	"net/http"
 
 	"agentd/coaching"
-	"agentd/internal/connection"
-	"agentd/internal/transfer"
+	"agentd/internal/http/connection"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

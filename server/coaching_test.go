@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 	"agentd/server/decide"
 	"agentd/server/openai"
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 // dial connects to a server without a client that knows HTTP.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"agentd/coaching"
-	"agentd/internal/budget"
-	"agentd/internal/clip"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/base/clip"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"

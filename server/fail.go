@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agentd/internal/clip"
-	"agentd/internal/transfer"
+	"agentd/internal/base/clip"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/server/openai"
 

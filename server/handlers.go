@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/timing"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/base/timing"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 

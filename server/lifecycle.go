@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"agentd/internal/connection"
+	"agentd/internal/http/connection"
 	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentd/coaching"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"

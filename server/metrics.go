@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"runtime"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/connection"
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
+	"agentd/internal/http/connection"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"

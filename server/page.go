@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"agentd/internal/connection"
-	"agentd/internal/webpage"
+	"agentd/internal/http/connection"
+	"agentd/internal/http/webpage"
 
 	"github.com/gin-gonic/gin"
 )

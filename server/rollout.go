@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"agentd/internal/transfer"
+	"agentd/internal/http/transfer"
 	"agentd/server/openai"
 	"agentd/server/rollout"
 

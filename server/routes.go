@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/http"
 
-	"agentd/internal/budget"
-	"agentd/internal/connection"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/connection"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/tracing"
+	"agentd/internal/base/budget"
+	"agentd/internal/base/tracing"
 	"agentd/protocol"
 	"agentd/server/openai"
 

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

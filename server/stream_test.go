@@ -18,8 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 // long is a LoadingWait that no test waits for.

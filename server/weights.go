@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"agentd/internal/transfer"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/server/rollout"
 

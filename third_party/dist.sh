@@ -90,7 +90,7 @@ binary() {
 	done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
 	(IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
 	(cd "$root" && CGO_LDFLAGS="-O2 -g ${CGO_LDFLAGS-} -L$libs" go build -trimpath -overlay "$overlay/overlay.json" \
-		-ldflags "-s -w -X agentd/internal/version.commit=$commit" -o "$stage/agentd" ./cmd/agentd)
+		-ldflags "-s -w -X agentd/internal/base/version.commit=$commit" -o "$stage/agentd" ./cmd/agentd)
 	rm -r "$overlay"
 }
 

@@ -37,7 +37,7 @@ port=${VLLM_PORT:-18100}
 python=$("$root/third_party/vllm.sh" python)
 if [[ -z ${VLLM_URL:-} ]]; then
 	VLLM_URL=http://127.0.0.1:$port
-	serve household "$port" --model "$root/internal/defaultmodel/weights/household.gguf" --served-model-name household --enable-prompt-tokens-details
+	serve household "$port" --model "$root/inference/defaultmodel/weights/household.gguf" --served-model-name household --enable-prompt-tokens-details
 fi
 cd "$root"
 AGENTD_CONVERTER_PYTHON=$python AGENTD_CONVERTER_MODEL=$("$root/third_party/smollm2.sh") go test -count=1 ./llama/checkpoint

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/agent/format"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 	"agentd/protocol"
 )
 

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"sync"
 
-	"agentd/internal/lru"
+	"agentd/internal/base/lru"
 
 	"agentd/agent/format"
 	"agentd/scheduler/generation"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/agent"
 	"agentd/household/dataset"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
@@ -68,7 +69,7 @@ func (writer) Keep(int) {}
 // TestHistoryEqualsTheAgentsOwn: the agent, whose model writes the
 // scripted decision, takes it as a valid one and gives back the memory of the next turn.
 func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
-	a, err := dataset.NewAgent()
+	a, err := dataset.NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}

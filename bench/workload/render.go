@@ -15,8 +15,8 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/format"
+	"agentd/inference/defaultmodel"
 	"agentd/inference/load"
-	"agentd/internal/defaultmodel"
 )
 
 // Model is a model file and its SHA-256 in hex. The path "" is the built-in model.

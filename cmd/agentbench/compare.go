@@ -9,7 +9,7 @@ import (
 
 	"agentd/bench/report"
 	"agentd/bench/result"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 // compare is the subcommand that shows results side by side.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 )
 
 // program has the outputs of a subcommand.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/options/optionstest"
+	"agentd/cmd/internal/options/optionstest"
 )
 
 func TestDocumentedOptionsExist(t *testing.T) {

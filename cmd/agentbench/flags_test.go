@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {

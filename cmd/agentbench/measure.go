@@ -16,8 +16,8 @@ import (
 	"agentd/bench/result"
 	"agentd/bench/target"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 )
 
 // Kinds of servers.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"agentd/bench/workload"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 	"agentd/protocol"
 )
 

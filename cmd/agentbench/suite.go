@@ -12,8 +12,8 @@ import (
 
 	"agentd/bench/suite"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 )
 
 // suiteConfig has the options of agentbench suite.

@@ -14,8 +14,8 @@ import (
 
 	"agentd/agent"
 	"agentd/household"
-	"agentd/internal/conformal"
-	"agentd/internal/waittest"
+	"agentd/internal/base/conformal"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"agentd/coaching/postgres/pgtest"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentd/cmd/agentd/internal/commands"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 // lines are the command lines of agentd's commands, by name.

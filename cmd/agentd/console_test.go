@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"agentd/cmd/agentd/console"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 func TestConsoleHelpListsEveryOption(t *testing.T) {

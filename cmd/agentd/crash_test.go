@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // programVariable makes a process of this test binary the program itself.

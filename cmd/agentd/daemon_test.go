@@ -22,7 +22,7 @@ import (
 	"agentd/cmd/internal/cli"
 	"agentd/coaching/backend"
 	"agentd/inference/load"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"

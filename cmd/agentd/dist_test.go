@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // archiveVariable names the archive that `make dist` made; `make dist-test` sets it.

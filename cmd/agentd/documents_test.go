@@ -15,8 +15,8 @@ import (
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
-	"agentd/internal/options"
-	"agentd/internal/options/optionstest"
+	"agentd/cmd/internal/options"
+	"agentd/cmd/internal/options/optionstest"
 )
 
 func TestDocumentedCommandsExist(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"agentd/household"
-	"agentd/internal/defaultmodel"
-	"agentd/internal/waittest"
+	"agentd/inference/defaultmodel"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"

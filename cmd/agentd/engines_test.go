@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 // engineProcess is a llama-server that serves one model.

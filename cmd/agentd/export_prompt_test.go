@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/defaultmodel"
+	"agentd/inference/defaultmodel"
 	"agentd/llama"
 	"agentd/protocol"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/hub/hubtest"
+	"agentd/cmd/internal/hub/hubtest"
 	"agentd/llama/checkpoint/checkpointtest"
 	"agentd/llama/synth"
 )

@@ -84,7 +84,7 @@ func TestErrorsBelowCommandsNameNoFlags(t *testing.T) {
 			return
 		case top == "cmd" || top == "examples" || top == "bench": // programs, and what starts them
 			return
-		case strings.HasPrefix(name, "internal/options/"), strings.HasPrefix(name, "coaching/postgres/pgtest/"): // what defines flags, and what starts programs of others
+		case strings.HasPrefix(name, "cmd/internal/options/"), strings.HasPrefix(name, "coaching/postgres/pgtest/"): // what defines flags, and what starts programs of others
 			return
 		}
 		ast.Inspect(file, func(n ast.Node) bool {

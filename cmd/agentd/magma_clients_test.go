@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/llama/synth"
 )
 

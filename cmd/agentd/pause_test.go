@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 // trainer sends a request with the right to change weights, and checks its answer.

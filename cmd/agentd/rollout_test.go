@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 )
 

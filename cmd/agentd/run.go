@@ -10,7 +10,7 @@ import (
 	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 // run is the program: it dispatches args to a command and returns when that is done.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 )
 
 // TestPersonsAnswerSurvivesEveryCrash: the agent's server is killed while a person works,

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"

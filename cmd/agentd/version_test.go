@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // TestReleaseAndCommitAreReported: orchestrators compare

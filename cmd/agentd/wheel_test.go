@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // releasedTree is a release's tree without its binary and libraries, in a folder as `make dist` leaves it. source is

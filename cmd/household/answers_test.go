@@ -5,11 +5,12 @@ package main
 import (
 	"testing"
 
+	"agentd/agent"
 	"agentd/cmd/household/eval"
 	"agentd/household/dataset"
 	"agentd/household/evaluate"
+	"agentd/inference/defaultmodel"
 	"agentd/inference/load"
-	"agentd/internal/defaultmodel"
 	"agentd/llama"
 )
 
@@ -25,7 +26,7 @@ func TestDefaultModelAnswersFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Free() }()
-	a, err := dataset.NewAgent()
+	a, err := dataset.NewAgent(agent.ConstrainOff)
 	if err != nil {
 		t.Fatal(err)
 	}

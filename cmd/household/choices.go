@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 
+	"agentd/agent"
 	"agentd/cmd/internal/cli"
 	"agentd/household/dataset"
 	"agentd/household/evaluate"
@@ -34,7 +35,7 @@ func writeChoices(ctx context.Context, args []string) (err error) {
 	if *out == "" || *items < 1 || flags.NArg() > 0 {
 		return errors.New("say which file to write with --out, and --items of at least 1")
 	}
-	a, err := dataset.NewAgent()
+	a, err := dataset.NewAgent(agent.ConstrainOff)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"agentd/cmd/household/eval"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 func main() {

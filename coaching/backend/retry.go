@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/retry"
+	"agentd/internal/base/retry"
 	"agentd/protocol"
 )
 

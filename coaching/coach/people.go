@@ -9,7 +9,7 @@ import (
 	"agentd/coaching/repair/prompt"
 	"agentd/coaching/session"
 	"agentd/coaching/store"
-	"agentd/internal/lru"
+	"agentd/internal/base/lru"
 	"agentd/protocol"
 )
 

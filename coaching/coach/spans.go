@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"agentd/coaching/backend"
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
 	"agentd/protocol"
 
 	"go.opentelemetry.io/otel/attribute"

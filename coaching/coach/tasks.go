@@ -8,7 +8,7 @@ import (
 	"agentd/coaching/human"
 	"agentd/coaching/session"
 	"agentd/coaching/store"
-	"agentd/internal/lru"
+	"agentd/internal/base/lru"
 	"agentd/protocol"
 )
 

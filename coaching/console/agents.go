@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
-	"agentd/internal/clip"
-	"agentd/internal/connection"
+	"agentd/internal/base/clip"
+	"agentd/internal/http/connection"
 	"agentd/protocol"
 	"agentd/protocol/client"
 

@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"agentd/internal/budget"
-	"agentd/internal/connection"
-	"agentd/internal/webpage"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/connection"
+	"agentd/internal/http/webpage"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"

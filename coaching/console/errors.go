@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"agentd/internal/budget"
-	"agentd/internal/transfer"
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
 	"agentd/protocol"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/transfer"
+	"agentd/internal/http/transfer"
 
 	"github.com/gin-gonic/gin"
 )

@@ -15,7 +15,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/webpage"
+	"agentd/internal/http/webpage"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"

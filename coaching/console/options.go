@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol/client"
 
 	"github.com/rs/zerolog"

@@ -9,8 +9,8 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/repair"
-	"agentd/internal/clip"
-	"agentd/internal/lru"
+	"agentd/internal/base/clip"
+	"agentd/internal/base/lru"
 	"agentd/protocol"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 
 	"go.uber.org/goleak"
 )

@@ -21,7 +21,7 @@ import (
 
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/quote"
-	"agentd/internal/retry"
+	"agentd/internal/base/retry"
 	"agentd/protocol"
 )
 

@@ -12,7 +12,7 @@ import (
 	"agentd/coaching/internal/storetest"
 	"agentd/coaching/postgres/pgtest"
 	"agentd/coaching/store"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"

@@ -14,7 +14,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/coaching/postgres/pgtest"
 	"agentd/coaching/store"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/protocol"
 
 	"github.com/jackc/pgx/v5"

@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../third_party/common.sh"
 
-here=$root/examples/rl gguf=$root/internal/defaultmodel/weights/household.gguf
+here=$root/examples/rl gguf=$root/inference/defaultmodel/weights/household.gguf
 venv=$cache/rl-$(hash8 <"$here/requirements.txt") fill=install
 base=$cache/huggingface/$(hash8 <"$gguf")
 

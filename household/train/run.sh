@@ -99,5 +99,5 @@ python export.py "$@" --checkpoint "$run/$kept" --tokenizer "$run/tokenizer.json
 
 cat <<END
 Serve it:                  ./agentd --model $run/household.gguf
-Make it the default model: cp $run/household.gguf $run/curve.csv $run/data.sha256 $root/internal/defaultmodel/weights/, with a curve.svg of curve.csv
+Make it the default model: cp $run/household.gguf $run/curve.csv $run/data.sha256 $root/inference/defaultmodel/weights/, with a curve.svg of curve.csv
 END

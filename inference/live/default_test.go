@@ -12,8 +12,8 @@ import (
 
 	"agentd/agent/format"
 	"agentd/household"
+	"agentd/inference/defaultmodel"
 	"agentd/inference/load"
-	"agentd/internal/defaultmodel"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"

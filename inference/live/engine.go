@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"agentd/agent"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

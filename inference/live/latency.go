@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"agentd/agent"
-	"agentd/internal/timing"
+	"agentd/internal/base/timing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"testing"
 
+	"agentd/inference/defaultmodel"
 	"agentd/inference/load"
-	"agentd/internal/defaultmodel"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/protocol"

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"agentd/inference/load"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler/generation"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
 )

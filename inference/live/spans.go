@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"agentd/internal/tracing"
+	"agentd/internal/base/tracing"
 	"agentd/scheduler/generation"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"agentd/agent"
 	"agentd/inference/load"
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/llama"
 	"agentd/llama/checkpoint"
 	"agentd/scheduler/generation"

@@ -10,8 +10,8 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/internal/budget"
-	"agentd/internal/defaultmodel"
+	"agentd/inference/defaultmodel"
+	"agentd/internal/base/budget"
 	"agentd/llama"
 	"agentd/llama/checkpoint"
 	"agentd/llama/synth"

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/llama"
 )
 

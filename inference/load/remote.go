@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"agentd/agent"
-	"agentd/internal/defaultmodel"
+	"agentd/inference/defaultmodel"
 	"agentd/llama/checkpoint"
 	"agentd/scheduler/remote"
 )

@@ -184,7 +184,7 @@ func TestPublishedModelsAreThoseOfTheConverter(t *testing.T) {
 	}
 	files := map[string]string{"smollm": os.Getenv(published)}
 	for _, pre := range []string{"llama-bpe", "qwen2", "qwen35", "gpt-4o"} {
-		files[pre] = "../../internal/defaultmodel/weights/household.gguf"
+		files[pre] = "../../inference/defaultmodel/weights/household.gguf"
 	}
 	for pre, file := range files {
 		t.Run(pre, func(t *testing.T) {

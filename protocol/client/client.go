@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/retry"
+	"agentd/internal/base/retry"
 	"agentd/protocol"
 )
 

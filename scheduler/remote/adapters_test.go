@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/scheduler/generation"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 	"agentd/scheduler/generation"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"agentd/internal/tracing"
-	"agentd/internal/waittest"
+	"agentd/internal/base/tracing"
+	"agentd/internal/base/waittest"
 	"agentd/scheduler/generation"
 )
 

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/retry"
-	"agentd/internal/tracing"
+	"agentd/internal/base/retry"
+	"agentd/internal/base/tracing"
 	"agentd/scheduler/generation"
 )
 

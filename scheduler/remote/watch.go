@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"agentd/internal/retry"
+	"agentd/internal/base/retry"
 	"agentd/scheduler/generation"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"agentd/internal/waittest"
+	"agentd/internal/base/waittest"
 	"agentd/scheduler/generation"
 )
 

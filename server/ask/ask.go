@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agentd/agent"
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 )
 

@@ -13,9 +13,9 @@ import (
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/conformal"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/conformal"
+	"agentd/internal/base/version"
 )
 
 // Config is all settings of the command.

@@ -18,7 +18,7 @@ import (
 
 	"agentd/agent"
 	"agentd/cmd/agentd/export/rows"
-	"agentd/internal/conformal"
+	"agentd/internal/base/conformal"
 	"agentd/protocol"
 )
 

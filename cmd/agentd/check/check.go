@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	kit "agentd/cmd/internal/check"
 	"agentd/cmd/internal/cli"
-	kit "agentd/internal/check"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 
 	"github.com/goccy/go-yaml"
 )

@@ -14,8 +14,8 @@ import (
 
 	"agentd/cmd/internal/cli"
 	web "agentd/coaching/console"
-	"agentd/internal/budget"
-	"agentd/internal/version"
+	"agentd/internal/base/budget"
+	"agentd/internal/base/version"
 
 	"github.com/rs/zerolog"
 )

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	web "agentd/coaching/console"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/protocol/client"
 )
 

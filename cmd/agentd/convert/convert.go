@@ -10,8 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 	"agentd/llama"
 	"agentd/llama/checkpoint"
 	"agentd/llama/synth"

@@ -12,9 +12,9 @@ import (
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	household "agentd/household/demo"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // maxTasks is more than anybody watches.

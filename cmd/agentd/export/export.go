@@ -13,9 +13,9 @@ import (
 
 	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	"agentd/coaching/console"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/protocol"
 )
 

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 	"agentd/llama/synth"
 )
 

@@ -9,9 +9,9 @@ import (
 	"os"
 
 	"agentd/cmd/internal/cli"
-	"agentd/internal/hub"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/hub"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	"agentd/coaching"
 	"agentd/inference/load"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/server"
 )
 

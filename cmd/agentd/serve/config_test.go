@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 // parsed parses a configuration file of the given text ("" for none), variables and flags.

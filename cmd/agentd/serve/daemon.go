@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	store "agentd/coaching/postgres"
 	"agentd/inference/load"
-	"agentd/internal/budget"
-	"agentd/internal/options"
-	"agentd/internal/tracing"
-	"agentd/internal/version"
+	"agentd/internal/base/budget"
+	"agentd/internal/base/tracing"
+	"agentd/internal/base/version"
 	"agentd/server"
 
 	"github.com/prometheus/client_golang/prometheus"

@@ -1,8 +1,8 @@
 package serve
 
 import (
+	"agentd/cmd/internal/options"
 	"agentd/inference/load"
-	"agentd/internal/options"
 	"agentd/scheduler/remote"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"agentd/cmd/internal/cli"
-	"agentd/internal/hub"
-	"agentd/internal/options"
+	"agentd/cmd/internal/hub"
+	"agentd/cmd/internal/options"
 	"agentd/llama/checkpoint"
 )
 

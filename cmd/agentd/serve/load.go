@@ -7,7 +7,7 @@ import (
 
 	"agentd/agent"
 	"agentd/inference/live"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/llama"
 	"agentd/protocol"
 	"agentd/scheduler/generation"

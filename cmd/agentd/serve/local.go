@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 
+	"agentd/cmd/internal/options"
 	"agentd/inference/load"
-	"agentd/internal/options"
 )
 
 // Local is a server in this process, on a free port of this machine, for a command that

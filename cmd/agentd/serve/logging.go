@@ -7,7 +7,7 @@ import (
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
 	"agentd/inference/load"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 )
 
 // logStart logs the version, and each option that was set with its origin.

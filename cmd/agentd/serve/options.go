@@ -7,9 +7,9 @@ import (
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	"agentd/coaching"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/scheduler/remote"
 )
 

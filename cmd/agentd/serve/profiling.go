@@ -9,7 +9,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 
-	"agentd/internal/connection"
+	"agentd/internal/http/connection"
 
 	"github.com/rs/zerolog"
 )

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"agentd/cmd/internal/cli"
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 // Run is the command. Cancelling ctx asks the server to drain, as a first signal does.

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"agentd/agent"
+	"agentd/cmd/internal/options"
 	"agentd/coaching"
 	"agentd/coaching/egress"
 	store "agentd/coaching/postgres"
-	"agentd/internal/conformal"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/conformal"
+	"agentd/internal/base/version"
 	"agentd/llama/checkpoint"
 )
 

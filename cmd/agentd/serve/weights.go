@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"agentd/cmd/internal/options"
 	"agentd/inference/load"
-	"agentd/internal/options"
 	"agentd/llama/checkpoint"
 )
 

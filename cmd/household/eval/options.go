@@ -10,10 +10,10 @@ import (
 
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/options"
 	"agentd/household"
 	"agentd/household/evaluate"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/internal/base/version"
 	"agentd/protocol/client"
 )
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"

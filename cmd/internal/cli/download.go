@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"agentd/internal/hub"
+	"agentd/cmd/internal/hub"
 
 	"github.com/rs/zerolog"
 	"github.com/schollz/progressbar/v3"

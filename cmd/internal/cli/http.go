@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 
 	"github.com/rs/zerolog"
 )

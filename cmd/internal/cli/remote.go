@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 	"agentd/protocol"
 	"agentd/protocol/client"
 )

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"agentd/internal/options"
+	"agentd/cmd/internal/options"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"agentd/internal/clip"
+	"agentd/internal/base/clip"
 )
 
 // Quoter quotes texts of others in messages. It redacts keys before it clips, since half a

@@ -18,8 +18,8 @@ import (
 	"agentd/cmd/agentd/pull"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
-	"agentd/internal/options"
-	"agentd/internal/version"
+	"agentd/cmd/internal/options"
+	"agentd/internal/base/version"
 )
 
 // Runners run the commands of cli.Commands.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/hub/hubtest"
+	"agentd/cmd/internal/hub/hubtest"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"

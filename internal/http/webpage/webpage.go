@@ -14,7 +14,7 @@ import (
 	"path"
 	"strings"
 
-	"agentd/internal/transfer"
+	"agentd/internal/http/transfer"
 
 	"github.com/gin-gonic/gin"
 )

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 
 	"github.com/gin-gonic/gin"
 )

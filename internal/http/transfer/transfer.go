@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"agentd/internal/budget"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"agentd/internal/connection"
+	"agentd/internal/http/connection"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"

@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/retry"
-	"agentd/internal/version"
+	"agentd/internal/base/retry"
+	"agentd/internal/base/version"
 
 	"github.com/rs/zerolog"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/hub/hubtest"
+	"agentd/cmd/internal/hub/hubtest"
 )
 
 // TestHostThatNeverSendsTheFileEndsThePull after the tries that a failure has, with a sentence that says what was kept.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/hub/hubtest"
+	"agentd/cmd/internal/hub/hubtest"
 )
 
 func TestRefusalsSayWhatToDo(t *testing.T) {

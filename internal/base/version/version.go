@@ -13,7 +13,7 @@ import (
 // commit.
 const Release = "0.1.0"
 
-// commit is set by the build with -ldflags "-X agentd/internal/version.commit=…". A
+// commit is set by the build with -ldflags "-X agentd/internal/base/version.commit=…". A
 // plain go build leaves it to what the toolchain recorded.
 var commit = ""
 
