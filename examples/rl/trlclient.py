@@ -25,7 +25,9 @@ class Rollouts:
         server.version()  # waits until it listens
         self._client, self._control = VLLMClient(base_url=server.url), Control(server.url)
 
-    def decide(self, seeds: list[int], candidates: int, request_id: str) -> tuple[list[dict[str, Any]], list[list[float]]]:
+    def decide(
+        self, seeds: list[int], candidates: int, request_id: str
+    ) -> tuple[list[dict[str, Any]], list[list[float]]]:
         """Steps of all candidates as agentd reports them, and the rewards of each task."""
         requests = [self._simulator.request(seed, request_id, i, candidates) for i, seed in enumerate(seeds)]
         with ThreadPoolExecutor(TOGETHER) as pool:
