@@ -66,11 +66,12 @@ func TestServersRequestSurvivesConsoleRestart(t *testing.T) {
 
 	address := strings.TrimPrefix(f.url, "http://")
 	f.stop()
-	f = openAt(t, f.path, f.clock)
+	// At once: the server gives up after five refused connections, while the store opens.
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f = openAt(t, f.path, f.clock)
 	served := make(chan error, 1)
 	go func() { served <- f.console.Serve(listener) }() // at the old address too
 	f.eventually("the server is back", func() bool { return f.connections() == 1 })
