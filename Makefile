@@ -97,7 +97,7 @@ verify: test check ## all that a change must pass
 nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, the clients of trainers, 5 minutes of GRPO and a round with TRL's client, all fuzz targets, race stress
 	@third_party/prereqs.sh cc postgres python3 pip unzip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
-	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./coaching/console
+	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching/store ./coaching/postgres ./coaching/console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
 	AGENTD_ROLLOUTS=200 AGENTD_ROLLOUT_KILLS=50 go test -count=1 -timeout 30m -run RolloutsOfKilledServers -v ./cmd/agentd
 	go test -count=1 -timeout 30m -run EachDefect -v ./cmd/internal/check -defects
