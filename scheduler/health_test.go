@@ -74,7 +74,7 @@ func TestPrefixesAreUsableWhileTheirWindowIsThere(t *testing.T) {
 		"a recurrent state without cells": {first: -1, last: -1, whole: true, not: []int{1, 2}},
 	} {
 		w := &worker{coreConfig: core.Config{PartialCopy: !c.whole}}
-		w.workerParts.back = ranged{first: c.first, last: c.last}
+		w.back = ranged{first: c.first, last: c.last}
 		usable := w.usable(window)
 		for _, n := range c.usable {
 			if !usable(0, n) {

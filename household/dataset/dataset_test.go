@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"agentd/agent"
 	"bytes"
 	"encoding/json"
 	"flag"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"agentd/agent"
 	"agentd/household"
 )
 

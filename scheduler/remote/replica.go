@@ -130,7 +130,7 @@ func (r *replica) moves() {
 	defer r.mu.Unlock()
 	r.moved++
 	r.late = 0
-	r.on(moved, nil)
+	_, _ = r.on(moved, nil)
 }
 
 // progress is how many parts of answers came.

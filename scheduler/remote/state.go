@@ -69,7 +69,7 @@ func (r *replica) on(ev event, why error) (was state, before error) {
 func (r *replica) note(ev event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.on(ev, nil)
+	_, _ = r.on(ev, nil)
 }
 
 // now is an engine's state.

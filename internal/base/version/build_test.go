@@ -24,11 +24,11 @@ func TestBuildKeyDependsOnNoPlace(t *testing.T) {
 		t.Skip("no C++ compiler")
 	}
 	clone := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "cp", "-r", "../../third_party", "../../CMakeLists.txt", clone).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cp", "-r", "../../../third_party", "../../../CMakeLists.txt", clone).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var first string
-	for _, root := range []string{"../..", clone} {
+	for _, root := range []string{"../../..", clone} {
 		got := script(t, root, []string{"CACHED_ONLY=yes", "LLAMA_CPP_DIR=", "XDG_CACHE_HOME=" + t.TempDir()}, "build.sh", "cpu")
 		if !strings.HasPrefix(got, "agentd: the cache has no cpu-") {
 			t.Fatalf("got %s", got)
@@ -51,7 +51,7 @@ func TestOldGoIsNamedBeforeTheBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")
-		got := script(t, "../..", []string{path}, "prereqs.sh", "go")
+		got := script(t, "../../..", []string{path}, "prereqs.sh", "go")
 		if !strings.HasPrefix(got, "agentd: please install Go ") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: got %q, want %q in it", name, got, test.want)
 		}
@@ -61,7 +61,7 @@ func TestOldGoIsNamedBeforeTheBuild(t *testing.T) {
 // TestBuildReportsProgress: off a terminal, what ninja has done is a line now and then.
 func TestBuildReportsProgress(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "bash", "-c",
-		`. ../../third_party/common.sh; printf '%s\n' 'configuring' '[3/370] Building x.o' '[4/370] Linking y' | progress llama.cpp 0`).CombinedOutput()
+		`. ../../../third_party/common.sh; printf '%s\n' 'configuring' '[3/370] Building x.o' '[4/370] Linking y' | progress llama.cpp 0`).CombinedOutput()
 	if want := "agentd: building llama.cpp [3/370]\nagentd: building llama.cpp [4/370]\n"; err != nil || string(out) != want {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}

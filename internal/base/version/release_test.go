@@ -19,7 +19,7 @@ func TestFilesNameSameRelease(t *testing.T) {
 		"deploy/helm/agentd/values-gpu.yaml":                {`(?m)^  tag: (\S+)-cuda$`},
 		"deploy/compose.yaml":                               {`\$\{AGENTD_IMAGE:-agentd:([^}]+)\}`},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -39,7 +39,7 @@ func TestDistNamesSameRelease(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make")
 	}
-	out, err := exec.CommandContext(t.Context(), "make", "-s", "-n", "-C", "../..", "dist").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "make", "-s", "-n", "-C", "../../..", "dist").CombinedOutput()
 	if want := `third_party/dist.sh "` + Release + `" `; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("make dist does not run %s…: %s, %v", want, out, err)
 	}

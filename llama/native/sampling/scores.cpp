@@ -152,11 +152,9 @@ double agd_sampler::listed_logprob(const float * logits, llama_token token) cons
     for (const llama_token t : mask) {
         best = std::max(best, logits[t]);
     }
-    const auto exponent = [&](llama_token t) {
-        return (double(logits[t]) - double(best)) / double(opts.temperature);
-    };
-    const double sum = std::accumulate(mask.begin(), mask.end(), 0.0,
-                                       [&](double s, llama_token t) { return s + std::exp(exponent(t)); });
+    const auto exponent = [&](llama_token t) { return (double(logits[t]) - double(best)) / double(opts.temperature); };
+    const double sum    = std::accumulate(mask.begin(), mask.end(), 0.0,
+                                          [&](double s, llama_token t) { return s + std::exp(exponent(t)); });
     return exponent(token) - std::log(sum);
 }
 
