@@ -450,7 +450,10 @@ func TestWrongWeightsChangeNothing(t *testing.T) {
 		t.Errorf("changed %s to %s", before, after)
 	}
 	r.trainer("POST", "/load_lora_adapter", `{"lora_name": "policy", "lora_path": "adapter1.gguf"}`, http.StatusOK, `"ok"`)
+	named := `{"token_ids": [40], "model": "policy", "sampling_params": {"max_tokens": 2}}`
+	r.trainer("POST", "/inference/v1/generate", named, http.StatusOK, `"model":"policy"`)
 	r.trainer("POST", "/v1/unload_lora_adapter", `{"lora_name": "policy"}`, http.StatusOK, "Success")
+	r.trainer("POST", "/inference/v1/generate", named, http.StatusBadRequest, `"param":"model"`) // not the model's answer
 }
 
 // Clients leave, pauses come in bursts, and each answer is whole or aborted.

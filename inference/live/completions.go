@@ -34,6 +34,7 @@ func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
 		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
+		Removed: v.service.removed.Load(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +36,8 @@ type Service struct {
 	free    func() load.FreeMemory
 	wait    time.Duration // closeWait
 
-	change chan struct{} // has a value while weights are loaded
+	change  chan struct{} // has a value while weights are loaded
+	removed atomic.Bool   // an adapter, ever
 
 	mu       sync.Mutex
 	current  *modelVersion
@@ -224,6 +226,7 @@ func (l *Service) RemoveAdapter(name string) error {
 	if !s.adapters.remove(name) {
 		return &Error{UnknownAdapter, fmt.Sprintf("no adapter is named %q", name)}
 	}
+	l.removed.Store(true)
 	l.changes.WithLabelValues("adapter", "removed").Inc()
 	return nil
 }

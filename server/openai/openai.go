@@ -179,7 +179,7 @@ const (
 )
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
-// becomes the name in s. Where there are no adapters, every name is the model's.
+// becomes the name in s. Where there never were adapters, every name is the model's.
 func choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
@@ -190,7 +190,7 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	}
 	known, more := append([]string{s.Name}, m.Adapters()...), ""
 	switch n := len(known); {
-	case n == 1:
+	case n == 1 && !s.Removed:
 		return 0, nil
 	case n > maxNamed:
 		known, more = known[:maxNamed], ", ..."

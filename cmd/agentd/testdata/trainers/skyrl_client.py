@@ -76,6 +76,20 @@ async def main():
         raise AssertionError("not refused")
     except aiohttp.ClientResponseError as e:
         assert e.status == 400 and "directory of weights" in e.message, e
+
+    greedy = {"prompt_token_ids": prompts, "sampling_params": {"max_tokens": 12, "temperature": 0.0, "ignore_eos": True}}
+    plain = await client.generate(greedy)
+    await client.load_lora_adapter("policy", f"{directory}/adapter")
+    adapted = await client.generate(greedy, model="policy")
+    for own, base in zip(adapted["response_ids"], plain["response_ids"], strict=True):
+        assert len(own) == len(base) == 12 and own != base, (own, base)
+    assert (await client.generate(greedy))["response_ids"] == plain["response_ids"]
+    await client.unload_lora_adapter("policy")
+    try:
+        await client.generate(greedy, model="policy")
+        raise AssertionError("an unloaded adapter answers")
+    except aiohttp.ClientResponseError as e:
+        assert 400 <= e.status < 500 and "policy" in e.message, e
     await client._get_generate_client().aclose()
 
 

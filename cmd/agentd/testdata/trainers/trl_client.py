@@ -64,4 +64,16 @@ trainer.resume()
 waiting.join()
 assert len(answers[0]["completion_ids"][0]) > 0
 trainer.unload_lora_adapter("none")
+adapted = {"temperature": 0.0, "max_tokens": 12, "logprobs": 0}
+plain = client.generate(prompts, **adapted)
+trainer.load_lora_adapter("step-1", f"{directory}/adapter")
+base, client.model = client.model, "step-1"
+for own, other in zip(client.generate(prompts, **adapted)["completion_ids"], plain["completion_ids"], strict=True):
+    assert own != other, own
+trainer.unload_lora_adapter("step-1")
+try:
+    client.generate(prompts, **adapted)
+    raise AssertionError("an unloaded adapter answers")
+except Exception as e:
+    assert "step-1" in str(e) and base in str(e), e
 print("all is well")
