@@ -1,11 +1,12 @@
 package format
 
 import (
-	"agentd/agent/tools"
 	"bytes"
 	"fmt"
 	"slices"
 	"strings"
+
+	"agentd/agent/tools"
 )
 
 // decide makes a decision of what was read. The error is the first reason why it can't be one.

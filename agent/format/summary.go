@@ -1,13 +1,14 @@
 package format
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/schema"
 	"agentd/agent/tools"
 	"agentd/protocol"
-	"errors"
-	"slices"
-	"strings"
 )
 
 // textMarks never occur in a plain text, whatever the model's format.
