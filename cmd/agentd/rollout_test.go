@@ -454,6 +454,8 @@ func TestWrongWeightsChangeNothing(t *testing.T) {
 	r.trainer("POST", "/inference/v1/generate", named, http.StatusOK, `"model":"policy"`)
 	r.trainer("POST", "/v1/unload_lora_adapter", `{"lora_name": "policy"}`, http.StatusOK, "Success")
 	r.trainer("POST", "/inference/v1/generate", named, http.StatusBadRequest, `"param":"model"`) // not the model's answer
+	r.trainer("POST", "/update_weights", `{"weight_dir": "model1.gguf"}`, http.StatusOK, "")
+	r.trainer("POST", "/inference/v1/generate", named, http.StatusBadRequest, `"param":"model"`)
 }
 
 // Clients leave, pauses come in bursts, and each answer is whole or aborted.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -24,6 +25,7 @@ type adapters struct {
 	engine *scheduler.Engine
 	model  string // its name for clients, which no adapter may have
 	base   checkpoint.Base
+	ever   *atomic.Bool // one was loaded, with this model or another
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -42,10 +44,6 @@ type loadedAdapter struct {
 type adapterInfo struct {
 	protocol.WeightsFile
 	Bytes uint64 // of memory, for all copies of the model together
-}
-
-func newAdapters(engine *scheduler.Engine, model string, base checkpoint.Base, log zerolog.Logger) *adapters {
-	return &adapters{engine: engine, model: model, base: base, log: log, byName: map[string]*loadedAdapter{}}
 }
 
 // set loads the file at path under a name. An adapter of that name is replaced: requests that use
@@ -83,6 +81,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	if err := unchanged(); err != nil {
 		return errors.Join(fmt.Errorf("the adapter %s: %w", name, err), a.engine.RemoveAdapter(id))
 	}
+	a.ever.Store(true)
 	a.mu.Lock()
 	old := a.byName[name]
 	a.byName[name] = &loadedAdapter{Adapter: agent.Adapter{Name: name, ID: id, Version: version}, path: path}

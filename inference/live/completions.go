@@ -33,8 +33,7 @@ var created = time.Now().Unix()
 func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
-		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
-		Removed: v.service.removed.Load(),
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit, Adapted: v.service.adapted.Load(),
 	}
 }
 

@@ -30,14 +30,13 @@ var _ backend.Local = (*Service)(nil)
 // ends with the weights with which it began; later ones get the new weights. Make it with Open. Its
 // methods are safe for concurrent use.
 type Service struct {
-	cfg     load.Config
-	changes *prometheus.CounterVec // of the weights
-	pauses  *prometheus.CounterVec
-	free    func() load.FreeMemory
-	wait    time.Duration // closeWait
+	cfg             load.Config
+	changes, pauses *prometheus.CounterVec // changes of the weights
+	free            func() load.FreeMemory
+	wait            time.Duration // closeWait
 
 	change  chan struct{} // has a value while weights are loaded
-	removed atomic.Bool   // an adapter, ever
+	adapted atomic.Bool   // an adapter was loaded, ever
 
 	mu       sync.Mutex
 	current  *modelVersion
@@ -226,7 +225,6 @@ func (l *Service) RemoveAdapter(name string) error {
 	if !s.adapters.remove(name) {
 		return &Error{UnknownAdapter, fmt.Sprintf("no adapter is named %q", name)}
 	}
-	l.removed.Store(true)
 	l.changes.WithLabelValues("adapter", "removed").Inc()
 	return nil
 }

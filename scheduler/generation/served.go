@@ -10,5 +10,5 @@ type Served struct {
 	Sampling Sampling
 	Created  int64 // Unix time
 	Places   int   // completions that are admitted at once, at most
-	Removed  bool  // an adapter was removed, whose name is not the model's
+	Adapted  bool  // there was an adapter; its name is not the model's once it is removed
 }

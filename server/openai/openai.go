@@ -190,7 +190,7 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	}
 	known, more := append([]string{s.Name}, m.Adapters()...), ""
 	switch n := len(known); {
-	case n == 1 && !s.Removed:
+	case n == 1 && !s.Adapted:
 		return 0, nil
 	case n > maxNamed:
 		known, more = known[:maxNamed], ", ..."
