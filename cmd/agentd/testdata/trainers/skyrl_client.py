@@ -77,7 +77,10 @@ async def main():
     except aiohttp.ClientResponseError as e:
         assert e.status == 400 and "directory of weights" in e.message, e
 
-    greedy = {"prompt_token_ids": prompts, "sampling_params": {"max_tokens": 12, "temperature": 0.0, "ignore_eos": True}}
+    greedy = {
+        "prompt_token_ids": prompts,
+        "sampling_params": {"max_tokens": 12, "temperature": 0.0, "ignore_eos": True},
+    }
     plain = await client.generate(greedy)
     await client.load_lora_adapter("policy", f"{directory}/adapter")
     adapted = await client.generate(greedy, model="policy")
