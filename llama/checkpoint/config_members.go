@@ -23,7 +23,7 @@ var everyConfig = join(
 		"id2label", "label2id", "torchscript", "pretraining_tp", "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
 		"task_specific_params", "finetuning_task", "tokenizer_class", "experts_implementation", "_experts_implementation"),
 	ignore("the tensors say their types", "torch_dtype", "dtype", "use_bfloat16"),
-	ignore("a note of who wrote the file", "_name_or_path", "_commit_hash", "transformers_version", "transformers.js_config", "is_llama_config",
+	ignore("a note of who wrote the file", "_name_or_path", "_model_name_or_path", "_commit_hash", "transformers_version", "transformers.js_config", "is_llama_config",
 		"unsloth_fixed", "unsloth_version"),
 	ignore("nothing is padded", "pad_token_id"),
 )

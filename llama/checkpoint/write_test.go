@@ -130,7 +130,8 @@ func TestTensorsAreThoseOfTheConverter(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs = append(theirs, summary(t, name, data)...)
-		if len(base) == 0 {
+		// A GPT-OSS of ours has YaRN's parameters, which the converter leaves out (computed_test.go compares with transformers).
+		if len(base) == 0 && !strings.HasPrefix(name, "gptoss") {
 			path := filepath.Join(parent, "ours.gguf")
 			if err := os.WriteFile(path, written, 0o600); err != nil {
 				t.Fatal(err)
