@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -139,12 +138,12 @@ func (c *measureConfig) check(given options.Origins) error {
 	}
 	c.Name = strings.TrimSpace(c.Name)
 	if c.Out != "" {
-		if err := absent("--out", c.Out); err != nil {
+		if err := cli.Absent("--out", c.Out); err != nil {
 			return err
 		}
 	}
 	if c.Record != "" {
-		if err := absent("--record", c.Record); err != nil {
+		if err := cli.Absent("--record", c.Record); err != nil {
 			return err
 		}
 	}
@@ -188,18 +187,6 @@ func (c *measureConfig) open() (target.Target, error) {
 		return nil, fmt.Errorf("--url: %w", err)
 	}
 	return t, nil
-}
-
-// absent refuses a file that exists or has no directory, before the work begins.
-func absent(flag, path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: %s exists; remove it or name another file", flag, path)
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: %s is not a directory; create it or name another file", flag, dir)
-	}
-	return nil
 }
 
 // measure is the subcommand that measures a server.

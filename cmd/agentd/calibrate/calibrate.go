@@ -87,8 +87,8 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	case len(c.Errors) == 0:
 		return nil, errors.New("--error: name at least one error rate, such as 0.1")
 	case c.Out != "":
-		if _, err := os.Lstat(c.Out); err == nil {
-			return nil, fmt.Errorf("--out: %s exists; remove it or name another file", c.Out)
+		if err := cli.Absent("--out", c.Out); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil

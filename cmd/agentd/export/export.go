@@ -87,8 +87,8 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	case len(c.Paths) == 0 && c.Console == "":
 		return nil, errors.New("nothing to export; name files or folders, or use --console")
 	case c.Out != "":
-		if _, err := os.Lstat(c.Out); err == nil {
-			return nil, fmt.Errorf("--out: %s exists; remove it or name another file", c.Out)
+		if err := cli.Absent("--out", c.Out); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil

@@ -4,9 +4,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -105,4 +107,16 @@ func withoutRepeats(all <-chan os.Signal, now func() time.Time) <-chan os.Signal
 		}
 	}()
 	return counted
+}
+
+// Absent refuses a file that exists or has no directory, before the work begins.
+func Absent(flag, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s: %s exists; remove it or name another file", flag, path)
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: %s is not a directory; create it or name another file", flag, dir)
+	}
+	return nil
 }
