@@ -88,9 +88,10 @@ func compareDecisions(t *testing.T, ours, theirs *running, n int) {
 		switch {
 		case want[i].Output == nil && got[i].Output == nil:
 			undecided++
-		case want[i].Output == nil || got[i].Output == nil:
-			t.Errorf("decision %d is no decision: %s, and %s", i, answerOf(want[i]), answerOf(got[i]))
-		case !household.Same(*want[i].Output, *got[i].Output):
+		case want[i].Output == nil:
+			t.Errorf("decision %d: only the embedded engine fails: %s, and %s", i, answerOf(want[i]), answerOf(got[i]))
+		// The grammar of vLLM can't exclude a second call of a robot, which is an error then.
+		case got[i].Output == nil || !household.Same(*want[i].Output, *got[i].Output):
 			differ = append(differ, fmt.Sprintf("%d: %s, and %s", i, answerOf(want[i]), answerOf(got[i])))
 		}
 	}
