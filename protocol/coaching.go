@@ -27,19 +27,19 @@ type SpecializedCoachingRequest struct {
 	Diagnosis         Raw                `wire:"diagnosis,nullable,any"`     // the usual shape is CoachingDiagnosis
 	TargetStepID      int64              `wire:"target_step_id,required"`    // the id of a step of Trajectory
 	Trajectory        []TrajectoryStep   `wire:"trajectory,required,unique=step"`
-	ReinjectionPoints []ReinjectionPoint `wire:"reinjection_points,required,unique=point"` // may be empty; then nothing can be proposed
+	ReinjectionPoints []ReinjectionPoint `wire:"reinjection_points,required,unique=point"` // if empty, no correction can be proposed
 	AdditionalInfo    Raw                `wire:"additional_info,nullable"`
-	_                 struct{}           `wire:"context,nullable"` // a coachingContext
+	_                 struct{}           `wire:"context,nullable"` // may hold the fields of coachingContext
 }
 
-// coachingContext has fields of a request that may stand in context.
+// coachingContext has the fields that a request may give in its member context instead.
 type coachingContext struct {
 	ActiveErrors   []Raw `wire:"active_errors,nullable,any"`
 	Diagnosis      Raw   `wire:"diagnosis,nullable,any"`
 	AdditionalInfo Raw   `wire:"additional_info,nullable"`
 }
 
-// CoachingStage is the objective of the stage. A string is its goal.
+// CoachingStage is the objective of the stage. A JSON string is accepted too: it is Goal.
 type CoachingStage struct {
 	ID   *int64 `wire:"id,required"` // nil when the stage was sent as a string
 	Goal string `wire:"goal,required"`
@@ -51,7 +51,7 @@ type TrajectoryStep struct {
 	ID            int64          `wire:"id,required"` // unique in the trajectory
 	Input         AgentInput     `wire:"input,required"`
 	Output        *AgentDecision `wire:"output,nullable"`
-	Error         *AgentError    `wire:"error,nullable"` // both together are accepted
+	Error         *AgentError    `wire:"error,nullable"` // accepted together with output
 	InternalSteps []Raw          `wire:"internal_steps"`
 	Execution     Raw            `wire:"execution"`
 }

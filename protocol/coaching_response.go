@@ -45,7 +45,7 @@ const coachingTypeRule = "must be lower-case letters, digits and underscores, a 
 
 var coachingType = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// check checks the status against proposals and reason. An invalid status is another problem.
+// check checks that proposals and reason fit a valid status.
 func (r *SpecializedCoachingResponse) check(problem report, _ presence) {
 	switch r.Status {
 	case CoachingCorrected:

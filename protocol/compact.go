@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// compact removes the whitespace between tokens, and checks the bounds that a parser does not check: nesting and the
-// members of open objects. It runs on text that may not be JSON. The result is valid JSON exactly if the body is, so
-// whitespace between two scalars becomes one space: "1 2" must not become 12. The result is body itself if there is
-// nothing to remove. The error is Problems, for an exceeded bound. maxDepth is at most MaxResponseDepth.
+// compact removes the whitespace between tokens. It also checks two bounds that the parser does not: the nesting, at
+// most maxDepth (itself at most MaxResponseDepth), and the members of all open objects. body need not be JSON. The
+// result is valid JSON exactly if body is: of whitespace between two scalars one space stays, or "1 2" would become 12.
+// It is body itself if there is nothing to remove. The error is [Problems], for an exceeded bound.
 func compact(body []byte, maxDepth int) (text []byte, err error) {
 	var (
 		members [MaxResponseDepth + 1]int // names seen in the object open at each level
@@ -91,7 +91,7 @@ func stringEnd(text []byte, i int) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// separates reports whether whitespace beside c has no meaning.
+// separates reports whether whitespace before or after c can be removed.
 func separates(c byte) bool {
 	switch c {
 	case '{', '}', '[', ']', ',', ':', '"':

@@ -31,7 +31,7 @@ func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Tex
 // Corrected returns the decision.
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
-// DecodeCorrection decodes either kind. An unknown or missing kind is a separate problem.
+// DecodeCorrection decodes a correction of either kind. The error is [Problems].
 func DecodeCorrection(raw Raw) (Correction, error) {
 	c, err := decode[eitherKind](raw, MaxDepth)
 	if err != nil {
@@ -40,7 +40,7 @@ func DecodeCorrection(raw Raw) (Correction, error) {
 	return c.Correction, nil
 }
 
-// eitherKind reads a correction by its kind.
+// eitherKind decodes the type that the member kind names.
 type eitherKind struct{ Correction }
 
 func (c *eitherKind) read(d *decoder) {

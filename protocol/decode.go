@@ -15,21 +15,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decoder reads one body and collects its problems. Its methods read the next value; one of another
-// kind becomes a problem. After a syntax error or too many problems they return zero values.
+// decoder reads one body and collects its problems. Its methods read the next value; a value of the wrong
+// kind is a problem. After a syntax error, too many problems or a refusal they return zero values.
 type decoder struct {
 	json     *jsontext.Decoder
 	buf      bytes.Buffer
 	text     []byte // the body without whitespace between tokens
-	path     []step // where the next value stands
+	path     []step // the location of the next value
 	problems Problems
 	elements int               // list elements and map entries so far
 	hold     func(int64) error // see DecodeWithin; nil: no bound
 	taken    int               // bytes of texts and structures so far
-	asked    int               // bytes of them that hold was asked for
-	refused  error             // of hold
-	syntax   error             // of jsontext, if it stopped
-	full     bool              // no more problems fit, or refused
+	asked    int               // the part of taken that hold has granted or refused
+	refused  error             // the error of hold
+	syntax   error             // the error with which jsontext stopped
+	full     bool              // problems has its last entry, or hold refused
 }
 
 // step is one part of a location: a field's name, or an index.
@@ -42,15 +42,16 @@ var decoders = sync.Pool{New: func() any {
 	return &decoder{json: jsontext.NewDecoder(new(bytes.Buffer))}
 }}
 
-// decode is DecodeWithin without a bound of memory.
+// decode is DecodeWithin without a limit of memory.
 func decode[T any](body []byte, maxDepth int) (*T, error) {
 	value, _, err := DecodeWithin[T](body, maxDepth, nil)
 	return value, err
 }
 
-// DecodeWithin decodes a whole body as one value: a model, or a list of models. Its nesting is bounded, at most by
-// MaxResponseDepth. hold is asked for bytes before they are allocated, and its error ends the decoding; nil: there is
-// no bound. held is about what value and body hold. Other errors are [Problems].
+// DecodeWithin decodes a whole body as one value: a model, or a list of models. It may be nested maxDepth deep, at most
+// MaxResponseDepth. hold is called with a number of bytes before they are allocated; its error ends the decoding and is
+// returned as it is. A nil hold sets no limit. held is the approximate memory of value and body, in bytes. Other errors
+// are [Problems].
 func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (value *T, held int, err error) {
 	if hold != nil {
 		if err := hold(int64(len(body))); err != nil { // for compact
@@ -83,7 +84,7 @@ func DecodeWithin[T any](body []byte, maxDepth int, hold func(int64) error) (val
 	return value, cap(text) + d.taken, nil
 }
 
-// take counts bytes that are allocated next. It stops decoding if they are refused.
+// take counts bytes before their allocation. If hold refuses them, the decoding stops and the result is false.
 func (d *decoder) take(bytes int) bool {
 	d.taken += bytes
 	if d.hold != nil && d.taken > d.asked && !d.full {
@@ -133,7 +134,7 @@ func (d *decoder) problemf(typ, format string, args ...any) {
 
 func (d *decoder) kind() jsontext.Kind { return d.json.PeekKind() }
 
-// next reads the next value whole. The result refers to the body.
+// next returns the JSON of the next value, which refers to the body.
 func (d *decoder) next() Raw {
 	v, err := d.json.ReadValue()
 	if err != nil {
@@ -146,7 +147,7 @@ func (d *decoder) next() Raw {
 
 func (d *decoder) skip() { d.next() }
 
-// open passes over the bracket of a list or an object. A value of another kind is a problem.
+// open reads the bracket that opens a list or an object. A value of another kind is a problem.
 func (d *decoder) open(bracket jsontext.Kind) bool {
 	switch kind := d.kind(); {
 	case kind == bracket:
@@ -160,7 +161,7 @@ func (d *decoder) open(bracket jsontext.Kind) bool {
 	return false
 }
 
-// more reports whether a list or an object goes on. It passes over the bracket that ends it.
+// more reports whether a list or an object has another element. At its end it reads the closing bracket.
 func (d *decoder) more(end jsontext.Kind) bool {
 	if !d.stopped() && d.kind() != end {
 		return true
@@ -319,7 +320,7 @@ func (d *decoder) count() bool {
 	return false
 }
 
-// entries reads an object as a map. value is called with each name, and must read what it names.
+// entries reads an object. It calls value with each name; value must read the value of that name.
 func (d *decoder) entries(value func(name string)) {
 	if !d.open('{') {
 		return
@@ -355,7 +356,7 @@ func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
 // unquote returns the text of a valid JSON string.
 func unquote(raw Raw) string { return string(unescaped(raw)) }
 
-// unescaped is unquote without a copy, if the string has no escapes.
+// unescaped returns the text of a valid JSON string, without a copy if it has no escapes.
 func unescaped(raw Raw) []byte {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return inner

@@ -11,20 +11,20 @@ func readModel[T any](d *decoder) *T {
 	return v
 }
 
-// checker is a model with rules between its fields. check gets those that the JSON had.
+// checker is a model with rules between its fields. p says which fields the JSON had.
 type checker interface {
 	check(problem report, p presence)
 }
 
-// extended is a model that reads its fields _ itself.
+// extended is a model that decodes its blank fields (_) itself.
 type extended interface {
 	readOther(d *decoder, name string)
 }
 
-// reader is a value with its own form.
+// reader is a type that decodes itself.
 type reader interface{ read(d *decoder) }
 
-// model reads an object into a pointer to a model. Other fields than the model's are problems.
+// model decodes an object into v, a pointer to a model. Unknown fields are problems.
 func (d *decoder) model(v any) (p presence) {
 	to := reflect.ValueOf(v).Elem()
 	m := modelOf(to.Type())

@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// sink takes JSON: appended to dst, or written to a writer.
+// sink collects JSON in dst, and flushes it to a writer if it has one.
 type sink struct {
 	dst []byte
-	to  io.Writer // nil: all is appended
-	err error     // of to, the first one
+	to  io.Writer // nil: dst keeps everything
+	err error     // the first error of to
 }
 
 func (s *sink) flush() {
@@ -31,7 +31,7 @@ func (s *sink) write(b []byte) {
 	}
 }
 
-// raw takes raw JSON; nil is {}.
+// raw writes raw JSON; nil is written as {}.
 func (s *sink) raw(v Raw) {
 	switch {
 	case len(v) == 0:
@@ -46,7 +46,7 @@ func (s *sink) raw(v Raw) {
 
 func (s *sink) text(text string) { s.dst = appendString(s.dst, text) }
 
-// object takes an object with these names, in their order.
+// object writes an object with these names in this order. value(i) writes the i-th value.
 func (s *sink) object(names []string, value func(i int)) {
 	s.dst = append(s.dst, '{')
 	for i, name := range names {
@@ -60,7 +60,7 @@ func (s *sink) object(names []string, value func(i int)) {
 	s.dst = append(s.dst, '}')
 }
 
-// model takes a model that is addressable.
+// model writes a model, which must be addressable.
 func (s *sink) model(v reflect.Value) {
 	m := modelOf(v.Type())
 	separator := byte('{')
@@ -94,10 +94,10 @@ func (r *rule) isDefault(v, initial reflect.Value) bool {
 	return v.IsZero() || v.Comparable() && v.Equal(initial)
 }
 
-// writer is a value with its own form.
+// writer is a type that encodes itself.
 type writer interface{ write(s *sink) }
 
-// value takes the value that a pointer points to.
+// value writes what the pointer v points to.
 func (s *sink) value(v any) {
 	switch v := v.(type) {
 	case writer:
@@ -142,7 +142,7 @@ func (s *sink) value(v any) {
 	}
 }
 
-// appendValue appends the JSON of the value that a pointer points to.
+// appendValue appends the JSON of what the pointer v points to.
 func appendValue(dst []byte, v any) []byte {
 	s := sink{dst: dst}
 	s.value(v)

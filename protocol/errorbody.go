@@ -8,10 +8,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-const maxDetail = 512 // bounds the detail of a foreign error body, in bytes
+const maxDetail = 512 // bytes of an error body of unknown shape that become the detail
 
-// DecodeErrorBody reads the body of an error: the problems of a 422,
-// or a sentence. It is lenient, since proxies answer errors too.
+// DecodeErrorBody returns the problems of the body of a 422, or the sentence of another error. Of a body in another
+// shape, such as a proxy's, the beginning becomes the detail.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	var answer struct {
 		Detail Raw `json:"detail"`

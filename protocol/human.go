@@ -32,12 +32,12 @@ func DecodeHumanCoachingRequest(body []byte) (*HumanCoachingRequest, error) {
 	return decode[HumanCoachingRequest](body, MaxDepth)
 }
 
-// DecodeHumanCoachingResponse decodes a person's answer without its task.
+// DecodeHumanCoachingResponse decodes a person's answer; [HumanCoachingResponse.Validate] compares it with the task.
 func DecodeHumanCoachingResponse(body []byte) (*HumanCoachingResponse, error) {
 	return decode[HumanCoachingResponse](body, MaxDepth)
 }
 
-// check checks the status against the other fields. An invalid status is another problem.
+// check checks that the other fields fit a valid status.
 func (r *HumanCoachingResponse) check(problem report, _ presence) {
 	switch r.Status {
 	case HumanCompleted:
@@ -54,7 +54,7 @@ func (r *HumanCoachingResponse) check(problem report, _ presence) {
 	}
 }
 
-// Validate checks the answer by itself and against the task. Its error is [Problems].
+// Validate checks the answer and that it has the task's request id. The error is [Problems].
 func (r *HumanCoachingResponse) Validate(req *HumanCoachingRequest) error {
 	var v validator
 	v.requestID(r.RequestID, req.RequestID)

@@ -17,15 +17,15 @@ const (
 	HealthReady    = "ready"
 	HealthLoading  = "loading"
 	HealthDraining = "draining"
-	HealthPaused   = "paused" // POST /v1/pause; requests wait
-	HealthFailed   = "failed" // only another process can go on
-	HealthStuck    = "stuck"  // begins the status of an engine whose steps do not end, as in "stuck: context 0"
+	HealthPaused   = "paused" // after POST /v1/pause: requests wait
+	HealthFailed   = "failed" // the process must be restarted
+	HealthStuck    = "stuck"  // prefix, as in "stuck: context 0": an engine's step does not return
 )
 
 // AgentHealth is the body of GET /health.
 type AgentHealth struct {
 	Status string `wire:"status,required,oneof=ready|loading|draining|paused|failed|stuck: *"`
-	Asking int    `wire:"asking,least=0"` // decisions that wait for a coach to choose
+	Asking int    `wire:"asking,least=0"` // number of decisions that wait for a coach's choice
 }
 
 // AgentInfo is the body of GET /v1/info.
@@ -35,7 +35,7 @@ type AgentInfo struct {
 	AgentVersion        string          `wire:"agent_version,required"`
 	Capabilities        map[string]bool `wire:"capabilities,required"`
 	SpecializedCoaching []string        `wire:"specialized_coaching,always,oneof=failure|suboptimal|format"`
-	CoachingResume      bool            `wire:"coaching_resume,always"` // replace_say works through /v1/responses
+	CoachingResume      bool            `wire:"coaching_resume,always"` // POST /v1/responses applies replace_say
 	// CoachingSessionVersion is "" if the session protocol is not implemented.
 	CoachingSessionVersion string `wire:"coaching_session_version,nullable"`
 	// CoachingUnavailableReason is "" unless coaching is off.
@@ -44,7 +44,7 @@ type AgentInfo struct {
 
 func (info *AgentInfo) setDefaults() { info.ProtocolVersion = Version }
 
-// DecodeAgentHealth decodes the body of GET /health, ready or not.
+// DecodeAgentHealth decodes the body of GET /health, of a 200 or a 503.
 func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
 	return decode[AgentHealth](body, MaxDepth)
 }

@@ -6,7 +6,7 @@ const (
 	OriginCoaching = "coaching"
 )
 
-// InternalStep is the record of a model call or an applied correction that exporters read.
+// InternalStep records a model call or an applied correction. Exporters of training data read it.
 type InternalStep struct {
 	ID            string `wire:"id,required"`
 	Component     string `wire:"component,required"`
@@ -18,5 +18,5 @@ type InternalStep struct {
 
 func (s *InternalStep) setDefaults() { s.Origin = OriginModel }
 
-// DecodeInternalStep decodes a record. Tests of agents compare their steps with it, as exporters do.
+// DecodeInternalStep decodes a record. The error is [Problems].
 func DecodeInternalStep(raw Raw) (*InternalStep, error) { return decode[InternalStep](raw, MaxDepth) }

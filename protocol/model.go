@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// A model is a struct whose fields have tags: `wire:"name,rule,..."`. Decoder and encoder go by them, in the
-// order of the fields. A field _ has no value in Go. The rules:
+// A model is a struct whose fields have tags: `wire:"name,rule,..."`. Decoder and encoder follow the tags, in the
+// order of the fields. A blank field (_) is in the JSON only. The rules:
 //
-//	required          an absent field is a problem; another one gets its default
+//	required          an absent field is a problem; without this rule it gets its default
 //	nullable          null counts as absent
-//	always            written even if it has its default
+//	always            written even if it equals its default
 //	any               raw JSON of any kind, not only an object
 //	nonempty, id      a text that is not empty; of at most MaxID bytes
 //	url               a text that is an http or https URL
@@ -22,15 +22,15 @@ import (
 //	least=n, most=n   bounds of an integer, or of the length of a list
 //	unique=what       a list of models with different ids; what is one of them
 
-// fields are the fields of a model, at most 32.
+// fields are the fields of a model, at most 32 (presence has one bit each).
 type fields []rule
 
-// rule is the tag of a field.
+// rule is the parsed tag of a field.
 type rule struct {
 	name              string
 	required          bool
 	nullable          bool // null counts as absent
-	index             int  // in the struct
+	index             int  // of the field in the struct
 	blank             bool // the field is _
 	key               string
 	always, any       bool
@@ -38,14 +38,14 @@ type rule struct {
 	oneof             []string
 	least, most       int64
 	unique            string
-	omit              bool // unless it differs from its default
+	omit              bool // not written if it equals its default
 }
 
-var anything = rule{least: math.MinInt64, most: math.MaxInt64} // the rule without rules
+var anything = rule{least: math.MinInt64, most: math.MaxInt64} // a rule that accepts every value
 
 var whole = rule{any: true, least: math.MinInt64, most: math.MaxInt64} // the rule of a body
 
-// model is what the tags of a struct say.
+// model is a struct's parsed tags.
 type model struct {
 	fields  fields
 	initial reflect.Value // the struct with its defaults
@@ -86,7 +86,7 @@ func newModel(t reflect.Type) *model {
 	return m
 }
 
-// limitNames are the limits that tags name.
+// limitNames are the constants that least= and most= may name.
 var limitNames = map[string]int64{"MaxInputs": MaxInputs, "MaxNumOutputs": MaxNumOutputs}
 
 func (r *rule) parse(tag string) {
@@ -126,10 +126,10 @@ func (r *rule) parse(tag string) {
 	r.omit = !r.required && !r.always
 }
 
-// presence says which fields of a model the JSON had, and which of them had no problem.
+// presence says which fields of a model the JSON had, and which of them were valid.
 type presence struct {
 	fields      fields
-	seen, sound uint32 // bits of indexes into fields
+	seen, sound uint32 // bit i is for fields[i]; sound: no problem
 }
 
 func (p presence) has(name string) bool { return p.seen&p.fields.bit(name) != 0 }

@@ -14,7 +14,7 @@ import (
 // Types of problems, with the names of FastAPI.
 const (
 	TypeJSONInvalid     = "json_invalid"            // not JSON, a duplicate name, too deep, trailing data
-	TypeMissing         = "missing"                 // a required field is absent
+	TypeMissing         = "missing"                 // an absent required field
 	TypeExtraForbidden  = "extra_forbidden"         // an unknown field
 	TypeInt             = "int_type"                // not an integer literal
 	TypeIntSize         = "int_parsing_size"        // an integer outside int64
@@ -26,13 +26,13 @@ const (
 	TypeDict            = "dict_type"               // not an object
 	TypeLiteral         = "literal_error"           // a string that is not one of the allowed ones
 	TypeStringTooShort  = "string_too_short"        // an empty string
-	TypeStringPattern   = "string_pattern_mismatch" // a string of another form
+	TypeStringPattern   = "string_pattern_mismatch" // a string that does not have the required form
 	TypeGreaterThan     = "greater_than"            // a number at or below its exclusive bound
 	TypeGreaterEqual    = "greater_than_equal"      // a number below its bound
 	TypeLessEqual       = "less_than_equal"         // a number above its bound
 	TypeTooShort        = "too_short"               // a list with too few elements
 	TypeTooLong         = "too_long"                // a list with too many elements
-	TypeValue           = "value_error"             // a rule between fields is broken
+	TypeValue           = "value_error"             // a value that contradicts another field, or exceeds a limit
 	TypeTooManyProblems = "too_many_problems"       // MaxProblems reached; decoding stopped
 )
 
@@ -108,7 +108,7 @@ func (ps Problems) AppendBody(dst []byte) []byte {
 	return append(dst, body...)
 }
 
-// At moves problems of a part of a body to its location: "body" becomes "body" and loc.
+// At returns problems of a part of a body with their location in the whole body: loc is inserted after "body".
 func (ps Problems) At(loc ...any) Problems {
 	moved := make(Problems, len(ps))
 	for i, p := range ps {
@@ -121,7 +121,8 @@ func (ps Problems) At(loc ...any) Problems {
 	return moved
 }
 
-// Add appends a problem, a notice as the last one, and reports whether more can follow.
+// Add appends a problem; in place of number MaxProblems it appends a notice that more exist. It reports whether
+// more can be added.
 func (ps *Problems) Add(p Problem) bool {
 	if len(*ps) >= MaxProblems {
 		return false
@@ -152,14 +153,14 @@ func (ps Problems) err() error {
 	return ps
 }
 
-// AppendErrorBody appends the body of another error than 422, {"detail":"sentence"}.
+// AppendErrorBody appends the body of an error other than 422, {"detail":"sentence"}.
 func AppendErrorBody(dst []byte, detail string) []byte {
 	dst = append(dst, `{"detail":`...)
 	dst = appendString(dst, detail)
 	return append(dst, '}')
 }
 
-// quote returns a client's clipped text as a JSON string.
+// quote clips a client's text and returns it as a JSON string, for messages.
 func quote(s string) string {
 	return string(appendString(nil, clip.Text(s, maxQuoted)))
 }

@@ -9,11 +9,11 @@ import (
 )
 
 // Raw is JSON with its original bytes, except for whitespace between tokens. Raw values of decoded bodies are valid.
-// The functions below rely on that to skip values without parsing them. In invalid JSON they may miss members, but
-// never fail. They change no argument, and copy an edited value once. Names are compared unescaped: "a" is "\u0061".
+// The functions below rely on that and skip values without parsing them; in invalid JSON they may miss members, but do
+// not panic. They never modify an argument: an edit returns one copy. Names are compared unescaped: "a" is "\u0061".
 type Raw = jsontext.Value
 
-// Members iterates over the members of an object, names unescaped.
+// Members iterates over the members of an object, with unescaped names.
 func Members(obj Raw) iter.Seq2[string, Raw] {
 	return func(yield func(string, Raw) bool) {
 		for m := range members(obj) {
@@ -57,7 +57,7 @@ func Text(v Raw) (s string, ok bool) {
 // String makes a JSON string. Invalid UTF-8 becomes U+FFFD.
 func String(s string) Raw { return appendString(nil, s) }
 
-// AppendMember adds a member with a new name at the end of an object; nil counts as {}.
+// AppendMember adds a member at the end of an object, which must not have the name; nil counts as {}.
 func AppendMember(obj Raw, key string, v Raw) Raw {
 	open := bytes.TrimSpace(obj)
 	if len(open) < 2 {
@@ -75,7 +75,7 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 	return append(out, '}')
 }
 
-const quoteSlack = 16 // the space for a few escapes in a quoted name
+const quoteSlack = 16 // bytes for the quotes and a few escapes of a name
 
 // SetMember replaces a member's value in place, or adds the member at the end.
 func SetMember(obj Raw, key string, v Raw) Raw {
@@ -168,7 +168,7 @@ func open(v Raw, bracket byte) (i int, ok bool) {
 	return space(v, i+1), true
 }
 
-// following returns the position after the comma that follows a value ending at i.
+// following returns the position after the comma that follows a value ending at i; ok is false without a comma.
 func following(v Raw, i int) (next int, ok bool) {
 	i = space(v, i)
 	if i >= len(v) || v[i] != ',' {
@@ -185,7 +185,7 @@ func space(v Raw, i int) int {
 	return i
 }
 
-// valueEnd returns the position after the value that starts at i, or i if none does.
+// valueEnd returns the position after the value that starts at i, or i if no value does.
 func valueEnd(v Raw, i int) int {
 	depth := 0
 	for j := i; j < len(v); j++ {

@@ -16,13 +16,13 @@ type AgentRequest struct {
 
 // AgentInput asks for candidates of one decision.
 type AgentInput struct {
-	ID          int64            `wire:"id,required"` // unique within the request; no conversation identifier
+	ID          int64            `wire:"id,required"` // unique within the request; it does not identify a conversation
 	Instruction AgentInstruction `wire:"instruction,required"`
 	Tools       []Raw            `wire:"tools"`
 	Attributes  Raw              `wire:"attributes"`
-	Memory      Raw              `wire:"memory"` // the agent's own
+	Memory      Raw              `wire:"memory"` // an agent's state, which only agents read
 	NumOutputs  int              `wire:"num_outputs,least=1,most=MaxNumOutputs"`
-	ExtraKeys   Raw              `wire:"extra_keys"` // corrections are under "coaching"
+	ExtraKeys   Raw              `wire:"extra_keys"` // a correction is its member "coaching"
 }
 
 func (in *AgentInput) setDefaults() { in.NumOutputs = 1 }
@@ -40,7 +40,7 @@ func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
 	return decode[AgentRequest](body, MaxDepth)
 }
 
-// check bounds what all candidates together return. The fields may have any order, so this comes last.
+// check bounds the number of candidates and the bytes that they return. It runs after all fields are decoded.
 func (r *AgentRequest) check(problem report, _ presence) {
 	candidates := r.Candidates()
 	repeated := candidates * len(String(r.RequestID))
@@ -55,7 +55,7 @@ func (r *AgentRequest) check(problem report, _ presence) {
 	}
 }
 
-// size is the number of bytes that one candidate returns from an input.
+// size is the number of bytes of an input that each of its candidates returns.
 func (in *AgentInput) size() int {
 	correction, _ := Get(in.ExtraKeys, "coaching")
 	n := len(in.Instruction.Content) + len(in.Memory) + len(in.Attributes) + len(correction)

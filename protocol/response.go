@@ -14,19 +14,19 @@ const (
 // AgentOutput is one candidate: an element of the response.
 type AgentOutput struct {
 	RequestID      string         `wire:"request_id,required,nonempty"` // the request's
-	SourceID       int64          `wire:"source_id,required"`           // the id of the input that it answers
+	SourceID       int64          `wire:"source_id,required"`           // the id of the answered input
 	CandidateIndex int            `wire:"candidate_index,required,least=0"`
 	Status         string         `wire:"status,required,oneof=completed|error"`
-	Memory         Raw            `wire:"memory,required"` // the complete replacement of the input's memory
+	Memory         Raw            `wire:"memory,required"` // replaces the input's memory as a whole
 	InternalSteps  []Raw          `wire:"internal_steps,always"`
-	Output         *AgentDecision `wire:"output,nullable"` // exactly when completed
-	Error          *AgentError    `wire:"error,nullable"`  // exactly when error
+	Output         *AgentDecision `wire:"output,nullable"` // present exactly if completed
+	Error          *AgentError    `wire:"error,nullable"`  // present exactly if error
 }
 
 // AgentOutputs is the response of POST /v1/responses.
 type AgentOutputs []AgentOutput
 
-// AgentDecision is a reply or tool calls, never both. Neither is valid too.
+// AgentDecision is a reply or tool calls, never both. An empty one is valid.
 type AgentDecision struct {
 	Say       string     `wire:"say,always"`
 	ToolCalls []ToolCall `wire:"tool_calls,always"`
@@ -55,7 +55,7 @@ func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
 	return *outs, nil
 }
 
-// DecodeAgentDecision decodes a decision by itself.
+// DecodeAgentDecision decodes a decision outside of a response. The error is [Problems].
 func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
 	return decode[AgentDecision](body, MaxDepth)
 }
@@ -84,8 +84,8 @@ func (a *AgentDecision) check(problem report, _ presence) {
 	}
 }
 
-// WriteResponse writes the response of POST /v1/responses. Large raw values are written from where
-// they lie, so the whole response is never in memory. The error is w's.
+// WriteResponse writes the response of POST /v1/responses. Raw values of sinkDirect bytes or more are
+// written without a copy, so memory never holds the whole response. The error is w's.
 func WriteResponse(w io.Writer, outs []AgentOutput) error {
 	out := sink{to: w}
 	out.value(&outs)
@@ -93,19 +93,19 @@ func WriteResponse(w io.Writer, outs []AgentOutput) error {
 	return out.err
 }
 
-// StreamedCandidate is a line of the response of POST /v1/responses as NDJSON.
+// StreamedCandidate is one line of the response of POST /v1/responses as NDJSON (one JSON value per line).
 type StreamedCandidate struct {
-	InputIndex     int          `wire:"input_index,required,least=0"` // in inputs
+	InputIndex     int          `wire:"input_index,required,least=0"` // index in the request's inputs
 	CandidateIndex int          `wire:"candidate_index,required,least=0"`
 	Candidate      *AgentOutput `wire:"candidate,required"`
 }
 
-// StreamEnd is its last line.
+// StreamEnd is the last line of a complete NDJSON response.
 type StreamEnd struct {
-	Candidates int `wire:"candidates,required,least=1"` // lines before
+	Candidates int `wire:"candidates,required,least=1"` // number of lines before this one
 }
 
-// WriteLine writes a [StreamedCandidate] or [StreamEnd] as WriteResponse does, and a line end.
+// WriteLine writes a [StreamedCandidate] or a [StreamEnd], and "\n". The error is w's.
 func WriteLine(w io.Writer, line any) error {
 	out := sink{to: w}
 	out.value(line)
@@ -114,8 +114,8 @@ func WriteLine(w io.Writer, line any) error {
 	return out.err
 }
 
-// ResponseBytes is about how many bytes the response of POST /v1/responses has, and how many its candidates hold in
-// memory: what neighbors share counts once there.
+// ResponseBytes estimates the bytes of the response of POST /v1/responses, and the bytes that its candidates hold in
+// memory. There, raw values that a candidate shares with the one before it count once.
 func ResponseBytes(outs []AgentOutput) (sent, held int) {
 	sent = 2
 	shared := func(a, b Raw) bool { return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b) }

@@ -25,7 +25,7 @@ const (
 	BackendOllama    = "ollama"
 	BackendOpenAI    = "openai"    // chat completions
 	BackendAnthropic = "anthropic" // messages
-	BackendLocal     = "local"     // the agent server's own model; needs no endpoint
+	BackendLocal     = "local"     // the model of the agent server; needs no endpoint
 )
 
 var backendTypes = []string{BackendOllama, BackendOpenAI, BackendAnthropic, BackendLocal}
@@ -54,11 +54,11 @@ type CoachingBackend struct {
 	Name         string   // its key in backends; its index when backends is a list
 	Type         string   `wire:"type,required,oneof=ollama|openai|anthropic|local"`
 	Endpoint     string   `wire:"endpoint,nullable"`       // http(s) URL; "" for BackendLocal, which does not use one
-	DefaultModel string   `wire:"default_model,always,id"` // required unless model replaces it
+	DefaultModel string   `wire:"default_model,always,id"` // required unless the JSON has model, its other name
 	_            struct{} `wire:"model"`
 	Headers      Headers  `wire:"headers"`
 	Timeout      float64  `wire:"timeout,always"`           // seconds, above 0
-	MaxRetry     int64    `wire:"max_retry,always,least=0"` // tries after the first one
+	MaxRetry     int64    `wire:"max_retry,always,least=0"` // retries after the first try
 }
 
 func (c *CoachingSessionConfig) setDefaults() {

@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// syntaxProblem returns why a body is not one JSON value. It reads the body again for the true offset.
+// syntaxProblem returns why a body is not one JSON value. It parses the original body again for the byte offset,
+// which the compacted text does not have.
 func syntaxProblem(body []byte) Problem {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	err := d.SkipValue()

@@ -47,7 +47,7 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
 
-// wanted names what a type is in JSON, "" for one that reads itself.
+// wanted names the kind of JSON value that a type is decoded from, "" for a type that decodes itself.
 func wanted(t reflect.Type) string {
 	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[interface {
 		UnmarshalJSONFrom(*jsontext.Decoder) error

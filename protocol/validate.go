@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// validator collects the problems of values that were not decoded.
+// validator collects the problems of values that Go code made.
 type validator struct {
 	path     []any
 	problems Problems
@@ -44,14 +44,14 @@ func (v *validator) requestID(got, want string) {
 	}
 }
 
-// object checks the brackets of a raw object, which was decoded or made here.
+// object checks only the brackets of raw, which is valid JSON already.
 func (v *validator) object(raw Raw, below ...any) {
 	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
 		v.problem(TypeDict, "must be an object", below...)
 	}
 }
 
-// output checks a candidate. want has the ids that it must have; nil: any.
+// output checks a candidate. want has the ids that it must have; nil means any.
 func (v *validator) output(o *AgentOutput, want *AgentOutput) {
 	v.nonempty(o.RequestID, "request_id")
 	if o.CandidateIndex < 0 {

@@ -1,5 +1,5 @@
-// Package client calls all paths of an agent server. It validates answers
-// as strictly as a server validates requests, so it can test servers.
+// Package client calls all paths of an agent server. It validates answers as strictly as
+// the server validates requests, so that it also serves to test servers.
 package client
 
 import (
@@ -17,13 +17,13 @@ import (
 	"agentd/protocol"
 )
 
-const maxResponseBytes = 1 << 30 // bounds an answer. Every candidate has a whole memory.
+const maxResponseBytes = 1 << 30 // of an answer, in which every candidate has a whole memory
 
 const pathHealth = "/health"
 
 const maxErrorBytes = 1 << 20
 
-// Client calls one agent server. It is safe for concurrent use. Only contexts limit calls.
+// Client calls one agent server. It is safe for concurrent use. Calls have no timeout but their context's.
 type Client struct {
 	base        *url.URL
 	http        *http.Client
@@ -60,9 +60,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 // Error is an answer with an unexpected status.
 type Error struct {
 	Status     int               // HTTP status
-	Detail     string            // the server's sentence, or the start of a body of another shape
+	Detail     string            // the server's sentence, or the beginning of a body of unknown shape
 	Problems   protocol.Problems // of a 422
-	RetryAfter time.Duration     // of a 503, 0 when not given
+	RetryAfter time.Duration     // of a 503; 0 without such a header
 }
 
 // Error returns the status and the server's detail.
@@ -74,7 +74,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("agent server answered %d %s: %s", e.Status, http.StatusText(e.Status), said)
 }
 
-// Health returns the server's health. A server that loads or drains is not an error.
+// Health returns the server's health. A 503 with a health, as while loading, is not an error.
 func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
 	return ask(ctx, c, http.MethodGet, pathHealth, nil, "health", protocol.DecodeAgentHealth)
 }
@@ -125,7 +125,7 @@ func sessionPath(runID string) string {
 	return "/v1/coaching/sessions/" + url.PathEscape(runID)
 }
 
-// ask calls a path and decodes the answer. The error of an invalid one names it.
+// ask calls a path and decodes the answer, which errors name by what.
 func ask[T any](
 	ctx context.Context, c *Client, method, path string, body []byte, what string, decode func([]byte) (T, error),
 ) (v T, err error) {
@@ -139,7 +139,7 @@ func ask[T any](
 	return v, nil
 }
 
-// call sends one request. An unexpected status is an *Error, but not a 503 whose body is a health.
+// call sends one request. An unexpected status is an *Error, except for a 503 whose body is a health.
 func (c *Client) call(ctx context.Context, method, escapedPath string, body []byte, expect int) ([]byte, error) {
 	target := strings.TrimSuffix(c.base.String(), "/") + escapedPath
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
