@@ -9,23 +9,23 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Adapter is an adapter of the model's weights that an engine has loaded.
+// Adapter is a LoRA adapter that an engine has loaded.
 type Adapter struct {
-	Name    string // "": none
+	Name    string // "": the model without an adapter
 	ID      generation.AdapterID
-	Version string // names the adapter's weights and changes with them; "": not known
+	Version string // identifies the adapter's weights; "": not known
 }
 
 // Adapters finds the adapters of an engine.
 type Adapters interface {
-	// Adapter returns the adapter of that name. It stays loaded until the request ends.
+	// Adapter returns the adapter of that name, which stays loaded until the request ends; false: there is none.
 	Adapter(name string) (Adapter, bool)
 	Names() []string // sorted
 }
 
-const maxNamed = 20 // bounds the names in a message
+const maxNamed = 20 // adapters listed in a message
 
-// readAdapter reads extra_keys.adapter. null is the model without an adapter.
+// readAdapter reads extra_keys.adapter, a name; null selects the model without an adapter.
 func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems) {
 	const name = "adapter"
 	if v.Kind() == 'n' {
@@ -43,7 +43,7 @@ func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems)
 	return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "it names no adapter of this server; "+KnownAdapters(adapters), name)}
 }
 
-// KnownAdapters is a clause for messages about an unknown name.
+// KnownAdapters returns a clause that lists the adapters, for messages about an unknown name.
 func KnownAdapters(adapters Adapters) string {
 	var names []string
 	if adapters != nil {
@@ -58,8 +58,8 @@ func KnownAdapters(adapters Adapters) string {
 	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
-// appendWeights appends which weights computed a generation: the last ones, and all where there were others. Without
-// parts they are last.
+// appendWeights appends the members that name the weights which computed a generation: the last ones, and if they
+// changed meanwhile, the list of all. parts is empty if last computed everything.
 func appendWeights(b []byte, adapter string, last generation.Part, parts []generation.Part) []byte {
 	if n := len(parts); n > 0 {
 		last = parts[n-1]

@@ -10,49 +10,49 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Values of Config.Constrain: answers are constrained by a grammar, or not.
+// Values of Config.Constrain: whether a grammar constrains answers.
 const (
 	ConstrainOn  = "on"
 	ConstrainOff = "off"
 )
 
-// Config of an Agent. New refuses invalid values.
+// Config configures an Agent. New refuses invalid values.
 type Config struct {
 	Kind    string  // FullHistory (the default) or HistorySummarized
 	Summary Summary // for HistorySummarized
-	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first implementation.
+	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias.
 	Format string
 	// Prompt holds the format's settings without ModelAPI; auto needs Architecture or ChatTemplate.
 	Prompt       format.Options
 	DefaultRobot string // the target of calls without one where several or no robots are known
 	Constrain    string // on (the default) or off
-	// ContextLength bounds the tokens of a prompt with its answer. 0: the engine's bound holds.
+	// ContextLength bounds the tokens of a prompt with its answer. 0: only the engine's limit applies.
 	ContextLength int
-	MaxNewTokens  int // bounds an answer; DefaultMaxNewTokens when 0
+	MaxNewTokens  int // tokens of an answer; DefaultMaxNewTokens when 0
 	// IgnoreEnd is for benchmarks: each answer is MaxNewTokens unconstrained tokens, and counts as a reply.
 	IgnoreEnd          bool
-	KeepRepeating      bool                // lets an answer that repeats itself continue. IgnoreEnd implies it.
-	HistoryMaxMessages int                 // bounds the history in a prompt to its newest entries; 0 is all
+	KeepRepeating      bool                // don't end an answer that repeats itself. IgnoreEnd implies it.
+	HistoryMaxMessages int                 // the newest history entries that a prompt shows; 0 is all
 	Sampling           generation.Sampling // of inputs whose inference_mode is not true; DefaultSampling when zero
-	Seed               uint64              // derives the seeds of all candidates
-	// SeedsInARow makes the seeds of an input consecutive, for engines that count up from one seed.
-	SeedsInARow     bool
-	Sessions        bool        // name the run of each input to the engine, which sends equal ones to the same place
-	Provider, Model string      // name the engine and its model in traces
-	PromptLogDir    string      // gets a file for each model call; "": none
-	LogError        func(error) // receives the error of a file that can't be written; nil ignores it
-	// ModelVersion returns what names the weights and changes with them. Inputs with
-	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
+	Seed               uint64              // the server's part of the candidates' seeds, see seeds
+	// ConsecutiveSeeds makes the seeds of an input consecutive, for engines that count up from one seed.
+	ConsecutiveSeeds bool
+	Sessions         bool        // set Request.Session, so that an engine places equal sessions alike
+	Provider, Model  string      // names of the engine and its model in traces
+	PromptLogDir     string      // directory for a file of each model call; "": no files
+	LogError         func(error) // receives the error of a file that can't be written; nil ignores it
+	// ModelVersion returns a name of the weights that changes with them. Steps of inputs with
+	// extra_keys.return have it; with AlwaysVersion, all steps. nil: steps have no model_version.
 	ModelVersion  func(context.Context) (string, error)
-	AlwaysVersion bool     // adds the version to each model step, since the weights may change
-	Return        []string // replaces an absent extra_keys.return, for clients that can't send the key
-	NoLogprobs    string   // a clause on why the engine can't report logprobs. "": it can.
-	NoMasks       string   // a clause on why it can't list what a token was drawn from. "": it can.
-	NoDistinct    string   // a clause on why candidates can't be distinct. "": they can.
-	NoScheduling  string   // a clause on why answers can't be continued or come first. "": they can.
-	Ask           *Ask     // makes the sets of inputs with options; nil: there are none
+	AlwaysVersion bool     // add the version to each model step, since the weights may change
+	Return        []string // default of extra_keys.return, for clients that can't send the key
+	NoLogprobs    string   // the reason why the engine can't report logprobs; "": it can
+	NoMasks       string   // the reason why it can't list the tokens that could be drawn; "": it can
+	NoDistinct    string   // the reason why candidates can't be distinct; "": they can
+	NoScheduling  string   // the reason why extra_keys.continue and priority can't be used; "": they can
+	Ask           *Ask     // the calibration of inputs with options; nil: steps have no set of options
 
-	returns wanted // Return
+	returns wanted // Return, parsed
 }
 
 func (c *Config) fill() error {

@@ -15,29 +15,29 @@ import (
 // KeyAsk is the member of extra_keys that names the coaching session whose coaches are asked.
 const KeyAsk = "ask"
 
-// Outcomes of an ask, as a step has them.
+// Values of ask.outcome in a step.
 const (
 	AskSure     = "sure"     // the set has at most one option, so nobody was asked
 	AskChosen   = "chosen"   // a coach chose
-	AskFallback = "fallback" // the set has several options, and no coach chose: the most probable one
+	AskFallback = "fallback" // the set has several options and no coach chose, so the most probable was taken
 )
 
-// Ask is a threshold for the sets of options, from a calibration.
+// Ask is the result of a calibration: the threshold with which a set of options is made (conformal prediction).
 type Ask struct {
-	Error     float64
+	Error     float64 // the error rate for which it was calibrated, as of a set that lacks the right option
 	Threshold float64 // see conformal.Set
-	Model     string  // whose decisions were calibrated
-	Format    string  // of its prompts, see formatOf
+	Model     string  // version of the calibrated model
+	Format    string  // formatOf its prompts
 }
 
-// CalibrationError is about a calibration for another model or other prompts.
+// CalibrationError reports a calibration for another model or other prompts.
 type CalibrationError struct{ what, theirs, ours string }
 
 func (e *CalibrationError) Error() string {
 	return fmt.Sprintf("the calibration is of the %s %s, and this server has %s; calibrate decisions of this server, or start it as the other one", e.what, e.theirs, e.ours)
 }
 
-// CheckAsk refuses a calibration that is not of this agent with this version of the model.
+// CheckAsk returns a *CalibrationError if Config.Ask was calibrated for another version of the model or other prompts.
 func (a *Agent) CheckAsk(version string) error {
 	switch ask := a.cfg.Ask; {
 	case ask == nil:
@@ -49,8 +49,8 @@ func (a *Agent) CheckAsk(version string) error {
 	return nil
 }
 
-// formatOf names all settings on which the probabilities of options depend, beside the model: the prompt's format, the
-// form of calls, and a hash of the rest.
+// formatOf names the settings on which the probabilities of options depend besides the model: the prompt's format,
+// the form of calls, and a hash of the rest.
 func formatOf(cfg *Config, f format.Format) string {
 	p := cfg.Prompt
 	rest := sha256.Sum256(fmt.Appendf(nil, "%#v", []any{
@@ -71,7 +71,7 @@ func (a *Agent) readAsk(v protocol.Raw) (asked bool, problems protocol.Problems)
 	return true, nil
 }
 
-// checkAsk refuses an ask about decisions that have no set.
+// checkAsk refuses extra_keys.ask where decisions have no set of options.
 func (in *inputRun) checkAsk() protocol.Problems {
 	var reason string
 	switch {
@@ -87,8 +87,8 @@ func (in *inputRun) checkAsk() protocol.Problems {
 	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, reason, KeyAsk)}
 }
 
-// appendChances appends what the step of the most probable option has beside: the probabilities of all options, in their
-// order, what a calibration must name, and their set.
+// appendChances appends members for the step of the most probable option: the format that a calibration must name, the
+// probabilities of all options in their order, and the set of options.
 func (a *Agent) appendChances(b []byte, in *inputRun, list []generation.Option) []byte {
 	probabilities := make([]float64, len(in.options))
 	for i := range list {

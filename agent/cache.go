@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// catalogCache holds prepared tool sets and schemas with their grammars, which take milliseconds to build.
+// catalogCache caches prepared tool sets and schemas with their grammars, which take milliseconds to build.
 type catalogCache struct {
 	format  format.Format
 	entries *lru.Cache[*cachedCatalog]
@@ -26,16 +26,15 @@ type cachedCatalog struct {
 	err     error
 }
 
-// What a catalog is made of.
+// Sources of a catalog.
 const (
 	ofTools     = iota // the tools of an input, and its robots
 	ofFunctions        // the tools of a chat, and its rules
 	ofAnswer           // the schema of an answer in a chat
 )
 
-// get returns the catalog of raw tools or schemas, of a set that normalise makes of them the first time. The error
-// names the unusable tool. normalise depends on nothing but its argument, rules
-// and the agent's settings.
+// get returns the catalog of raw tools or schemas. The first time it calls normalise, whose result must depend on
+// its argument, rules and the agent's settings only. The error names the unusable tool.
 func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
 	size := 16
 	for _, r := range raw {
@@ -68,12 +67,12 @@ func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normal
 	return entry.catalog, entry.err
 }
 
-// answer returns the catalog of the schema of an answer in a chat.
+// answer returns the catalog for a chat's schema of answers.
 func (c *catalogCache) answer(source protocol.Raw) (*format.Catalog, error) {
 	return c.get(ofAnswer, []protocol.Raw{source}, nil, func(own []protocol.Raw) (*tools.Set, error) { return tools.NormaliseAnswer(own[0]) })
 }
 
-// appendSized appends texts, each after its length.
+// appendSized appends texts to a cache key, each preceded by its length.
 func appendSized[T ~string | ~[]byte](key []byte, list ...T) []byte {
 	for _, t := range list {
 		key = append(binary.AppendUvarint(key, uint64(len(t))), t...)

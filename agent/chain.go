@@ -16,21 +16,21 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// chain is the member memory.TokensKey: a turn's prompt and answer as tokens, with which the next
-// prompt begins. It is for inputs that ask for token ids: a trainer needs prompts that only grow.
+// chain is the member memory.TokensKey: the tokens of a turn's prompt and answer. The next prompt of an input that
+// asks for token ids begins with exactly these: a trainer needs prompts that extend the ones before.
 type chain struct {
 	Vocabulary string `json:"vocabulary"` // see [tokens.Tokenizer.VocabularyID]
-	Of         string `json:"of"`         // hash of what the tokens show
-	Ended      bool   `json:"ended"`      // they end with the token that ended the answer
+	Of         string `json:"of"`         // see Agent.shown
+	Ended      bool   `json:"ended"`      // the last token is the one that ended the answer
 	IDs        string `json:"ids"`        // 32 bits each, little-endian, in base64
-	// Attributes are those that the tokens show, by the index of their message in the history.
+	// Attributes has the attributes that the tokens contain, by the index of their message in the history.
 	Attributes map[int]string `json:"attributes,omitempty"`
 }
 
-// continued is a prompt that goes on with the tokens in the memory. It is nil if there are none of what it shows.
-// Its messages have the attributes that the tokens show.
+// continued returns a prompt that begins with the tokens in the memory. It is nil if the memory has no tokens of this
+// history. Earlier messages get the attributes that these tokens contain.
 func (a *Agent) continued(in *inputRun, shown format.Input) (*format.Prompt, error) {
-	c, ids, text := a.remembered(in)
+	c, ids, text := a.storedTokens(in)
 	if ids == nil {
 		return nil, nil
 	}
@@ -40,12 +40,12 @@ func (a *Agent) continued(in *inputRun, shown format.Input) (*format.Prompt, err
 		return nil, err
 	}
 	next := p.After(text, ids, c.Ended)
-	in.continues, in.earlier, in.leaves = true, c.Attributes, leaves(next.Text, p.Text)
+	in.continues, in.earlier, in.differsAt = true, c.Attributes, firstDifference(next.Text, p.Text)
 	return next, nil
 }
 
-// leaves is the first character at which a text leaves another one, -1 if they are equal.
-func leaves(text, other string) int {
+// firstDifference returns the index of the first code point that differs in two texts, -1 if they are equal.
+func firstDifference(text, other string) int {
 	if text == other {
 		return -1
 	}
@@ -56,8 +56,8 @@ func leaves(text, other string) int {
 	return utf8.RuneCountInString(text[:at])
 }
 
-// remembered are the tokens in the memory with their text, nil if they are not of what the prompt shows.
-func (a *Agent) remembered(in *inputRun) (c chain, ids []generation.Token, text string) {
+// storedTokens returns the tokens in the memory and their text; ids is nil if they can't begin this prompt.
+func (a *Agent) storedTokens(in *inputRun) (c chain, ids []generation.Token, text string) {
 	most := maxChain
 	if a.cfg.ContextLength > 0 {
 		most = min(most, a.cfg.ContextLength)
@@ -81,10 +81,10 @@ func (a *Agent) remembered(in *inputRun) (c chain, ids []generation.Token, text 
 	return c, ids, text
 }
 
-// remember puts the tokens of a turn into the memory after it, unless they are too many.
-func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Decision, c *generation.Completion) {
+// storeTokens stores a turn's tokens in the candidate's memory, unless they are more than maxChain.
+func (a *Agent) storeTokens(in *inputRun, out *protocol.AgentOutput, d *format.Decision, c *generation.Completion) {
 	if len(in.request.Prompt)+len(c.Tokens) >= maxChain {
-		in.forget(out)
+		in.dropTokens(out)
 		return
 	}
 	history := append(in.memory.History[:len(in.memory.History):len(in.memory.History)],
@@ -112,14 +112,14 @@ func (a *Agent) remember(in *inputRun, out *protocol.AgentOutput, d *format.Deci
 	}
 }
 
-// forget takes tokens that are not of the last turn out of a candidate's memory.
-func (in *inputRun) forget(out *protocol.AgentOutput) {
+// dropTokens removes the tokens of an earlier turn from a candidate's memory.
+func (in *inputRun) dropTokens(out *protocol.AgentOutput) {
 	if in.memory.Tokens != nil {
 		out.Memory = protocol.DeleteMember(out.Memory, memory.TokensKey)
 	}
 }
 
-// shown is a hash of what a prompt shows besides the newest instruction, and of its format.
+// shown returns a hash of the format and of all that a prompt shows except for the newest instruction.
 func (a *Agent) shown(in *inputRun, history []memory.Entry) string {
 	o := a.cfg.Prompt
 	texts := []string{fmt.Sprintf("%q", []any{a.format.Name(), o.Architecture, o.ChatTemplate, o.EnableThinking, o.ReasoningEffort, o.OutputStyle, a.cfg.DefaultRobot}),

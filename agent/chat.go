@@ -12,15 +12,15 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// ChatReader reads the answers in a chat.
+// ChatReader parses the answers in a chat.
 type ChatReader struct {
 	format format.Format
 	chat   *format.Chat
 }
 
-// Chat makes the request of a conversation outside of the protocol: prompt and grammar. It
-// sets c.Catalog and c.Shown. The error of unusable functions or schemas is a [*format.UnusableError], that of messages which the
-// model's template refuses a [*format.TemplateError].
+// Chat makes the request of a conversation, such as one of OpenAI's API: prompt and grammar. It sets c.Catalog and
+// c.Shown. The error is a [*format.UnusableError] for unusable functions or schemas, and a [*format.TemplateError]
+// for messages that the model's template refuses.
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
 	r, reader, prompt, err := a.chat(ctx, c)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	return r, &ChatReader{a.format, c}, prompt, nil
 }
 
-// Read implements [format.Reader]. Thoughts are dropped.
+// Read implements [format.Reader]. It drops reasoning.
 func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
 	if !r.chat.Calls() {
 		if say, err = r.format.ParseChat(text); err == nil && r.chat.Catalog != nil {
@@ -95,7 +95,7 @@ func (r *ChatReader) Cut(text string) (say string, calls []tools.Call) {
 	return say, calls
 }
 
-// SoFar implements [format.Reader]. It is "" also where the answer may begin with thoughts.
+// SoFar implements [format.Reader]. It is "" also while the answer may still begin with reasoning.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
 	if err != nil || strings.HasPrefix("<think>", say) || r.chat.Calls() && r.chat.Catalog.MayBeCall(say) {
@@ -104,25 +104,25 @@ func (r *ChatReader) SoFar(text string) string {
 	return say
 }
 
-// Question is a plain conversation that the model continues, for coaching by the local model.
+// Question is a conversation without functions, for coaching by the local model.
 type Question struct {
-	format.Chat     // without functions
-	MaxTokens   int // of the answer, including reasoning
-	Adapter     generation.AdapterID
+	format.Chat
+	MaxTokens int // of the answer, including reasoning
+	Adapter   generation.AdapterID
 }
 
-// Answer is the model's, without its reasoning.
+// Answer is the model's answer to a Question.
 type Answer struct {
-	Text         string
+	Text         string // without reasoning
 	PromptTokens int
 	Tokens       int      // generated, including reasoning
-	Latency      *Latency // nil: the answer did not end by itself
+	Latency      *Latency // nil if the answer did not end with an end token
 }
 
-// TruncatedError is the error of an answer that reached its token limit or repeated itself.
+// TruncatedError reports an answer that reached its token limit or repeated itself.
 type TruncatedError struct {
 	Limit    int
-	Repeated string // what was repeated; "": nothing was
+	Repeated string // the repeated text; "": Limit was reached
 }
 
 func (e *TruncatedError) Error() string {
@@ -149,8 +149,8 @@ func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
 	return catalog.Grammar()
 }
 
-// Ask returns one deterministic answer. Errors are a Generator's, a [*TruncatedError], or the reason
-// why the output is not an answer. If no grammar can express the schema, any object is an answer.
+// Ask returns one answer, decoded greedily. Errors are a Generator's, a [*TruncatedError], or the reason
+// why the output is not an answer. If no grammar can express the schema, the grammar admits any object.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server

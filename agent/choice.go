@@ -12,21 +12,21 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// ChoiceError is why an answer of a choice can't be one.
+// ChoiceError reports an answer whose probability can't be computed.
 type ChoiceError struct {
-	Index int // of the answer
+	Index int // of the answer, from 0
 	Err   error
 }
 
 func (e *ChoiceError) Error() string { return fmt.Sprintf("answer %d: %v", e.Index, e.Err) }
 func (e *ChoiceError) Unwrap() error { return e.Err }
 
-// ErrNoChoice is wrapped by the error of an agent whose engine can't compute probabilities of given answers.
+// ErrNoChoice is wrapped where the engine can't compute probabilities of given answers.
 var ErrNoChoice = errors.New("probabilities of given answers are not possible here")
 
-// Choice makes the request for the probability of each answer to a conversation outside of the protocol: of replies or of
-// calls. whole: the model ends after an answer; else an answer is how it begins. Errors are a *ChoiceError, ErrNoChoice,
-// format.ErrThinks, and the errors of Chat.
+// Choice makes the request for the probability of each answer, a reply or calls, to a conversation. With whole that is
+// the probability that the model writes the answer and ends; else, that its text begins with the answer. Errors are a
+// *ChoiceError, ErrNoChoice, format.ErrThinks, and the errors of Chat.
 func (a *Agent) Choice(ctx context.Context, c *format.Chat, answers []protocol.AgentDecision, whole bool) (*generation.Request, error) {
 	r, reader, prompt, err := a.chat(ctx, c)
 	if err != nil {
@@ -45,8 +45,9 @@ func (a *Agent) Choice(ctx context.Context, c *format.Chat, answers []protocol.A
 	return r, a.tokenize(ctx, r, prompt)
 }
 
-// choose makes a request one for the chances of answers. read checks that the text of an answer is that answer. What all
-// answers that may go on begin with, up to a special token, goes to the prompt: a model writes marks before any reply.
+// choose makes r a request for the probabilities of answers. read parses the text of an answer, to check that it is the
+// answer. Without whole, a beginning that all answers share moves to the prompt, up to its last special token: a model
+// writes these tokens before any reply.
 func (a *Agent) choose(ctx context.Context, r *generation.Request, prompt *format.Prompt, c *format.Catalog,
 	answers []protocol.AgentDecision, whole bool, read func(text string) (format.Decision, error),
 ) error {
@@ -108,7 +109,7 @@ func textOf(segments []format.Segment) string {
 	return b.String()
 }
 
-// sharedMarks is how many segments all labels begin with, the last of which is special.
+// sharedMarks returns how many segments all labels begin with, up to the last special one.
 func sharedMarks(labels [][][]format.Segment) (n int) {
 	for i, s := range labels[0][0] {
 		for _, other := range labels {
@@ -123,7 +124,8 @@ func sharedMarks(labels [][][]format.Segment) (n int) {
 	return n
 }
 
-// tail is what of a prompt can have a part in the tokens that follow it: the text after its last special token.
+// tail returns the end of a prompt that may share a token with the text that follows: its last segment, shortened to
+// about maxTail bytes unless it is special.
 func tail(segments []format.Segment) []format.Segment {
 	if len(segments) == 0 {
 		return nil
@@ -135,7 +137,7 @@ func tail(segments []format.Segment) []format.Segment {
 	return []format.Segment{last}
 }
 
-// join appends segments, and joins adjacent plain text, which is tokenized as one.
+// join concatenates segments. Plain text at the seam becomes one segment, since it is tokenized as one.
 func join(a, b []format.Segment) []format.Segment {
 	list := slices.Concat(a, b)
 	if n := len(a); n > 0 && len(b) > 0 && !a[n-1].Special && !b[0].Special {

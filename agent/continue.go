@@ -10,7 +10,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// readContinue reads extra_keys.continue, the token ids with which each answer begins, as Params.Resume.
+// readContinue reads extra_keys.continue, the token ids with which each candidate begins, as Params.Resume.
 func (a *Agent) readContinue(v protocol.Raw, candidates int) (*generation.Result, protocol.Problems) {
 	const name = "continue"
 	bad := func(message string, at ...any) (*generation.Result, protocol.Problems) {
@@ -61,7 +61,7 @@ func (a *Agent) readPriority(v protocol.Raw) (int, protocol.Problems) {
 	return 0, protocol.Problems{protocol.NewProblem(protocol.TypeValue, problem, "priority")}
 }
 
-// checkContinue refuses what extra_keys.continue excludes, and leaves one of several equal completions.
+// checkContinue refuses what can't be combined with extra_keys.continue. Of equal completions it keeps one.
 func (in *inputRun) checkContinue() protocol.Problems {
 	problem := ""
 	first := in.resume.Completions[0]

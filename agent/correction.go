@@ -8,8 +8,8 @@ import (
 	"agentd/protocol"
 )
 
-// correct applies the correction in extra_keys.coaching without a model call. Clients check
-// its tools and robots. The memory gets the corrected turn and no trace of the correction.
+// correct applies the correction in extra_keys.coaching without a model call. Clients must check
+// its tools and robots. The memory gets the corrected turn as if the model had made it.
 func (a *Agent) correct(in *inputRun) {
 	correction, err := protocol.DecodeCorrection(in.correction)
 	if err != nil {
@@ -31,6 +31,6 @@ func (a *Agent) correct(in *inputRun) {
 	turn := in.memory.Prepare(memory.AuthorOf(in.input.Instruction.Type), in.input.Instruction.Content)
 	in.out[0].InternalSteps = []protocol.Raw{step}
 	in.complete(&in.out[0], turn, d)
-	in.forget(&in.out[0]) // a correction is text
+	in.dropTokens(&in.out[0]) // a correction has no tokens
 	in.repeatFirst(1)
 }

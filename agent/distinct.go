@@ -23,10 +23,10 @@ const (
 	rankLogprob        = "logprob"
 )
 
-// CodeFewerCandidates is the code of candidates beyond the last different decision.
+// CodeFewerCandidates is the error code of candidates for which the search found no further distinct decision.
 const CodeFewerCandidates = "fewer_candidates"
 
-// readCandidates reads extra_keys.candidates; false: the candidates are independent of each other.
+// readCandidates reads extra_keys.candidates. If distinct is false, the candidates are drawn independently.
 func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol.Problems) {
 	const name = "candidates"
 	if v.Kind() != '{' {
@@ -64,7 +64,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 	return distinct, problems
 }
 
-// distinctKey returns what different candidates of an input differ in.
+// distinctKey returns the key by which a search tells an input's decisions apart.
 func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	catalog := in.catalog
 	return &generation.Distinct{Key: func(text string) (string, bool) {
@@ -76,12 +76,12 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	}}
 }
 
-// DecisionKey is equal for equal decisions: in any order of robots, arguments by value.
+// DecisionKey is equal for equal decisions: the order of robots does not matter, and arguments are compared by value.
 func DecisionKey(d *protocol.AgentDecision) string {
 	return decisionKey(&format.Decision{AgentDecision: *d})
 }
 
-// decisionKey is equal for equal decisions: in any order of robots, arguments by value, without reasoning.
+// decisionKey is DecisionKey of a parsed answer, without its reasoning.
 func decisionKey(d *format.Decision) string {
 	calls := slices.Clone(d.ToolCalls)
 	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.TargetRobotName, b.TargetRobotName) })
@@ -94,7 +94,7 @@ func decisionKey(d *format.Decision) string {
 	return string(b)
 }
 
-// canonicalJSON writes a value as RFC 8785 does, but keeps all digits of integers.
+// canonicalJSON writes a value in the canonical form of RFC 8785, but keeps all digits of integers.
 func canonicalJSON(raw protocol.Raw) []byte {
 	v := raw.Clone()
 	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
@@ -103,7 +103,7 @@ func canonicalJSON(raw protocol.Raw) []byte {
 	return v
 }
 
-// appendBranch appends what a search reports about a candidate to the object of its generation.
+// appendBranch appends the members of a candidate's generation that a search or a choice reports.
 func appendBranch(b []byte, c *generation.Completion, in *inputRun) []byte {
 	probability := math.Exp(min(0, c.Branch.Logprob))
 	if c.Branch.Option != nil {

@@ -11,7 +11,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Questions that any model that calls tools answers with a call. They show in which form it calls.
+// Questions that a model with tool calls answers with a call, which shows the form of its calls.
 var (
 	formQuestions = []string{"What is the weather in Paris now?", "Set a timer for ten minutes.", "Play the song Yesterday."}
 	formTools     = []protocol.Raw{
@@ -21,12 +21,12 @@ var (
 	}
 )
 
-// formTokens is how much of an answer shows its form.
+// formTokens is how many tokens of an answer suffice to recognize the form.
 const formTokens = 12
 
-// FindForm finds in which form the model writes calls, such as [format.FormFenced]: that with which most of its greedy
-// answers to a few questions begin, without a grammar. It is [format.FormNative] where none does, as with models that
-// think aloud, or that can't call. admit is the engine's for n completions.
+// FindForm finds the form in which the model writes calls, such as [format.FormFenced]. It decodes the answers to a few
+// questions greedily and without a grammar, and takes the form with which most begin. It is [format.FormNative] if none
+// begins with one, as of models that think aloud or can't call tools. admit admits n completions to the engine.
 func (a *Agent) FindForm(ctx context.Context, admit func(n int) (Generator, error)) (string, error) {
 	requests := make([]generation.Request, len(formQuestions))
 	var catalog *format.Catalog
@@ -62,5 +62,5 @@ func (a *Agent) FindForm(ctx context.Context, admit func(n int) (Generator, erro
 	return format.FormNative, errors.Join(errs...)
 }
 
-// CallForm is the form in which the model writes calls.
+// CallForm returns the form in which the model writes calls, such as [format.FormNative].
 func (a *Agent) CallForm() string { return a.format.CallForm() }

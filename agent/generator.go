@@ -14,20 +14,20 @@ import (
 // ModelAPI is the part of a loaded model that prompt formats need.
 type ModelAPI = format.ModelAPI
 
-// Vocabulary is the part of a loaded model that makes tokens of prompts. A *llama.Vocab is one.
+// Vocabulary is the tokenizer of a loaded model, such as a *llama.Vocab.
 type Vocabulary = tokens.Vocabulary
 
-// Generator is the admission of one request to an engine, such as a *scheduler.Admission.
+// Generator generates for one request that an engine has admitted. A *scheduler.Admission is one.
 type Generator interface {
-	// GenerateAll generates completions, computed together and in order. It calls done once for
-	// each request as it ends, from any goroutine, and then returns. An error is of package
-	// generation, of ctx, or of a failed computation. Completions have errors of their own.
+	// GenerateAll submits requests together and in order. It calls done once for each as it ends, from
+	// any goroutine, and returns after the last. err is of package generation, ctx's, or of a failed
+	// computation. Each completion of r has its own error.
 	GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error))
-	// Keep gives back the admission of all but n completions.
+	// Keep reduces the admission to n completions.
 	Keep(n int)
 }
 
-// DefaultSampling is the sampling of the first implementation.
+// DefaultSampling is used where Config.Sampling is zero. It is what the first implementation sampled with.
 var DefaultSampling = generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}
 
 // Codes of candidate errors.
@@ -36,10 +36,10 @@ const (
 	CodeTruncated       = "truncated"        // the output reached its token limit or repeated itself
 	CodeContextOverflow = "context_overflow" // the prompt does not fit
 	CodeModelError      = "model_error"      // the model, its template or the grammar failed
-	CodeTimeout         = "timeout"          // the request's time was up
+	CodeTimeout         = "timeout"          // the request's deadline passed
 	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
 	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is not a correction, or corrections are not supported
-	CodePaused          = "paused"           // a pause of mode abort interrupted the answer
+	CodePaused          = "paused"           // a pause with mode=abort interrupted the answer
 	CodeInvalidContinue = "invalid_continue" // the model can't have written the tokens of extra_keys.continue
 	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
@@ -57,14 +57,14 @@ const (
 	ComponentContextBudget = "context_budget" // measures prompts
 )
 
-// failure is the reason why an input or a candidate has an error.
+// failure is the error of an input or a candidate.
 type failure struct {
 	code      string
 	component string
 	err       error
 }
 
-// failed classifies the error of a generation.
+// failed returns the failure for the error of a generation.
 func failed(err error) *failure {
 	var overflow *generation.OverflowError
 	switch {
@@ -86,11 +86,11 @@ func failed(err error) *failure {
 	return &failure{CodeModelError, ComponentModel, fmt.Errorf("the model failed: %w", err)}
 }
 
-// ends reports whether an error ends the whole request.
+// ends reports whether an error fails the whole request and not only an input.
 func ends(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) ||
 		errors.As(err, new(*generation.BusyError)) || errors.As(err, new(*generation.QueueFullError))
 }
 
-// PlainGrammar removes our marks for other engines with llama.cpp's notation. The result admits more.
+// PlainGrammar removes our marks, for other engines that read llama.cpp's notation. The result admits more.
 func PlainGrammar(grammar string) string { return gbnf.WithoutMarks(grammar) }

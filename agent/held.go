@@ -11,8 +11,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// WorkBytes estimates the memory that Prepare and Run take for a request beside itself
-// and its candidates. Members of memory that the agent does not interpret cost nothing.
+// WorkBytes estimates the bytes that Prepare and Run allocate for a request, besides the request
+// and its candidates. Members of memory that the agent does not read cost nothing.
 func WorkBytes(req *protocol.AgentRequest) (n int64) {
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
@@ -43,8 +43,8 @@ func WorkBytes(req *protocol.AgentRequest) (n int64) {
 
 var openBrace, comma = []byte("{"), []byte(",")
 
-// estimate is how many bytes the candidates of a request return and how many they hold, where equal ones share
-// theirs, and the number of its generated completions.
+// estimate returns the bytes that a request's candidates return, the bytes that they hold in memory, where equal
+// candidates share them, and the number of completions.
 func estimate(requestID string, runs []*inputRun) (returned int, held int64, completions int) {
 	for _, in := range runs {
 		input := in.input

@@ -12,16 +12,16 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// KeyOptions is the member of extra_keys with the options of an input.
+// KeyOptions is the member of extra_keys with the options of an input: the decisions from which the model chooses.
 const KeyOptions = "options"
 
-// Unsure is the option to decide nothing. As a decision it is a reply with this text.
+// Unsure is the option not to decide. As a decision it is a reply with this text.
 const Unsure = "unsure"
 
 // CodeInvalidOptions is the code of an input whose options are not decisions with its tools.
 const CodeInvalidOptions = "invalid_options"
 
-// readOptions reads extra_keys.options, decisions of the protocol of which each candidate names one.
+// readOptions reads extra_keys.options. Each candidate's decision is one of them.
 func (a *Agent) readOptions(v protocol.Raw) (options []protocol.AgentDecision, problems protocol.Problems) {
 	bad := func(message string, at ...any) {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue, message, append([]any{KeyOptions}, at...)...))
@@ -62,7 +62,7 @@ func (a *Agent) readOptions(v protocol.Raw) (options []protocol.AgentDecision, p
 	return options, problems
 }
 
-// Option is an element of extra_keys.options. The error is protocol.Problems.
+// Option decodes an element of extra_keys.options. The error is protocol.Problems.
 func Option(e protocol.Raw) (*protocol.AgentDecision, error) {
 	if text, ok := protocol.Text(e); ok && text == Unsure {
 		return &protocol.AgentDecision{Say: Unsure}, nil
@@ -70,7 +70,7 @@ func Option(e protocol.Raw) (*protocol.AgentDecision, error) {
 	return protocol.DecodeAgentDecision(e)
 }
 
-// checkOptions refuses what options exclude.
+// checkOptions refuses extra keys that can't be combined with options.
 func (in *inputRun) checkOptions(asked bool) protocol.Problems {
 	if !asked {
 		in.returns = wanted{}
@@ -93,7 +93,7 @@ func (in *inputRun) checkOptions(asked bool) protocol.Problems {
 	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, reason, KeyOptions)}
 }
 
-// ranked makes one completion for each candidate of the chances of the options.
+// ranked makes the candidates' completions from the options' probabilities: candidate k gets the k-th most probable.
 func (a *Agent) ranked(in *inputRun, result *generation.Result) *generation.Result {
 	c := &result.Completions[0]
 	if c.Chances == nil {

@@ -8,36 +8,36 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Plan is a validated request. Run runs it once.
+// Plan is a validated request. [Agent.Run] runs it, once.
 type Plan struct {
 	requestID string
 	inputs    []*inputRun
 	outputs   int // candidates of all inputs
 
-	// Completions is the most that Run asks a Generator for. Deterministic candidates of an input need one
-	// together unless they are distinct, corrections need none. A summary may need one more.
+	// Completions is the most that Run generates. Greedy candidates of an input share one unless they are
+	// distinct, corrections need none, and a summary may need one more.
 	Completions int
 	// Priority is the highest of the inputs that ask for completions.
 	Priority int
 
-	begun func()                                     // of Watch, nil: nobody watches
-	each  func(input int, out *protocol.AgentOutput) // of Watch
+	begun func()                                     // see Watch; nil without it
+	each  func(input int, out *protocol.AgentOutput) // see Watch
 
-	Latencies []Latency     // of the generations, set by Run
-	Summaries SummaryCounts // what became of the summaries, set by Run
+	Latencies []Latency     // of all generations, set by Run
+	Summaries SummaryCounts // set by Run
 }
 
-// Watch makes Run call begun once only the engine or ctx can fail the request, and then
-// each with every complete candidate, from any goroutine. The others have the error of Run.
+// Watch makes Run report candidates early. Run calls begun when only the engine or ctx can still fail the request, then
+// each for every complete candidate, from any goroutine. If Run returns an error, that is the error of the others.
 func (p *Plan) Watch(begun func(), each func(input int, out *protocol.AgentOutput)) {
 	p.begun, p.each = begun, each
 }
 
-// inputRun is one input from its validation to its candidates.
+// inputRun is the state of one input, from its validation to its candidates.
 type inputRun struct {
 	input      *protocol.AgentInput
 	memory     *memory.Memory
-	greedy     bool
+	greedy     bool         // extra_keys.inference_mode
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	returns    wanted
 	adapter    Adapter // the zero value: none
@@ -47,26 +47,26 @@ type inputRun struct {
 	resume     *generation.Result // extra_keys.continue
 	priority   int
 
-	// Run sets the others.
+	// Run sets the following.
 	catalog    *format.Catalog
-	version    string                 // of the weights, if returns asks for it
-	continues  bool                   // the prompt goes on with the tokens of the memory
-	earlier    map[int]string         // the attributes that those show, as in chain
-	leaves     int                    // the character of the prompt where it leaves its messages; -1: nowhere
-	out        []protocol.AgentOutput // complete where there is a status
-	turn       *memory.Append         // what completed candidates share, as step is
+	version    string                 // of the weights, if steps report it
+	continues  bool                   // the prompt begins with the tokens in the memory
+	earlier    map[int]string         // the attributes that these tokens contain, as in chain
+	differsAt  int                    // the code point from which the prompt differs from its rendered messages; -1: nowhere
+	out        []protocol.AgentOutput // the complete candidates have a status
+	turn       *memory.Append         // shared by the completed candidates, as step is
 	step       *stepMaker
-	watch      func(out *protocol.AgentOutput) // see Plan.Watch; nil: nobody does
-	given      []bool                          // candidates that watch has had
+	watch      func(out *protocol.AgentOutput) // see Plan.Watch; nil without it
+	delivered  []bool                          // candidates that watch was called with
 	request    generation.Request              // its Prompt is set by generate
-	prompt     *format.Prompt                  // nil if nothing is to be generated
-	shortening *shortening                     // generated before the candidates, nil if nothing is
+	prompt     *format.Prompt                  // nil if the candidates need no generation
+	shortening *shortening                     // a summary to generate first, or nil
 	steps      []protocol.Raw                  // of shortening
 	counts     SummaryCounts                   // of shortening
 	latencies  []Latency
 	best       int    // the most probable option
 	chances    []byte // see appendChances
-	ended      error  // the request is over: see ends
+	ended      error  // the error that fails the whole request, see ends
 	span       inputSpan
 }
 
@@ -77,9 +77,9 @@ func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Cut += o.Cut
 }
 
-// Prepare validates memory and extra keys of a request for an engine with these adapters; nil: it has none. The
-// error is protocol.Problems. Run looks at tools and corrections: they can cost much, and their errors are
-// candidates'.
+// Prepare validates memory and extra keys of a request for an engine with these adapters, nil for none. The error is
+// protocol.Problems. Tools and corrections are checked by Run, since that may take long and their errors are errors of
+// candidates.
 func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, inputs: make([]*inputRun, len(req.Inputs))}
 	var problems protocol.Problems
@@ -114,7 +114,7 @@ func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, e
 	return p, nil
 }
 
-// readExtraKeys reads the options of the agent. Other options belong to other programs.
+// readExtraKeys reads the extra keys that the agent knows. Others belong to other programs.
 func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protocol.Problems) {
 	in.returns = a.cfg.returns
 	asked := false
@@ -182,7 +182,7 @@ func (in *inputRun) completions() int {
 	return in.input.NumOutputs
 }
 
-// startsTask reports whether the instruction starts a task: the user's, and no answer to a question.
+// startsTask reports whether the instruction starts a task: a user's that does not answer the model's question.
 func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]
 	return memory.AuthorOf(in.input.Instruction.Type) == memory.User && turn.Kind != memory.KindClarification

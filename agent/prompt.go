@@ -12,7 +12,8 @@ import (
 
 var errNotAdmitted = errors.New("a generation was not admitted")
 
-// tokenize sets the tokens of a prompt. It refuses one that does not fit with its answer, if possible before.
+// tokenize sets the tokens of a prompt. It refuses a prompt that does not fit with its answer, if its length shows
+// that without tokenizing.
 func (a *Agent) tokenize(ctx context.Context, request *generation.Request, prompt *format.Prompt) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,14 +33,14 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 	return nil
 }
 
-// Prompt is the input of the model for one input of the agent.
+// Prompt is what the model is given for one input of the agent.
 type Prompt struct {
 	Text    string // with special tokens as text, as in full_prompt of internal steps
 	Tokens  []generation.Token
 	Grammar string // GBNF, root rule "root"; "": no constraint
 }
 
-// Prompt renders the prompt of an input, or returns the reason why that needs no model.
+// Prompt renders the prompt of an input. An input that needs no model is an error.
 func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, error) {
 	plan, err := a.Prepare(&protocol.AgentRequest{RequestID: "prompt", Inputs: []protocol.AgentInput{*in}}, nil)
 	if err != nil {
@@ -65,7 +66,7 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	return &Prompt{Text: prompt.Text, Tokens: request.Prompt, Grammar: request.Grammar}, nil
 }
 
-// Latency has the times of one generation whose candidates all ended by themselves.
+// Latency has the times of one generation whose candidates all ended with an end token.
 type Latency struct {
 	generation.Times
 	LongestAnswer int // the number of tokens of the longest candidate

@@ -19,8 +19,8 @@ import (
 
 // Run makes the candidates of a plan. Failures are candidates with an error. Run itself fails when ctx was cancelled,
 // when the generator is closed, or when all candidates together would be too large: protocol.Problems, or the error
-// of ctx's budget. The generator may be nil for a plan without completions. It gets the prompts of all inputs
-// together and in order, so that the same request is always computed in the same way; the prompts of summaries come first.
+// of ctx's budget. g may be nil for a plan without completions. It gets the prompts of all inputs together and in
+// order, so that a request is always computed in the same way; before them, it gets the prompts of all summaries.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	runs := p.inputs
 	var preparing errgroup.Group
@@ -74,7 +74,7 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	return outputs, nil
 }
 
-// summary is the generation before the candidates, if there is one.
+// summary returns the generation of a summary, nil without one.
 func (in *inputRun) summary() (*generation.Request, *format.Prompt) {
 	if in.shortening == nil {
 		return nil, nil
@@ -82,7 +82,7 @@ func (in *inputRun) summary() (*generation.Request, *format.Prompt) {
 	return &in.shortening.request, in.shortening.prompt
 }
 
-// candidates is the generation of the candidates, if there is one.
+// candidates returns the generation of the candidates, nil if they need none.
 func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
 	if in.prompt == nil || in.ended != nil {
 		return nil, nil
@@ -90,13 +90,13 @@ func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
 	return &in.request, in.prompt
 }
 
-// tokenizeAll tokenizes the prompts of a stage. One that fails gives its places back at once.
+// tokenizeAll tokenizes the prompts that of returns. A prompt that fails gives its part of the admission back.
 func (a *Agent) tokenizeAll(
 	ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
 ) []error {
 	errs := make([]error, len(runs))
 	var left atomic.Int64
-	left.Store(int64(places(runs, of)))
+	left.Store(int64(completionsLeft(runs, of)))
 	var tokenizing errgroup.Group
 	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
 	for i, in := range runs {
@@ -118,8 +118,8 @@ func (a *Agent) tokenizeAll(
 	return errs
 }
 
-// places is how many completions are to be generated, now and after that.
-func places(runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt)) (n int) {
+// completionsLeft counts the completions of the generations that of returns, and of the candidates afterwards.
+func completionsLeft(runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt)) (n int) {
 	for _, in := range runs {
 		now, _ := of(in)
 		if now != nil {
@@ -152,7 +152,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 				request.Context = in.span.ctx
 			}
 			if in.watch != nil && request == &in.request && in.options == nil {
-				request.Watch = func(e generation.Event) { a.early(ctx, in, e.Result, e.Completion) }
+				request.Watch = func(e generation.Event) { a.finishEarly(ctx, in, e.Result, e.Completion) }
 			}
 			requests = append(requests, *request)
 			waiting = append(waiting, in)
@@ -161,7 +161,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	if len(requests) == 0 {
 		return
 	}
-	g.Keep(places(runs, of)) // those that have failed need none
+	g.Keep(completionsLeft(runs, of)) // failed inputs need none
 	g.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
 		if err == nil && ctx.Err() == nil && !r.Paused() { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
@@ -173,14 +173,14 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	})
 }
 
-// guard turns a panic into an error of this input.
+// guard is deferred. It turns a panic into an error of this input.
 func (in *inputRun) guard() {
 	if p := recover(); p != nil {
 		in.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
 	}
 }
 
-// fail makes all candidates errors, unless the request is over.
+// fail makes all undelivered candidates errors, unless the whole request has failed.
 func (in *inputRun) fail(f *failure) {
 	in.prompt, in.shortening = nil, nil
 	if ends(f.err) {
@@ -188,28 +188,28 @@ func (in *inputRun) fail(f *failure) {
 		return
 	}
 	for k := range in.out {
-		if in.given == nil || !in.given[k] {
+		if in.delivered == nil || !in.delivered[k] {
 			in.failOne(&in.out[k], f)
 			in.out[k].InternalSteps = in.steps
 		}
 	}
 }
 
-// watch begins to give candidates.
+// watch starts the calls of Plan.Watch.
 func (p *Plan) watch() {
 	p.begun()
 	for i, in := range p.inputs {
-		in.given = make([]bool, len(in.out))
+		in.delivered = make([]bool, len(in.out))
 		in.watch = func(out *protocol.AgentOutput) { p.each(i, out) }
-		in.give() // those without a generation
+		in.deliver() // candidates that needed no generation
 	}
 }
 
-// give gives the complete candidates that nobody had yet.
-func (in *inputRun) give() {
-	for k := range in.given {
-		if in.out[k].Status != "" && !in.given[k] {
-			in.given[k] = true
+// deliver calls watch with the complete candidates that are not delivered yet.
+func (in *inputRun) deliver() {
+	for k := range in.delivered {
+		if in.out[k].Status != "" && !in.delivered[k] {
+			in.delivered[k] = true
 			in.watch(&in.out[k])
 		}
 	}
@@ -229,7 +229,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
 	for k := range in.out {
 		in.out[k] = protocol.AgentOutput{RequestID: requestID, SourceID: in.input.ID, CandidateIndex: k}
 	}
-	// Nobody waits for the answer any more, or there is no time left but for a correction.
+	// The client has left, or the deadline has passed, after which only a correction is still made.
 	if err := ctx.Err(); ends(err) || err != nil && in.correction == nil {
 		a.finish(ctx, in, nil, err)
 		return
@@ -277,8 +277,8 @@ func (a *Agent) render(ctx context.Context, requestID string, in *inputRun) *fai
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
 		Scores: in.returns.scores(), Masks: in.returns.masks, Adapter: in.adapter.ID, Resume: in.resume, Priority: in.priority,
 	}
-	if a.cfg.SeedsInARow {
-		params.Seeds = inARow(params.Seeds)
+	if a.cfg.ConsecutiveSeeds {
+		params.Seeds = consecutive(params.Seeds)
 	}
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)
@@ -307,8 +307,9 @@ func (a *Agent) render(ctx context.Context, requestID string, in *inputRun) *fai
 	return nil
 }
 
-// rendered is the prompt of an input, with the newest entries of the history where they are limited, or the
-// prompt that asks for a summary. With token ids it goes on with the memory's tokens, if all is shown.
+// rendered returns the prompt of an input, with the newest HistoryMaxMessages entries of the history, or the prompt
+// that asks for a summary. For inputs that ask for token ids, it begins with the memory's tokens if it shows all
+// entries.
 func (a *Agent) rendered(in *inputRun, summarize bool) (*format.Prompt, error) {
 	history, first := in.memory.History, 0
 	if limit := a.cfg.HistoryMaxMessages; limit > 0 && len(history) > limit {
@@ -317,7 +318,7 @@ func (a *Agent) rendered(in *inputRun, summarize bool) (*format.Prompt, error) {
 			first++
 		}
 	}
-	in.continues, in.earlier, in.leaves = false, nil, -1
+	in.continues, in.earlier, in.differsAt = false, nil, -1
 	shown := format.Input{
 		Request: in.input, Memory: in.memory, First: first, Catalog: in.catalog, Summarize: summarize, FindTurn: in.returns.tokenIDs,
 	}
@@ -329,7 +330,8 @@ func (a *Agent) rendered(in *inputRun, summarize bool) (*format.Prompt, error) {
 	return a.format.Render(&shown)
 }
 
-// mayBegin reports whether the visible history may begin with entry i: not with a result, or with the model.
+// mayBegin reports whether a shortened history may begin with entry i: not with the result of a call, nor, in a format
+// that does not show results, with a decision.
 func (a *Agent) mayBegin(history []memory.Entry, i int) bool {
 	if a.format.ShowsResults() {
 		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
@@ -345,9 +347,9 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 	return s
 }
 
-// shorten continues with an input after the generation that shortens its memory.
+// shorten renders an input again after its summary was generated.
 func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
-	defer in.give()
+	defer in.deliver()
 	defer in.guard()
 	if f := a.summarizer.shorten(ctx, in, result, err); f != nil {
 		in.fail(f)
@@ -357,7 +359,7 @@ func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Re
 // finish makes the candidates of an input from the result of its generation.
 func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Result, err error) {
 	defer in.endSpan()
-	defer in.give()
+	defer in.deliver()
 	defer in.guard()
 	if err == nil {
 		err = complete(result, in.request.N)
@@ -379,16 +381,16 @@ func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Res
 	in.repeatFirst(len(result.Completions)) // deterministic candidates are equal
 }
 
-// early makes a candidate whose completion has ended before that of others.
-func (a *Agent) early(ctx context.Context, in *inputRun, result *generation.Result, k int) {
-	defer in.give()
+// finishEarly makes a candidate whose completion has ended before the others.
+func (a *Agent) finishEarly(ctx context.Context, in *inputRun, result *generation.Result, k int) {
+	defer in.deliver()
 	defer in.guard()
 	if err := result.Completions[k].Err; err == nil || !ends(err) {
 		a.candidate(ctx, in, result, k)
 	}
 }
 
-// repeatFirst makes the candidates from the n-th on copies of the first.
+// repeatFirst makes candidates n and later copies of the first.
 func (in *inputRun) repeatFirst(n int) {
 	for k := n; k < len(in.out); k++ {
 		in.out[k] = in.out[0]
@@ -403,7 +405,7 @@ func complete(r *generation.Result, n int) error {
 	return nil
 }
 
-// candidate makes candidate k from its completion, unless it is complete.
+// candidate makes candidate k from its completion, unless it was made before.
 func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.Result, k int) {
 	c, out := &result.Completions[k], &in.out[k]
 	if out.Status != "" {
@@ -453,21 +455,21 @@ func (a *Agent) candidate(ctx context.Context, in *inputRun, result *generation.
 	} else {
 		in.complete(out, turn, decision)
 		if in.returns.tokenIDs {
-			a.remember(in, out, &decision, c)
+			a.storeTokens(in, out, &decision, c)
 			differs = a.differs(ctx, in, out, step, c)
 		} else {
-			in.forget(out)
+			in.dropTokens(out)
 		}
 	}
 	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, &decision, differs))
 }
 
-// withStep appends a step. Candidates share the steps before it.
+// withStep returns a copy of steps with one more: candidates share steps.
 func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// complete makes a candidate of a decision.
+// complete sets a candidate's decision and memory.
 func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision) {
 	change := memory.Change{Final: d.Say != "", NewTask: in.startsTask()}
 	if len(d.ToolCalls) > 0 {
@@ -478,7 +480,7 @@ func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d f
 	out.Memory = turn.Decision(memory.WriteDecision(d.Say, d.ToolCalls, false), change)
 }
 
-// failOne makes a candidate with an error. Its memory is the input's.
+// failOne makes a candidate an error. Its memory is the input's.
 func (in *inputRun) failOne(out *protocol.AgentOutput, f *failure) {
 	out.Status, out.Output = protocol.StatusError, nil
 	out.Memory = in.input.Memory

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// seeds derives the seeds of an input's candidates from the server's seed and the ids: the start of their SHA-256
-// begins a counter, which a bijection scatters. So they are distinct.
+// seeds derives n distinct seeds for an input's candidates. The first 4 bytes of a SHA-256 of the server's seed, the
+// request's id and the input's id start a counter; scatter maps each of its values to a seed.
 func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	text := binary.LittleEndian.AppendUint64(make([]byte, 0, 24+len(requestID)), server)
 	text = binary.LittleEndian.AppendUint64(text, uint64(inputID))
@@ -21,15 +21,15 @@ func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	return out
 }
 
-// inARow replaces seeds by the first one and those that follow it.
-func inARow(seeds []uint32) []uint32 {
+// consecutive replaces seeds by the first one, that plus 1, and so on.
+func consecutive(seeds []uint32) []uint32 {
 	for i := range seeds {
 		seeds[i] = (seeds[0] & (1<<30 - 1)) + uint32(i)
 	}
 	return seeds
 }
 
-// session identifies the run of an input by a hash of what the prompts of all its turns begin with.
+// session names the run of an input: a hash of what the prompts of all turns of the run begin with.
 func session(in *inputRun) string {
 	h := sha256.New()
 	for _, rule := range in.memory.Rules {
@@ -46,7 +46,7 @@ func session(in *inputRun) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// scatter is the finalizer of MurmurHash3, a bijection of 32-bit numbers.
+// scatter is a bijection of 32-bit numbers: the finalizer of MurmurHash3.
 func scatter(x uint32) uint32 {
 	x ^= x >> 16
 	x *= 0x85ebca6b

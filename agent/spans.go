@@ -12,16 +12,16 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// inputSpan is the span of an input, from its preparation to its last candidate.
+// inputSpan is the OpenTelemetry span of an input, from its preparation to its last candidate.
 type inputSpan struct {
 	trace.Span
-	ctx context.Context // has the span
+	ctx context.Context // the parent of spans of the input's generations
 
-	prompt, cached, generated int // of all generations, where the span is recorded
+	prompt, cached, generated int // tokens of all generations, if the span is recorded
 	finish                    []string
 }
 
-// startSpan starts the span of an input. Without a recorded span in ctx, all of it does nothing.
+// startSpan starts the span of an input. It does nothing if ctx has no recorded span.
 func (a *Agent) startSpan(ctx context.Context, in *inputRun) inputSpan {
 	s := inputSpan{ctx: ctx}
 	s.ctx, s.Span = tracing.Start(ctx, "invoke_agent "+a.cfg.Kind)
@@ -38,7 +38,7 @@ func (a *Agent) startSpan(ctx context.Context, in *inputRun) inputSpan {
 	return s
 }
 
-// add counts what a generation of the input used.
+// add adds the tokens and finish reasons of a generation.
 func (s *inputSpan) add(r *generation.Result) {
 	s.prompt += r.PromptTokens
 	s.cached += r.CachedTokens
@@ -50,7 +50,7 @@ func (s *inputSpan) add(r *generation.Result) {
 	}
 }
 
-// endSpan ends the span of an input whose candidates are there. A second call does nothing.
+// endSpan ends the span of an input whose candidates are made. A second call does nothing.
 func (in *inputRun) endSpan() {
 	s := &in.span
 	if s.Span == nil || !s.IsRecording() {

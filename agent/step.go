@@ -17,19 +17,19 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// stepMaker writes the internal steps of an input's candidates, which share all but the end.
+// stepMaker writes the internal steps of an input's candidates, whose JSON differs only at the end.
 type stepMaker struct {
 	in     *inputRun
 	prompt string
-	tokens []generation.Token // of the prompt, nil for a correction
-	form   string             // in which the model calls
-	head   []byte             // through the last shared input element
-	cut    int                // messages that were left out of the history, see historySummarized
-	next   map[string]int     // nextPromptDiffers by the tokens of an answer
+	tokens []generation.Token // of the prompt; nil for a correction
+	form   string             // see Agent.CallForm
+	head   []byte             // the shared beginning of the JSON, to the last input element that all have
+	cut    int                // messages left out of the history, see historySummarized
+	next   map[string]int     // results of nextPromptDiffers, by the tokens of the answer
 }
 
-// newStep prepares the step of a component; number counts from 0. tokens are the prompt's, nil for a correction.
-// Without a prompt (a correction with unusable tools) the tools are raw.
+// newStep prepares step number (from 0) of a component. tokens are the prompt's, nil for a correction. Without a
+// prompt, as for a correction with unusable tools, the step has the raw tools.
 func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string, tokens []generation.Token) *stepMaker {
 	if prompt == nil {
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
@@ -48,8 +48,8 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	return &stepMaker{in: in, prompt: prompt.Text, tokens: tokens, head: b}
 }
 
-// model makes the step of a model call, with the text of the end token. differs is where the
-// next prompt leaves these tokens; -1: nowhere.
+// model makes the step of a model call. Its raw output includes the text of the end token. differs is the
+// result of nextPromptDiffers.
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, d *format.Decision, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,
@@ -84,8 +84,8 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 			from = "tokens" // of the memory, and new text
 		}
 		b = fmt.Appendf(b, `,"prompt_from":"%s"`, from)
-		if in.leaves >= 0 {
-			b = fmt.Appendf(b, `,"prompt_differs_at":%d`, in.leaves)
+		if in.differsAt >= 0 {
+			b = fmt.Appendf(b, `,"prompt_differs_at":%d`, in.differsAt)
 		}
 		b = rawjson.AppendList(append(b, `,"prompt_token_ids":`...), s.tokens, appendInt)
 		b = rawjson.AppendList(append(b, `,"token_ids":`...), c.All(), appendInt)
@@ -104,14 +104,14 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	return append(b, '}')
 }
 
-// correction makes the step of an applied correction. The raw output has the action as a list.
+// correction makes the step of an applied correction. In its raw output the action is always a list.
 func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(say)+256)
 	b = append(append(b, s.head...), `},"output_raw":`...)
 	return append(rawjson.AppendString(b, memory.WriteDecision(say, calls, true)), '}')
 }
 
-// promptLog writes a file for each model call, which only the owner can read.
+// promptLog writes a file for each model call, with permissions for the owner only.
 type promptLog struct {
 	dir    string
 	report func(error)

@@ -16,24 +16,24 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// The kinds of agents, which handle a growing memory. Each understands the memory of the other.
+// Kinds of agents, which differ in how they handle a growing history. Each can continue the other's memory.
 const (
 	FullHistory       = "full-history"       // shows the model the whole history
-	HistorySummarized = "history-summarized" // lets the model summarize the history of a prompt over its budget
+	HistorySummarized = "history-summarized" // lets the model summarize the history when the prompt exceeds a budget
 )
 
-// shortening is a generation before that of the candidates.
+// shortening is the generation of a summary, before the candidates'.
 type shortening struct {
 	request generation.Request
 	prompt  *format.Prompt
 	size    int // of the candidates' prompt afterwards, in the budget's unit
-	cut     int // messages of the history that were left out without a summary
+	cut     int // messages left out of the history without a summary
 }
 
-// SummaryCounts are what became of the summaries of a request.
+// SummaryCounts counts the outcomes of a request's summaries.
 type SummaryCounts struct {
-	Whole, Truncated, Failed int // summaries; a truncated one reached its token limit or repeated itself
-	Cut                      int // histories whose oldest messages were left out
+	Whole, Truncated, Failed int // summaries. Truncated: one reached its token limit or repeated itself.
+	Cut                      int // histories whose oldest messages were left out without a summary
 }
 
 // errNoCorrections: an edit of the memory would not repair a summary.
@@ -78,17 +78,17 @@ func (c *Config) fillKind() error {
 
 // Summary configures the history-summarized agent.
 type Summary struct {
-	Budget     int  // the prompt above which the history is summarized; DefaultSummaryBudget when 0
-	Characters bool // the budget counts Unicode code points and not tokens
+	Budget     int  // the size of a prompt above which the history is summarized; DefaultSummaryBudget when 0
+	Characters bool // Budget counts Unicode code points instead of tokens
 	MaxTokens  int  // the token limit of a summary; DefaultSummaryMaxTokens when 0
-	Keep       int  // how many of the newest history entries stay within the budget
+	Keep       int  // the newest history entries that stay beside the summary, if the budget allows
 }
 
-// historySummarized lets the model replace the history by a summary when
-// a prompt exceeds its budget. The prefix cache has most of that prompt.
+// historySummarized lets the model replace the history by a summary when a prompt exceeds the
+// budget. The prompt for the summary shares most of its prefix with prompts in the prefix cache.
 type historySummarized struct {
 	*Agent
-	grammar string // of a summary; "": no constraint
+	grammar string // of a summary, GBNF; "": no constraint
 }
 
 func newHistorySummarized(a *Agent) (*historySummarized, error) {
@@ -102,7 +102,7 @@ func newHistorySummarized(a *Agent) (*historySummarized, error) {
 	return h, nil
 }
 
-// shortening requests a summary, which all candidates share, if the prompt exceeds the budget; else nil.
+// shortening returns the generation of a summary for all candidates if the prompt exceeds the budget, else nil.
 func (h *historySummarized) shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure) {
 	size, err := h.measure(ctx, in.prompt)
 	if err != nil {
@@ -127,9 +127,9 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, in
 	}}}, nil
 }
 
-// shorten puts the summary into the memory and renders the prompt again. It keeps as many of the newest messages as the
-// budget allows. Without a summary that can be used and fits, the oldest messages are left out instead: the same
-// history would give the same summary in each turn.
+// shorten puts the summary into the memory and renders the prompt again, with as many of the newest messages as the
+// budget allows. If the summary is unusable or does not fit, the oldest messages are left out instead: to try again in
+// the next turn would give the same summary.
 func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
 	long, s := in.memory, in.shortening
 	summary, failed := h.read(in, result, err)
@@ -159,10 +159,10 @@ func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *g
 	return h.overBudget("the prompt has %s with a summary in place of the history", s.size)
 }
 
-// cutNote stands in the summary for messages that were left out.
+// cutNote is the summary where messages were left out without one.
 const cutNote = "Earlier messages are missing here. They were too long, and no summary of them could be used."
 
-// fit keeps a summary and at most so many of the newest messages, and reports whether that fits the budget.
+// fit keeps the summary and as many of the newest messages as fit the budget, up to most. false: not even 0 fit.
 func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
 	// Fewer messages make a shorter prompt, so a binary search finds the most that fit.
 	gone := sort.Search(most, func(gone int) bool {
@@ -177,7 +177,7 @@ func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.
 	return fits, failed
 }
 
-// replace puts a summary before at most the last keep entries, renders, and reports whether that fits.
+// replace puts the summary before at most the last keep entries, renders the prompt, and reports whether it fits.
 func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
 	for first := len(long.History) - keep; keep > 0 && first > 0 && !h.mayBegin(long.History, first); first++ {
 		keep--
@@ -200,7 +200,7 @@ func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *mem
 	return size <= h.cfg.Summary.Budget, nil
 }
 
-// read returns the generated summary. Its internal step is kept also when it fails.
+// read returns the generated summary and sets its internal step, also for an output that is unusable.
 func (h *historySummarized) read(in *inputRun, result *generation.Result, err error) (string, *failure) {
 	fail := func(code string, err error) (string, *failure) {
 		return "", &failure{code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", err)}
@@ -239,7 +239,8 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	return summary, nil
 }
 
-// measure returns the size of a prompt in the budget's unit. Above the budget it may be another one above it.
+// measure returns the size of a prompt in the budget's unit. For a prompt above the budget it may be a lower bound that
+// is above the budget, too.
 func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) (int, error) {
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil
@@ -251,7 +252,7 @@ func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) 
 	return len(ids), err
 }
 
-// overBudget is the failure of a prompt that no summary brings within the budget.
+// overBudget returns the failure of a prompt that exceeds the budget even with a summary.
 func (h *historySummarized) overBudget(what string, size int) *failure {
 	unit := "tokens"
 	if h.cfg.Summary.Characters {

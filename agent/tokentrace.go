@@ -14,7 +14,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// wanted is what extra_keys.return asks for beside the decision.
+// wanted is what extra_keys.return asks for besides the decision.
 type wanted struct {
 	tokenIDs, logprobs, masks bool
 }
@@ -27,7 +27,7 @@ const (
 	returnNames    = `"` + returnTokenIDs + `", "` + returnLogprobs + `" or "` + returnMask + `"`
 )
 
-// add asks for what a name in extra_keys.return means. It returns false for an unknown name.
+// add adds a name of extra_keys.return. It returns false for an unknown name.
 func (w *wanted) add(name string) bool {
 	switch name {
 	case returnTokenIDs:
@@ -42,7 +42,7 @@ func (w *wanted) add(name string) bool {
 	return true
 }
 
-// ReturnName checks a name that extra_keys.return may have.
+// ReturnName returns s if it is a name of extra_keys.return, else an error that lists them.
 func ReturnName(s string) (string, error) {
 	if !new(wanted).add(s) {
 		return "", fmt.Errorf("got %q, want %s", s, returnNames)
@@ -52,18 +52,18 @@ func ReturnName(s string) (string, error) {
 
 func (w wanted) any() bool { return w.tokenIDs || w.logprobs || w.masks }
 
-// scores reports whether the engine must report how tokens were chosen.
+// scores reports whether the engine must return a generation.Score for each token.
 func (w wanted) scores() bool { return w.logprobs || w.masks }
 
 // Estimates of the bytes that a token takes in a step.
 const (
 	bytesOfID    = 7
-	bytesInChain = 6 // of the memory
+	bytesInChain = 6 // in the memory, see chain
 	bytesOfScore = 40
-	bytesOfText  = 3 // of the prompt for each token; short, so that the estimate is high
+	bytesOfText  = 3 // of the prompt's text; low, so that the estimate of its tokens is high
 )
 
-// bytes estimates what a candidate returns for a prompt, with its attributes, and an answer.
+// bytes estimates the bytes that a candidate returns: promptText and attributes are bytes, answer is tokens.
 func (w wanted) bytes(promptText, answer, attributes int) (n int) {
 	if w.tokenIDs {
 		n += (promptText/bytesOfText+answer)*(bytesOfID+bytesInChain) + attributes
@@ -97,8 +97,8 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	return w, problems
 }
 
-// appendScores appends the lists of logprobs and the sum of what is known: neither forced tokens nor ones that a client
-// sent to be continued have one.
+// appendScores appends the lists of logprobs, and the sum of those that exist: forced tokens and the tokens of
+// extra_keys.continue have none.
 func appendScores(b []byte, c *generation.Completion) []byte {
 	sum := 0.0
 	for i := range c.Scores {
@@ -125,7 +125,7 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	return appendFloat(b, sum, 64)
 }
 
-// appendMasks appends what each token was drawn from; null: too many tokens.
+// appendMasks appends for each token the tokens from which it was drawn; null if they are too many.
 func appendMasks(b []byte, scores []generation.Score) []byte {
 	return rawjson.AppendList(append(b, `,"sampling_mask":`...), scores, func(b []byte, s generation.Score) []byte {
 		if s.Mask == nil {
@@ -147,7 +147,7 @@ func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score)
 	return rawjson.AppendList(b, at, appendInt)
 }
 
-// appendFloat appends a number; JSON has none for what is not finite.
+// appendFloat appends a number, null if it is not finite.
 func appendFloat(b []byte, x float64, bits int) []byte {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return append(b, "null"...)
@@ -155,9 +155,9 @@ func appendFloat(b []byte, x float64, bits int) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, bits)
 }
 
-// nextPromptDiffers returns where the prompt of the next turn leaves the tokens of a prompt
-// and its answer, -1 if it begins with all of them, 0 if it can't be made. That turn has the
-// candidate's memory, the same tools, and as instruction a result after calls, else a user's.
+// nextPromptDiffers returns the index of the first token of a prompt and its answer that the next turn's prompt does
+// not begin with: -1 if it begins with all of them, 0 if it can't be rendered. The next turn has the candidate's
+// memory, the same tools, and as instruction a result if the candidate has calls, else a user's.
 func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
 	input := *in.input
 	input.Memory = out.Memory
@@ -186,8 +186,8 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 	return -1
 }
 
-// differs is nextPromptDiffers for a completed candidate.
-// Candidates of an input often have the same tokens, and then the same next prompt.
+// differs returns nextPromptDiffers for a completed candidate. It is computed once for
+// candidates with the same tokens, whose next prompt is the same.
 func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
 	answer := c.All()
 	key := make([]byte, 0, 4*len(answer))
@@ -205,4 +205,4 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	return at
 }
 
-const nextInstruction = "?" // stands for the instruction of the next turn, which is not known yet
+const nextInstruction = "?" // in place of the next turn's instruction, which is not known yet

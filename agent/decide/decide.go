@@ -1,5 +1,6 @@
-// Package decide asks several questions about one state. Each question has given answers, and gets the probability of each.
-// The state stands first in every prompt, so that all questions share its prefill. They are generated together.
+// Package decide asks a model several questions about one state. The result for each question is the probability of
+// each of its given answers. Every prompt begins with the state, so that the questions share its prefill. All are
+// generated together.
 package decide
 
 import (
@@ -23,35 +24,35 @@ const (
 	MaxOptions   = 255
 	MaxOrders    = 16
 
-	// tokenBytes is what a byte of a prompt takes as tokens, at most, and textCopies how often its text is held
-	// while it is made.
+	// For an estimate of memory: the most bytes of tokens for one byte of a prompt, and the copies of its text
+	// while it is rendered.
 	tokenBytes = 4
 	textCopies = 8
 )
 
-// Model makes requests for probabilities of answers, and generates.
+// Model is the agent and its engine.
 type Model interface {
-	// Choice makes the request for the probability of each answer to a conversation. whole: the model ends after an answer.
+	// Choice makes the request for the probability of each answer to a conversation, see agent.Agent.Choice.
 	Choice(ctx context.Context, c *format.Chat, answers []protocol.AgentDecision, whole bool) (*generation.Request, error)
-	// GenerateAll generates together. All are admitted or none.
+	// GenerateAll generates all requests together. It admits all or none, and calls admitted after that.
 	GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error)
 }
 
-// Kind says how the options of a question are answered.
+// Kind is the form of a question's answers.
 type Kind int
 
 // Kinds of questions.
 const (
 	YesNo   Kind = iota // yes or no, the first and the second option
-	Letters             // a letter for each option, or two if there are more than 26
+	Letters             // one letter for each option, two if there are more than 26
 	Levels              // the number of a level, from 0
 	Whole               // the decision itself, as the model writes it
 )
 
 // Option is a possible answer.
 type Option struct {
-	Name, Description string                 // that the model is shown
-	Decision          protocol.AgentDecision // of a question of the kind Whole
+	Name, Description string                 // shown to the model
+	Decision          protocol.AgentDecision // the answer of the kind Whole
 }
 
 // Question is one question about the state.
@@ -59,23 +60,24 @@ type Question struct {
 	Kind         Kind
 	Instructions string
 	Options      []Option
-	// Orders is in how many orders the options are shown. The answer is the mean. Options of the kind Whole are not shown.
+	// Orders is how many orders of the options are computed; probabilities are the mean over them, since models
+	// prefer some places. The prompt does not list options of the kind Whole.
 	Orders int
 }
 
 // Answer has the probabilities of a question's options.
 type Answer struct {
-	// Probabilities add up to 1; nil: the model gives every option the probability 0.
+	// Probabilities has one for each option; they add up to 1. nil if all options have the probability 0.
 	Probabilities []float64
-	// Mass is the probability that the model writes any of the options: how far its own answer is from all of them.
+	// Mass is the probability that the model writes any of the options, from 0 to 1.
 	Mass    float64
-	Omitted float64 // of the mass, what rare spellings may add to it
-	// Best: the most probable first token of the answer begins an option.
+	Omitted float64 // the most that rare spellings, which are not computed, could add to Mass
+	// Best is true if in every order the most probable first token begins an option.
 	Best                  bool
 	Input, Cached, Output int // tokens
 }
 
-// Top is the most probable option, the first of equal ones.
+// Top returns the index of the most probable option, the first of equal ones.
 func (a *Answer) Top() (top int) {
 	for i, p := range a.Probabilities {
 		if p > a.Probabilities[top] {
@@ -85,7 +87,7 @@ func (a *Answer) Top() (top int) {
 	return top
 }
 
-// Error is why a question can't be asked.
+// Error is the reason why a question can't be asked.
 type Error struct {
 	Question int // counts from 0
 	Err      error
@@ -94,14 +96,14 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("question %d: %v", e.Question, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// asked is a question in one order.
-type asked struct {
+// variant is a question with its options in one order.
+type variant struct {
 	question int
 	order    []int // of the options, as shown
 	request  *generation.Request
 }
 
-// Generations is how many generations the questions need.
+// Generations returns how many generations the questions need.
 func Generations(questions []Question) (n int) {
 	for i := range questions {
 		n += len(questions[i].orders())
@@ -109,13 +111,13 @@ func Generations(questions []Question) (n int) {
 	return n
 }
 
-// Ask answers all questions about a state, with the adapter, priority and salt of p. Errors are an *Error, the model's,
-// and ctx's.
+// Ask answers all questions about a state, with the adapter, priority and salt of p. Errors are an *Error for a
+// question that can't be asked, the model's, and ctx's.
 func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question, p generation.Params) ([]Answer, error) {
-	var list []asked
+	var list []variant
 	for i := range questions {
 		for _, order := range questions[i].orders() {
-			list = append(list, asked{question: i, order: order})
+			list = append(list, variant{question: i, order: order})
 		}
 	}
 	if err := budget.Add(ctx, int64(size(state))*int64(textCopies*runtime.GOMAXPROCS(0)+tokenBytes*len(list))); err != nil {
@@ -161,7 +163,7 @@ func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question,
 	return answers, nil
 }
 
-// size is about the bytes of a prompt.
+// size estimates the bytes of a prompt.
 func size(c *format.Chat) int {
 	n := len(c.System)
 	for i := range c.Messages {
@@ -177,8 +179,8 @@ func size(c *format.Chat) int {
 	return n
 }
 
-// prepare makes the request of a question in one order.
-func (a *asked) prepare(ctx context.Context, m Model, state *format.Chat, q *Question) (err error) {
+// prepare makes the request of the variant.
+func (a *variant) prepare(ctx context.Context, m Model, state *format.Chat, q *Question) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server
 			err = fmt.Errorf("the agent failed: %v", p)
@@ -195,7 +197,7 @@ func (a *asked) prepare(ctx context.Context, m Model, state *format.Chat, q *Que
 		}
 	}
 	chat := *state
-	chat.Messages = followed(state.Messages, text)
+	chat.Messages = withText(state.Messages, text)
 	if len(chat.Messages) == 0 || chat.Messages[len(chat.Messages)-1].Model {
 		return errors.New("the state ends with a message of the model; give instructions")
 	}
@@ -203,8 +205,8 @@ func (a *asked) prepare(ctx context.Context, m Model, state *format.Chat, q *Que
 	return err
 }
 
-// followed adds a text to messages: to the last one, if it is a user's.
-func followed(messages []format.ChatMessage, text string) []format.ChatMessage {
+// withText appends a text to the last message if it is a user's, else as a new message.
+func withText(messages []format.ChatMessage, text string) []format.ChatMessage {
 	n := len(messages)
 	list := append(make([]format.ChatMessage, 0, n+1), messages...)
 	switch {
@@ -217,7 +219,7 @@ func followed(messages []format.ChatMessage, text string) []format.ChatMessage {
 	return list
 }
 
-// add adds the result of a question in one order.
+// add adds the result of one variant to the sums over all orders.
 func (a *Answer) add(q *Question, order []int, r *generation.Result) error {
 	c := &r.Completions[0]
 	if c.Err != nil {
@@ -244,7 +246,7 @@ func (a *Answer) add(q *Question, order []int, r *generation.Result) error {
 	return nil
 }
 
-// mean makes means of sums over n orders.
+// mean divides the sums over n orders by n.
 func (a *Answer) mean(n int) {
 	for i := range a.Probabilities {
 		a.Probabilities[i] /= float64(n)
@@ -252,7 +254,7 @@ func (a *Answer) mean(n int) {
 	a.Mass, a.Omitted = a.Mass/float64(n), a.Omitted/float64(n)
 }
 
-// orders are the orders in which the options are shown: evenly spaced rotations, and for levels both directions.
+// orders returns the orders in which the options are shown: evenly spaced rotations; for levels, both directions.
 func (q *Question) orders() (list [][]int) {
 	n := len(q.Options)
 	most := n
@@ -276,7 +278,7 @@ func (q *Question) orders() (list [][]int) {
 	return list
 }
 
-// label is what the model answers for option i, shown in the place at.
+// label returns the model's answer for option i when it is shown in place at.
 func (q *Question) label(at, i int) string {
 	switch n := len(q.Options); {
 	case q.Kind == YesNo:
@@ -291,8 +293,8 @@ func (q *Question) label(at, i int) string {
 
 const letters = 26
 
-// prompt is the question with its labelled options. It has the form that vLLM's /v1/systemone gives questions, whose
-// options get the same probabilities here.
+// prompt returns the question with its labelled options, in the form of vLLM's /v1/systemone, so that options get
+// the same probabilities here.
 func (q *Question) prompt(order []int) string {
 	var lines []string
 	if q.Instructions != "" {

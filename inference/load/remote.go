@@ -51,7 +51,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 		ContextLength: cmp.Or(engine.Context(), info.ContextTrain), Variance: "the engines decide", Contexts: len(c.URLs), MaxNewTokens: cfg.MaxNewTokens(),
 	}
 	m.Info.Name, m.Info.Description = cmp.Or(cfg.Alias, engine.Served()), "served by "+engine.API()
-	cfg.Agent.SeedsInARow, cfg.Agent.Sessions = true, true
+	cfg.Agent.ConsecutiveSeeds, cfg.Agent.Sessions = true, true
 	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
 	cfg.Agent.NoLogprobs = engine.NoLogprobs()
 	cfg.Agent.NoMasks = "engines at URLs don't say which tokens the grammar and the sampling left"
