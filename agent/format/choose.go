@@ -11,7 +11,7 @@ import (
 // Aliases are the names that the first implementation gave the formats.
 var Aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
 
-// Detect chooses a format by a model's architecture and chat template, or by one of them.
+// Detect chooses a format by a model's architecture and chat template; either may be "".
 func Detect(architecture, template string) (string, error) {
 	arch := strings.ToLower(architecture)
 	switch {
@@ -32,7 +32,7 @@ func Detect(architecture, template string) (string, error) {
 		"set Config.Format, or Config.Prompt.ChatTemplate", architecture)
 }
 
-// Resolve is the name of a format: an alias replaced, "" and "auto" detected.
+// Resolve returns the name of a format: it replaces an alias, and detects the format for "" and "auto".
 func Resolve(name, architecture, template string) (string, error) {
 	switch {
 	case name == "" || name == "auto":
@@ -46,7 +46,7 @@ func Resolve(name, architecture, template string) (string, error) {
 	return "", fmt.Errorf("model_format %q is unknown; use auto, %s", name, strings.Join(Names, ", "))
 }
 
-// New makes the format of that name, as Resolve returns it.
+// New makes the format of a name that Resolve returned.
 func New(name string, o Options) (Format, error) {
 	if o.ModelAPI == nil {
 		return nil, errors.New("format: Options.ModelAPI is missing")

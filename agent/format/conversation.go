@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// roleText is the part of the system message that never changes.
+// roleText is the constant part of the system message.
 const roleText = `You command robots. From the conversation, the task attributes and the tools, decide the one next step.
 
 Answer in exactly one of two ways:
@@ -31,7 +31,7 @@ const (
 	statusHeading     = "Environment status:\n"
 	attributesHeading = "\n\nTask attributes: "
 	previousCall      = "previous_tool_call"
-	completedResult   = `{"status": "completed"}` // stands for the result of a call that nobody reported
+	completedResult   = `{"status": "completed"}` // in place of a result that was not reported
 )
 
 // Roles of messages.
@@ -47,19 +47,19 @@ type message struct {
 	content    string
 	calls      []pastCall
 	reasoning  []string
-	attributes protocol.Raw // end the message; earlier messages have none, so that prompts share a prefix
-	aside      bool         // marks a message outside of the conversation, which changes nothing before it
+	attributes protocol.Raw // appended to the content; only the newest has any, so that prompts share a prefix
+	aside      bool         // a request outside of the conversation: earlier messages are rendered as without it
 }
 
-// pastCall is a call of the history with the robot among its arguments, as the model wrote it.
+// pastCall is a call of the history. As the model wrote it, the robot is one of the arguments.
 type pastCall struct {
 	tools.Call
-	robotParam string // the argument that is the robot, "" where none is named
+	robotParam string // the argument with the robot, "" if there is none
 }
 
-// conversation are the messages of an input: of its chat, or system, history, current input. said makes that of a
-// decision. made: for a template that was made for this agent. It has no system message, reports of the environment
-// are system messages, and attributes are not part of messages.
+// conversation returns the messages of an input's chat; without one, the system message, the history and the
+// instruction. said makes the message of a decision. With made the template was written for this agent: there is no
+// system message, reports of the environment have the role system, and messages have no attributes.
 func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.Turn) message) []message {
 	if in.Chat != nil {
 		return in.Chat.messages()
@@ -125,7 +125,7 @@ func conversation(in *Input, made bool, said func(*Input, *memory.Entry, memory.
 	return messages
 }
 
-// decided is the message of a decision. Each call has its robot among its arguments again.
+// decided returns the message of a decision. The robot of each call becomes one of its arguments.
 func decided(in *Input, entry *memory.Entry, turn memory.Turn) message {
 	m := message{role: roleAssistant, content: entry.Say}
 	for _, call := range entry.Calls {
@@ -156,7 +156,7 @@ func (m *message) fullContent() string {
 	return m.content + attributesHeading + string(rawjson.AppendSpaced(nil, m.attributes))
 }
 
-// messagesJSON is the list of messages as chat templates take it.
+// messagesJSON returns messages in the form that chat templates read.
 func messagesJSON(messages []message) protocol.Raw {
 	size := 2
 	for i := range messages {
@@ -181,7 +181,7 @@ func appendCallJSON(dst []byte, call pastCall) []byte {
 	return append(append(append(dst, `,"arguments":`...), call.Arguments...), "}}"...)
 }
 
-// functionsJSON is a list of tools as chat templates take it.
+// functionsJSON returns tools in the form that chat templates read.
 func functionsJSON(list []tools.Tool) protocol.Raw {
 	return rawjson.AppendList(nil, list, func(dst []byte, t tools.Tool) []byte { return appendFunction(dst, &t) })
 }
@@ -197,26 +197,26 @@ func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byt
 	return append(append(append(dst, `,"parameters":`...), parameters...), '}')
 }
 
-// Chat is a conversation other than an input: of a client of OpenAI's API, or a question to a coach.
+// Chat is a conversation that is not an input of the protocol: a client's of OpenAI's API, or a question to a coach.
 type Chat struct {
 	System    string
-	Messages  []ChatMessage   // begin and end with one that the model is given
-	Functions tools.Functions // that the model is shown
-	Schema    protocol.Raw    // of the JSON value that is the answer, where no function may be called; nil: any text
-	Catalog   *Catalog        // made of the functions that may be called or the schema; nil: there are none
-	Shown     *Catalog        // made of functions that no answer calls; nil: there are none
+	Messages  []ChatMessage   // the first and the last are not the model's
+	Functions tools.Functions // shown in the prompt
+	Schema    protocol.Raw    // of a JSON answer, if no function may be called; nil: any text
+	Catalog   *Catalog        // of the functions that may be called, or of Schema; nil without either
+	Shown     *Catalog        // of functions that are shown and may not be called; nil without any
 }
 
 // Calls reports whether an answer may be a call.
 func (c *Chat) Calls() bool { return len(c.Functions.Raw) > 0 && !c.Functions.NoCall }
 
-// Reader reads the answers in a Chat.
+// Reader parses the answers in a Chat.
 type Reader interface {
-	// Read reads an answer that ended by itself: calls or a text. The error says what is wrong with it.
+	// Read parses an answer that ended with its end token: calls or a text. The error says why it is invalid.
 	Read(text string) (say string, calls []tools.Call, err error)
-	// Cut reads an answer that was cut off: the calls that were complete, else what SoFar returns.
+	// Cut parses a truncated answer: the complete calls, or without any, what SoFar returns.
 	Cut(text string) (say string, calls []tools.Call)
-	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
+	// SoFar returns the reply in an unfinished answer, "" while that may still become a call.
 	SoFar(text string) string
 }
 
@@ -224,9 +224,9 @@ type Reader interface {
 type ChatMessage struct {
 	Model     bool // the model wrote it
 	Text      string
-	Reasoning string       // of the model, before Text and Calls
-	Calls     []tools.Call // of the model. The messages after it are their results, in the same order.
-	Of        string       // name of the function whose result Text is; "": none
+	Reasoning string       // the model's, before Text and Calls
+	Calls     []tools.Call // the model's. The next messages are their results, in the same order.
+	Of        string       // the function whose result is Text; "" if Text is not a result
 }
 
 // UnusableError is the reason why functions or a schema of a chat can't be used.
@@ -266,8 +266,8 @@ func (in *Input) catalog() *Catalog {
 	return cmp.Or(in.Chat.Shown, in.Chat.Catalog, noTools)
 }
 
-// summaryRequest replaces the instruction if the history is to be summarized. The rest
-// of the system message stays in the next prompt, so a summary need not repeat it.
+// summaryRequest replaces the instruction in a prompt for a summary. The next prompt still has
+// the rest of the system message, so a summary need not repeat it.
 const summaryRequest = `Take no step now. Instead write a summary of this conversation. It replaces the conversation and any earlier summary: only what it says is remembered.
 
 - Keep what may matter later: the tasks that are not done yet and how far they are, what people asked for or promised, where objects and robots are and in what state, results and failures, calls whose result has not come.
@@ -276,5 +276,5 @@ const summaryRequest = `Take no step now. Instead write a summary of this conver
 
 Answer with the text of the summary alone, without a heading and without calling a tool.`
 
-// openResult stands for the result of a call that is not in the history yet.
+// openResult is in place of the result of a call that has not come yet.
 const openResult = `{"status": "pending"}`

@@ -9,7 +9,7 @@ import (
 	"agentd/agent/tools"
 )
 
-// decide makes a decision of what was read. The error is the first reason why it can't be one.
+// decide makes a decision of a parsed text and calls. The error is the first reason why it would be invalid.
 func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning []string) (Decision, error) {
 	d := Decision{Reasoning: reasoning}
 	say = strings.TrimSpace(say)

@@ -8,15 +8,15 @@ import (
 	"agentd/agent/tools"
 )
 
-// Forms of calls: how an answer writes them. Small models often know the call and not the format's marks.
+// Forms of calls in an answer. Small models often write the right call without the format's marks.
 const (
-	FormNative = "native" // as the format has them
+	FormNative = "native" // the format's own form
 	FormBare   = "bare"   // JSON without the format's marks
 	FormFenced = "fenced" // JSON in a fence of Markdown
 	FormNamed  = "named"  // name({...}), or name(key=value)
 )
 
-// Forms are all of them.
+// Forms lists all forms of calls.
 var Forms = []string{FormNative, FormBare, FormFenced, FormNamed}
 
 const (
@@ -24,21 +24,22 @@ const (
 	functionOpen = "<function="
 )
 
-// otherForms are the parts of calls in other forms than the format's own.
+// otherForms has the grammar of the parts of calls in forms other than the format's own.
 type otherForms struct {
-	object string   // the expression of a call as an object, after its brace
-	starts []string // what objects begin with, up to the quote before the tool's name
-	args   []string // the rules of the tools' arguments with the robot; none: they can't be named
+	object string   // expression of a call as a JSON object, after its opening brace
+	starts []string // beginnings of such objects, up to the quote before the tool's name
+	args   []string // rules of the tools' arguments with the robot; empty without FormNamed
 }
 
-// addForms adds the rules of calls in other forms, and what answers are if calls are the format's own:
+// addForms adds the rules of calls in other forms. It returns the expression of all answers; calls is that of calls in
+// the format's own form.
 //
 //	bare   ::= bare-call ("\n" bare-call)* | list
 //	fenced ::= "```" word "\n" (bare-call | list) "\n```"
 //	named  ::= named-call ("\n" named-call)*
 //
-// A model that calls in JSON of its own ends after one object, and goes on only in a list. So where several calls are
-// possible, it writes lists. No reply begins as a call begins.
+// A model that writes bare JSON ends after one object, and continues only within a list. So if several calls are
+// possible, such a model must write lists. No reply may begin like a call.
 func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls string, o otherForms) string {
 	if c.plain {
 		return either(c.Set, calls, "reply")
@@ -79,8 +80,8 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 	return gbnf.Alternatives(append(forms, "reply"))
 }
 
-// startsOf are the texts with which calls in other forms begin. A model that calls in JSON of its own sometimes adds to
-// the tool's name, as in go_to_kitchen: then the name begins a call before its closing quote.
+// startsOf returns the beginnings of calls in other forms. A model that writes bare JSON sometimes appends to the name
+// of a tool, as in go_to_kitchen, so for such a model the beginning does not include the quote after the name.
 func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 	s, nameEnd := new(gbnf.Starts), `"`
 	if r.form == FormBare || r.form == FormFenced {
@@ -111,5 +112,5 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 
 const targetRobotName = "target_robot_name" // the protocol's name for the robot of a call
 
-// nameStart begins a call in JSON, up to the quote before its name.
+// nameStart is the beginning of a call in JSON, up to and with the quote before its name.
 const nameStart = `"name"` + gbnf.Gap + ":" + gbnf.Gap + `"`

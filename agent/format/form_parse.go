@@ -8,8 +8,8 @@ import (
 	"agentd/protocol"
 )
 
-// recognise returns the calls that a reply is, if it is nothing but calls of the tools, in whatever form. The error
-// says why a call of a tool can't be accepted. A reply with no calls and no error is a reply.
+// recognise returns the calls in a text that consists of calls of the tools only, in any form. The error says why
+// such a call is invalid. Without calls and error the text is a reply.
 func recognise(text string, set *tools.Set) (calls []tools.Call, form string, err error) {
 	form = FormBare
 	fenced, between := false, ";, \t\r\n"
@@ -44,7 +44,7 @@ func recognise(text string, set *tools.Set) (calls []tools.Call, form string, er
 	return calls, form, nil
 }
 
-// recognise also finds calls in fences beside text, where that is dropped.
+// recognise is the function recognise. With MixedTools it also finds fenced calls beside text, which it drops.
 func (r rules) recognise(text string, set *tools.Set) (calls []tools.Call, form string, err error) {
 	calls, form, err = recognise(text, set)
 	if len(calls) > 0 || err != nil || r.mixed != MixedTools {
@@ -65,7 +65,7 @@ func (r rules) recognise(text string, set *tools.Set) (calls []tools.Call, form 
 	return calls, form, nil
 }
 
-// Complete returns the calls that were complete before an answer was cut off.
+// Complete returns the complete calls of a truncated answer.
 func Complete(f Format, text string, c *Catalog) []tools.Call {
 	if len(c.Set.Tools) == 0 {
 		return nil
@@ -83,14 +83,14 @@ func Complete(f Format, text string, c *Catalog) []tools.Call {
 	return nil
 }
 
-// trimMarks drops marks of calls around a text whose other half is missing.
+// trimMarks removes <tool_call> marks without a counterpart from both ends of a text.
 func trimMarks(text string) string {
 	text = trimSpace(text)
 	text = strings.TrimPrefix(strings.TrimPrefix(text, callOpen), callClose)
 	return trimSpace(strings.TrimSuffix(strings.TrimSuffix(trimSpace(text), callClose), callOpen))
 }
 
-// readBare reads an object that is a call, or a list of them. A list may lack its end.
+// readBare reads an object that is a call, or a list of such objects. The list may lack its closing bracket.
 func readBare(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
 	inner, inList := strings.CutPrefix(text, "[")
 	for rest = trimSpace(inner); ; {
@@ -110,8 +110,8 @@ func readBare(text string, set *tools.Set) (calls []tools.Call, rest string, ok 
 	}
 }
 
-// asFunction is a call with the usual names of its members. Models also copy
-// the form of the tools in the prompt, {"type": "function", "function": {...}}.
+// asFunction returns a call with the members name and arguments. Models also write other names, and
+// copy the form of the tools in the prompt, {"type": "function", "function": {...}}.
 func asFunction(value protocol.Raw) protocol.Raw {
 	if value.Kind() != '{' {
 		return value
@@ -177,7 +177,7 @@ func readNamed(text string, set *tools.Set) (calls []tools.Call, rest string, ok
 	return []tools.Call{call}, rest[1:], true, err
 }
 
-// readLiteral reads a value that begins a text, as JSON or Python writes it, and returns it as JSON.
+// readLiteral reads a JSON or Python value at the beginning of a text, and returns it as JSON.
 func readLiteral(text string, depth int) (value protocol.Raw, rest string, ok bool) {
 	for word, constant := range map[string]string{"True": "true", "False": "false", "None": "null"} {
 		if rest, ok = strings.CutPrefix(text, word); ok {
@@ -248,7 +248,7 @@ func readQuoted(text string) (value protocol.Raw, rest string, ok bool) {
 	return nil, text, false
 }
 
-// isCall reports whether a value has the shape of a call of one of the tools: the name, and what belongs to a call.
+// isCall reports whether a value has the shape of a call of one of the tools: its name, and only members of a call.
 func isCall(v protocol.Raw, set *tools.Set) bool {
 	if v.Kind() != '{' {
 		return false
@@ -286,7 +286,7 @@ func isCall(v protocol.Raw, set *tools.Set) bool {
 	}))
 }
 
-// MayBeCall reports whether a text that has not ended may be a call, in whatever form.
+// MayBeCall reports whether an unfinished text may be or become a call, in any form.
 func (c *Catalog) MayBeCall(text string) bool {
 	if c.starts == nil && strings.HasPrefix(text, "{") { // as calls begin in some formats
 		return true
@@ -294,7 +294,7 @@ func (c *Catalog) MayBeCall(text string) bool {
 	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
 }
 
-// FormOf is the form of the call with which an answer begins, or "".
+// FormOf returns the form of the call at the beginning of an answer, or "".
 func (c *Catalog) FormOf(text string) string {
 	text = trimSpace(text)
 	switch {

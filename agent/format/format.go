@@ -1,5 +1,5 @@
 // Package format turns inputs into prompts in a model's native form, and answers into decisions. A grammar constrains
-// the answer. Formats are pure: what they need of a loaded model comes through [ModelAPI].
+// the answer. Formats have no side effects; they use a loaded model through [ModelAPI] only.
 package format
 
 import (
@@ -22,7 +22,7 @@ const (
 	Template = "template"
 )
 
-// Names are the formats that a user may name.
+// Names lists the formats.
 var Names = []string{Qwen, GPTOSS, Llama, Template}
 
 // Output styles of the template format.
@@ -31,34 +31,34 @@ const (
 	StyleJSON   = "json"        // one {"say", "action"} object
 )
 
-// What to do with text beside tool calls.
+// Handling of text beside tool calls.
 const (
-	MixedReject = "reject" // an invalid output
-	MixedTools  = "tools"  // the calls count, the text is dropped
+	MixedReject = "reject" // the output is invalid
+	MixedTools  = "tools"  // the calls are made, the text is dropped
 )
 
 // Segment is a part of a prompt: exactly the text of one special token, or text without special tokens.
 type Segment struct {
 	Text    string
 	Special bool
-	// Tokens replace the tokens of Text; nil: there are none. Segments are compared, slices can't be.
+	// Tokens replace the tokenization of Text if not nil. It is a pointer so that segments can be compared.
 	Tokens *[]generation.Token
 }
 
 // ModelAPI is the part of a loaded model that a format uses.
 type ModelAPI interface {
-	// SpecialTokens are the texts of all special tokens, also user-defined ones.
+	// SpecialTokens returns the texts of all special tokens, user-defined ones included.
 	SpecialTokens() []string
-	// RenderTemplate renders the chat template with a JSON object of variables.
+	// RenderTemplate renders the chat template with vars, a JSON object of its variables.
 	RenderTemplate(vars []byte) (string, error)
 }
 
 // Options of a format.
 type Options struct {
-	// Architecture and ChatTemplate are the model file's, or the user's own template.
+	// Architecture is the model file's. ChatTemplate is the model file's or the user's.
 	Architecture    string
 	ChatTemplate    string
-	EnableThinking  bool   // lets models that can do so think before they decide
+	EnableThinking  bool   // lets models with reasoning think before they decide
 	ReasoningEffort string // of gpt-oss: low, medium or high
 	OutputStyle     string // of the template format, StyleBlocks or StyleJSON; or a form of calls, such as FormFenced
 	MixedOutput     string // MixedReject or MixedTools
@@ -66,17 +66,17 @@ type Options struct {
 	ModelAPI        ModelAPI
 }
 
-// Input is what a prompt shows.
+// Input is the content of a prompt.
 type Input struct {
-	Chat    *Chat                // a conversation in place of the members below; nil: none
+	Chat    *Chat                // replaces all fields below if not nil
 	Request *protocol.AgentInput // its instruction, attributes and tools
-	Memory  *memory.Memory       // that of the request, or one with a summary
-	First   int                  // index of the first entry of the history that is shown
-	// Attributes are shown with earlier messages, by the index of their entry in the history.
+	Memory  *memory.Memory       // the request's, or a copy with a summary
+	First   int                  // index of the first history entry that is shown
+	// Attributes has the attributes shown with earlier messages, by the index of their entry in the history.
 	Attributes map[int]string
 	Catalog    *Catalog // of the tools
-	// Summarize asks for a summary of the history instead of the next step.
-	// The prompt begins as that of the next step, which the prefix cache has.
+	// Summarize asks for a summary of the history instead of the next step. The prompt
+	// shares a long prefix with that of the next step, which helps the prefix cache.
 	Summarize bool
 	FindTurn  bool // asks for Prompt.LastTurn
 }
@@ -87,11 +87,11 @@ type Prompt struct {
 	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
-	LastTurn int // the byte of Text where the model's last turn ends, before what closes it. 0: not known.
+	LastTurn int // offset in Text of the end of the model's last turn, before the token that closes it; 0: not known
 }
 
-// After is a prompt whose text up to the end of the model's last turn is replaced: by text, which
-// has these tokens. ended: they have the token that closes the turn, too.
+// After returns a copy of the prompt in which text, whose tokens are given, replaces all up to the end of the
+// model's last turn. With ended it also replaces the token that closes the turn.
 func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prompt {
 	next := &Prompt{Messages: p.Messages, Tools: p.Tools, Segments: []Segment{{Text: text, Tokens: &tokens}}}
 	from := p.LastTurn
@@ -111,7 +111,7 @@ func (p *Prompt) After(text string, tokens []generation.Token, ended bool) *Prom
 	return next
 }
 
-// turnClosed is where the special token that closes the model's last turn ends, else LastTurn.
+// turnClosed returns the offset after the special token that closes the model's last turn, LastTurn without one.
 func (p *Prompt) turnClosed() int {
 	at := 0
 	for _, s := range p.Segments {
@@ -131,58 +131,58 @@ func (p *Prompt) turnClosed() int {
 // Decision is a parsed answer of a model.
 type Decision struct {
 	protocol.AgentDecision
-	Reasoning []string     // what the model thought aloud, by paragraph
-	Complete  []tools.Call // before the answer was cut off
-	CallForm  string       // of the calls, such as FormNative; "": there are none
+	Reasoning []string     // by paragraph
+	Complete  []tools.Call // the complete calls of a truncated answer
+	CallForm  string       // of the calls, such as FormNative; "" without calls
 }
 
-// Format is the form of prompts and answers of a family of models. It is safe for concurrent use.
+// Format renders prompts and parses answers for a family of models. It is safe for concurrent use.
 type Format interface {
 	Name() string
-	CallForm() string // in which the model writes calls, such as FormNative
-	// StateKey is the member of memory that holds reasoning, or "".
+	CallForm() string // the form in which the model writes calls, such as FormNative
+	// StateKey returns the member of memory that holds reasoning, "" without one.
 	StateKey() string
-	// SuppressControl reports whether an answer has no control tokens except the one that ends it.
+	// SuppressControl reports whether answers contain no control tokens except the end token.
 	SuppressControl() bool
-	// ShowsResults reports whether a tool's result answers its call, and is never shown without it. Else it
-	// is a message of the environment, and what is shown must not begin with the model.
+	// ShowsResults reports whether a prompt shows the result of a call as such, and only together with the
+	// call. Otherwise a result is a message of the environment, and a history must not begin with a decision.
 	ShowsResults() bool
 	// Catalog prepares a set of tools.
 	Catalog(set *tools.Set) *Catalog
 	Render(in *Input) (*Prompt, error)
-	// Parse reads an answer, without the token that ended it. A decision with an error has the reasoning.
+	// Parse parses an answer without its end token. With an error, the decision has the reasoning only.
 	Parse(text string, c *Catalog) (Decision, error)
 
-	// write appends a decision as the model writes it in the format's own form, without what ends it.
+	// write appends a decision in the format's own form, without the end token.
 	write(b *builder, m *message, c *Catalog)
-	// thinksFirst reports whether an answer begins with thoughts.
+	// thinksFirst reports whether answers begin with reasoning.
 	thinksFirst() bool
-	// requiredFirst reports whether the grammar has the required arguments of a call before the others.
+	// requiredFirst reports whether the grammar puts a call's required arguments before the others.
 	requiredFirst() bool
-	// inForm appends calls in the model's own form, where that isn't the format's. It reports whether it did.
+	// inForm appends calls in CallForm, unless that is FormNative. It reports whether it did.
 	inForm(b *builder, m *message, c *Catalog, indent string) bool
 	splitter() *splitter
 
-	// before adds the rules of what comes before the answer in a chat, such as
-	// thoughts, and returns what refers to them.
+	// before adds the rules of what precedes the answer in a chat, such as reasoning, and
+	// returns an expression that refers to them.
 	before(g *gbnf.Grammar) string
-	// ParseChat reads an answer in a chat without the token that ended it, and drops thoughts.
+	// ParseChat parses an answer in a chat without its end token, and drops reasoning.
 	ParseChat(text string) (string, error)
 }
 
-// Catalog is a set of tools as a format shows it. All inputs with these tools share it.
+// Catalog is a set of tools prepared for a format: their text in the prompt and their grammar. Inputs share it.
 type Catalog struct {
 	Set       *tools.Set
-	CallBegin string // the text with which calls begin in an answer
-	Key       string // of the tools and robots that it was made of: equal for equal ones
+	CallBegin string // the text with which a call in the format's own form begins
+	Key       string // cache key: equal for equal tools and robots
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step
 	parallel string       // name of the function that stands for several calls
 
 	spacing gbnf.Spacing
-	starts  *gbnf.Starts                        // of calls in other forms; nil: no reply is excluded
-	plain   bool                                // calls have the form of the format only
+	starts  *gbnf.Starts                        // beginnings of calls in other forms, which replies must not have; nil for none
+	plain   bool                                // the grammar has calls in the format's own form only
 	build   func(*gbnf.Grammar, *Catalog) error // adds the rules of answers
 
 	once       sync.Once
@@ -190,8 +190,9 @@ type Catalog struct {
 	grammarErr error
 }
 
-// Grammar is the grammar of answers, built on the first call. Where all tools together are too large, calls have the
-// format's own form only. Then the largest tools are widened until the rest fits, and the check of calls decides.
+// Grammar returns the grammar of answers in GBNF; the first call builds it. If it would be too large, it has calls in
+// the format's own form only. If that is still too large, the arguments of the largest tools are widened until all
+// fits, and the check of calls decides.
 func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
 		c.grammarErr = errors.New("the grammar could not be made") // stays where build panics
@@ -218,10 +219,10 @@ func (c *Catalog) Grammar() (string, error) {
 	return c.grammar, c.grammarErr
 }
 
-// trimSpace trims what chat templates trim: white space of ASCII.
+// trimSpace trims ASCII white space, as chat templates do.
 func trimSpace(s string) string { return strings.Trim(s, " \t\n\r\v\f") }
 
-// common is what the formats have in common; its methods are documented in Format.
+// common implements the methods of Format that all formats share.
 type common struct {
 	rules
 	split                         *splitter

@@ -14,13 +14,13 @@ import (
 	"agentd/protocol"
 )
 
-// gptoss is the harmony form: channels analysis (thoughts), commentary (calls) and final (the reply).
+// gptoss is OpenAI's harmony format: channels analysis (reasoning), commentary (calls) and final (the reply).
 type gptoss struct {
 	common
 	effort string
 }
 
-var reasoningEfforts = []string{defaultEffort, "medium", "high"} // the values that the system message may have
+var reasoningEfforts = []string{defaultEffort, "medium", "high"} // values in the system message
 
 const defaultEffort = "low"
 
@@ -33,7 +33,7 @@ func newGPTOSS(o Options, c common) (*gptoss, error) {
 	return &gptoss{c, effort}, nil
 }
 
-// parallelName is the function for several calls at once: a message of this form has only one.
+// parallelName is a function for several calls at once: a harmony message has only one call.
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
@@ -62,7 +62,7 @@ const parallelDescription = "Make two or more independent calls of the other fun
 var parallelPrompted = tree.Parse(protocol.Raw(`{"type":"object","properties":{"calls":{"type":"array","description":"The calls to make.",` +
 	`"items":{}}},"required":["calls"]}`))
 
-// freeName is name, or followed by a number when a tool has that name.
+// freeName returns name, followed by a number if a tool has that name.
 func freeName(set *tools.Set, name string) string {
 	free := name
 	for i := 2; ; i++ {
@@ -73,7 +73,7 @@ func freeName(set *tools.Set, name string) string {
 	}
 }
 
-// The system message is what the models were trained with. A date would change prompts overnight.
+// The system message with which the models were trained, but without the date: prompts must not change overnight.
 const (
 	harmonySystem   = "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
 	harmonyChannels = "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message."
@@ -126,7 +126,7 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
-// oneCallEach puts each result of a chat after its call: a message of this form has one call.
+// oneCallEach splits messages with several calls, since a harmony message has one, and puts each result after its call.
 func oneCallEach(list []message) (turns []message) {
 	for len(list) > 0 {
 		m, n := list[0], len(list[0].calls)
@@ -163,7 +163,7 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	return caller
 }
 
-// writeCall writes calls after the header's role, and returns the function that they call.
+// writeCall writes calls after the role in the header, and returns the name of the called function.
 func (f *gptoss) writeCall(b *builder, m *message, c *Catalog) (caller string) {
 	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
 	if len(m.calls) > 1 {
@@ -187,7 +187,7 @@ func (f *gptoss) inForm(*builder, *message, *Catalog, string) bool { return fals
 // thinksFirst is false: the model may answer at once.
 func (f *gptoss) thinksFirst() bool { return false }
 
-// parallelArguments are the arguments of that function, whose robots stand beside their arguments.
+// parallelArguments returns the arguments of parallelName. Each robot is beside the arguments of its call.
 func parallelArguments(calls []pastCall) protocol.Raw {
 	dst := rawjson.AppendList([]byte(`{"calls":`), calls, func(dst []byte, call pastCall) []byte {
 		arguments := call.Arguments
@@ -201,7 +201,7 @@ func parallelArguments(calls []pastCall) protocol.Raw {
 	return append(dst, '}')
 }
 
-// appendResult appends a result: a JSON object with the task attributes as a member, other text as a string.
+// appendResult appends a result of a call. A JSON object gets the task attributes as a member; other text is a string.
 func appendResult(dst []byte, m *message) []byte {
 	if raw := protocol.Raw(trimSpace(m.content)); raw.Kind() == '{' && raw.IsValid() {
 		if m.attributes != nil {
@@ -212,7 +212,7 @@ func appendResult(dst []byte, m *message) []byte {
 	return rawjson.AppendString(dst, m.fullContent())
 }
 
-// appendTypeScript appends a function as the TypeScript type that gpt-oss was trained to read.
+// appendTypeScript appends a function as a TypeScript type, the form with which gpt-oss was trained.
 func appendTypeScript(dst []byte, t *tools.Tool) []byte {
 	dst = fmt.Appendf(dst, "// %s\ntype %s = ", t.Description, t.Name)
 	properties := t.Prompted.Get("properties").Members
@@ -351,7 +351,7 @@ func appendNullable(dst []byte, spec *tree.Value) []byte {
 	return dst
 }
 
-// text is a member that is a string, or "".
+// text returns the text of a member, "" if that is not a string.
 func text(v *tree.Value, name string) string {
 	s, _ := v.Get(name).Text()
 	return s

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// harmonyMarks are the tokens between and within messages.
+// harmonyMarks are the special tokens between and within messages.
 var harmonyMarks = []string{"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"}
 
 const functionsPrefix = "functions."
@@ -20,8 +20,8 @@ const functionsPrefix = "functions."
 //
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
-// A call's recipient may stand before the channel, as in prompts, or after it, as the models write it. White space in
-// calls is free: prompts have json.dumps' spacing, the models' own examples none.
+// A call's recipient may be before the channel, as in prompts, or after it, as the models write it. White space in
+// calls is free: prompts are spaced like json.dumps, while OpenAI's examples have no spaces.
 func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 	addAnalysis(g)
 	reply := gbnf.Text{Forbidden: harmonyMarks, NonBlank: true}
@@ -47,7 +47,7 @@ func (f *gptoss) before(g *gbnf.Grammar) string {
 	return fmt.Sprintf("analysis{0,%d} ", maxAnalyses) + gbnf.Literal("<|channel|>final<|message|>") + " "
 }
 
-// addAnalysis adds the rule of a message of thoughts and what begins the next.
+// addAnalysis adds the rule of a message of reasoning and the header that begins the next message.
 func addAnalysis(g *gbnf.Grammar) {
 	inThoughts := slices.DeleteFunc(slices.Clone(harmonyMarks), func(mark string) bool { return mark == "<|end|>" })
 	g.AddText("thoughts", gbnf.Text{Forbidden: inThoughts, Until: "<|end|>"})
@@ -102,8 +102,8 @@ func (f *gptoss) addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (str
 		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }
 
-// ParseChat finds the message on the final channel, which goes to the
-// end of the text. Errors quote nothing, since a text may have keys.
+// ParseChat returns the message on the final channel, which extends to the
+// end of the text. Errors don't quote the text, which may contain keys.
 func (f *gptoss) ParseChat(text string) (string, error) {
 	for rest, more := text, true; more; {
 		header, body, whole := strings.Cut(rest, "<|message|>")
@@ -126,7 +126,7 @@ func (f *gptoss) ParseChat(text string) (string, error) {
 
 type harmonyMessage struct{ channel, recipient, content string }
 
-// Parse reads the messages after "<|start|>assistant".
+// Parse parses the messages after "<|start|>assistant".
 func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	var reasoning, say, comments []string
 	var calls []tools.Call

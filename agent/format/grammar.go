@@ -9,8 +9,8 @@ import (
 	"agentd/protocol"
 )
 
-// addArguments adds the rules of a tool's arguments and returns the name of their root. robot is the rule
-// of the robot's parameter; "": none. Arguments over their share of the grammar are widened to any object.
+// addArguments adds the rules of a tool's arguments and returns the name of their root. robot is the rule of the
+// robot's parameter, "" for none. Arguments whose rules exceed g.Share are widened to any object.
 func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, error) {
 	o := schema.Options{Object: true}
 	if robot != "" {
@@ -39,20 +39,20 @@ func unusable(tool *tools.Tool, err error) error {
 
 // How many calls of a decision may go to the same robot.
 const (
-	CallsOne = "one" // a second one is an invalid output
+	CallsOne = "one" // an output with a second one is invalid
 	CallsAny = "any"
 )
 
-// rules are the options that all formats have for decisions.
+// rules are the settings for decisions that all formats share.
 type rules struct {
 	mixed string // MixedReject or MixedTools
 	once  bool   // one call for each robot
-	form  string // in which the model calls
-	next  string // stands between a call's name and its arguments in JSON
+	form  string // see Format.CallForm
+	next  string // text between a call's name and its arguments in JSON
 }
 
-// most is the most calls of a constrained answer: no more than known robots
-// if each is called once, so that a call that has begun finds a free one.
+// most returns the most calls of a constrained answer. If each robot may be called once, that is
+// the number of robots, so that every call that begins can name a free one.
 func (r rules) most(set *tools.Set) int {
 	if set.OneCall {
 		return 1
@@ -63,8 +63,8 @@ func (r rules) most(set *tools.Set) int {
 	return maxCalls
 }
 
-// unit is a mark of units, such as gbnf.UnitBegin, where equal calls are possible: if a robot has one call, its name
-// distinguishes them.
+// unit returns a mark such as gbnf.UnitBegin, which excludes equal calls. It is "" if each known robot may be called
+// once, since then no two calls can be equal.
 func (r rules) unit(set *tools.Set, mark string) string {
 	if r.once && !set.Chat && len(set.Robots) > 0 {
 		return ""
@@ -72,9 +72,9 @@ func (r rules) unit(set *tools.Set, mark string) string {
 	return mark + " "
 }
 
-// addRobot adds the rule of a call's robot and returns its name, "" in a chat. It admits the
-// known robots, as write spells them, else any nonempty string. If a robot is called once, a mark
-// stands before its name. Robots beyond the number of marks have none, and the check decides.
+// addRobot adds the rule of a call's robot and returns its name, "" in a chat. It admits the known robots, as write
+// spells them, without any a nonempty string. If a robot may be called once, a mark precedes its name. Robots
+// beyond the number of marks have none, and the check decides.
 func (r rules) addRobot(g *gbnf.Grammar, set *tools.Set, write func(name string) string) string {
 	if set.Chat {
 		return ""
@@ -92,7 +92,7 @@ func (r rules) addRobot(g *gbnf.Grammar, set *tools.Set, write func(name string)
 	return g.Rule(gbnf.Alternatives(list))
 }
 
-// either are the alternatives of an answer: calls, and a reply where there may be one.
+// either returns the expression of an answer: calls, or a reply unless a call is required.
 func either(set *tools.Set, calls, reply string) string {
 	if set.MustCall {
 		return calls

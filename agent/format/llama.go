@@ -11,19 +11,19 @@ import (
 	"agentd/agent/tools"
 )
 
-// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens, calls as {"name", "parameters"} objects,
-// results in the role ipython. It keeps no state in memory: these models have no thoughts, and a question to the user,
-// which the first implementation marks there under the key _llama, is a reply like any other.
+// llama is the format of Llama 3.1, 3.2 and 3.3: messages between header tokens, calls as {"name", "parameters"}
+// objects, results in the role ipython. It keeps no state in memory, since these models do not reason. The first
+// implementation marks a question to the user under the key _llama; here it is a reply like any other.
 type llama struct {
 	common
-	date string // today, as the system message has it
+	date string // "Today Date" of the system message
 	tag  bool   // the vocabulary has pythonTag
 }
 
-// pythonTag is a control token before calls, which the models write and the templates do not show.
+// pythonTag is a control token that the models write before calls. The templates do not render it.
 const pythonTag = "<|python_tag|>"
 
-// The texts of the models' own templates: they were trained on them.
+// Texts of the models' templates, with which they were trained.
 const (
 	llamaSystem     = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
 	llamaIpython    = "Environment: ipython\n"
@@ -43,13 +43,13 @@ const (
 
 const llamaNextCall = "; " // between two calls, as the models and the first implementation write it
 
-// llamaDate is the date in the templates of Llama 3.1 to 3.3. The
-// current date, which later ones prefer, would change prompts overnight.
+// llamaDate is the default date in the templates of Llama 3.1 to 3.3. The
+// current date, which later templates prefer, would change prompts overnight.
 const llamaDate = "26 Jul 2024"
 
 var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
 
-// isLlama reports whether this format renders a template byte for byte.
+// isLlama reports whether the format llama renders the same bytes as a template.
 func isLlama(template string) bool {
 	for _, text := range []string{
 		"<|start_header_id|>", llamaIpython, llamaCutoff, llamaToday, llamaIntro, llamaPurpose, llamaForm, llamaNoNames, `"parameters": `,
@@ -88,7 +88,7 @@ func (f *llama) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// severalCalls says how several calls are written. The templates say it of one.
+// severalCalls describes how to write several calls; the templates describe one only.
 const severalCalls = "\n\nTo make several calls at once, write one JSON object for each of them, separated by semicolons."
 
 func (f *llama) Render(in *Input) (*Prompt, error) {
@@ -131,7 +131,7 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
-// renderAssistant renders a decision. What the templates don't show is written as the models do.
+// renderAssistant renders a decision. Parts that the templates do not render are written as the models write them.
 func (f *llama) renderAssistant(b *builder, m *message) {
 	b.markup(llamaModel)
 	f.write(b, m, nil)
@@ -156,7 +156,7 @@ func (f *llama) write(b *builder, m *message, _ *Catalog) {
 	}
 }
 
-// llamaMarks never occur in a reply: they would make it something else.
+// llamaMarks must not occur in a reply, whose meaning they would change.
 var llamaMarks = []string{
 	pythonTag, "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|end_of_text|>",
 }
@@ -187,12 +187,12 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (f *llama) before(*gbnf.Grammar) string { return "" }
 
-// ParseChat takes the tag for what it is before an object.
+// ParseChat removes the tag before a JSON object.
 func (f *llama) ParseChat(text string) (string, error) {
 	return strings.TrimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
 }
 
-// trimLlama drops marks of end tokens at the end of an answer.
+// trimLlama removes the texts of end tokens at the end of an answer.
 func trimLlama(text string) string {
 	for {
 		trimmed := trimEnd(text)
@@ -208,7 +208,7 @@ func trimLlama(text string) string {
 
 var llamaCall = regexp.MustCompile(`^\{\s*"name"\s*:\s*"([^"\\]+)"`)
 
-// Parse reads calls, with the tag or without, or a reply. It accepts the separators that models write.
+// Parse parses calls, with or without the tag, or a reply. It accepts the separators that the models write.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	text = trimSpace(trimLlama(text))
 	say, rest, tagged := "", text, false

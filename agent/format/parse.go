@@ -14,14 +14,14 @@ import (
 	"agentd/protocol"
 )
 
-// Errors that more than one parser returns.
+// Errors of several parsers.
 var (
 	errNothing = errors.New("the output has neither a reply nor a tool call")
 	errMixed   = errors.New("the output has text beside tool calls; it must be one or the other")
 )
 
-// splitThoughts cuts off a leading block of thoughts, which the prompt has opened if open.
-// The end alone counts too, if mark, with which the answer begins, is not before it.
+// splitThoughts splits off a leading <think> block. With open, the prompt has its opening tag. A closing tag
+// alone also ends a block, unless mark, which begins the answer itself, is before it.
 func splitThoughts(text string, open bool, mark string) (reasoning []string, rest string, err error) {
 	rest = strings.TrimSpace(text)
 	inner, opened := strings.CutPrefix(rest, "<think>")
@@ -39,7 +39,7 @@ func splitThoughts(text string, open bool, mark string) (reasoning []string, res
 	return reasoning, strings.TrimSpace(inner[end+len("</think>"):]), nil
 }
 
-// stray refuses marks that show a reply to be something else cut open.
+// stray is an error if a reply contains one of marks, which are parts of calls or reasoning.
 func stray(text string, marks []string) error {
 	for _, mark := range marks {
 		if strings.Contains(text, mark) {
@@ -50,7 +50,7 @@ func stray(text string, marks []string) error {
 }
 
 // readJSON reads one JSON value and returns what follows. Numbers and strings keep their bytes. Of equal
-// names in an object the last counts, as in Python. Errors begin with what, such as "an action is".
+// names in an object the last is used, as in Python. Errors begin with what, such as "an action is".
 func readJSON(text, what string) (value protocol.Raw, rest string, err error) {
 	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
 	raw, err := d.ReadValue()
@@ -65,7 +65,7 @@ func readJSON(text, what string) (value protocol.Raw, rest string, err error) {
 	return value, text[d.InputOffset():], err
 }
 
-// compacted removes white space between tokens. It changes value.
+// compacted removes white space between tokens in place, and makes equal names and lone surrogates valid.
 func compacted(value protocol.Raw) (protocol.Raw, error) {
 	err := value.Compact(jsontext.AllowDuplicateNames(true))
 	if err == nil && !value.IsValid() {
@@ -74,7 +74,7 @@ func compacted(value protocol.Raw) (protocol.Raw, error) {
 	return value, err
 }
 
-// quoteStart is the beginning of what a model wrote, quoted, for messages.
+// quoteStart quotes the beginning of a model's text, for messages.
 func quoteStart(text string) string {
 	if len(text) > maxQuoted {
 		text = clip.Head(text, maxQuoted) + "..."

@@ -22,20 +22,20 @@ type qwen struct {
 	qwenVariant
 	think        bool   // the model thinks before it decides
 	intro, outro string // around the tools in the system message
-	opening      string // of the answer
-	system       string // of a chat that has no system message
+	opening      string // the prompt's part of the answer
+	system       string // for a chat without a system message
 }
 
-// qwenVariant is where the family's chat templates differ.
+// qwenVariant describes how the chat templates of the family differ.
 type qwenVariant struct {
 	xml        bool // calls with tagged parameters
 	coder      bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
-	thinks     bool // turns after the last user message show their reasoning, with xml even if there is none
-	emptyThink bool // thinking is switched off by an empty block in the prompt
-	openThink  bool // the prompt itself opens the block of a model that thinks
+	thinks     bool // turns after the last user message have a block of reasoning; with xml, an empty one too
+	emptyThink bool // an empty block in the prompt switches thinking off
+	openThink  bool // the prompt ends with <think> if the model thinks
 }
 
-// qwenVariantOf chooses by the chat template, or, without one, by architecture.
+// qwenVariantOf chooses by the chat template, without one by the architecture.
 func qwenVariantOf(architecture, template string) qwenVariant {
 	if template == "" {
 		switch {
@@ -110,7 +110,7 @@ func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// The texts around the tools are the models' own: they were trained on them.
+// The texts around the tools are those of the models' templates, with which they were trained.
 const (
 	hermesIntro = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
@@ -215,7 +215,7 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 	b.endTurn("<|im_end|>\n")
 }
 
-// said appends what the model wrote, after its thoughts.
+// said appends what the model wrote after its reasoning.
 func (q *qwen) said(b *builder, m *message, content string) {
 	if q.coder && len(m.calls) > 0 {
 		if content = trimSpace(content); content != "" {
@@ -258,7 +258,7 @@ func renderTagged(b *builder, call *tools.Call) {
 	b.markup("</function>\n</tool_call>")
 }
 
-// appendUnquoted appends strings as their text, constants as Python writes them, and all else as JSON.
+// appendUnquoted appends strings without quotes, constants as Python writes them, and other values as JSON.
 func appendUnquoted(dst []byte, value protocol.Raw) []byte {
 	switch value.Kind() {
 	case '"':
@@ -294,7 +294,7 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 	return append(dst, "\n</parameters>\n</function>"...)
 }
 
-// appendExtraKeys appends the members of a schema that have no tag of their own.
+// appendExtraKeys appends the members of a schema that are not in handled, each as a tag of its name.
 func appendExtraKeys(dst []byte, schema *tree.Value, handled ...string) []byte {
 	for _, m := range schema.Members {
 		if !slices.Contains(handled, m.Name) {

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// callMarks never occur in a reply: they would make it something else.
+// callMarks must not occur in a reply, whose meaning they would change.
 var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 
 // grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
@@ -46,7 +46,8 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
-// thinkRule adds the block of thoughts before an answer, if there is one. open: the prompt opens it.
+// thinkRule adds the rule of a <think> block before an answer and returns a reference to it. With open, the prompt has
+// the opening tag.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	if !think {
 		return ""
@@ -60,7 +61,7 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	return "think "
 }
 
-// addCall adds a rule: one of the tools' rules, which add defines, between two expressions.
+// addCall adds a rule: the alternatives of the tools' rules, which add defines, between two expressions.
 func addCall(g *gbnf.Grammar, name string, set *tools.Set, before, after string, add func(rule string, tool *tools.Tool) error) error {
 	names := make([]string, len(set.Tools))
 	for i := range set.Tools {
@@ -73,16 +74,16 @@ func addCall(g *gbnf.Grammar, name string, set *tools.Set, before, after string,
 	return nil
 }
 
-// functions adds the rules of calls in JSON: a tool's name, what follows it, the arguments.
+// functions adds the rules of calls in JSON: a tool's name, next, the arguments.
 type functions struct {
 	g     *gbnf.Grammar
-	robot string // the rule of the robot among the arguments; "": none
+	robot string // rule of the robot, which is one of the arguments; "" for none
 	next  string // between name and arguments
 
 	rules, args []string // of the tools
 }
 
-// callArguments stands between a call's name and its arguments.
+// callArguments is between a call's name and its arguments.
 const callArguments = `", "arguments": `
 
 func (f *functions) add(rule string, tool *tools.Tool) error {
@@ -92,7 +93,7 @@ func (f *functions) add(rule string, tool *tools.Tool) error {
 	return err
 }
 
-// addAll adds the rules of all tools, for calls in other forms than the format's own.
+// addAll adds the rules of all tools, for calls in other forms.
 func (f *functions) addAll(c *Catalog) error {
 	if c.plain {
 		return nil
@@ -105,7 +106,7 @@ func (f *functions) addAll(c *Catalog) error {
 	return nil
 }
 
-// forms are the calls in other forms. end is the mark of a unit before what closes them, or "".
+// forms returns the parts of calls in other forms. end is the mark before a call's closing brace, or "".
 func (f *functions) forms(end string) otherForms {
 	return otherForms{
 		object: gbnf.Literal(`"name": "`) + " " + gbnf.Alternatives(f.rules) + " gap " + end + gbnf.Literal("}"),
@@ -113,13 +114,14 @@ func (f *functions) forms(end string) otherForms {
 	}
 }
 
-// jsonText is s as it stands between the quotes of a JSON string.
+// jsonText returns s as a JSON string without the quotes.
 func jsonText(s string) string {
 	quoted := protocol.String(s)
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// addTagged adds a tool's rule for tagged parameters in order. A tool over its share gets any parameters.
+// addTagged adds the rule of a tool's tagged parameters, in their order. A tool whose rules exceed g.Share admits any
+// parameters.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
 	if err != nil || fits {
@@ -157,7 +159,7 @@ func (r rules) addParameters(g *gbnf.Grammar, name string, set *tools.Set, tool 
 	return nil
 }
 
-// addParameter adds the rule of a parameter with its tags and returns its name.
+// addParameter adds the rule of a parameter with its tags and returns the rule's name.
 func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	value, err := r.addValue(g, set, tool, p)
 	if err != nil {
@@ -168,7 +170,7 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 
 const parameterEnd = "\n</parameter>"
 
-// addValue returns a body that matches a parameter's value and its closing tag, and adds its rules.
+// addValue adds the rules of a parameter's value, and returns an expression of the value and its closing tag.
 func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	if p.Name != tool.RobotParam {
 		return tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{})

@@ -15,7 +15,7 @@ const (
 	callClose = "</tool_call>"
 )
 
-// Parse reads thoughts, then calls or a reply.
+// Parse parses reasoning, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 	return parseBlocks(text, q.think && q.openThink, q.rules, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		var call tools.Call
@@ -40,14 +40,14 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 	})
 }
 
-// ParseChat drops the thoughts.
+// ParseChat removes the reasoning.
 func (q *qwen) ParseChat(text string) (string, error) {
 	_, answer, err := splitThoughts(trimEnd(text), q.think && q.openThink, "{")
 	return answer, err
 }
 
-// parseBlocks reads thoughts, then blocks after callOpen, or a reply. read appends
-// the calls of a block and returns the rest. Strings in a block may have any mark.
+// parseBlocks parses reasoning, then blocks after callOpen, or a reply. read appends the calls
+// of a block and returns the rest: it finds a block's end itself, since strings may contain callClose.
 func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
@@ -77,10 +77,10 @@ func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
 	}
 }
 
-// trimEnd drops white space at the end of an answer, which never has its end token.
+// trimEnd removes white space at the end of an answer.
 func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
-// readFunction reads a call {name, arguments} of a tool, with the robot as Accept takes it.
+// readFunction reads a call {name, arguments}. robot is as in tools.Set.Accept.
 func readFunction(value, robot protocol.Raw, set *tools.Set) (call tools.Call, err error) {
 	value = asFunction(value)
 	if value.Kind() != '{' {
@@ -146,8 +146,8 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 	}
 }
 
-// cutValue cuts a parameter's text off what follows its tag. The longest of the options counts
-// that stands there, whatever tags it holds, else what is before the tag that closes it.
+// cutValue splits body after a parameter's value. That is the longest of the options that body begins
+// with, since an option may contain a closing tag; otherwise all before the first closing tag.
 func cutValue(body string, options []string) (value, after string, ok bool) {
 	longest := -1
 	for i, option := range options {
@@ -162,8 +162,8 @@ func cutValue(body string, options []string) (value, after string, ok bool) {
 	return strings.Cut(body, "</parameter>")
 }
 
-// taggedValue is the JSON of a tagged parameter's text. A text that is not what
-// the parameter's type asks for stays a string, which the schema then refuses.
+// taggedValue returns the JSON of a tagged parameter's text. A text that is not of the parameter's
+// type becomes a string, which the check then refuses.
 func taggedValue(kind schema.Kind, text string) protocol.Raw {
 	if kind == schema.Text {
 		return protocol.String(text)

@@ -12,7 +12,7 @@ import (
 // splitter finds the texts of special tokens.
 type splitter struct {
 	byFirst [256][]string // longest first
-	cache   sync.Map      // of markup: string to []Segment
+	cache   sync.Map      // results of markup: string to []Segment
 }
 
 func newSplitter(specials []string) *splitter {
@@ -28,7 +28,7 @@ func newSplitter(specials []string) *splitter {
 	return s
 }
 
-// at is the longest special token text at text[i:], or "".
+// at returns the longest text of a special token with which text[i:] begins, or "".
 func (s *splitter) at(text string, i int) string {
 	for _, special := range s.byFirst[text[i]] {
 		if strings.HasPrefix(text[i:], special) {
@@ -60,7 +60,7 @@ func (s *splitter) split(text string) []Segment {
 	return segments
 }
 
-// markup is split for the fixed texts of a format.
+// markup is split with a cache, for the fixed texts of a format.
 func (s *splitter) markup(text string) []Segment {
 	if segments, ok := s.cache.Load(text); ok {
 		return segments.([]Segment)
@@ -70,7 +70,8 @@ func (s *splitter) markup(text string) []Segment {
 	return segments
 }
 
-// builder joins fixed texts of the format, in which special tokens count, and text of others.
+// builder builds a prompt from the format's fixed texts, which have special tokens, and from other texts, in which
+// the same characters are plain text.
 type builder struct {
 	split   *splitter
 	text    []byte
@@ -107,7 +108,7 @@ func (b *builder) endTurn(end string) {
 	b.markup(end)
 }
 
-// plain appends text of others.
+// plain appends a text without special tokens.
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 
 // prompt returns the result. Its segments share the text's memory.

@@ -11,11 +11,11 @@ import (
 	"agentd/protocol"
 )
 
-// textMarks never occur in a plain text, whatever the model's format.
+// textMarks must not occur in a plain text, in any format.
 var textMarks = slices.Concat(callMarks, harmonyMarks, llamaMarks)
 
-// ReadSummary reads an answer to an input with Summarize,
-// trimmed and without thoughts, also one that was cut off.
+// ReadSummary parses the answer to an input with Summarize, also a truncated one.
+// The text is trimmed and has no reasoning.
 func ReadSummary(f Format, text string) (string, error) {
 	summary, err := f.ParseChat(strings.ToValidUTF8(text, ""))
 	if err != nil {
@@ -34,9 +34,9 @@ func ReadSummary(f Format, text string) (string, error) {
 	return summary, nil
 }
 
-// AnswerCatalog is the catalog of a set without tools. Answers are thoughts, where the model has
-// them, and a value of set.Answer, widened to any value if the grammar is too large. Without a
-// schema an answer is a text that is not blank and does not look like a call, thoughts or JSON.
+// AnswerCatalog returns the catalog of a set without tools. An answer is reasoning, if the model reasons, and a value
+// of set.Answer, widened to any value if the grammar would be too large. Without a schema an answer is a text that is
+// not blank and does not look like a call, reasoning or JSON.
 func AnswerCatalog(f Format, set *tools.Set) *Catalog {
 	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
 		answer, fits := "answer", true

@@ -17,22 +17,22 @@ import (
 
 // template renders the model's own Jinja template.
 //
-// A template that knows permanent_rules or task_attributes was made for this agent: it gets tools, rules, summary and
-// attributes as variables, and instructs the model itself. Any other template gets messages only. The system message has
-// the instructions and the tools. Where the template takes none, its text begins the first user message.
+// A template that uses permanent_rules or task_attributes was written for this agent: it gets tools, rules, summary and
+// attributes as variables, and instructs the model itself. Any other template gets messages only; the system message
+// has the instructions and the tools. If the template refuses a system message, its text begins the first user message.
 type template struct {
 	common
-	made    bool // for this agent
-	joined  bool // no system message
-	turns   bool // messages of two sides must take turns
-	jsonOut bool // one {"say", "action"} object
+	made    bool // written for this agent
+	joined  bool // there is no system message
+	turns   bool // the roles of messages must alternate
+	jsonOut bool // StyleJSON
 	think   bool
 	source  string
 	kit     ModelAPI
 }
 
-// TemplateError is the reason why the chat template makes no prompt of messages: the text that it raises, a limit that it
-// reaches, or what is wrong in it.
+// TemplateError is the reason why the chat template can't render messages: the error that it raises, a limit that it
+// reaches, or a mistake in it.
 type TemplateError struct{ Err error }
 
 func (e *TemplateError) Error() string {
@@ -75,7 +75,7 @@ func newTemplate(o Options, c common) (*template, error) {
 	return t, nil
 }
 
-// try renders messages alone.
+// try renders messages without tools and attributes.
 func (t *template) try(list ...message) (string, error) {
 	p, err := t.render(inputOf(nil), messagesJSON(list))
 	if err != nil {
@@ -84,13 +84,13 @@ func (t *template) try(list ...message) (string, error) {
 	return p.Text, nil
 }
 
-// shown renders messages alone, "" where the template refuses them.
+// shown is try, with "" where the template fails.
 func (t *template) shown(list ...message) string {
 	text, _ := t.try(list...)
 	return text
 }
 
-// inTurns joins messages of one side that follow each other, if the template wants it.
+// inTurns joins adjacent messages of one role, if the template needs alternating roles.
 func (t *template) inTurns(list []message) []message {
 	if !t.turns {
 		return list
@@ -114,12 +114,13 @@ func (t *template) inTurns(list []message) []message {
 	return out
 }
 
-// inputOf is an input with tools alone, for a template that is used without one.
+// inputOf returns an input that has tools only, to render messages without an input.
 func inputOf(raw []protocol.Raw) *Input {
 	return &Input{Request: &protocol.AgentInput{Attributes: protocol.Raw("{}"), Tools: raw}, Memory: new(memory.Memory)}
 }
 
-// join puts the system text before the first user message, or makes it one where the model begins.
+// join moves the system text to the beginning of the first user message. If the model's message comes first, the system
+// message becomes a user message.
 func join(list []message) []message {
 	if len(list) > 1 && list[1].role == roleUser {
 		list[1].content = list[0].content + "\n\n" + list[1].content
@@ -163,7 +164,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-const turnMark = "\uF8FE\uF8FF\uF8FE" // ends the model's last turn in a trial rendering
+const turnMark = "\uF8FE\uF8FF\uF8FE" // marks the end of the model's last turn in a trial rendering
 
 func (t *template) Render(in *Input) (*Prompt, error) {
 	if in.Chat != nil {
@@ -183,7 +184,7 @@ func (t *template) Render(in *Input) (*Prompt, error) {
 	return p, nil
 }
 
-// renderChat gives the template the messages. Calls and results are texts of them.
+// renderChat renders a chat. Calls and results are written into the texts of its messages.
 func (t *template) renderChat(c *Chat, catalog *Catalog) (*Prompt, error) {
 	list := c.messages()
 	if catalog.text != "" {
@@ -207,7 +208,7 @@ func (t *template) renderChat(c *Chat, catalog *Catalog) (*Prompt, error) {
 	return t.render(inputOf(c.Functions.Raw), messagesJSON(t.inTurns(list)))
 }
 
-// render runs the template over messages and what else it may ask of an input.
+// render runs the template with messages and the other variables of an input.
 func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 	rawTools := protocol.AppendElements(nil, in.Request.Tools...)
 	vars := append([]byte(`{"messages":`), messages...)
@@ -240,7 +241,7 @@ func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 	return b.prompt(messages, rawTools), nil
 }
 
-// messages are the chat messages of an input. mark ends the last one of the model.
+// messages returns the chat messages of an input. mark is appended to the model's last one.
 func (t *template) messages(in *Input, mark string) protocol.Raw {
 	list := conversation(in, t.made, func(_ *Input, entry *memory.Entry, _ memory.Turn) message {
 		return message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)}
@@ -295,8 +296,8 @@ func (t *template) answer(say string, calls []tools.Call) string {
 	return say + callOpen + "\n" + string(action) + "\n" + callClose
 }
 
-// marker distinguishes special tokens of the template from their texts in user strings.
-// Before rendering it puts a unique character inside the latter, and afterwards takes it out.
+// marker distinguishes special tokens of the template from the same texts in a user's strings.
+// Before rendering it inserts a unique character into the latter, and removes it afterwards.
 type marker struct {
 	sentinel rune
 	removal  *strings.Replacer
@@ -308,7 +309,7 @@ const (
 	lastPrivate  = '\uF8FF'
 )
 
-// newMarker chooses a character that neither text contains, also escaped.
+// newMarker chooses a character that neither text contains, not even escaped.
 func newMarker(vars []byte, template string) *marker {
 	var taken [lastPrivate - firstPrivate + 1]bool
 	note(&taken, string(vars))
@@ -322,7 +323,7 @@ func newMarker(vars []byte, template string) *marker {
 	return m
 }
 
-// note marks the private characters of a text, literal or escaped, in one pass: it may have all of them.
+// note sets taken for the private characters of a text, literal or escaped, in one pass.
 func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	for i, r := range text {
 		if (r == 'u' || r == 'U') && i+4 < len(text) {
@@ -338,7 +339,7 @@ func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
 	}
 }
 
-// mark puts the character into special tokens' texts inside the strings of a JSON text.
+// mark inserts the character into texts of special tokens within the strings of a JSON text.
 func (m *marker) mark(vars protocol.Raw, split *splitter) []byte {
 	// Fewest escapes: a token's text stands in a string as it is.
 	text := string(rawjson.AppendSpaced(nil, vars))

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// grammar admits thoughts, then a reply or an action, in the output style. White space in arguments is free.
+// grammar admits reasoning, then a reply or an action, in the output style. White space in arguments is free.
 //
 //	blocks: root ::= think? ("<tool_call>" action "</tool_call>" | reply)
 //	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
@@ -46,7 +46,7 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }
 
-// ParseChat drops the thoughts.
+// ParseChat removes the reasoning.
 func (t *template) ParseChat(text string) (string, error) {
 	_, answer, err := splitThoughts(trimEnd(text), false, "{")
 	return answer, err
@@ -86,7 +86,7 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error
 const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f" +
 	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// Parse reads thoughts, then blocks or one JSON object.
+// Parse parses reasoning, then blocks or one JSON object.
 func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
@@ -109,7 +109,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	})
 }
 
-// parseJSON reads {"say", "action"}; other members don't count.
+// parseJSON parses {"say", "action"}, and ignores other members.
 func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 	reasoning, rest, err := splitThoughts(trimEnd(text), false, "{")
 	if err != nil {
@@ -149,8 +149,8 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 	return t.decide(c.Set, reply, calls, reasoning)
 }
 
-// readAction appends the calls of an action: {robot: {name, arguments}}, a flat
-// {name, arguments, target_robot} or a list of these; {} has none.
+// readAction appends the calls of an action: {robot: {name, arguments}}, {name, arguments, target_robot}
+// or a list of these; {} has no calls.
 func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tools.Call, error) {
 	if action.Kind() == '[' {
 		for e := range protocol.Elements(action) {

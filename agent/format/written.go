@@ -12,12 +12,12 @@ import (
 	"agentd/protocol"
 )
 
-// ErrThinks is why no answer is written at once.
+// ErrThinks is the error of Written for a model whose answers begin with reasoning.
 var ErrThinks = errors.New("this model thinks before it answers; switch thinking off (enable_thinking) on the server")
 
-// Written are the texts of a decision as the model writes it after a prompt, in the form in which it calls and without the
-// token that ends it. JSON of the model's own is on one line or indented. Other texts are spaced as their prompts are. A nil
-// catalog is the one of a chat without functions.
+// Written returns the spellings of a decision that the model may write after a prompt, without the end token: calls in
+// FormBare or FormFenced on one line or indented by 2 or 4; all else has one spelling, spaced as in prompts. A nil
+// catalog is that of a chat without functions.
 func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, error) {
 	if f.thinksFirst() {
 		return nil, ErrThinks
@@ -45,7 +45,8 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 	return texts, nil
 }
 
-// inOrder puts arguments into the order of the grammar: that of the tool's properties, or its required ones first.
+// inOrder puts arguments into the grammar's order: that of the tool's properties, with requiredFirst the required
+// first.
 func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) protocol.Raw {
 	var names []string
 	for _, required := range []bool{true, false} {
@@ -67,7 +68,7 @@ func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) proto
 	return ordered
 }
 
-// inForm implements Format, see addForms.
+// inForm implements Format. The texts are among those that addForms admits.
 func (r rules) inForm(b *builder, m *message, c *Catalog, indent string) bool {
 	if r.form == FormNative || c.plain {
 		return false
@@ -96,5 +97,5 @@ func (r rules) inForm(b *builder, m *message, c *Catalog, indent string) bool {
 	return true
 }
 
-// SpacedJSON is a JSON value as prompts show it, spaced as Python's json.dumps does.
+// SpacedJSON returns a JSON value with the spacing of Python's json.dumps, as in prompts.
 func SpacedJSON(v protocol.Raw) string { return string(rawjson.AppendSpaced(nil, v)) }
