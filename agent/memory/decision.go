@@ -11,13 +11,14 @@ import (
 	"agentd/protocol"
 )
 
-// lenient accepts entries of other writers as Python's json.loads does.
+// lenient accepts JSON in entries that other programs wrote, like Python's json.loads.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// maxNesting bounds a decision: arguments within an action, a list, a robot and the call.
+// maxNesting bounds the nesting of a decision, whose arguments are within a call, a robot, a list and the action.
 const maxNesting = tools.MaxDepth + 4
 
-// ReadDecision reads a MODEL entry: {"say", "action"}, an action whose calls have arguments, or a reply.
+// ReadDecision parses the content of a MODEL entry: {"say", "action"}, an action whose calls have arguments, or the
+// text of a reply.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -54,8 +55,9 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	return "", calls
 }
 
-// readAction appends the calls of {robot: {name, arguments}}, {name, arguments, target_robot} or a list. robot is the
-// name of a call in the first form. Absent arguments are nil, and other kinds are empty.
+// readAction appends the calls of {robot: {name, arguments}}, of {name, arguments, target_robot}, or of a list of
+// these. robot is the robot of action if that is a call of the first form, else nil. Absent arguments are nil;
+// arguments that are not an object become {}.
 func readAction(calls []tools.Call, action protocol.Raw, robot *string) []tools.Call {
 	for e := range protocol.Elements(action) { // none of an object
 		calls = readAction(calls, e, nil)
@@ -95,9 +97,9 @@ func readAction(calls []tools.Call, action protocol.Raw, robot *string) []tools.
 	return calls
 }
 
-// WriteDecision makes the content of a MODEL entry, {"say": "...", "action": ...}, in the spacing of the first
-// implementation. The action is {}, an object with a key for each robot, or a list of such objects, of one robot or
-// none each. It is a list if that is asked for, or a robot has several calls.
+// WriteDecision makes the content of a MODEL entry, {"say": "...", "action": ...}, with the spacing of the first
+// implementation. The action is {}, an object with a key for each robot, or a list of such objects with at most one
+// robot each. It is a list if list is true or a robot has several calls.
 func WriteDecision(say string, calls []tools.Call, list bool) []byte {
 	dst := rawjson.AppendString([]byte(`{"say": `), say)
 	dst = append(dst, `, "action": `...)

@@ -1,4 +1,5 @@
-// Package memory parses an input's memory and writes a candidate's. Other members keep bytes and position.
+// Package memory parses an input's memory and writes a candidate's. Members that it does not know keep their bytes and
+// position.
 package memory
 
 import (
@@ -21,7 +22,7 @@ const (
 	Model  Author = "MODEL"  // a decision of the agent
 )
 
-// AuthorOf returns the author of the entry that an instruction of a type becomes.
+// AuthorOf returns the author of the history entry for an instruction of that type.
 func AuthorOf(instruction string) Author {
 	if instruction == protocol.InstructionEnv {
 		return System
@@ -29,17 +30,17 @@ func AuthorOf(instruction string) Author {
 	return User
 }
 
-// authors maps authors in upper case.
+// authors maps the upper-case names that are accepted.
 var authors = map[string]Author{
 	"": User, "USER": User,
 	"SYSTEM": System, "STATUS": System,
 	"MODEL": Model, "ASSISTANT": Model,
 }
 
-// TokensKey is the member of memory with the tokens of a conversation, which package agent reads and writes.
+// TokensKey is the member of memory with the tokens of a conversation. Package agent reads and writes it.
 const TokensKey = "_tokens"
 
-// MaxEntries bounds history entries and rules. An empty entry takes a hundred times the memory of its JSON.
+// MaxEntries bounds history entries, and rules. An empty entry takes a hundred times the bytes of its JSON.
 const MaxEntries = 1 << 17
 
 // Entry is one turn of the history.
@@ -50,20 +51,20 @@ type Entry struct {
 	Calls   []tools.Call
 }
 
-// Memory is the memory of one input.
+// Memory is the parsed memory of one input.
 type Memory struct {
 	History []Entry
 	Rules   []string // memory_list: persistent rules
 	Summary string
 	State   State
-	Tokens  protocol.Raw // the member TokensKey, nil when absent
+	Tokens  protocol.Raw // the member TokensKey; nil when absent
 
 	raw     protocol.Raw
 	history protocol.Raw // nil when absent or null
 }
 
-// Parse parses a memory. stateKey is the member with the reasoning of the model format in use, "" if
-// the format has none. Problems are located below the memory.
+// Parse parses a memory. stateKey is the member with the prompt format's reasoning, "" if the format
+// has none. The locations of problems are relative to the memory.
 func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 	m := &Memory{raw: raw, State: State{Key: stateKey}}
 	var problems protocol.Problems
@@ -104,7 +105,7 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 	return m, problems
 }
 
-// readList reads the elements of a list.
+// readList calls read for each element of the list in member name. want describes the list in problems.
 func readList(v protocol.Raw, name, want string, read func(protocol.Raw) protocol.Problems) (problems protocol.Problems) {
 	if v.Kind() != '[' {
 		return rawjson.Wrong(protocol.TypeList, want, v, name)
@@ -172,13 +173,13 @@ func readAuthor(v protocol.Raw) (author Author, problem string) {
 	return author, ""
 }
 
-// Append adds a turn to a memory: the instruction and a decision.
+// Append makes memories with one more turn: the instruction and a candidate's decision.
 type Append struct {
-	head, tail []byte // of the new memory, before and after the decision's content
+	head, tail []byte // the new memory before and after the decision's content
 	memory     *Memory
 }
 
-// Prepare does the work that all candidates of an input share.
+// Prepare makes the parts of the new memory that all candidates of an input share.
 func (m *Memory) Prepare(author Author, instruction string) *Append {
 	history := m.history
 	if history == nil {
@@ -199,7 +200,7 @@ func (m *Memory) Prepare(author Author, instruction string) *Append {
 	return &Append{head: whole[:at:at], tail: whole[at+1:], memory: m}
 }
 
-// Decision returns the memory after a decision with this content, and with the state changed.
+// Decision returns the memory after a decision. content is that of [WriteDecision].
 func (a *Append) Decision(content []byte, change Change) protocol.Raw {
 	out := make([]byte, 0, len(a.head)+len(a.tail)+len(content)+len(content)/8+16)
 	out = append(out, a.head...)

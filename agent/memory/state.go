@@ -9,13 +9,13 @@ import (
 	"agentd/protocol"
 )
 
-// The members of memory with a format's reasoning.
+// Members of memory with a format's reasoning.
 const (
 	QwenKey   = "_qwen"
 	GPTOSSKey = "_gpt_oss"
 )
 
-// The kinds of turns of a state. Clarifications, questions to the user, are the first implementation's.
+// Kinds of turns. Only the first implementation writes clarifications, which are questions to the user.
 const (
 	KindToolCall      = "tool_call"
 	KindClarification = "clarification"
@@ -27,7 +27,7 @@ type Turn struct {
 	Reasoning []string // paragraphs; at most one for qwen
 }
 
-// State is the reasoning in the memory between the tool calls of a task. For gpt-oss "reasoning" is "analysis", a list.
+// State is the reasoning before the tool calls of a task. For gpt-oss "reasoning" is "analysis", a list.
 //
 //	{"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}
 type State struct {
@@ -37,11 +37,11 @@ type State struct {
 	raw protocol.Raw // nil when absent
 }
 
-// Change is the effect of a decision on the state.
+// Change is how a decision changes the state.
 type Change struct {
-	Final     bool     // a reply ended the task. Its reasoning is dropped.
-	NewTask   bool     // the instruction started a task. Earlier reasoning is dropped, but for gpt-oss.
-	Reasoning []string // of the decision's tool calls, if any
+	Final     bool     // a reply ended the task, so its reasoning is dropped
+	NewTask   bool     // the instruction started a task, so earlier reasoning is dropped, except for gpt-oss
+	Reasoning []string // before the decision's tool calls; nil for none
 }
 
 func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Problems) {
@@ -90,7 +90,7 @@ func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Probl
 	return problems
 }
 
-// readTurn reads one turn. msg describes the problem of an invalid one.
+// readTurn reads one turn. msg says why it is invalid.
 func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 	kind, _ := protocol.Get(raw, "kind")
 	turn.Kind, _ = rawjson.String(kind)
@@ -115,7 +115,7 @@ func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 	return turn, msg
 }
 
-// apply changes the state inside memory. index is the new MODEL entry's.
+// apply returns memory with the changed state. index is that of the new MODEL entry in the history.
 func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	c.NewTask = c.NewTask && s.Key != GPTOSSKey
 	switch drops := c.Final || len(c.Reasoning) == 0; {
@@ -138,11 +138,11 @@ func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	return protocol.SetMember(memory, s.Key, protocol.SetMember(state, "turns", turns))
 }
 
-// stateKeys are the members with history indexes, of all formats: another server may continue a memory.
+// stateKeys are the members of all formats that have history indexes: the memory may be another server's.
 var stateKeys = []string{QwenKey, GPTOSSKey, "_llama"}
 
-// Summarized returns the memory with a summary in place of the earlier one and
-// of all but the last keep entries. Other members keep bytes and position.
+// Summarized returns the memory with a summary that replaces the earlier one and all
+// but the last keep entries. Other members keep their bytes and position.
 func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	gone := len(m.History) - keep
 	kept := slices.Collect(protocol.Elements(m.history))[gone:]
@@ -163,7 +163,7 @@ func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	return out
 }
 
-// shiftTurns renumbers the turns of a state after a history lost its first entries.
+// shiftTurns renumbers the turns of a state after the first gone entries of the history were removed.
 func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone int) protocol.Raw {
 	left := protocol.Raw{'{'}
 	written := map[int]bool{}

@@ -1,6 +1,6 @@
 package tokens
 
 const (
-	tokenCacheBytes = 32 << 20 // bounds the texts whose tokens are cached: each turn repeats the history
-	tokenCacheMin   = 256      // the shortest text to cache, in bytes
+	tokenCacheBytes = 32 << 20 // of cached texts with their tokens: each turn repeats the history
+	tokenCacheMin   = 256      // bytes of the shortest text to cache
 )

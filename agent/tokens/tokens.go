@@ -1,4 +1,4 @@
-// Package tokens makes tokens of prompts, and caches the tokens of long texts.
+// Package tokens tokenizes prompts, and caches the tokens of long texts.
 package tokens
 
 import (
@@ -15,28 +15,29 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Vocabulary makes tokens of texts. A *llama.Vocab is one.
+// Vocabulary tokenizes texts. A *llama.Vocab is one.
 type Vocabulary interface {
-	// Tokenize makes tokens of a text. With parseSpecial, texts of special tokens become these.
+	// Tokenize returns the tokens of a text. addSpecial adds BOS and EOS as the model file says. With
+	// parseSpecial, texts of special tokens become special tokens.
 	Tokenize(text string, addSpecial, parseSpecial bool) ([]generation.Token, error)
 	// Find returns the token whose text is piece.
 	Find(piece string) (token generation.Token, ok bool)
-	// AddBOS reports whether prompts begin with BOS, which is negative if there is none.
+	// AddBOS reports whether prompts begin with BOS.
 	AddBOS() bool
-	BOS() generation.Token
-	// LongestPiece returns the most bytes that one token stands for, at least 1.
+	BOS() generation.Token // negative if there is none
+	// LongestPiece returns the most bytes of one token's text, at least 1.
 	LongestPiece() int
-	// Size is the number of tokens.
+	// Size returns the number of tokens.
 	Size() int
-	// Detokenize returns the text of tokens, with special the texts of special ones, too.
+	// Detokenize returns the text of tokens. Special tokens have a text only with special.
 	Detokenize(tokens []generation.Token, special bool) string
 }
 
-// Tokenizer makes tokens of segments as llama.cpp does of the whole text. It is safe for concurrent use.
+// Tokenizer tokenizes segments as llama.cpp tokenizes the whole text. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary
-	slots chan struct{}                  // one for each prompt: bounds the OS threads of native calls
-	cache *lru.Cache[[]generation.Token] // of texts
+	slots chan struct{}                  // bounds the prompts that are tokenized at once, and so the OS threads in native calls
+	cache *lru.Cache[[]generation.Token] // by text
 
 	idOnce sync.Once
 	id     string
@@ -49,8 +50,8 @@ func New(v Vocabulary) *Tokenizer {
 
 // Tokens tokenizes a prompt. It stops when ctx ends, with ctx's error.
 //
-// llama.cpp cuts a text at its special tokens and tokenizes the parts independently. So segments
-// alone give the same tokens as the whole text, if adjacent plain segments are joined before.
+// llama.cpp splits a text at its special tokens and tokenizes the parts independently. So segments give
+// the same tokens as the whole text, provided that adjacent plain segments are joined first.
 func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]generation.Token, error) {
 	select {
 	case t.slots <- struct{}{}:
@@ -102,7 +103,7 @@ func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]ge
 	return prompt, nil
 }
 
-// Text returns the text of tokens, and false if one of them is not of the vocabulary.
+// Text returns the text of tokens with special tokens, and false if one of them is not in the vocabulary.
 func (t *Tokenizer) Text(tokens []generation.Token) (string, bool) {
 	for _, id := range tokens {
 		if id < 0 || int(id) >= t.vocab.Size() {
@@ -112,7 +113,7 @@ func (t *Tokenizer) Text(tokens []generation.Token) (string, bool) {
 	return t.vocab.Detokenize(tokens, true), true
 }
 
-// VocabularyID names the vocabulary by a hash of the texts of all tokens.
+// VocabularyID returns a hash of the texts of all tokens, in 16 hex digits.
 func (t *Tokenizer) VocabularyID() string {
 	t.idOnce.Do(func() {
 		h := sha256.New()
@@ -124,5 +125,5 @@ func (t *Tokenizer) VocabularyID() string {
 	return t.id
 }
 
-// AtLeast returns a lower bound of a text's tokens, since tokenizing large bodies takes minutes.
+// AtLeast returns a lower bound of the number of a text's tokens. To tokenize a large body can take minutes.
 func (t *Tokenizer) AtLeast(text string) int { return len(text) / t.vocab.LongestPiece() }

@@ -12,8 +12,9 @@ import (
 	"agentd/protocol"
 )
 
-// Accept checks a call. robot is JSON; where it is nil, the tool's robot parameter is taken out of the arguments, and
-// without one the default robot is meant. The error says what is wrong with the call.
+// Accept checks a call and separates its robot from the arguments. robot is a JSON value; if it is nil, the robot is
+// the argument of the tool's robot parameter, or without that, the default robot. The error says why the call is
+// invalid.
 func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	tool, ok := s.Find(name)
 	if ok && tool.RobotParam != "" {
@@ -53,7 +54,7 @@ func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	return call, nil
 }
 
-// Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.
+// Depth returns the nesting of a valid JSON value: 0 for a number, 1 for a list of numbers.
 func Depth(v protocol.Raw) int {
 	deepest, at := 0, 0
 	for c := range unquoted(v) {
@@ -68,7 +69,7 @@ func Depth(v protocol.Raw) int {
 	return deepest
 }
 
-// unquoted are the bytes of a valid JSON value that belong to no string.
+// unquoted iterates over the bytes of a valid JSON value that are outside of strings.
 func unquoted(v protocol.Raw) iter.Seq[byte] {
 	return func(yield func(byte) bool) {
 		quoted := false
@@ -85,7 +86,8 @@ func unquoted(v protocol.Raw) iter.Seq[byte] {
 	}
 }
 
-// NormaliseAnswer makes a set for answers that are values of a schema. The error says why it can't be used.
+// NormaliseAnswer makes a set without tools, for answers that are values of a schema. The error says why the schema
+// can't be used.
 func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
@@ -101,7 +103,7 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	return &Set{Answer: document}, nil
 }
 
-// CheckAnswer is the first reason why a JSON text is not an Answer, or nil.
+// CheckAnswer returns the first reason why a text is not a value of Answer, or nil.
 func (s *Set) CheckAnswer(text string) error {
 	_, err := s.Answer.Validate(protocol.Raw(text))
 	return schema.Reason(err, "member")

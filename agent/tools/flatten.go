@@ -11,9 +11,9 @@ import (
 	"agentd/protocol"
 )
 
-// flatten writes out the $ref and the allOf at the top of a tool's parameters, which
-// libraries make of types. The robot becomes a property beside the tool's, and the
-// model is shown all in one place. The check of calls and the grammar keep the schema.
+// flatten expands the $ref and the allOf at the top of a tool's parameters, which libraries generate from types. So all
+// properties are in one place, where the robot parameter is added and the model sees them. The check of calls and the
+// grammar use the schema before this.
 func flatten(whole *tree.Value, document *schema.Document) (*tree.Value, error) {
 	if !whole.Has("$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
 		return whole, nil
@@ -43,14 +43,14 @@ func flatten(whole *tree.Value, document *schema.Document) (*tree.Value, error) 
 	return f.result(others), nil
 }
 
-// flattener collects the parts of a schema, all of which hold.
+// flattener merges the parts of a schema, all of which a value must match.
 type flattener struct {
 	root     *tree.Value
 	document *schema.Document
 	parts    int
-	bytes    int // of what parts demand besides, and of notes
+	bytes    int // of rest and notes
 	choices  []choice
-	followed map[*tree.Value]bool // what references lead to, each once: the same part again adds nothing
+	followed map[*tree.Value]bool // targets of references: each is merged once
 
 	names    []string // of the properties, in order
 	declared map[string]*tree.Value
@@ -59,7 +59,7 @@ type flattener struct {
 	others   []othersRule
 	noted    map[string]bool
 	notes    []tree.Member // annotations that the root lacks
-	rest     []*tree.Value // what parts demand besides
+	rest     []*tree.Value // keywords of parts that can't be merged; they stay in an allOf
 }
 
 type choice struct {
@@ -67,17 +67,18 @@ type choice struct {
 	alternatives *tree.Value
 }
 
-// othersRule is an additionalProperties. It looks only at the properties beside it.
+// othersRule is an additionalProperties. It applies to names that are not in the properties of the same part.
 type othersRule struct {
 	where  string
 	beside map[string]bool
 	value  *tree.Value
 }
 
-// annotations demand nothing of a value.
+// annotations are keywords that do not constrain a value.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 
-// add collects the part that stands at where, the root first. What of the root is not merged stays in its place.
+// add merges the part at the location where; the first part is the root. Keywords of the root that can't be merged stay
+// where they are.
 func (f *flattener) add(part *tree.Value, where string) error {
 	if f.parts++; f.parts > maxParts {
 		return fmt.Errorf("parameters are put together of more than %d parts by $ref and allOf", maxParts)
@@ -164,7 +165,7 @@ func (f *flattener) follow(part *tree.Value, where string) error {
 	return nil
 }
 
-// declare adds properties and returns those that differ from what is there, for the check.
+// declare adds properties. It returns those that another part declares differently, which stay for the check.
 func (f *flattener) declare(properties *tree.Value, own map[string]bool, where string) (again *tree.Value, err error) {
 	if properties.Kind != '{' {
 		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, properties.KindName())
@@ -197,7 +198,7 @@ func (f *flattener) demand(value *tree.Value, where string) error {
 	return nil
 }
 
-// settleOthers finds the additionalProperties of all properties together, nil for none.
+// settleOthers returns the additionalProperties for all properties together, nil for none.
 func (f *flattener) settleOthers() (settled *tree.Value, err error) {
 	for _, rule := range f.others {
 		if rule.value.Kind == 't' || rule.value.Kind == '{' && len(rule.value.Members) == 0 {
@@ -241,7 +242,7 @@ func (f *flattener) result(others *tree.Value) *tree.Value {
 	return out
 }
 
-// objectType refuses types that arguments can't have. A name that is not a type says nothing.
+// objectType refuses types that exclude objects. Unknown names of types are ignored.
 func objectType(value *tree.Value, where string) error {
 	name, isName := value.Text()
 	name, _, _ = strings.Cut(name, "[") // list[T] is a list
@@ -252,7 +253,7 @@ func objectType(value *tree.Value, where string) error {
 	return nil
 }
 
-// namesObject reports whether a type, or one of a list, is an object's.
+// namesObject reports whether a type, or one of a list of types, means object.
 func namesObject(value *tree.Value) bool {
 	if value.Kind == '[' {
 		return slices.ContainsFunc(slices.Collect(value.Elements()), namesObject)
@@ -261,13 +262,13 @@ func namesObject(value *tree.Value) bool {
 	return typeNames[strings.ToLower(name)] == "object"
 }
 
-// refines refuses alternatives with parameters of their own. The check applies the others.
+// refines refuses alternatives that declare parameters. The check applies other alternatives.
 func (f *flattener) refines(c choice) error {
 	for alternative := range c.alternatives.Elements() {
 		for _, m := range alternative.Members {
 			switch {
 			case m.Name == "required", m.Name == "not", slices.Contains(annotations, m.Name), m.Name == "type" && namesObject(m.Value):
-			case m.Name == "properties" && f.knows(m.Value):
+			case m.Name == "properties" && f.declares(m.Value):
 			default:
 				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, m.Name)
 			}
@@ -276,13 +277,13 @@ func (f *flattener) refines(c choice) error {
 	return nil
 }
 
-func (f *flattener) knows(properties *tree.Value) bool {
+func (f *flattener) declares(properties *tree.Value) bool {
 	unknown := func(m tree.Member) bool { return f.declared[m.Name] == nil }
 	return properties.Kind == '{' && !slices.ContainsFunc(properties.Members, unknown)
 }
 
-// ForGrammar is a tool's Schema without combinations beside its properties,
-// which many servers take for the whole schema. The check of calls applies them.
+// ForGrammar returns a tool's Schema without anyOf, oneOf and allOf at the top: many servers
+// would make a grammar of these alone. The check of calls applies them.
 func ForGrammar(schema protocol.Raw) protocol.Raw {
 	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
 		schema = protocol.SetMember(schema, "type", []byte(`"object"`))

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// typeNames maps the type names clients use, in lower case, to JSON Schema's.
+// typeNames maps type names that clients use, in lower case, to those of JSON Schema.
 var typeNames = map[string]string{
 	"string": "string", "str": "string",
 	"integer": "integer", "int": "integer", "long": "integer", "short": "integer", "byte": "integer",
@@ -22,8 +22,8 @@ var typeNames = map[string]string{
 	"null": "null", // of JSON Schemas
 }
 
-// objectSchema is the JSON Schema of a tool's arguments. parameters is one, or a map
-// of name to {description, type}, of which the names in optional may be left out.
+// objectSchema returns the JSON Schema of a tool's arguments. parameters is such a schema, or a map of
+// names to {description, type}, in which the names in optional are not required.
 func objectSchema(parameters, optional protocol.Raw) (*tree.Value, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
 		return tree.Parse(protocol.Raw(`{"type":"object","properties":{}}`)), nil
@@ -56,7 +56,7 @@ func objectSchema(parameters, optional protocol.Raw) (*tree.Value, error) {
 	return whole, nil
 }
 
-// subschemas counts objects and booleans in a valid JSON value, which may be schemas.
+// subschemas counts the objects and booleans in a valid JSON value, since each may be a schema.
 func subschemas(v protocol.Raw) int {
 	n := 0
 	for c := range unquoted(v) {
@@ -67,8 +67,8 @@ func subschemas(v protocol.Raw) int {
 	return n
 }
 
-// isSchema distinguishes a JSON Schema from a map of parameters by keywords whose values have their
-// form. Parameters may have names of keywords, so these only count if all members are keywords.
+// isSchema distinguishes a JSON Schema from a map of parameters. A keyword counts if its value has the form that the
+// keyword needs. Parameters may be named like keywords, so most keywords count only if all members are keywords.
 func isSchema(parameters *tree.Value) bool {
 	keywords, others := 0, 0
 	for _, m := range parameters.Members {
@@ -86,19 +86,19 @@ func isSchema(parameters *tree.Value) bool {
 	return keywords > 0 && others == 0
 }
 
-// isParameter reports whether a member named like a keyword has the form of a parameter only.
+// isParameter reports whether a member named like a keyword can only be a parameter.
 func isParameter(m tree.Member) bool {
 	text, _ := m.Text()
 	_, typed := typeNames[strings.ToLower(text)]
 	return typed || schema.KindOf(m.Name) != schema.Schemas && m.Kind == '{' && describesParameter(m.Value)
 }
 
-// form says whether a member is a keyword in its form.
+// form is how certain it is that a member is a keyword and not a parameter.
 type form int
 
 const (
 	no     form = iota
-	likely      // so may be a member of a map, or what stands beside a map by mistake
+	likely      // a parameter may have the same name and form
 	surely
 )
 
@@ -142,12 +142,12 @@ func formOf(m tree.Member) form {
 	return when(kind == '0' || kind == 't' || kind == 'f' || kind == '"' && !typed, likely)
 }
 
-// valuesAre reports whether an object's values all are of some kinds.
+// valuesAre reports whether v is an object whose values all are of the given kinds (jsontext.Kind).
 func valuesAre(value *tree.Value, kinds string) bool {
 	return value.Kind == '{' && !slices.ContainsFunc(value.Members, func(m tree.Member) bool { return strings.IndexByte(kinds, byte(m.Kind)) < 0 })
 }
 
-// describesParameter reports whether an object has the type or description of a map's parameter.
+// describesParameter reports whether an object has a type or a description, like a parameter in a map.
 func describesParameter(v *tree.Value) bool {
 	return v.Get("type").Kind == '"' || v.Get("description").Kind == '"'
 }
@@ -188,7 +188,7 @@ func mapSchema(parameters *tree.Value, optional protocol.Raw) (*tree.Value, erro
 	return whole, nil
 }
 
-// parameterSchema is the schema of a map's parameter, with its type translated. A string is a type.
+// parameterSchema returns the schema of a parameter in a map. A string is the name of its type.
 func parameterSchema(spec *tree.Value) (*tree.Value, error) {
 	if name, ok := spec.Text(); ok {
 		return tree.Object(typeOf(name)...), nil
@@ -208,7 +208,7 @@ func parameterSchema(spec *tree.Value) (*tree.Value, error) {
 	return translated(spec), nil
 }
 
-// translated is schemas with the type names translated at every depth. Other values keep their bytes.
+// translated returns a schema with all type names translated, at every depth. Other values keep their bytes.
 func translated(whole *tree.Value) *tree.Value {
 	inner := func(_ string, v *tree.Value) *tree.Value { return translated(v) }
 	switch whole.Kind {
@@ -245,7 +245,8 @@ func translated(whole *tree.Value) *tree.Value {
 	return tree.Object(out...)
 }
 
-// typeOf is the type of a name, with the items of list[T]. It is empty for other names, which mean any JSON value.
+// typeOf returns the members of a schema for the name of a type: type, and for list[T] items. It is empty for an
+// unknown name, which means any JSON value.
 func typeOf(name string) []tree.Member {
 	if len(name) > maxTypeName {
 		return nil
@@ -263,7 +264,7 @@ func typeOf(name string) []tree.Member {
 	return out
 }
 
-// typesOf translates a list of types. A list of anything else stays as it is.
+// typesOf translates a list of names of types. Other lists are returned as they are.
 func typesOf(list *tree.Value) *tree.Value {
 	var types []string
 	for e := range list.Elements() {

@@ -1,5 +1,5 @@
-// Package tools makes the tools of an input usable. Loose descriptions become JSON Schemas for the
-// prompt, the grammar and the check. Every tool gets a parameter for the robot that executes a call.
+// Package tools normalises the tools of an input. Their descriptions, in several notations, become JSON Schemas
+// for prompt, grammar and check. Every tool gets a parameter for the robot that executes a call.
 package tools
 
 import (
@@ -14,10 +14,10 @@ import (
 	"agentd/protocol"
 )
 
-// RobotParameter is the name of the parameter added to every tool, unless the tool has one of that name.
+// RobotParameter is the name of the robot parameter, unless a tool has a parameter of that name.
 const RobotParameter = "target_robot"
 
-// Call is one tool call. Its arguments have no robot.
+// Call is one tool call. The robot is not among its arguments.
 type Call = protocol.ToolCall
 
 // Property is one parameter of a tool, in the order of the declaration.
@@ -27,29 +27,29 @@ type Property struct {
 	Required bool
 }
 
-// Tool is a usable tool. It never changes after Normalise.
+// Tool is a normalised tool. It is immutable.
 type Tool struct {
 	Name        string
 	Description string
-	// Schema is a JSON Schema with all arguments under properties. The check uses the schema as it came.
+	// Schema is a JSON Schema with all arguments under properties. The check uses Document instead.
 	Schema     protocol.Raw
-	Prompted   *tree.Value // Schema with the robot parameter, as the model is shown it
-	Properties []Property  // Prompted's, the robot parameter last
-	RobotParam string      // the name under which the robot parameter was added, "" in a chat
+	Prompted   *tree.Value // Schema with the robot parameter, for the prompt
+	Properties []Property  // of Prompted, the robot parameter last
+	RobotParam string      // name of the robot parameter; "" in a chat
 
-	Document *schema.Document // the schema of the tool's own arguments, for the check and the grammar
+	Document *schema.Document // the client's schema of the arguments, without the robot, for check and grammar
 }
 
-// Set is the tools of one input. It never changes after Normalise, and is safe for concurrent use.
+// Set is the tools of one input. It is immutable, and safe for concurrent use.
 type Set struct {
 	Tools        []Tool
-	Robots       []string // the known robots, empty when the attributes name none
-	DefaultRobot string   // the target of a call whose robot the model left out
+	Robots       []string // the known robots; empty if the attributes name none
+	DefaultRobot string   // the target of a call without a robot
 
-	Chat              bool // marks the functions of a chat, without robots: RobotParam and Call.TargetRobotName are ""
-	MustCall, OneCall bool // taken from Functions
+	Chat              bool // the tools are functions of a chat; RobotParam and Call.TargetRobotName are ""
+	MustCall, OneCall bool // see Functions
 
-	Answer *schema.Document // the schema of answers where there are no tools, nil for any text
+	Answer *schema.Document // for a set without tools: the schema of answers, nil for any text
 
 	index map[string]int
 }
@@ -57,13 +57,13 @@ type Set struct {
 // Functions are the tools of a chat.
 type Functions struct {
 	Raw      []protocol.Raw // {"name", "description", "parameters"}
-	Only     string         // the only one that may be called; "": any
-	MustCall bool           // an answer is a call, never a reply
+	Only     string         // name of the only function that may be called; "": all may
+	MustCall bool           // every answer is a call
 	OneCall  bool           // an answer has at most one call
-	NoCall   bool           // the prompt shows them, and an answer is never a call
+	NoCall   bool           // the prompt shows the functions, but no answer is a call
 }
 
-// Find is the tool of that name.
+// Find returns the tool of that name.
 func (s *Set) Find(name string) (*Tool, bool) {
 	i, ok := s.index[name]
 	if !ok {
@@ -72,7 +72,7 @@ func (s *Set) Find(name string) (*Tool, bool) {
 	return &s.Tools[i], true
 }
 
-// Names are the names of the tools in their order.
+// Names returns the names of the tools in their order.
 func (s *Set) Names() []string {
 	names := make([]string, len(s.Tools))
 	for i := range s.Tools {
@@ -81,7 +81,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// KnownRobots are attributes.known_robots if it is a list of strings, each once, without empty ones.
+// KnownRobots returns attributes.known_robots without duplicates and empty strings, nil if it is not a list of strings.
 func KnownRobots(attributes protocol.Raw) []string {
 	raw, _ := protocol.Get(attributes, "known_robots")
 	robots, _ := rawjson.Strings(raw) // none of any other value
@@ -93,8 +93,8 @@ func KnownRobots(attributes protocol.Raw) []string {
 	})
 }
 
-// Normalise makes the raw tools of an input usable. robots are the KnownRobots;
-// if there is one, it replaces defaultRobot. The error names the unusable tool.
+// Normalise makes the set of an input's raw tools. robots are the KnownRobots; if there is
+// exactly one, it replaces defaultRobot. The error names the unusable tool.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
 	if len(raw) > 0 {
 		if err := checkRobots(robots, len(raw)); err != nil {
@@ -111,7 +111,7 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	return set, nil
 }
 
-// NormaliseFunctions makes the tools of a chat usable, as Normalise does. f.Only must name one.
+// NormaliseFunctions makes the set of a chat's functions, like Normalise. f.Only must be "" or the name of one.
 func NormaliseFunctions(f *Functions) (*Set, error) {
 	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall}
 	if err := set.add(f.Raw); err != nil {
@@ -150,7 +150,7 @@ func (s *Set) add(raw []protocol.Raw) error {
 	return nil
 }
 
-// Bytes is how much JSON the tools of a set are to a model.
+// Bytes returns the bytes of the tools' JSON in a prompt.
 func (s *Set) Bytes() (n int) {
 	for i := range s.Tools {
 		n += len(s.Tools[i].Prompted.Raw())
@@ -158,7 +158,8 @@ func (s *Set) Bytes() (n int) {
 	return n
 }
 
-// Subschemas is the most schemas that the tools hold, which is the cost of making them usable.
+// Subschemas returns an upper bound of the number of schemas in the tools, to which the cost of Normalise is
+// proportional.
 func Subschemas(raw []protocol.Raw) (n int) {
 	for _, r := range raw {
 		n += subschemas(r)
@@ -232,7 +233,7 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 	return t, nil
 }
 
-// checkName refuses what can't be written in every call syntax.
+// checkName refuses names that can't be written in every form of calls.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -243,7 +244,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// FreeRobotParameter is the first name of a robot parameter that is not taken.
+// FreeRobotParameter returns RobotParameter, executing_robot, executing_robot_2, ...: the first that is not taken.
 func FreeRobotParameter(taken func(name string) bool) string {
 	name := RobotParameter
 	for i := 1; taken(name); i++ {
@@ -255,7 +256,7 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	return name
 }
 
-// addRobot adds the robot parameter, required, after the tool's own in flat.
+// addRobot adds the robot parameter after the parameters in flat. It is required.
 func (t *Tool) addRobot(flat *tree.Value, robots []string) {
 	t.RobotParam = FreeRobotParameter(func(name string) bool {
 		return slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == name })

@@ -1,4 +1,4 @@
-// Package gbnf writes grammars in llama.cpp's notation.
+// Package gbnf writes grammars in GBNF, llama.cpp's notation (grammars/README.md there).
 package gbnf
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Grammar is a set of rules under construction. A text begins at the rule "root".
+// Grammar is a set of rules under construction. Its start rule is "root".
 type Grammar struct {
 	spacing Spacing
 	names   []string
@@ -21,20 +21,20 @@ type Grammar struct {
 	keys    []string          // keys of once, in the order in which they were added
 	fresh   int
 
-	Share    Size // the most that the arguments of one tool may take before they are widened
-	Repeated int  // counts written optional repetitions, each a rule to llama.cpp
-	States   int  // how many states of automata may still be computed for it
+	Share    Size // see Try: the most that the rules of one tool's arguments may take
+	Repeated int  // optional repetitions so far, each of which is a rule to llama.cpp
+	States   int  // states of automata that may still be computed, at first maxStates
 }
 
-const maxStates = 20_000 // bounds the states of automata for one grammar, at about twenty microseconds each
+const maxStates = 20_000 // of all automata of one grammar; one takes about 20 µs
 
-// New is an empty grammar; spacing holds for the JSON values in it.
+// New returns an empty grammar. spacing is that of its JSON values.
 func New(spacing Spacing) *Grammar {
 	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
 		Share: Limit, States: maxStates}
 }
 
-// Add defines a rule; a rule of that name that is there stays.
+// Add defines a rule. If the name is defined already, it does nothing.
 func (g *Grammar) Add(name, body string) {
 	if _, ok := g.bodies[name]; ok {
 		return
@@ -44,7 +44,7 @@ func (g *Grammar) Add(name, body string) {
 	g.size = g.size.plus(sizeOf(name, body))
 }
 
-// String is the grammar's text, root first.
+// String returns the grammar's text, root first.
 func (g *Grammar) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "root ::= %s\n", g.bodies["root"])
@@ -56,7 +56,7 @@ func (g *Grammar) String() string {
 	return b.String()
 }
 
-// Literal is a literal that matches exactly s.
+// Literal returns a literal that matches exactly s.
 func Literal(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -83,23 +83,23 @@ func Literal(s string) string {
 	return b.String()
 }
 
-// Alternatives is a group that matches any one of the bodies.
+// Alternatives returns a group that matches any one of the bodies.
 func Alternatives(bodies []string) string { return "( " + strings.Join(bodies, " | ") + " )" }
 
-// Marks are our own addition to the notation. A mark matches no text, and a text passes each at most once.
-// They are written as numbers of tokens that no vocabulary has; llama/native/grammar/matcher.h has the same.
+// Marks are our addition to GBNF. A mark matches the empty text, but a text may match each mark at most once. A mark is
+// written as a token whose number is in no vocabulary; llama/native/grammar/matcher.h has the same numbers.
 const (
 	MaxMarks  = 64
 	firstMark = 0x7FFF0000
 )
 
-// Mark is mark i, 0 <= i < MaxMarks.
+// Mark returns mark i, 0 <= i < MaxMarks.
 func Mark(i int) string { return fmt.Sprintf("<[%d]>", firstMark+i) }
 
-// Marks of units match no text either. A unit is a text such as a call: from UnitBegin to the next UnitEnd.
-// A text holds no unit twice. Where no other unit is left, it does not pass UnitNext, which separates another one.
-// Each stands before a literal, and its first character decides: nothing else may go on with that character
-// there. Units that begin with a brace are compared without the white space between JSON tokens.
+// These marks match the empty text, too. A unit, such as a call, is the text from UnitBegin to the next UnitEnd. No two
+// units of a text may be equal. UnitNext precedes the separator of another unit, and does not match if every possible
+// unit was written. A literal must follow each of these marks, and no alternative at that place may begin with the
+// literal's first character. Units that begin with a brace are compared without white space between JSON tokens.
 var (
 	UnitBegin = unit(0)
 	UnitEnd   = unit(1)
@@ -113,7 +113,7 @@ const (
 
 func unit(i int) string { return fmt.Sprintf("<[%d]>", firstUnit+i) }
 
-// WithoutMarks removes marks for engines that don't know them. The result admits more.
+// WithoutMarks removes all marks, for engines that don't know them. The result admits more texts.
 func WithoutMarks(text string) string {
 	return notation.ReplaceAllStringFunc(text, func(part string) string {
 		if isMark(part) {
@@ -123,7 +123,7 @@ func WithoutMarks(text string) string {
 	})
 }
 
-// notation finds literals, tokens and character classes: no mark stands in a literal or a class.
+// notation matches literals, tokens and character classes, so that no mark is found in a literal or a class.
 var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\\.)*\]`)
 
 func isMark(part string) bool {
@@ -131,20 +131,20 @@ func isMark(part string) bool {
 	return err == nil && (n >= firstMark && n < firstMark+MaxMarks || n >= firstUnit && n < firstUnit+unitMarks)
 }
 
-// Size is how much a grammar takes, or a part of one.
+// Size is the size of a grammar, or of a part of one.
 type Size struct {
 	Bytes    int
 	Rules    int // named rules, groups and optional repetitions: each is a rule to llama.cpp
-	Elements int // what bounded repetitions are written out to
+	Elements int // elements of the text when bounded repetitions are expanded
 }
 
-// Limit is the largest grammar, below the limits of package llama, which also count what rules hold.
+// Limit is the largest grammar. It is below the limits of package llama.
 var Limit = Size{Bytes: 4 << 20, Rules: 19_000, Elements: 2 << 20}
 
-// ErrTooLarge says that a grammar exceeds Limit.
+// ErrTooLarge is wrapped where a grammar exceeds Limit.
 var ErrTooLarge = errors.New("the grammar of all tools is too large")
 
-// Quarter is a quarter of a size.
+// Quarter returns a quarter of a size.
 func (s Size) Quarter() Size { return Size{s.Bytes / 4, s.Rules / 4, s.Elements / 4} }
 
 func (s Size) plus(o Size) Size {
@@ -155,7 +155,7 @@ func (s Size) within(o Size) bool {
 	return s.Bytes <= o.Bytes && s.Rules <= o.Rules && s.Elements <= o.Elements
 }
 
-// TooLarge returns ErrTooLarge with the figures where the rules exceed Limit.
+// TooLarge returns an error that wraps ErrTooLarge if the rules exceed Limit.
 func (g *Grammar) TooLarge() error {
 	if !g.size.within(Limit) {
 		return fmt.Errorf("%w: it has %d bytes, %d rules and %d repetitions, at most %d, %d and %d are possible",
@@ -164,8 +164,8 @@ func (g *Grammar) TooLarge() error {
 	return nil
 }
 
-// Try calls write and reports whether the rules that it adds take no more than Share. If they
-// take more, Try removes them. It returns ErrTooLarge where they fit and the whole does not.
+// Try calls write and reports whether the rules that it adds are within Share; if not, Try removes
+// them. The error is write's, or wraps ErrTooLarge if they are within Share and the whole exceeds Limit.
 func (g *Grammar) Try(write func() error) (fits bool, err error) {
 	names, shared, keys, size, repeated := len(g.names), len(g.shared), len(g.keys), g.size, g.Repeated
 	if err := write(); err != nil {
@@ -215,7 +215,7 @@ func sizeOf(name, body string) Size {
 	return s
 }
 
-// closing is where a literal or a class that begins at i ends.
+// closing returns the index at which the literal or class that begins at i ends.
 func closing(body string, i int, end byte) int {
 	for i++; i < len(body) && body[i] != end; i++ {
 		if body[i] == '\\' {

@@ -9,19 +9,19 @@ import (
 type Spacing int
 
 const (
-	// AnySpacing leaves one space or none at almost all places.
+	// AnySpacing admits one space or none between most tokens.
 	AnySpacing Spacing = iota
-	// DumpsSpacing is that of Python's json.dumps: one space after each colon and comma.
+	// DumpsSpacing is the spacing of Python's json.dumps: one space after each colon and comma.
 	DumpsSpacing
 )
 
 const spaceRule = "space" // one space at most between JSON tokens: a model that may write more may never stop
 
-// JSONChar is the body of a rule for one character inside a JSON string, without lone surrogates.
+// JSONChar is the body of a rule for one character of a JSON string; it excludes lone surrogates.
 const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
 	` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`
 
-// Names of the rules for plain JSON, which one copy of serves all of a grammar.
+// Names of the rules for JSON values of any kind. A grammar has each at most once.
 const (
 	AnyValue   = "value"
 	AnyObject  = "object"
@@ -33,7 +33,7 @@ const (
 	AnyChar    = "char"
 )
 
-// JSON adds one of the rules for plain JSON and what it needs, and returns its name. Numbers fit a float64.
+// JSON adds the rule of that name for any JSON, and those that it needs, and returns the name. Numbers fit a float64.
 func (g *Grammar) JSON(name string) string {
 	if _, ok := g.bodies[name]; ok {
 		return name
@@ -66,7 +66,7 @@ func (g *Grammar) JSON(name string) string {
 	return name
 }
 
-// Rule returns the name of a rule with this body, a new one if there is none.
+// Rule returns the name of a rule with this body, and adds it if there is none.
 func (g *Grammar) Rule(body string) string {
 	if name, ok := g.named[body]; ok {
 		return name
@@ -78,13 +78,13 @@ func (g *Grammar) Rule(body string) string {
 	return name
 }
 
-// Shared is Rule, and reports whether the rule is new.
+// Shared is Rule, and also reports whether it added the rule.
 func (g *Grammar) Shared(body string) (name string, fresh bool) {
 	_, had := g.named[body]
 	return g.Rule(body), !had
 }
 
-// Once calls body for the first use of a key and returns that result for every use.
+// Once calls body at the first use of a key, and returns that result at every use.
 func (g *Grammar) Once(key string, body func() string) string {
 	if _, ok := g.once[key]; !ok {
 		g.once[key] = body()
@@ -93,20 +93,20 @@ func (g *Grammar) Once(key string, body func() string) string {
 	return g.once[key]
 }
 
-// Fresh is a name that no rule has.
+// Fresh returns an unused name.
 func (g *Grammar) Fresh() string {
 	g.fresh++
 	return fmt.Sprintf("r%d", g.fresh)
 }
 
-// Seq is the parts of a rule's body in order. Adjacent texts become one literal.
+// Seq builds a rule's body as a sequence. Adjacent literals become one.
 type Seq struct {
 	g       *Grammar
 	parts   []string
 	literal strings.Builder
 }
 
-// Seq begins a sequence.
+// Seq returns an empty sequence.
 func (g *Grammar) Seq() *Seq { return &Seq{g: g} }
 
 func (s *Seq) flush() {
@@ -116,13 +116,13 @@ func (s *Seq) flush() {
 	}
 }
 
-// Literal appends a text that is matched as it is.
+// Literal appends a literal that matches text.
 func (s *Seq) Literal(text string) *Seq {
 	s.literal.WriteString(text)
 	return s
 }
 
-// Text appends a part in the notation of grammars, such as the name of a rule.
+// Text appends a part in GBNF, such as the name of a rule.
 func (s *Seq) Text(part string) *Seq {
 	s.flush()
 	s.parts = append(s.parts, part)
@@ -140,13 +140,13 @@ func (s *Seq) space() *Seq {
 // Open appends the bracket that opens an object or a list.
 func (s *Seq) Open(bracket string) *Seq { return s.Literal(bracket).space() }
 
-// Close appends the bracket that closes it.
+// Close appends the bracket that closes an object or a list.
 func (s *Seq) Close(bracket string) *Seq { return s.space().Literal(bracket) }
 
-// CloseUnit is Close with a mark before the bracket.
+// CloseUnit appends a mark and the closing bracket.
 func (s *Seq) CloseUnit(mark, bracket string) *Seq { return s.space().Text(mark).Literal(bracket) }
 
-// Comma appends what stands between members or elements.
+// Comma appends the separator of members or elements.
 func (s *Seq) Comma() *Seq {
 	if s.g.spacing == DumpsSpacing {
 		return s.Literal(", ")
@@ -154,7 +154,7 @@ func (s *Seq) Comma() *Seq {
 	return s.Literal(",").space()
 }
 
-// Colon appends what stands between a name and its value.
+// Colon appends the separator of a name and its value.
 func (s *Seq) Colon() *Seq {
 	if s.g.spacing == DumpsSpacing {
 		return s.Literal(": ")
@@ -162,7 +162,7 @@ func (s *Seq) Colon() *Seq {
 	return s.space().Literal(":").space()
 }
 
-// String is the body.
+// String returns the body.
 func (s *Seq) String() string {
 	s.flush()
 	return strings.Join(s.parts, " ")

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Starts is a set of texts with which something begins, as a trie. No text of it begins another.
+// Starts is a set of beginnings of texts, as a trie. If one is the beginning of another, only the shorter counts.
 type Starts struct{ nodes []start }
 
-// start is a node of the trie: a text so far.
+// start is a node of the trie.
 type start struct {
 	next  map[rune]int
-	loop  string // of these characters any number may follow
-	whole bool   // it is a text of the set
+	loop  string // any number of these characters may follow
+	whole bool   // a text of the set ends here
 }
 
-// What stands for any number of characters in a text that is added.
+// Placeholders in a text of the set, each for any number of characters.
 const (
 	Gap  = "\x00" // white space
-	Word = "\x01" // letters of ASCII, digits and what else names a language
+	Word = "\x01" // ASCII letters, digits and _+.-, as in the language of a fence
 )
 
 var loops = map[rune]string{
@@ -31,7 +31,7 @@ var loops = map[rune]string{
 // maxStarts bounds the nodes, each a rule of a grammar.
 const maxStarts = 4000
 
-// Add adds a text, which may have [Gap] and [Word] in it, unless the set is full.
+// Add adds a text, which may contain [Gap] and [Word]. It does nothing if the trie would exceed maxStarts nodes.
 func (s *Starts) Add(text string) {
 	if len(s.nodes)+len(text) > maxStarts {
 		return
@@ -56,7 +56,7 @@ func (s *Starts) Add(text string) {
 	s.nodes[at].whole = true
 }
 
-// Within reports whether a text begins with one of the set, or may still become one.
+// Within reports whether a text begins with a text of the set, or may still do so when it continues.
 func (s *Starts) Within(text string) bool {
 	if s.empty() {
 		return false
@@ -77,9 +77,9 @@ func (s *Starts) Within(text string) bool {
 	return true
 }
 
-// add adds the rules of texts that begin with none of the set, and returns the alternatives at their beginning. A
-// character that leads out of the set is followed by what moves say, whose first characters are special, or by rest.
-// The beginning has none of NonBlank's characters, nor any of first.
+// add adds the rules of texts that do not begin with a text of the set, and returns the alternatives of their root.
+// After a character that leaves the trie, the text continues with one of moves if the character is in special, else
+// with rest. The first character is not white space and not in first.
 func (s *Starts) add(g *Grammar, name, special string, moves []string, rest, first string) []string {
 	ref := func(i int) string { return fmt.Sprintf("%s-s%d", name, i) }
 	for i, n := range slices.Backward(s.nodes) {

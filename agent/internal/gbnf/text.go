@@ -7,15 +7,15 @@ import (
 	"unicode"
 )
 
-// Text describes free text by what may not occur in it. It becomes an automaton
-// that finds all the strings at once (Aho-Corasick), a rule for each state.
+// Text describes free text by what it must not contain. It becomes an automaton that
+// finds all strings at once (Aho-Corasick), with a rule for each state.
 type Text struct {
-	Forbidden []string // never occur
-	// Until, when not "", ends the text and is part of it. It wins over a forbidden string at the same place.
+	Forbidden []string // strings that it does not contain
+	// Until, if not "", ends the text and is part of it. Where a forbidden string ends too, Until has precedence.
 	Until    string
-	NonBlank bool   // asks for a first character that is not white space, as strings.TrimSpace has it
-	NotFirst string // more ASCII characters that it does not begin with, if NonBlank. No string begins with one.
-	// NotBegin, if NonBlank, are texts with which it does not begin. No string has their characters.
+	NonBlank bool   // the first character is not white space (unicode.IsSpace)
+	NotFirst string // further ASCII characters that are not the first. Only with NonBlank; none may begin a string.
+	// NotBegin has texts with which it does not begin. Only with NonBlank; strings must not share characters with it.
 	NotBegin *Starts
 }
 
@@ -66,7 +66,7 @@ func (g *Grammar) AddText(name string, t Text) {
 	g.Add(name, first)
 }
 
-// moves are the alternatives of state i that lead elsewhere than to the start, and their first characters.
+// moves returns the transitions of state i that do not lead to the start, and their first characters.
 func (t Text) moves(states []state, alphabet []byte, i int, ref func(int) string) (excluded []byte, moves []string) {
 	byTarget := map[int][]byte{}
 	var targets []int
@@ -153,7 +153,7 @@ func step(states []state, i int, c byte) int {
 	}
 }
 
-// spaces are the characters that unicode.IsSpace takes for white space.
+// spaces are the characters of unicode.IsSpace.
 var spaces = func() (list []rune) {
 	for _, r := range unicode.White_Space.R16 {
 		for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
@@ -163,10 +163,10 @@ var spaces = func() (list []rune) {
 	return list
 }()
 
-// NonBlank is the expression of a character that is neither white space nor one of others.
+// NonBlank returns the class of characters that are neither white space nor in others.
 func NonBlank(others string) string { return classOf("^", string(spaces)+others) }
 
-// classOf is the class of these characters.
+// classOf returns the class of these characters; with the prefix ^, of all others.
 func classOf(prefix, chars string) string {
 	var b strings.Builder
 	b.WriteString("[" + prefix)

@@ -12,9 +12,9 @@ import (
 
 // Language is a set of strings.
 type Language struct {
-	Match, Avoid []string // expressions that match somewhere in the string, and that don't
-	Min, Max     int      // characters; Max is -1 for no bound
-	Except       []string // strings that are not in it
+	Match, Avoid []string // expressions of Go's regexp: each of Match matches somewhere in the string, none of Avoid does
+	Min, Max     int      // length in characters; Max is -1 for no bound
+	Except       []string // excluded strings
 }
 
 // Any reports whether every string is in the language.
@@ -22,49 +22,49 @@ func (l Language) Any() bool {
 	return len(l.Match)+len(l.Avoid)+len(l.Except) == 0 && l.Min == 0 && l.Max < 0
 }
 
-// Automaton accepts the strings of a language. It begins in state 0; one without states
-// accepts none. Edges of a state may have characters in common.
+// Automaton accepts the strings of a language. It begins in state 0; without states it accepts
+// nothing. It may be nondeterministic: edges of a state may share characters.
 type Automaton []State
 
-// State is a state of an automaton.
+// State is a state of an [Automaton].
 type State struct {
 	Accept bool // the string may end here
 	All    bool // anything may follow
 	Edges  []Edge
 }
 
-// Edge leads to another state by one character of some ranges.
+// Edge leads to another state by one character.
 type Edge struct {
-	Ranges []rune
-	To     int
+	Ranges []rune // pairs of a first and a last character
+	To     int    // index of the state
 }
 
-// machine is one expression as a program.
+// machine is one expression of a language, compiled.
 type machine struct {
 	prog   *syntax.Prog
 	wanted bool
 }
 
-// place is where all parts of a language are after some characters.
+// place is a state of all machines together, after some characters.
 type place struct {
-	seeds [][]uint32 // of each machine, sorted; nil when it has matched whatever follows
+	seeds [][]uint32 // instructions of each machine, sorted; nil when it has matched already
 	begin bool
-	count int // no more than are distinguished
+	count int // of characters, at most builder.most
 }
 
 type builder struct {
 	Language
 	machines []machine
-	most     int  // larger counts are equivalent
-	apart    bool // each seed gets its own place
+	most     int  // larger counts of characters are equivalent
+	apart    bool // nondeterministic: each instruction has its own place
 }
 
 var errLarge = errors.New("it takes too many states")
 
 const maxInstructions = 2000
 
-// Automaton makes the automaton of a language, if it takes no more than limit states. A single
-// expression that takes more gets a nondeterministic one. Word boundaries and lines are errors.
+// Automaton makes the automaton of a language. More than limit states are an error, except that a
+// single expression may get a nondeterministic automaton instead. \b, ^ and $ of lines are errors.
 func (l Language) Automaton(limit int) (Automaton, error) {
 	b := &builder{Language: l, most: max(l.Min, l.Max+1)}
 	for i, expr := range slices.Concat(l.Match, l.Avoid) {
@@ -164,7 +164,7 @@ func (p *place) key() string {
 	return string(binary.AppendVarint(k, int64(p.count)))
 }
 
-// closure calls f for what can be reached from seeds without a character.
+// closure calls f for the instructions that can be reached from seeds without a character.
 func closure(prog *syntax.Prog, seeds []uint32, begin, end bool, f func(inst *syntax.Inst)) {
 	seen := make([]bool, len(prog.Inst))
 	var visit func(pc uint32)
@@ -208,7 +208,7 @@ func (b *builder) accepts(p *place) bool {
 	return p.count >= b.Min && (b.Max < 0 || p.count <= b.Max)
 }
 
-// each calls f for the characters that lead on from a place.
+// each calls f for the characters that may follow a place, and the place after them.
 func (b *builder) each(p *place, f func(low, high rune, next place)) {
 	insts := make([][]*syntax.Inst, len(b.machines))
 	cuts := []rune{0, surrogates, afterSurrogates, unicode.MaxRune + 1}
@@ -262,7 +262,7 @@ cut:
 	}
 }
 
-// eachApart is each for a single expression, with a place for every seed. The edges of a place may overlap.
+// eachApart is each for a nondeterministic automaton: the ranges of a place may overlap.
 func (b *builder) eachApart(p *place, f func(low, high rune, next place)) {
 	start, seeds := uint32(b.machines[0].prog.Start), p.seeds[0]
 	if seeds == nil {
@@ -283,7 +283,7 @@ func (b *builder) eachApart(p *place, f func(low, high rune, next place)) {
 	}
 }
 
-// appendCuts appends where the characters of an instruction begin and end.
+// appendCuts appends the bounds of the ranges of an instruction's characters.
 func appendCuts(cuts []rune, inst *syntax.Inst) []rune {
 	switch inst.Op {
 	case syntax.InstRuneAnyNotNL:
@@ -303,7 +303,7 @@ func appendCuts(cuts []rune, inst *syntax.Inst) []rune {
 	return cuts
 }
 
-// pruned is an automaton without edges to states from which no string ends.
+// pruned returns an automaton without edges to states from which no accepting state can be reached.
 func (a Automaton) pruned() Automaton {
 	alive := make([]bool, len(a))
 	leads := func(e Edge) bool { return alive[e.To] }

@@ -1,4 +1,4 @@
-// Package pattern makes automata of the regular expressions, lengths and names of JSON schemas.
+// Package pattern makes automata of the regular expressions, lengths and excluded strings of JSON schemas.
 package pattern
 
 import (
@@ -16,11 +16,11 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a pattern that becomes an automaton: its bytes, and the ranges of its classes.
+// Bounds of a pattern that becomes an automaton: its bytes, and the ranges in its classes.
 const maxBytes, maxRanges = 4096, 20000
 
-// Compile compiles a regular expression of ECMA-262. \d, \w and \s are the ASCII
-// ones, and a dot is not an end of a line. Look-around and references are errors.
+// Compile compiles a regular expression of ECMA-262. \d, \w and \s match ASCII only, and a
+// dot does not match a line end. Look-around and back references are errors.
 func Compile(pattern string) (*regexp.Regexp, error) {
 	text, err := Translate(pattern)
 	if err != nil {
@@ -64,7 +64,7 @@ func ranges(re *syntax.Regexp) int {
 	return n
 }
 
-// plainError is the parser's error in our words: its own shows the pattern after Translate.
+// plainError rewrites the parser's error, which quotes the translated pattern.
 func plainError(err error) error {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
@@ -81,7 +81,7 @@ func plainError(err error) error {
 	return fmt.Errorf("%s: %s", e.Code, e.Expr)
 }
 
-// Translate converts \u and the dot of ECMA-262 to Go's syntax, for both the check and the grammar.
+// Translate converts \u and the dot of ECMA-262 to the syntax of Go's regexp.
 func Translate(pattern string) (string, error) {
 	var b strings.Builder
 	inClass := false
@@ -118,7 +118,7 @@ func Translate(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// codePoint reads what follows \u: the character, and how many bytes encode it, or 0.
+// codePoint reads the digits after \u. n is their number of bytes, 0 if they are invalid.
 func codePoint(s string) (r rune, n int) {
 	if digits, rest, ok := strings.Cut(s, "}"); ok && strings.HasPrefix(digits, "{") {
 		x, err := strconv.ParseUint(digits[1:], 16, 32)
@@ -139,7 +139,7 @@ func codePoint(s string) (r rune, n int) {
 	return 0, 0
 }
 
-// folds are a character and those that differ from it in case alone, as ranges.
+// folds returns a character and those that differ from it in case only, as ranges.
 func folds(r rune) []rune {
 	list := []rune{r, r}
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -149,7 +149,7 @@ func folds(r rune) []rune {
 	return list
 }
 
-// code is a character as GBNF escapes it.
+// code returns the escape of a character in GBNF.
 func code(r rune) string {
 	if r > 0xffff {
 		return fmt.Sprintf(`\U%08X`, r)
@@ -157,14 +157,14 @@ func code(r rune) string {
 	return fmt.Sprintf(`\u%04X`, r)
 }
 
-// Surrogates are not characters.
+// The range of surrogates, which are not characters.
 const surrogates, afterSurrogates = 0xd800, 0xe000
 
-// rooms are the characters that stand in JSON strings as they are, as ranges.
-var rooms = []rune{' ', '"' - 1, '"' + 1, '\\' - 1, '\\' + 1, surrogates - 1, afterSurrogates, unicode.MaxRune}
+// unescaped are the characters that a JSON string may contain without escapes, as ranges.
+var unescaped = []rune{' ', '"' - 1, '"' + 1, '\\' - 1, '\\' + 1, surrogates - 1, afterSurrogates, unicode.MaxRune}
 
-// Class is the expression of one character of a JSON string in some ranges. Each pair is the
-// first and the last character of a range. It is "" for no ranges.
+// Class returns the GBNF of one character of a JSON string, escaped if necessary. Each pair of ranges
+// is the first and the last character of a range. Without ranges it is "".
 func Class(ranges []rune) string {
 	escaped := map[string]string{} // last characters by what is before them
 	for r := range slices.Chunk(ranges, 2) {
@@ -177,7 +177,7 @@ func Class(ranges []rune) string {
 		}
 	}
 	var parts []string
-	if plain := within(ranges, rooms); plain != "" {
+	if plain := within(ranges, unescaped); plain != "" {
 		parts = append(parts, "["+plain+"]")
 	}
 	double := strings.NewReplacer(`\`, `\\`)
@@ -190,7 +190,7 @@ func Class(ranges []rune) string {
 	return strings.Join(parts, "")
 }
 
-// Plain is Class for text that is not JSON.
+// Plain is Class for text outside of JSON.
 func Plain(ranges []rune) string {
 	if chars := within(ranges, []rune{1, surrogates - 1, afterSurrogates, unicode.MaxRune}); chars != "" {
 		return "[" + chars + "]"
@@ -198,7 +198,7 @@ func Plain(ranges []rune) string {
 	return ""
 }
 
-// within is the characters that two lists of ranges have in common, as a class has them.
+// within returns the intersection of two lists of ranges, as the content of a class.
 func within(a, b []rune) string {
 	var out strings.Builder
 	for x := range slices.Chunk(a, 2) {

@@ -1,4 +1,4 @@
-// Package rawjson formats raw JSON for prompts and names kinds of values in errors.
+// Package rawjson formats raw JSON for prompts, and names kinds of values in errors.
 package rawjson
 
 import (
@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// String is the text of a JSON string.
+// String returns the text of a JSON string. The error says which kind the value is instead.
 func String(v protocol.Raw) (string, error) {
 	s, ok := protocol.Text(v)
 	if !ok {
@@ -19,7 +19,7 @@ func String(v protocol.Raw) (string, error) {
 	return s, nil
 }
 
-// Strings are the elements of a JSON array of strings.
+// Strings returns the elements of a JSON array of strings. The error says what the value is instead.
 func Strings(v protocol.Raw) ([]string, error) {
 	if v.Kind() != '[' {
 		return nil, fmt.Errorf("it must be a list of strings, not %s", KindName(v))
@@ -35,7 +35,7 @@ func Strings(v protocol.Raw) ([]string, error) {
 	return out, nil
 }
 
-// AppendString appends s as a JSON string with the fewest escapes, as json.dumps(s, ensure_ascii=False).
+// AppendString appends s as a JSON string with the fewest escapes, like json.dumps(s, ensure_ascii=False).
 func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD
 	return dst
@@ -46,7 +46,7 @@ func AppendStrings(dst []byte, list []string) []byte {
 	return AppendList(dst, list, AppendString[string])
 }
 
-// AppendList appends a JSON array of what element appends.
+// AppendList appends a JSON array; element appends one element.
 func AppendList[T any](dst []byte, list []T, element func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
 	for i, e := range list {
@@ -91,13 +91,13 @@ func KindName(v protocol.Raw) string {
 	return "no JSON value"
 }
 
-// Wrong is the problem of a value that is not what is wanted, such as "a list".
+// Wrong returns the problem that v must be want, such as "a list".
 func Wrong(typ, want string, v protocol.Raw, loc ...any) protocol.Problems {
 	return protocol.Problems{protocol.NewProblem(typ, "it must be "+want+", not "+KindName(v), loc...)}
 }
 
-// Strict makes Python's JSON readable for every parser. Of equal names it keeps the last value in
-// the first place; a lone surrogate becomes U+FFFD. The time is the size of v times its depth.
+// Strict returns JSON as Python accepts it in a form that every parser accepts. Of equal names it keeps the last
+// value in the first place; a lone surrogate becomes U+FFFD. It takes O(size * depth) time.
 func Strict(v protocol.Raw) protocol.Raw {
 	switch v.Kind() {
 	case '{':
@@ -125,7 +125,7 @@ func Strict(v protocol.Raw) protocol.Raw {
 	return v
 }
 
-// AddMember appends a member to an object that is not closed yet.
+// AddMember appends a member to an object that has no closing brace yet.
 func AddMember(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
 	if len(open) > 1 {
 		open = append(open, ',')

@@ -13,12 +13,12 @@ import (
 // rule is the intersection of a set of schemas.
 type rule struct {
 	set      []*node
-	any      bool    // every value
-	root     bool    // the document's root: its objects have the extra members
+	any      bool    // admits every value
+	root     bool    // the document's root: its objects get Options.Extra
 	except   typeSet // excluded types
-	external string  // the name of a rule that the caller wrote
+	external string  // the name of a rule that the caller added to the grammar
 	built    bool
-	finite   bool // it is known to admit a finite value
+	finite   bool // known to admit a finite value
 
 	values  []protocol.Raw
 	null    bool
@@ -45,9 +45,9 @@ func (r *rule) strings() []string {
 
 type arrayRule struct {
 	prefix   []*rule
-	items    *rule // after the prefix; nil if nothing may follow
+	items    *rule // elements after the prefix; nil if there may be none
 	min, max int   // a max of -1 is unbounded
-	contains *rule // at least one element matches it; nil without contains
+	contains *rule // matches at least one element; nil without contains
 }
 
 type objectRule struct {
@@ -57,7 +57,7 @@ type objectRule struct {
 	min, max   int // a max of -1 is unbounded; min is 0 if the required properties reach it
 }
 
-// property is a declared member, in its order.
+// property is a declared member.
 type property struct {
 	name     string
 	rule     *rule
@@ -72,12 +72,12 @@ type undeclared struct {
 
 // Options of a grammar.
 type Options struct {
-	Open   bool    // admits undeclared members and elements, unless the schema forbids them
-	Object bool    // admits objects only
-	Extra  []Extra // in every object of the root, after its required ones
+	Open   bool    // admit undeclared members and elements, unless the schema forbids them
+	Object bool    // admit objects only
+	Extra  []Extra // members of every object of the root, after its required ones
 }
 
-// Extra is a member outside the schema, and its rule of the grammar.
+// Extra is a member that is not in the schema, with the name of its rule in the grammar.
 type Extra struct{ Name, Rule string }
 
 // compiler makes rules of a document.
@@ -87,7 +87,7 @@ type compiler struct {
 	rules    map[string]*rule
 	queue    []*rule
 	parts    int // schemas combined so far
-	states   int // states of automata that are still allowed
+	states   int // states of automata that may still be computed
 	automata map[string]pattern.Automaton
 }
 
@@ -114,7 +114,7 @@ func (m *compiler) rule(set ...*node) *rule {
 	return r
 }
 
-// finish builds all rules in the queue and marks which of them admit a value.
+// finish builds all rules in the queue, and sets finite.
 func (m *compiler) finish() {
 	for done := 0; done < len(m.queue); { // building a rule queues its parts
 		r := m.queue[done]
@@ -133,7 +133,7 @@ func (m *compiler) finish() {
 	}
 }
 
-// build adds the values of each branch to a rule.
+// build adds the values of each branch to r.
 func (m *compiler) build(r *rule) {
 	r.built = true
 	if r.external != "" || r.any && !r.root {
@@ -231,7 +231,7 @@ func (m *compiler) arraysOf(s *branch) *arrayRule {
 	return e
 }
 
-// admits reports whether a rule admits a value, given what is known of its parts.
+// admits reports whether a rule admits a value, by what is known of its parts so far.
 func (m *compiler) admits(r *rule) bool {
 	switch {
 	case r.any, r.external != "", r.null, r.boolean, len(r.values) > 0:
@@ -255,8 +255,8 @@ func (m *compiler) hasString(l pattern.Language) bool {
 
 var errStates = errors.New("it takes too many states")
 
-// automaton computes the automaton of a language once, within its own states and the
-// document's. Combined expressions may use half, to leave states for single ones.
+// automaton computes the automaton of a language once, with at most maxStates, and maxToolStates
+// for all of a document. Combined expressions may use half of these.
 func (m *compiler) automaton(l pattern.Language) (pattern.Automaton, error) {
 	key := fmt.Sprintf("%#v", l)
 	if a, ok := m.automata[key]; ok {

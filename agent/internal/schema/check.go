@@ -18,7 +18,7 @@ import (
 	"agentd/protocol"
 )
 
-// decode makes the library's values. It refuses exponents that the library would expand to many digits.
+// decode makes values for the library. It refuses exponents that the library would expand to many digits.
 func decode(raw protocol.Raw) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -45,7 +45,7 @@ func exponentError(number string) error {
 	return fmt.Errorf("the number %.40s has an exponent beyond %d", number, maxExponent)
 }
 
-// expandable reports whether a number has no exponent beyond maxExponent.
+// expandable reports whether a number's exponent is at most maxExponent.
 func expandable(number string) bool {
 	at := strings.IndexAny(number, "eE")
 	if at < 0 {
@@ -55,7 +55,7 @@ func expandable(number string) bool {
 	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
-// expression is a regular expression of ECMA-262, compiled alike for the check and the grammar.
+// expression is a regular expression of ECMA-262 in the form that both check and grammar use.
 type expression struct {
 	*regexp.Regexp
 	source string
@@ -68,7 +68,7 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 	return expression{re, source}, err
 }
 
-// integer returns the value of a number without a fraction (also 2.0), nil for others.
+// integer returns the value of a number without a fraction, such as 2.0; nil for others.
 func integer(value protocol.Raw) *big.Int {
 	if value.Kind() != '0' || !expandable(string(value)) {
 		return nil
@@ -82,12 +82,12 @@ func integer(value protocol.Raw) *big.Int {
 // checker checks values by a compiled schema.
 type checker struct {
 	schema *jsonschema.Schema
-	steps  int // the most for each byte of a value; 0: not known
+	steps  int // estimated steps for each byte of a value; 0: not known
 }
 
-// Validate checks a value and returns it decoded. The error is a *jsonschema.ValidationError when the value breaks
-// the schema. Else the check would take more than maxCheckSteps, plus some for each byte of the value. The
-// document must be usable.
+// Validate checks a value and returns it decoded. The error is a *jsonschema.ValidationError if the value does not
+// match the schema. Any other error means that the check would take more than maxCheckSteps, plus checkStepsPerByte for
+// each byte of the value. The document must be usable.
 func (c checker) Validate(value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (c checker) Validate(value protocol.Raw) (doc any, err error) {
 	return doc, c.schema.Validate(doc)
 }
 
-// accepts reports whether a value passes the check of a schema, or the check costs too much.
+// accepts reports whether a value passes the check of a schema; true also if the check would take too many steps.
 func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0
@@ -111,10 +111,10 @@ func (n *node) accepts(value protocol.Raw) bool {
 	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 
-// counter counts the steps of a check, which recursive schemas can double with every level.
+// counter counts the steps of a check. Recursive schemas can double them with every level.
 type counter struct{ left int }
 
-// visit counts at least the schemas that the library would apply to v, until no step is left.
+// visit counts the schemas that the library would apply to v, or more, until no step is left.
 func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
 	for _, s := range schemas {
 		if s == nil || c.left < 0 {
@@ -151,7 +151,7 @@ func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
 	}
 }
 
-// formats has an expression for the strings of each format. The check decides the rest, such as leap days.
+// formats has an expression for each format of JSON Schema. The check decides the rest, such as leap days.
 var formats = map[string]string{
 	"date":      `^` + date + `$`,
 	"time":      `^` + clock + `$`,

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// array writes an array rule, "" if it admits nothing.
+// array returns the body of an array rule, "" if it admits nothing.
 func (w *writer) array(e *arrayRule) string {
 	if !e.admits() {
 		return ""
@@ -39,7 +39,7 @@ func (w *writer) array(e *arrayRule) string {
 	return s.Close("]").String()
 }
 
-// sequence writes the elements of an array: the declared ones, then items, least to most in all.
+// sequence returns the body of an array's elements: the declared ones, then items, from least to most in all.
 func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
 	if most < 0 || most > len(declared) {
 		if len(declared) == 0 {
@@ -65,7 +65,7 @@ func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body 
 	return body
 }
 
-// object writes an object rule, "" if it admits nothing.
+// object returns the body of an object rule, "" if it admits nothing.
 func (w *writer) object(o *objectRule) string {
 	if !o.admits() {
 		return ""
@@ -110,12 +110,12 @@ type memberChain struct {
 	*writer
 	properties []property
 	undeclared string // the rule of undeclared members, "" for none
-	last       int    // one after the last index
+	last       int    // number of kinds of members, with the undeclared ones
 	min, max   int
-	memo       map[[2]int]ending
+	memo       map[[2]int]ending // results of rest
 }
 
-// ending is the rest of an object: a rule, or the only possible sequence.
+// ending is the body of the rest of an object; not possible: no rest satisfies min and max.
 type ending struct {
 	body     string
 	possible bool
@@ -128,7 +128,7 @@ func (c *memberChain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	return s.Literal(string(protocol.String(c.properties[i].name))).Colon().Text(c.rule(c.properties[i].rule))
 }
 
-// rest writes the members from the i-th on after n others; n is clamped to values that matter.
+// rest returns the body of the members from the i-th on, after n members.
 func (c *memberChain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
@@ -156,7 +156,7 @@ func (c *memberChain) rest(i, n int) ending {
 	return end
 }
 
-// continuations writes the rest from the i-th member on, with that member and without it.
+// continuations returns the bodies of the rest from the i-th member on: with that member, and without it.
 func (c *memberChain) continuations(i, n int) (alternatives []string) {
 	if c.max < 0 || n < c.max {
 		if rest := c.rest(min(i+1, len(c.properties)), n+1); rest.possible { // undeclared members repeat
@@ -179,7 +179,7 @@ func (c *memberChain) continuations(i, n int) (alternatives []string) {
 	return alternatives
 }
 
-// branch is one combination of alternatives that satisfies a set of schemas. All its parts hold.
+// branch is one combination of alternatives of a set of schemas. A value must match all of its parts.
 type branch struct {
 	types     typeSet
 	parts     []*node
@@ -196,7 +196,7 @@ func (m *compiler) branches(set []*node) []branch {
 	return list
 }
 
-// conjoin adds a schema to each branch of a list.
+// conjoin adds a schema to each branch of a list. If that gives too many branches, it returns list.
 func (m *compiler) conjoin(list []branch, n *node, always bool, path []*node) (out []branch) {
 	for i := range list {
 		more := m.extend(&list[i], n, always, path)
@@ -208,7 +208,7 @@ func (m *compiler) conjoin(list []branch, n *node, always bool, path []*node) (o
 	return out
 }
 
-// extend returns the branches that s becomes if n holds. path has the schemas that lead to n.
+// extend returns the branches of s and n together. path has the schemas that refer to n, to find cycles.
 func (m *compiler) extend(s *branch, n *node, always bool, path []*node) []branch {
 	switch {
 	case n.always > 0:
@@ -262,7 +262,8 @@ func (m *compiler) choose(list []branch, alternatives []alternative, path []*nod
 	return out
 }
 
-// simplified follows references and drops what is unconstrained or repeated. false: a schema refuses all.
+// simplified follows references, and drops schemas that are unconstrained or repeated. possible is false if a schema
+// is false.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
 		for hops := 0; hops < maxHops && n.constraints == 1 && len(n.all) == 1; hops++ {
@@ -289,7 +290,7 @@ func keyOf(set []*node) string {
 	return fmt.Sprint(ids)
 }
 
-// constants returns the values of the enum or const of a branch that pass the check; limited: it has one.
+// constants returns the values of a branch's enum or const that pass the check. limited: the branch has one.
 func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	var from *node
 	for _, p := range s.parts {

@@ -14,15 +14,15 @@ import (
 	"agentd/protocol"
 )
 
-// Keyword is a kind of keyword.
+// Keyword is a kind of keyword of JSON Schema.
 type Keyword int
 
 // Kinds of keywords.
 const (
 	Unknown       Keyword = iota
-	plain                 // constrains a value, and holds no schema
+	plain                 // constrains a value, and contains no schema
 	identifier            // names a schema
-	old                   // of another draft, rewritten
+	old                   // of an older draft; rewritten
 	Schemas               // a schema, or a list of schemas
 	SchemasByName         // an object of schemas
 )
@@ -47,7 +47,7 @@ func KindOf(keyword string) Keyword { return keywords[keyword] }
 var since2019 = []string{"prefixItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains",
 	"unevaluatedProperties", "unevaluatedItems", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"}
 
-// draftOf returns the draft that a schema names, else that of its parent.
+// draftOf returns the draft that a schema names (4, 6, 7 or 2020), outer if it names none.
 func draftOf(schema *tree.Value, outer int) int {
 	name, _ := schema.Get("$schema").Text()
 	if name == "" {
@@ -64,10 +64,11 @@ func draftOf(schema *tree.Value, outer int) int {
 // translator rewrites a schema of any draft as one of draft 2020-12.
 type translator struct {
 	*Document
-	targets []string // pointers that references name
+	targets []string // JSON pointers in the document's references
 }
 
-// translate returns a schema in draft 2020-12 without null and unknown keywords, unless references need them.
+// translate returns a schema in draft 2020-12, without keywords whose value is null, and without unknown keywords that
+// no reference leads into.
 func (d *Document) translate(source *tree.Value) *tree.Value {
 	t := translator{Document: d}
 	for v := range source.All() {
@@ -80,12 +81,12 @@ func (d *Document) translate(source *tree.Value) *tree.Value {
 
 func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
 
-// targeted reports whether a reference leads to a place or into it.
+// targeted reports whether a reference leads to the value at a path, or into it.
 func (t *translator) targeted(path string) bool {
 	return slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) })
 }
 
-// value translates the value of an unknown keyword. References may lead to schemas within it.
+// value translates the schemas within the value of an unknown keyword to which references lead.
 func (t *translator) value(v *tree.Value, path string, draft int) *tree.Value {
 	switch {
 	case !t.targeted(path):
@@ -96,7 +97,7 @@ func (t *translator) value(v *tree.Value, path string, draft int) *tree.Value {
 	return v.Map(func(name string, inner *tree.Value) *tree.Value { return t.value(inner, child(path, name), draft) })
 }
 
-// schema translates a schema and records it by its pointer.
+// schema translates a schema and records it in places.
 func (t *translator) schema(v *tree.Value, path string, draft int) *tree.Value {
 	t.count++
 	out := v
@@ -135,7 +136,7 @@ func (t *translator) object(v *tree.Value, path string, draft int) *tree.Value {
 	return out
 }
 
-// applicator translates a keyword that holds schemas, and calls put with the result.
+// applicator translates a keyword that contains schemas, and calls put with the result.
 func (t *translator) applicator(whole *tree.Value, m tree.Member, path string, draft int, put func(string, *tree.Value)) {
 	translate := func(name string, value *tree.Value) {
 		at := path + "/" + name
@@ -173,7 +174,7 @@ func (t *translator) applicator(whole *tree.Value, m tree.Member, path string, d
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
-// keyword translates a keyword without schemas. as is its name in draft 2020-12; "" drops it.
+// keyword translates a keyword without schemas. as is its name in draft 2020-12, "" to drop it.
 func (t *translator) keyword(whole *tree.Value, m tree.Member, draft int) (as string, _ *tree.Value) {
 	name, value := m.Name, m.Value
 	text, isText := value.Text()

@@ -15,19 +15,19 @@ import (
 // node is one schema of a document, read from its keywords.
 type node struct {
 	id          int
-	origin      *tree.Value // the schema as it came; nil outside the document
+	origin      *tree.Value // the schema before translation; nil outside the document
 	check       *jsonschema.Schema
 	constraints int // number of constraining keywords
 
 	always int8 // 1 for true, -1 for false
 
-	types  typeSet        // allTypes without type
+	types  typeSet        // allTypes without the keyword type
 	values []protocol.Raw // of enum or const, nil without them
 
 	prefix          []*node
 	items, contains *node
 
-	declares    bool // it has properties or patternProperties
+	declares    bool // the schema has properties or patternProperties
 	properties  []namedSchema
 	patterns    []namedSchema
 	additional  *node
@@ -35,11 +35,11 @@ type node struct {
 	unevaluated bool // unevaluatedProperties is false
 	evaluates   bool // undeclared members may count as evaluated
 
-	all     []*node         // schemas that also hold
-	choices [][]alternative // one alternative of each list holds
+	all     []*node         // schemas that a value must match, too
+	choices [][]alternative // a value must match one alternative of each list
 }
 
-// namedSchema is the schema of a property name or pattern.
+// namedSchema is a schema with its property name or pattern.
 type namedSchema struct {
 	name string
 	node *node
@@ -73,7 +73,7 @@ var typesByName = map[string]typeSet{
 	"string": stringType, "array": arrayType, "object": objectType,
 }
 
-// typesByKind has the types of values other than integers.
+// typesByKind has the type of each kind of value, with fractionType for all numbers.
 var typesByKind = map[jsontext.Kind]typeSet{
 	'n': nullType, 't': booleanType, 'f': booleanType, '0': fractionType, '"': stringType, '[': arrayType, '{': objectType,
 }
@@ -85,7 +85,7 @@ func unescapeFragment(fragment string) string {
 	return fragment
 }
 
-// pointerOf returns the place of a compiled schema, if it is in the document.
+// pointerOf returns the JSON pointer of a compiled schema. own is false if it is not in the document.
 func pointerOf(s *jsonschema.Schema) (pointer string, own bool) {
 	pointer, own = strings.CutPrefix(s.Location, documentURL+"#")
 	return unescapeFragment(pointer), own
@@ -114,7 +114,7 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	return n
 }
 
-// list returns the nodes of schemas, without nil ones.
+// list returns the nodes of the schemas that are not nil.
 func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	for _, s := range schemas {
 		if s != nil {
@@ -124,7 +124,7 @@ func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	return list
 }
 
-// byName returns the schemas of a keyword in the order of the source.
+// byName returns the schemas of a keyword such as properties, in the order of the source.
 func (d *Document) byName(source *tree.Value, keyword string, schemas map[string]*jsonschema.Schema) (list []namedSchema) {
 	for _, m := range source.Get(keyword).Members {
 		list = append(list, namedSchema{m.Name, d.node(schemas[m.Name])})
@@ -132,7 +132,7 @@ func (d *Document) byName(source *tree.Value, keyword string, schemas map[string
 	return list
 }
 
-// read fills a node from a compiled schema and its source, for order and spelling.
+// read fills a node from a compiled schema, and from its source for the order of members and the spelling of values.
 func (d *Document) read(n *node, source *tree.Value) {
 	s := n.check
 	for _, m := range source.Members {
@@ -208,8 +208,8 @@ func (d *Document) choices(s *jsonschema.Schema, source *tree.Value) (choices []
 	return choices
 }
 
-// alternativesOf returns the alternatives of anyOf. With alone (oneOf), an alternative excludes
-// types that another one admits completely. The check refuses other values that match two.
+// alternativesOf returns the alternatives of anyOf. With alone (oneOf), an alternative excludes a type
+// of which another one admits all values. The check refuses other values that match two.
 func alternativesOf(nodes []*node, alone bool) (alternatives []alternative) {
 	for i, n := range nodes {
 		w := alternative{types: allTypes, nodes: []*node{n}}
@@ -223,7 +223,7 @@ func alternativesOf(nodes []*node, alone bool) (alternatives []alternative) {
 	return alternatives
 }
 
-// exclude applies a not of a type or of one required name. The check decides other ones.
+// exclude returns the alternatives of a not with a type or one required name. The check decides others.
 func exclude(not *node) []alternative {
 	switch {
 	case not.unconstrained():
@@ -236,7 +236,7 @@ func exclude(not *node) []alternative {
 	return []alternative{{types: allTypes}}
 }
 
-// dependent has two alternatives: without a member, or with it and what depends on it.
+// dependent returns two alternatives: without the member name, or with it and with the requirements in with.
 func dependent(name string, with alternative) []alternative {
 	with.types, with.required = objectType, append(slices.Clip(with.required), name)
 	return []alternative{{types: allTypes, forbidden: []string{name}}, with}
@@ -248,7 +248,7 @@ func (n *node) unconstrained() bool { return n.always > 0 || n.always == 0 && n.
 
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}
 
-// narrow narrows the limits of a count; nil means unlimited.
+// narrow narrows low and high by least and most, where nil means no limit.
 func narrow(low, high *int, least, most *int) {
 	if least != nil {
 		*low = max(*low, *least)

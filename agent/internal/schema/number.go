@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// bound is a limit of numbers; an open one is excluded itself.
+// bound is a limit of numbers. If it is open, the limit itself is excluded.
 type bound struct {
 	at   *big.Rat
 	open bool
 }
 
-// boundOf returns a bound, nil if it is too long for a rule. Then the check decides.
+// boundOf returns a bound, nil if it has more than maxBoundDigits. Then the check decides.
 func boundOf(at *big.Rat, open bool) *bound {
 	if at == nil {
 		return nil
@@ -38,7 +38,7 @@ func stricter(a, b *bound, side int) *bound {
 	return b
 }
 
-// numbers are the numbers that all parts of a branch admit.
+// numbers is the set of numbers that all parts of a branch admit.
 type numbers struct {
 	low, high *bound
 	integer   bool
@@ -71,7 +71,7 @@ func (n numbers) admits() bool {
 	return free || body != ""
 }
 
-// body writes the numbers, "" if none is admitted. free reports that any number is.
+// body returns the body of a rule, "" if no number is admitted. free: every number is, and body is not set.
 func (n numbers) body() (body string, free bool) {
 	low, high := n.low, n.high
 	if n.integer {
@@ -94,7 +94,7 @@ func (n numbers) body() (body string, free bool) {
 	return "", true
 }
 
-// ceil returns the least integer of a lower bound, as a bound.
+// ceil returns a lower bound raised to the next integer that it admits.
 func ceil(b *bound) *bound {
 	if b == nil {
 		return nil
@@ -106,7 +106,7 @@ func ceil(b *bound) *bound {
 	return &bound{at: new(big.Rat).SetInt(q)}
 }
 
-// decimal returns the digits of a number before and after the point, without its sign.
+// decimal returns the digits of a number before and after the decimal point, without its sign.
 func decimal(x *big.Rat) (whole, fraction string) {
 	digits, _ := x.FloatPrec()
 	text := new(big.Rat).Abs(x).FloatString(min(digits, 10*maxBoundDigits))
@@ -114,7 +114,7 @@ func decimal(x *big.Rat) (whole, fraction string) {
 	return whole, fraction
 }
 
-// decimals returns the digits after the point of multiples of a power of ten.
+// decimals returns the number of digits after the point if the multiples are powers of ten.
 func (n numbers) decimals() (digits int, ok bool) {
 	if len(n.multiples) != 1 {
 		return 0, false
@@ -124,7 +124,7 @@ func (n numbers) decimals() (digits int, ok bool) {
 	return len(fraction), ok
 }
 
-// listed writes out the integers of a range that are multiples, if there are few.
+// listed returns alternatives for the multiples in a range; ok is false if they are more than maxMultiples.
 func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	if len(n.multiples) == 0 {
 		return "", false
@@ -145,7 +145,7 @@ func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	return strings.Join(list, " | "), true
 }
 
-// signed writes the numbers between two bounds, nil for unbounded: first the negative ones.
+// signed returns the body of the numbers between two bounds, nil for unbounded. Negative numbers come first.
 func signed(low, high *bound, integer bool) string {
 	var parts []string
 	zero := new(big.Rat)
@@ -173,14 +173,14 @@ func negative(b *bound) *bound {
 	return &bound{new(big.Rat).Neg(b.at), b.open}
 }
 
-// edge is one end of a range of magnitudes while their digits are written.
+// edge is one end of a range of magnitudes, for the digits that are still to be written.
 type edge struct {
-	tight bool   // the digits so far equal the bound's
+	tight bool   // the digits so far are equal to the bound's, so that it limits the next
 	rest  string // the bound's remaining digits, with the point
-	open  bool   // the bound itself is excluded
+	open  bool   // as in bound
 }
 
-// edgeOf returns a bound as an edge, and its number of digits before the point.
+// edgeOf returns the edge of a bound, and the bound's number of digits before the point.
 func edgeOf(b *bound) (l edge, wholeDigits int) {
 	whole, fraction := decimal(b.at)
 	return edge{true, whole + "." + fraction, b.open}, len(whole)
@@ -207,7 +207,8 @@ func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }
 
-// magnitudes writes the numbers without a sign between two bounds, "" if none. A nil high is unbounded.
+// magnitudes returns the body of the unsigned numbers between two bounds, "" if there are none. A nil high is
+// unbounded.
 func magnitudes(low, high *bound, integer bool) string {
 	if empty(low, high) {
 		return ""
@@ -241,7 +242,7 @@ func magnitudes(low, high *bound, integer bool) string {
 	return strings.Join(parts, " | ")
 }
 
-// wholeDigits writes n digits before the point, and what follows them.
+// wholeDigits returns an expression of n digits before the point and of the rest.
 func wholeDigits(low, high edge, n int, integer bool) (expr string, ok bool) {
 	switch {
 	case n > 0 && (low.tight || high.tight):
@@ -256,7 +257,7 @@ func wholeDigits(low, high edge, n int, integer bool) (expr string, ok bool) {
 	return optional(`"." `, low, high, maxDigits)
 }
 
-// optional writes the digits after the point, optional if the number may end.
+// optional returns an expression of the digits after the point, which are optional if the number may end.
 func optional(point string, low, high edge, left int) (expr string, ok bool) {
 	digits, more := fraction(low, high, max(left, 1))
 	switch ends := complete(low, high); {
@@ -269,7 +270,7 @@ func optional(point string, low, high edge, left int) (expr string, ok bool) {
 	}
 }
 
-// fraction writes digits after the point, at least one and about left at most.
+// fraction returns an expression of digits after the point, at least one and about left at most.
 func fraction(low, high edge, left int) (expr string, ok bool) {
 	if low.tight && low.zero() && !low.open {
 		low = edge{}
@@ -285,7 +286,7 @@ func fraction(low, high edge, left int) (expr string, ok bool) {
 	return choices(low, high, '0', func(low, high edge) (string, bool) { return optional("", low, high, left-1) })
 }
 
-// choices writes the next digit, at least first, and for each what follows it.
+// choices returns an expression of the next digit, from first on, with the rest after each that follow returns.
 func choices(low, high edge, first byte, follow func(low, high edge) (string, bool)) (expr string, ok bool) {
 	last := byte('9')
 	if low.tight {

@@ -70,7 +70,7 @@ func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	return o
 }
 
-// union appends the names that a list lacks.
+// union appends names that are not in the list.
 func union(list []string, names ...string) []string {
 	for _, name := range names {
 		if !slices.Contains(list, name) {
@@ -80,7 +80,7 @@ func union(list []string, names ...string) []string {
 	return list
 }
 
-// sealed reports whether unevaluatedProperties certainly forbids undeclared members.
+// sealed reports whether unevaluatedProperties forbids undeclared members in any case.
 func (m *compiler) sealed(s *branch) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
 		!slices.ContainsFunc(s.parts, func(p *node) bool {
@@ -95,7 +95,7 @@ func (s *branch) named(name string) []*node {
 	})
 }
 
-// member returns the schemas of a member, whose properties and patterns has and matches select.
+// member returns the schemas of a member. has selects its properties, and matches its patternProperties.
 func (s *branch) member(has, matches func(namedSchema) bool) (set []*node) {
 	for _, p := range s.parts {
 		known := false
@@ -115,7 +115,7 @@ func (s *branch) member(has, matches func(namedSchema) bool) (set []*node) {
 	return set
 }
 
-// namesLimit returns what propertyNames allows: a list of names, or a language if listed is nil.
+// namesLimit returns the names that propertyNames allows: listed, or if that is nil, a language.
 func (m *compiler) namesLimit(limits []*node) (listed []string, allowed pattern.Language) {
 	allowed = pattern.Language{Max: -1}
 	set, possible := simplified(limits)
@@ -135,7 +135,7 @@ func (m *compiler) namesLimit(limits []*node) (listed []string, allowed pattern.
 	return nil, allowed // left to the check
 }
 
-// undeclaredOf returns undeclared members by the set of patterns that a name matches.
+// undeclaredOf returns the undeclared members, one entry for each set of patterns that a name may match.
 func (m *compiler) undeclaredOf(s *branch, names []string, allowed pattern.Language, closed bool) (list []undeclared) {
 	var patterns []string
 	for _, p := range s.parts {

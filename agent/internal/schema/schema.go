@@ -1,9 +1,8 @@
 // Package schema reads JSON Schemas, checks values against them, and compiles them to
 // grammars.
 //
-// A schema of any dialect is rewritten as one of draft 2020-12. A library compiles that, resolves
-// references and checks values by it. The grammar is compiled from the same tree, so both read
-// each keyword alike.
+// A schema of any draft is rewritten as one of draft 2020-12. A library compiles that, resolves references,
+// and checks values. The grammar is compiled from the same tree, so that it reads each keyword as the check.
 //
 // The grammar admits the values that the check accepts, in a canonical form:
 //   - the white space is that of the grammar ([gbnf.Spacing]);
@@ -16,12 +15,12 @@
 //   - constants are spelled as in the schema, other strings with the fewest escapes where a
 //     rule depends on their characters.
 //
-// What a grammar can't express is widened: the grammar then admits more, and the check decides.
-// docs/agent.md lists these keywords.
+// Where a grammar can't express a keyword, it is widened: it admits more, and the check decides. docs/agent.md
+// lists these keywords.
 //
 // # Keywords
 //
-// A keyword is listed in keywords (dialect.go) and read in read (node.go). Then:
+// The table keywords (dialect.go) lists all keywords; read (node.go) reads them. Then:
 //
 //	id, $id, $schema, $recursiveRef, nullable, format     translator.keyword    dialect.go
 //	dependencies, additionalItems, a list of items        translator.applicator dialect.go
@@ -42,8 +41,8 @@
 //	uniqueItems, minContains, maxContains,
 //	unevaluatedItems                                      only the check
 //
-// The writer writes the rules: rule (write.go), array and object (compose.go), the digits of
-// numbers (number.go), members between tags (tagged.go).
+// The writer writes the rules: rule (write.go), array and object (compose.go), digits of numbers
+// (number.go), members between tags (tagged.go).
 package schema
 
 import (
@@ -61,12 +60,12 @@ import (
 	"agentd/protocol"
 )
 
-// Document is a schema. It is immutable, and safe for concurrent use.
+// Document is a schema with its check and its grammar. It is immutable, and safe for concurrent use.
 type Document struct {
-	Root   string      // names the document in errors. It may be set before the first use.
+	Root   string      // the document's name in errors; may be set before the first use
 	source *tree.Value // of draft 2020-12, until the document is compiled
 	count  int         // of schemas in the source
-	refers bool        // one of them refers to another
+	refers bool        // the source has references
 
 	once    sync.Once
 	err     error
@@ -80,16 +79,16 @@ type Document struct {
 	members     map[string]Member
 }
 
-// documentURL names a document inside the library; nothing is fetched from it.
+// documentURL is the document's name in the library, which fetches nothing.
 const documentURL = "schema:///parameters"
 
-// place is a schema as it came, and in draft 2020-12.
+// place is a schema before and after its translation to draft 2020-12.
 type place struct{ origin, schema *tree.Value }
 
-// Parse reads a schema, valid JSON without duplicate names.
+// Parse makes the document of a schema in JSON, which must be valid and without duplicate names.
 func Parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(source)) }
 
-// New makes the document of a schema. The error names a number that is too large.
+// New makes the document of a schema. The error names a number whose exponent is too large.
 func New(source *tree.Value) (*Document, error) {
 	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
@@ -134,7 +133,7 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return e
 }
 
-// Reason is the first reason of an error of Validate. what names what the location in it is of.
+// Reason returns the first reason of an error of Validate, with its location. what names the checked value.
 func Reason(err error, what string) error {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -181,7 +180,7 @@ func (d *Document) plainError(err error) error {
 	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, d.Root)), " "))
 }
 
-// Target is the schema to which the $ref of a schema leads, both as they came. It is nil without a $ref.
+// Target returns the schema to which the $ref of a schema leads, both before translation. It is nil without a $ref.
 func (d *Document) Target(of *tree.Value) (*tree.Value, error) {
 	if err := d.Usable(); err != nil {
 		return nil, err

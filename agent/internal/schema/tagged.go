@@ -11,26 +11,26 @@ import (
 	"agentd/protocol"
 )
 
-// Kind is how a member between tags is written.
+// Kind is the notation of a member between tags, as of Qwen3-Coder's parameters.
 type Kind int
 
 // Kinds of members.
 const (
-	Any  Kind = iota // JSON if it parses, else a string
+	Any  Kind = iota // JSON if the text is valid JSON, else a string
 	Text             // a plain string
-	JSON
+	JSON             // JSON
 )
 
 // Member describes one member of a document's objects.
 type Member struct {
 	Kind  Kind
-	Texts []string // the strings to which it is limited; nil without such a limit
+	Texts []string // the strings that an enum or const allows; nil without either
 
 	name string
 	set  []*node
 }
 
-// Member returns the description of a member by its name.
+// Member returns the description of the member of that name. For an unknown name it is the zero value.
 func (d *Document) Member(name string) Member {
 	d.membersOnce.Do(func() {
 		d.members = map[string]Member{}
@@ -86,8 +86,8 @@ func (m *compiler) member(name string, set []*node) Member {
 	return member
 }
 
-// AddMember adds the rules of a member between tags and returns an expression of it and the text
-// that ends it. It fails if the member has no values.
+// AddMember adds the rules of a member between tags and returns an expression of its text followed by
+// end. The error says that the schema admits no value.
 func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Options) (string, error) {
 	m := d.compiler(o)
 	r := m.rule(member.set...)
@@ -121,7 +121,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), nil
 }
 
-// tagged writes plain strings and the text that ends them.
+// tagged returns an expression of the strings of a language without quotes, followed by end.
 func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
 	mark = mark[:strings.IndexByte(mark, '>')+1]

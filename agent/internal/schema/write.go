@@ -10,8 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// Add adds rules for the document's values and returns the name of their root. The
-// error names a place without values. The caller bounds the size ([gbnf.Grammar.Try]).
+// Add adds rules for the document's values and returns the name of their root. The error names the
+// location of a schema that admits no value. The caller bounds the size ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	return name, nil
 }
 
-// writer builds a rule and all that it needs. It fails if the rule admits nothing.
+// writer builds a rule and those that it needs. The error says that the rule admits no value.
 func (m *compiler) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
 	granted := min(maxToolStates, g.States)
 	m.states = granted
@@ -46,7 +46,7 @@ func (m *compiler) writer(g *gbnf.Grammar, r *rule, where string) (*writer, erro
 	return &writer{Grammar: g, compiler: m, granted: granted}, nil
 }
 
-// reason returns the innermost place that admits no value.
+// reason returns the location of the innermost schema that admits no value.
 func (m *compiler) reason(r *rule, where string, path []*rule) string {
 	switch {
 	case slices.Contains(path, r) && r != nil:
@@ -67,12 +67,12 @@ func (m *compiler) reason(r *rule, where string, path []*rule) string {
 type writer struct {
 	*gbnf.Grammar
 	*compiler
-	granted int // states of automata that were granted
+	granted int // states of automata that the compiler was given
 }
 
 func (w *writer) chargeStates() { w.States -= w.granted - w.states }
 
-// rule returns the name of a rule in the grammar, and writes it once.
+// rule returns the name of a rule in the grammar, and adds it at the first call.
 func (w *writer) rule(r *rule) string {
 	switch {
 	case r.external != "":
@@ -164,7 +164,7 @@ func constant(s *gbnf.Seq, v protocol.Raw) *gbnf.Seq {
 	return s
 }
 
-// language writes the strings of a language in JSON, "" if there are none.
+// language returns an expression of the strings of a language as JSON, "" if there are none.
 func (w *writer) language(l pattern.Language) string {
 	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 && !l.Any() {
 		if l.Max >= 0 && l.Min > l.Max {
@@ -179,17 +179,18 @@ func (w *writer) language(l pattern.Language) string {
 	})
 }
 
-// spelling is how strings are written.
+// spelling is a notation of strings, in JSON or between tags.
 type spelling struct {
 	begin, end string
-	avoid      []string                   // expressions that no string contains
-	class      func(ranges []rune) string // one character of some ranges
-	rest       string                     // any rest of a string; "" writes it out
-	any        func() string              // all strings
-	wider      func(l pattern.Language) string
+	avoid      []string                        // expressions that match in no string
+	class      func(ranges []rune) string      // the expression of one character
+	rest       string                          // the rule of any rest of a string; "": there is none
+	any        func() string                   // the expression of all strings
+	wider      func(l pattern.Language) string // the expression of a wider language
 }
 
-// strings writes the strings of a language, "" if none. Too many states are widened: lengths, then patterns.
+// strings returns an expression of the strings of a language, "" if there are none. If the automaton has too many
+// states, it drops the lengths, then patterns.
 func (w *writer) strings(l pattern.Language, sp spelling) string {
 	if l.Any() {
 		return sp.any()
@@ -258,7 +259,7 @@ func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
 	return state(0)
 }
 
-// repeated writes a repetition of a rule. Counts beyond the limits of a grammar are widened.
+// repeated returns a repetition of a rule. Counts beyond maxRepetition and maxRepeated are widened.
 func (w *writer) repeated(name string, least, most int) string {
 	least = min(least, maxRepetition)
 	if most > maxRepetition || most >= 0 && most-least > maxRepeated-w.Repeated {

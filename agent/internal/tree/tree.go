@@ -1,4 +1,4 @@
-// Package tree has JSON values that are parsed once and then read and rewritten by several passes.
+// Package tree parses JSON once, for several passes that read and rewrite it.
 package tree
 
 import (
@@ -14,28 +14,28 @@ import (
 	"agentd/protocol"
 )
 
-// Value is a JSON value. Its members keep their order, its numbers and strings their text. It never changes: a pass
-// makes another value, which shares what stays.
+// Value is an immutable JSON value. Members keep their order, numbers and strings their bytes. A pass that changes a
+// value makes another one, which shares the unchanged parts.
 type Value struct {
-	Kind    jsontext.Kind // the first byte, '0' for numbers; 0 of a value that is absent
+	Kind    jsontext.Kind // the first byte, '0' for numbers; 0: the value is absent
 	Members []Member      // of an object
 
-	text protocol.Raw // as it came; nil for an object or an array that a pass made
-	list []*Value     // of an array that a pass made
+	text protocol.Raw // the source; nil for an object or an array that a pass made
+	list []*Value     // the elements of an array that a pass made
 }
 
-// Member is a member of an object.
+// Member is a name and a value in an object.
 type Member struct {
 	Name string // unescaped
 	*Value
 }
 
-// True is the schema of any value.
+// True is the value true: as a schema, it admits every value.
 var True = Parse(protocol.Raw("true"))
 
 var absent = &Value{}
 
-// Parse reads valid JSON, which the value refers to. The time is the size of raw times its depth.
+// Parse parses valid JSON, to which the value refers. It takes O(size * depth) time.
 func Parse(raw protocol.Raw) *Value {
 	v := &Value{Kind: raw.Kind(), text: raw}
 	for name, inner := range protocol.Members(raw) {
@@ -65,7 +65,7 @@ func Strings(list []string) *Value {
 // KindName names the kind for messages: "an object", "a string", ...
 func (v *Value) KindName() string { return rawjson.KindName(v.Raw()) }
 
-// Raw is the value as JSON, nil for one that is absent. What a pass made has no white space.
+// Raw returns the value as JSON, nil if it is absent. Parts that a pass made have no white space.
 func (v *Value) Raw() protocol.Raw {
 	if v.text != nil || v.Kind == 0 {
 		return v.text
@@ -90,8 +90,8 @@ func (v *Value) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Elements iterates over an array. An array as it came is read at each call: its options may be many, and most are read
-// by one pass. What a pass made of it has the same elements each time.
+// Elements iterates over an array. The source of an array is parsed at each call, since most arrays are read by one
+// pass; an array that a pass made has the same elements each time.
 func (v *Value) Elements() iter.Seq[*Value] {
 	return func(yield func(*Value) bool) {
 		for _, e := range v.list {
@@ -107,10 +107,10 @@ func (v *Value) Elements() iter.Seq[*Value] {
 	}
 }
 
-// Text is the text of a string. ok is false for other values.
+// Text returns the text of a string; ok is false for other values.
 func (v *Value) Text() (s string, ok bool) { return protocol.Text(v.text) }
 
-// Strings are the elements of an array of strings. The error says what else the value is.
+// Strings returns the elements of an array of strings. The error says what the value is instead.
 func (v *Value) Strings() ([]string, error) {
 	if v.Kind != '[' {
 		return nil, fmt.Errorf("it must be a list of strings, not %s", v.KindName())
@@ -126,7 +126,7 @@ func (v *Value) Strings() ([]string, error) {
 	return list, nil
 }
 
-// Get returns the member of a name, or an absent value.
+// Get returns the member of that name, or an absent value.
 func (v *Value) Get(name string) *Value {
 	for _, m := range v.Members {
 		if m.Name == name {
@@ -141,7 +141,7 @@ func (v *Value) Has(names ...string) bool {
 	return slices.ContainsFunc(v.Members, func(m Member) bool { return slices.Contains(names, m.Name) })
 }
 
-// With is an object with a member replaced in its place, or added at the end.
+// With returns an object with a member replaced in its place, or added at the end.
 func (v *Value) With(name string, value *Value) *Value {
 	members := slices.Clone(v.Members)
 	if i := slices.IndexFunc(members, func(m Member) bool { return m.Name == name }); i >= 0 {
@@ -151,7 +151,7 @@ func (v *Value) With(name string, value *Value) *Value {
 	return Object(append(members, Member{name, value})...)
 }
 
-// Without is an object without the members of some names.
+// Without returns an object without the members of these names.
 func (v *Value) Without(names ...string) *Value {
 	if !v.Has(names...) {
 		return v
@@ -159,7 +159,8 @@ func (v *Value) Without(names ...string) *Value {
 	return Object(slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return slices.Contains(names, m.Name) })...)
 }
 
-// Map is an object or an array of what f makes of each value, by its name or index. Other values stay.
+// Map returns an object or an array with f applied to each member or element; name is its name or its index in decimal.
+// Other values are returned as they are.
 func (v *Value) Map(f func(name string, inner *Value) *Value) *Value {
 	switch v.Kind {
 	case '{':
@@ -200,7 +201,7 @@ func (v *Value) visit(yield func(*Value) bool) bool {
 	return true
 }
 
-// Any is the value as package encoding/json decodes it with numbers as [json.Number].
+// Any returns the value as encoding/json decodes it with UseNumber.
 func (v *Value) Any() any {
 	switch v.Kind {
 	case '{':
