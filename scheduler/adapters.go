@@ -10,7 +10,7 @@ import (
 	"agentd/scheduler/core"
 )
 
-// adapter is a LoRA adapter, loaded for each model.
+// adapter is a LoRA adapter, loaded once for each model.
 type adapter map[*llama.Model]*llama.Adapter
 
 func (a adapter) free() error {
@@ -24,9 +24,8 @@ func (a adapter) free() error {
 // errNoAdapter is the error of a request with an adapter that was removed, or never added.
 var errNoAdapter = errors.New("scheduler: there is no such adapter")
 
-// AddAdapter loads the LoRA adapter at path for all models while the engine runs. Requests use it
-// by the id. The error is one of llama.Model.NewAdapter, ErrNotFinite, ErrClosed, or ErrContext: there
-// is no memory to try it.
+// AddAdapter loads the LoRA adapter at path for all models while the engine runs, and returns the id for requests. The
+// error is one of llama.Model.NewAdapter, ErrClosed, ErrNotFinite, or ErrContext if there is no memory to try it.
 func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	if err := e.beginCall(); err != nil { // Close waits for it
 		return 0, err
@@ -56,7 +55,7 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	return e.lastAdapter, nil
 }
 
-// tryAdapter computes with an adapter in its own small engine, beside the worker.
+// tryAdapter computes a short prompt with an adapter in a small engine of its own, while the worker runs.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
 	options := append(slices.Clone(w.Options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
 		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))
@@ -67,7 +66,7 @@ func (w *worker) tryAdapter(a *llama.Adapter) error {
 	return e.Close()
 }
 
-// AdapterBytes is the memory of an adapter, for all models together.
+// AdapterBytes returns the bytes of an adapter in memory, for all models together.
 func (e *Engine) AdapterBytes(id core.AdapterID) (bytes uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +117,7 @@ func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)
 }
 
-// useAdapter makes the context apply an adapter; 0: none.
+// useAdapter makes the context apply an adapter; 0 removes it.
 func (w *worker) useAdapter(id core.AdapterID) (err error) {
 	var a *llama.Adapter
 	if id != 0 {

@@ -15,27 +15,28 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Admission is a place in the queue for the candidates of one API request. Its methods are
-// safe for concurrent use.
+// Admission holds queue places for the candidates of one API request. Its methods are safe
+// for concurrent use.
 type Admission struct {
 	*admission
-	// Host, if set, lets requests that a pause interrupts wait here for its end. Without it their results are
-	// paused.
+	// Host, if set, makes interrupted requests wait for the end of a pause. Without it their results
+	// are returned with FinishPaused.
 	Host Host
 }
 
-// admission is the place in the queue of one engine.
+// admission is an Admission at one engine.
 type admission struct {
 	engine *Engine
 	place
 	unused int // candidates not yet submitted, and paused ones; guarded by Engine.mu
 }
 
-// Admit reserves queue places for candidates, the number of completions that a whole API
-// request will generate: all of them or none, with *generation.QueueFullError. It also refuses when
-// those that go before would probably take longer than Config.QueueTime.
+// Admit reserves queue places for candidates, the number of completions that a whole API request will
+// generate: all or none. The error is ErrClosed or a *generation.QueueFullError, also if the candidates
+// before it would probably take longer than Config.QueueTime.
 //
-// priority is the highest of the request's generations. Admissions of lower priority do not hinder it, see makeWay.
+// priority is the highest of the request's generations. Admissions of lower priority may lose their places, see
+// makeWay.
 func (e *Engine) Admit(candidates, priority int) (*Admission, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +50,7 @@ func (e *Engine) Admit(candidates, priority int) (*Admission, error) {
 	return &Admission{admission: e.place(candidates, place{priority: priority, since: e.now(), gone: make(chan struct{})})}, nil
 }
 
-// together is the number of candidates that are computed at once. Engine.mu is held.
+// together returns the number of candidates that are computed at once. Engine.mu is held.
 func (e *Engine) together() (n int) {
 	for _, w := range e.workers {
 		switch {
@@ -63,8 +64,8 @@ func (e *Engine) together() (n int) {
 	return n
 }
 
-// submit makes requests and gives them to workers, all at once and in order. One that is refused has an error; wait
-// must be called for each other.
+// submit makes requests and sends them to workers, all at once and in order. A refused one has an error in errs; wait
+// must be called for all others.
 func (a *admission) submit(ctx context.Context, list []generation.Request) (requests []*request, errs []error) {
 	e := a.engine
 	requests, errs = make([]*request, len(list)), make([]error, len(list))
@@ -108,7 +109,7 @@ func (a *admission) submit(ctx context.Context, list []generation.Request) (requ
 		}
 		if errs[i] != nil && n <= a.unused { // its places are free at once
 			a.unused -= n
-			a.give(n)
+			a.giveBack(n)
 		}
 	}
 	e.mu.Unlock()
@@ -120,7 +121,8 @@ func (a *admission) submit(ctx context.Context, list []generation.Request) (requ
 	return requests, errs
 }
 
-// release ends a request that no worker has any more. keep: it is paused, and its candidates can be submitted again.
+// release frees a request that no worker has any more. With keep it is paused, and keeps its queue places to be
+// submitted again.
 func (a *admission) release(r *request, keep bool) {
 	e := a.engine
 	r.close()
@@ -128,7 +130,7 @@ func (a *admission) release(r *request, keep bool) {
 	if keep {
 		a.unused += r.places
 	} else {
-		a.give(r.places)
+		a.giveBack(r.places)
 	}
 	if r.failed {
 		e.failed++
@@ -160,8 +162,7 @@ func (a *admission) generateAll(ctx context.Context, requests []generation.Reque
 	all.Wait()
 }
 
-// public turns errors of package llama into errors of package generation, which callers without cgo
-// can recognize.
+// public turns errors of package llama into errors of package generation, for callers that must not import llama.
 func public(err error) error {
 	switch {
 	case errors.Is(err, llama.ErrClosed):
@@ -172,19 +173,19 @@ func public(err error) error {
 	return err
 }
 
-// Keep returns all but n of the unused queue places.
+// Keep gives back all but n of the unused queue places.
 func (a *admission) Keep(n int) {
 	e := a.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if given := a.unused - max(0, n); given > 0 {
 		a.unused -= given
-		a.give(given)
+		a.giveBack(given)
 	}
 }
 
-// Release returns the unused queue places. It must be called when no GenerateAll will follow; a
-// second call does nothing.
+// Release gives back the unused queue places. It must be called after the last GenerateAll; a second
+// call does nothing.
 func (a *admission) Release() { a.Keep(0) }
 
 // beginCall registers a call that Close must wait for.
@@ -198,10 +199,10 @@ func (e *Engine) beginCall() error {
 	return nil
 }
 
-// completionRate estimates the time until candidates have ended.
+// completionRate estimates the time until a number of candidates have ended.
 type completionRate struct {
 	last     time.Time
-	interval time.Duration // mean time between two ends
+	interval time.Duration // moving average of the time between two ends
 }
 
 // record records that n candidates ended now. busySince is when their worker last became busy.
@@ -220,8 +221,8 @@ func (p *completionRate) record(n int, now, busySince time.Time) {
 	}
 }
 
-// excess is the number of waiting candidates that do not end within limit. It is 0 without
-// a limit.
+// excess returns how many of the waiting candidates will not end within limit; 0 means no
+// limit.
 func (p *completionRate) excess(waiting int, limit time.Duration) int {
 	if limit <= 0 || p.interval <= 0 {
 		return 0

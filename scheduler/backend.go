@@ -5,28 +5,29 @@ import (
 	"agentd/scheduler/core"
 )
 
-// backend is a llama context as its worker sees it. Tests inject faults.
+// backend is a worker's llama context. It is an interface so that tests can inject faults.
 type backend interface {
 	// Apply applies one memory operation of a plan.
 	Apply(o core.Op) error
-	// Clear removes all sequences and blocks. With zero it also zeroes the cells.
+	// Clear removes all sequences and blocks. With zero it also overwrites the cells with zeros.
 	Clear(zero bool) error
-	// Decode computes the rows. Errors are as for llama.Context.Decode.
+	// Decode computes the rows. Errors are those of llama.Context.Decode.
 	Decode(rows []core.Row) error
 	// Logits returns a view of the logits of the i-th row, valid until the next Decode.
 	Logits(i int) ([]float32, error)
-	// SamplerThreads is the number of threads of SampleBatch, those that compute the rows; 0: none.
+	// SamplerThreads returns the number of threads of SampleBatch, which are those that compute the rows; 0 if
+	// SampleBatch can't be used.
 	SamplerThreads() int
 	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
-	// UseThreads sets the number of compute and sample threads from the next step on. It returns the
-	// kernel's ids of those that compute.
+	// UseThreads sets the number of compute and sampler threads from the next step on. ids are the thread
+	// ids (tid) of those that compute.
 	UseThreads(n int) (ids []int, err error)
-	// SetBriefWaits sets how the threads of a step wait for each other. It is safe for
-	// concurrent use.
+	// SetBriefWaits sets whether threads of a step that wait for each other spin briefly and then sleep, or spin long.
+	// It is safe for concurrent use.
 	SetBriefWaits(on bool) error
 	// SetAdapter applies an adapter to the rows of the next steps; nil: none.
 	SetAdapter(a *llama.Adapter) error
-	// Range returns the first and the last position of s, or -1 if it is empty.
+	// Range returns the first and the last position of s; both are -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
 	// Abort ends a Decode in progress. It is safe for concurrent use.
 	Abort()

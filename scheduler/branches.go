@@ -19,14 +19,14 @@ import (
 // place. Its other children start as forks, whose prefix is the branch's own. So the core
 // needs no other policy for them.
 
-// trees are the searches of requests. A worker calls start for a request, expand, event and commit in each step, and
-// cancel.
+// trees are the searches of a worker's requests with Distinct or Choice. The worker calls start for such a request;
+// expand, event and commit in each step; and cancel.
 type trees struct {
 	vocab    *llama.Vocab
-	branches map[core.RequestID]*branch // those in the core
-	changed  []*tree                    // in this step
-	children []search.Child             // scratch of expand
-	found    uint64                     // completions of all searches that have ended
+	branches map[core.RequestID]*branch // the branches in the core
+	changed  []*tree                    // trees that changed in this step
+	children []search.Child             // scratch space of expand
+	found    uint64                     // number of completions of all ended searches
 }
 
 // tree is the search of a request.
@@ -36,30 +36,30 @@ type tree struct {
 	search   *search.Tree
 	branches []*branch // live
 	expanded []*branch // in this step; their samplers are still open
-	found    bool      // outcomes that the request has not recorded
+	found    bool      // there are outcomes that the request has not recorded
 
-	// Of generation.Params.Choice: generation.Chances so far.
+	// For generation.Params.Choice: fields of generation.Chances so far.
 	best    bool
 	rows    int
-	omitted []float64 // logarithms
+	omitted []float64 // logarithms of probabilities
 }
 
-// branch is a node of a tree that is computed, or has been.
+// branch is a node of a tree that is or was computed.
 type branch struct {
 	tree    *tree
 	node    *search.Node
 	id      core.RequestID // 0: not in the core
-	tokens  []core.Token   // of the completion so far
-	first   int            // index of the node's own tokens
-	sampler *llama.Sampler // nil: closed
-	spelled spelled        // of generation.Params.Choice, which has no sampler
+	tokens  []core.Token   // the completion so far
+	first   int            // index in tokens of the node's own tokens
+	sampler *llama.Sampler // nil when closed
+	spelled spelled        // for generation.Params.Choice, which has no sampler
 }
 
-// extraShare is the share of its expansions that a search may add to find better completions than
-// its beam did.
+// extraShare is the share of additional expansions with which a search may look for better completions
+// than its beam found.
 const extraShare = 0.05
 
-// start begins the search of a request, whose branches are requests of c.
+// start begins the search of a request. Its branches become requests of c.
 func (s *trees) start(c *core.Core, r *request, since int) error {
 	g := &r.gen
 	limits := search.Config{N: g.N, MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare}
@@ -83,7 +83,7 @@ func (s *trees) start(c *core.Core, r *request, since int) error {
 	return nil
 }
 
-// submit gives a branch with an id to the core.
+// submit submits a branch, which has an id, to the core.
 func (s *trees) submit(c *core.Core, b *branch, fork bool) {
 	r := b.tree.request
 	s.branches[b.id] = b
@@ -92,7 +92,7 @@ func (s *trees) submit(c *core.Core, b *branch, fork bool) {
 	c.Submit(part)
 }
 
-// expand gives the children of the step's branches to their trees, and fills the choices of these
+// expand adds the children of the step's branches to their trees, and sets the choices of these
 // branches.
 func (s *trees) expand(c *core.Core, tasks []sampleTask, choices []core.Choice) {
 	for i := range tasks {
@@ -106,7 +106,7 @@ func (s *trees) expand(c *core.Core, tasks []sampleTask, choices []core.Choice) 
 		if b.node.Parent == nil {
 			t.request.cached = c.Cached(b.id)
 		}
-		t.leave(b)
+		t.remove(b)
 		t.expanded = append(t.expanded, b)
 		if task.err != nil {
 			t.fail(b.node, failed(b.tokens, public(task.err)))
@@ -145,8 +145,8 @@ func (s *trees) change(t *tree) {
 	}
 }
 
-// continueBranch returns the tokens of the best live child of b, which takes its place, or
-// the end of b.
+// continueBranch returns the tokens of the best live child of b, which continues the sequence of b. Without
+// a live child the choice ends b.
 func (s *trees) continueBranch(b *branch) core.Choice {
 	for _, child := range b.tree.branches {
 		if child.id != 0 || child.node.Parent != b.node {
@@ -163,8 +163,8 @@ func (s *trees) continueBranch(b *branch) core.Choice {
 	return core.Choice{Verdict: core.Stop}
 }
 
-// selectBranches makes branches of the nodes that the search wants next, until none of them ends at
-// once, and drops the others. It returns false if the search has ended.
+// selectBranches makes branches of the nodes that the search selects, and drops the others. Where a branch ends at
+// once, it selects again. It returns false if the search has ended.
 func (s *trees) selectBranches(c *core.Core, t *tree) bool {
 	var live []*search.Node
 	for made := true; made; {
@@ -180,7 +180,7 @@ func (s *trees) selectBranches(c *core.Core, t *tree) bool {
 		if slices.Contains(live, b.node) {
 			continue
 		}
-		t.leave(b)
+		t.remove(b)
 		b.close()
 		if b.id != 0 {
 			c.Cancel(b.id)
@@ -190,8 +190,8 @@ func (s *trees) selectBranches(c *core.Core, t *tree) bool {
 	return len(live) > 0
 }
 
-// makeBranch makes a branch of a node, with the tokens that the grammar forces after it. The node
-// may end there.
+// makeBranch makes a branch of a node, with the tokens that the grammar forces after it. These may end
+// the completion.
 func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
@@ -233,8 +233,8 @@ func (s *trees) makeBranch(t *tree, n *search.Node) {
 	t.fail(n, end)
 }
 
-// extend appends the token of b's node and those that it forces. done: that ends the
-// completion. end gets its stop.
+// extend appends the token of b's node, and the tokens that the grammar forces after it. If done, the completion
+// has ended, and end has its stop.
 func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool, err error) {
 	if s.vocab.IsEOG(b.node.Token) {
 		end.StopToken = b.node.Token
@@ -255,7 +255,7 @@ func (s *trees) extend(b, parent *branch, end *generation.Completion) (done bool
 	return end.StopToken >= 0, nil
 }
 
-// copySampler returns a sampler after b's tokens. It is made again once b's own is closed.
+// copySampler returns a sampler in the state after b's tokens, also if b's own is closed.
 func (b *branch) copySampler() (*llama.Sampler, error) {
 	if b.sampler != nil {
 		return b.sampler.Clone()
@@ -280,17 +280,17 @@ func (b *branch) close() {
 	}
 }
 
-func (t *tree) leave(b *branch) {
+func (t *tree) remove(b *branch) {
 	t.branches = slices.DeleteFunc(t.branches, func(o *branch) bool { return o == b })
 }
 
-// fail ends a node without an outcome.
+// fail ends a node that has no outcome; end has the error.
 func (t *tree) fail(n *search.Node, end generation.Completion) {
 	n.Data = end
 	t.search.Fail(n)
 }
 
-// event handles an event of the core about a branch. It returns false for one that fails the whole request.
+// event handles an event of the core about a branch. It returns false if the whole request has failed.
 func (s *trees) event(e *core.Event) bool {
 	if e.Kind == core.RequestFailed {
 		return false
@@ -301,7 +301,7 @@ func (s *trees) event(e *core.Event) bool {
 	case e.Kind == core.RequestFinished:
 		delete(s.branches, e.Request)
 	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
-		t.leave(b)
+		t.remove(b)
 		b.close()
 		t.fail(b.node, generation.Completion{
 			Tokens: b.tokens, StopToken: -1, Finish: e.Finish, Repeated: describeRepeat(s.vocab, e.Tokens, e.Repeated),
@@ -351,7 +351,7 @@ func (t *tree) outcomes(exact bool) (list []generation.Completion) {
 	return list
 }
 
-// collect gives the request of a tree its completions.
+// collect sets the completions of the request of an ended search.
 func (s *trees) collect(t *tree) {
 	r := t.request
 	if r.spellings != nil {

@@ -4,8 +4,8 @@ import "errors"
 
 var errRuns = errors.New("requests run")
 
-// ClearCache frees all cached prefixes, until done is closed. all is false where requests run, whose prefixes stay, and
-// where a context did not answer. The error is ErrClosed.
+// ClearCache frees all cached prefixes. It waits for the contexts until done is closed. all is false if requests run,
+// whose prefixes stay, or a context did not answer in time. The error is ErrClosed.
 func (e *Engine) ClearCache(done <-chan struct{}) (all bool, err error) {
 	if err := e.beginCall(); err != nil {
 		return false, err
@@ -31,7 +31,7 @@ func (e *Engine) ClearCache(done <-chan struct{}) (all bool, err error) {
 	return all, nil
 }
 
-// clearCache frees the cached prefixes of a worker. errRuns: some belong to requests that run.
+// clearCache frees the cached prefixes of a worker. The error is errRuns if requests run, whose prefixes stay.
 func (w *worker) clearCache() error {
 	w.core.ClearCache()
 	w.engine.mu.Lock()

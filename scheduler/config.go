@@ -11,35 +11,34 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Policy holds the options that each context's scheduling takes.
+// Policy has the scheduling options of each context.
 type Policy = core.Policy
 
-// Config is the policy of an Engine. Zero values select the defaults. Of Policy, the
-// defaults and upper bounds are the context's: its batch size for BatchTokens, its sequence
-// ids for MaxSequences, its outputs for MaxRunning and DraftRows. HostCells holds for each
-// context and takes a sequence id; New returns ErrNoHostCache for models whose memory cannot
-// save parts of a sequence. DraftRows has no effect for models whose memory cannot remove rejected
-// tokens.
+// Config configures an Engine. Zero values select the defaults. For Policy, defaults and
+// upper bounds come from the context: its batch size for BatchTokens, its sequence ids for
+// MaxSequences, its outputs for MaxRunning and DraftRows. HostCells applies to each context and
+// takes one sequence id; New returns ErrNoHostCache for models whose memory cannot save parts
+// of a sequence. DraftRows has no effect on models whose memory cannot remove rejected tokens.
 type Config struct {
 	Policy
 	// QueueLimit is the limit of admitted candidates, waiting and running together. Default:
 	// 64 times MaxRunning.
 	QueueLimit int
-	// QueueTime refuses candidates that would probably wait longer, at the recent rate. So the
-	// server does not compute answers that come too late. The MaxRunning candidates of each
-	// context do not count as waiting. 0: no limit.
+	// QueueTime refuses candidates that, at the recent rate, would probably wait longer: their
+	// answers would come too late. The first MaxRunning candidates of each context do not
+	// count as waiting. 0: no limit.
 	QueueTime time.Duration
-	// Threads, above 1, is the number of threads that compute a step on free processors. While
-	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
-	// always the context's threads.
+	// Threads, if above 1, is the number of threads that compute a step while the processors are
+	// free. While other programs use them, fewer threads compute if that is faster, see
+	// core.Threads. 0: always the context's threads.
 	Threads int
-	// Isolate computes each generation alone, in an empty context: always in the same steps and
-	// cells, with the same completions. It is for kernels that round differently for one row and
-	// for many, or whose sums depend on the order of cells.
+	// Isolate computes each generation alone, in an empty context: always in the same steps and cells,
+	// so that equal requests have equal completions. It is for kernels that are not batch-invariant, or
+	// whose sums depend on the order of cells.
 	Isolate bool
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
-	// OnStuck is called on another goroutine each time a step does not end; nil: it is not.
+	// OnStuck, if set, is called each time a step does not end, on another goroutine.
 	OnStuck func(*generation.StuckError)
 }
 

@@ -1,6 +1,6 @@
 // Package scheduler runs generations on llama contexts. It has a bounded queue, continuous
 // batching, chunked prefill, one prefill for all candidates of a prompt, and a prefix cache
-// over everything that was computed. ARCHITECTURE.md follows a request through it.
+// of all sequences. ARCHITECTURE.md follows a request through it.
 //
 // The policies of a context are in package core, which has no clock, goroutine or llama.cpp.
 // An Engine has one worker for each context: a goroutine, locked to its OS thread, that runs

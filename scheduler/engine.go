@@ -34,18 +34,18 @@ type Engine struct {
 	// while it is held.
 	mu       sync.Mutex
 	closed   bool
-	admitted int // candidates, of all admissions
+	admitted int // candidates of all admissions
 	// admissions are those with candidates that have not ended, oldest first.
 	admissions []*admission
 	refused    uint64
 	retried    uint64 // generations that continued on another context
 	failed     uint64 // generations that ended with an error of the model
 	rate       completionRate
-	// stuckSteps counts what the watchdog found.
+	// stuckSteps counts the steps that the watchdog found stuck.
 	stuckSteps uint64
-	trying     bool // the weights do not serve yet
+	trying     bool // New is trying the weights, which do not serve yet
 	pausing    pausing
-	quiet      chan struct{} // closed when no worker has a request; nil: nobody waits for that
+	quiet      chan struct{} // closed when no worker has a request; nil without a pause
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
@@ -56,7 +56,7 @@ type Engine struct {
 	watchdog  sync.WaitGroup
 }
 
-// Context is one context to generate with, for New.
+// Context describes one context that New creates.
 type Context struct {
 	// Model must stay open until the engine is closed. Contexts may share one. The models of
 	// an engine are loaded from the same file.
@@ -66,14 +66,14 @@ type Context struct {
 }
 
 // New creates the contexts, starts an engine over them and computes a short prompt in each. The
-// configuration applies to each context, except QueueLimit, which applies to all together.
-// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New
-// computes. New does not return while a step hangs, which Config.OnStuck reports.
+// configuration applies to each context, except QueueLimit, which applies to all together. The error wraps
+// ErrContext if a context could not be created, and ErrNotFinite if the weights give NaN or Inf. ctx aborts
+// the computation. New does not return while a step hangs, which Config.OnStuck reports.
 func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	return open(ctx, contexts, nil, cfg, log)
 }
 
-// open is New with an adapter that all contexts apply; nil: none.
+// open is New with an adapter that all contexts apply, or nil.
 func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg Config, log zerolog.Logger) (*Engine, error) {
 	var parts []workerParts
 	fail := func(err error) (*Engine, error) {
@@ -115,7 +115,7 @@ func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg C
 	return e, nil
 }
 
-// workerParts are the parts that a worker is made of.
+// workerParts are the parts of a worker that newEngine gets.
 type workerParts struct {
 	Context
 	context *llama.Context
@@ -144,7 +144,7 @@ func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, er
 	return e, nil
 }
 
-// placed sums what the contexts and their models keep on each device.
+// placed sums the memory of contexts and models on each device.
 func placed(parts []workerParts) (all []llama.Placement) {
 	seen := map[*llama.Model]bool{}
 	for _, p := range parts {
@@ -165,7 +165,7 @@ func placed(parts []workerParts) (all []llama.Placement) {
 	return all
 }
 
-// Placement says what all contexts and models together kept on each device when the engine started.
+// Placement returns the memory of all contexts and models on each device, as of the engine's start.
 func (e *Engine) Placement() []llama.Placement { return e.placed }
 
 // start runs the workers and their watchdog.
@@ -179,9 +179,9 @@ func (e *Engine) start() {
 	}
 }
 
-// Close refuses new work, ends every generation with ErrClosed and frees the contexts. When
-// it returns, the models can be freed, unless the error is a *generation.StuckError: a step does
-// not end, and a context still uses its model. Further calls wait for the same result.
+// Close refuses new work, ends every generation with ErrClosed and frees the contexts. When it
+// returns, the models can be freed, unless the error is a *generation.StuckError: then a step does
+// not end, and its context still uses the model. Further calls wait for the same result.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
@@ -221,7 +221,7 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// end makes a request's worker cancel or interrupt it.
+// end sends the worker of a request the command to cancel or interrupt it.
 func (e *Engine) end(r *request, how commandKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

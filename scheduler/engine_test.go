@@ -419,19 +419,19 @@ func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	}
 	var full *generation.QueueFullError
 	if _, err := e.Admit(1, 0); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
-		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
+		t.Errorf("after 100 candidates of 0.3 s: %v, %+v", err, full)
 	}
 	first.Release()
 	for i := range 8 + 4 {
 		admission, err := e.Admit(1, 0)
 		if err != nil {
-			t.Errorf("behind %d candidates: %v", i, err)
+			t.Errorf("after %d candidates: %v", i, err)
 			continue
 		}
 		defer admission.Release()
 	}
 	if _, err := e.Admit(1, 0); err == nil {
-		t.Error("behind 4 candidates that wait it was admitted")
+		t.Error("after 4 candidates that wait it was admitted")
 	}
 	if s := e.Stats(); s.Refused != 2 || s.Admitted != 12 {
 		t.Errorf("%+v", s)

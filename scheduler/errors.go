@@ -9,11 +9,11 @@ import (
 var (
 	// ErrClosed is returned after Engine.Close.
 	ErrClosed = generation.ErrClosed
-	// ErrModel wraps the cause of a failed computation. Other generations continue, and a
-	// retry may succeed.
+	// ErrModel is wrapped by the error of a failed computation. Other generations continue, and
+	// a retry may succeed.
 	ErrModel     = errors.New("scheduler: computation failed")
 	errNoContext = errors.New("no context is left: all devices failed")
-	// ErrContext wraps the reason why a context could not be made, mostly a lack of memory.
+	// ErrContext is wrapped where a context could not be created, mostly for lack of memory.
 	ErrContext = errors.New("scheduler: a context could not be made")
 	// ErrReleased is returned when an admission has too few unused candidates.
 	ErrReleased = errors.New("scheduler: not admitted")

@@ -13,17 +13,17 @@ import (
 // Requests of an Admission with a Host wait in GenerateAll, which continues them by generation.Params.Resume, here or
 // in an engine with other weights.
 
-// pausing says which requests an engine interrupts.
+// pausing is which requests an engine interrupts.
 type pausing int
 
 const (
 	notPaused  pausing = iota
-	pausedNew          // those that have not started
-	pausedMore         // and those that run
+	pausedNew          // requests that have not started
+	pausedMore         // all requests
 )
 
-// Pause interrupts the requests that have not started, and with running those that run, too. So it
-// does with all that are submitted until Resume. quiet is closed when no request is left.
+// Pause interrupts the requests that have not started, and with running also those that run. Requests that
+// are submitted before Resume are interrupted at once. quiet is closed when no request is left.
 func (e *Engine) Pause(running bool) (quiet <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *Engine) signalQuiet() {
 	}
 }
 
-// interrupt ends the worker's requests that a pause concerns.
+// interrupt ends the worker's requests that p interrupts.
 func (w *worker) interrupt(p pausing) {
 	for _, r := range w.list() {
 		if p == pausedMore || slices.Contains(w.queue, r) || !w.core.Started(r.id) {
@@ -66,7 +66,7 @@ func (w *worker) interrupt(p pausing) {
 	}
 }
 
-// interruptOne ends a request with what there is.
+// interruptOne ends a request with the tokens so far.
 func (w *worker) interruptOne(r *request) {
 	switch queued := slices.Index(w.queue, r); {
 	case queued >= 0:
@@ -84,7 +84,7 @@ func (w *worker) interruptOne(r *request) {
 	w.finish(r, nil) // it cancels a search
 }
 
-// pause ends the candidates that have not ended.
+// pause ends the candidates that have not ended, with FinishPaused.
 func (r *request) pause() {
 	for i := range r.candidates {
 		if c := &r.candidates[i]; c.Finish == "" {
@@ -93,30 +93,29 @@ func (r *request) pause() {
 	}
 }
 
-// Host says how the requests of an Admission go on after a pause. One goroutine at a time calls Next and Adapt.
+// Host continues the requests of an Admission after a pause. Next and Adapt are called from one goroutine at a time.
 type Host interface {
-	// Paused returns a channel that is closed unless a pause lasts. aborted: what was interrupted does not go on.
+	// Paused returns a channel that is closed when there is no pause. aborted: interrupted requests do not continue.
 	Paused() (over <-chan struct{}, aborted bool)
-	// Next returns the engine that serves after the pause. It stays open until the admission is released.
+	// Next returns the engine that serves after the pause. It must stay open until the admission is released.
 	Next() *Engine
-	// Adapt gives a request the adapter that has the name there which its own had for the caller.
+	// Adapt sets a request's adapter to that of the same name at the engine of Next.
 	Adapt(r *generation.Request) error
-	// Label names the weights of the new tokens in a result of a request.
+	// Label sets the versions of the weights that computed the new tokens of a result.
 	Label(ctx context.Context, of *generation.Request, r *generation.Result) error
 }
 
-// turn is a request of GenerateAll, as the caller made it, with its result at the last pause.
+// turn is a caller's request of GenerateAll, with its result at the last pause.
 type turn struct {
 	index   int
 	request generation.Request
 	result  *generation.Result
 }
 
-// GenerateAll submits requests together and in order, so that an idle engine always computes
-// the same requests in the same steps. Their candidates must be admitted and not yet submitted. It calls
-// done once for each request as it ends, from any goroutine, and returns after the last call. An error is
-// that of the whole request: ErrReleased, one of package generation, that of ctx, or any other if the
-// computation failed.
+// GenerateAll submits requests together and in order, so that an idle engine always computes the same requests in the
+// same steps. Their candidates must be admitted and not yet submitted. It calls done once for each request as it
+// ends, from any goroutine, and returns after the last call. err fails the whole request: ErrReleased, an error
+// of package generation, ctx's error, or any other if the computation failed.
 func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	if a.Host == nil {
 		a.generateAll(ctx, requests, done)
@@ -186,8 +185,8 @@ func (a *Admission) round(ctx context.Context, turns []turn, done func(i int, r 
 	return paused
 }
 
-// waitForEnd waits for the end of the pause. If ctx ends first, or the requests are aborted, it answers them and returns
-// true.
+// waitForEnd waits for the end of the pause. If ctx ends first, or the requests are aborted, it calls done for all of
+// them and returns true.
 func (a *Admission) waitForEnd(ctx context.Context, turns []turn, done func(i int, r *generation.Result, err error)) (answered bool) {
 	over, aborted := a.Host.Paused()
 	abort := turns[0].request.Abort // of all: one client has them
@@ -230,8 +229,7 @@ func refuse(turns []turn, done func(i int, r *generation.Result, err error), err
 	}
 }
 
-// MoveTo exchanges the unused queue places for as many of another engine, whose limit does not refuse
-// them.
+// MoveTo replaces the unused queue places by as many of another engine, whatever its QueueLimit.
 func (a *admission) MoveTo(e *Engine) (*admission, error) {
 	a.engine.mu.Lock()
 	n, was := a.unused, a.place

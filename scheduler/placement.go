@@ -10,12 +10,12 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// workload is what the engine knows of a worker when it places requests.
+// workload is the state of a worker by which the engine places requests.
 type workload struct {
 	inbox []command
 	stats Stats // as of the last step
 	load  int   // tokens of its requests, see request.cost
-	// assigned are the requests that it has, latest is the adapter of the last one.
+	// assigned are the worker's requests; latest is the adapter of the last assigned one.
 	assigned map[*request]struct{}
 	latest   core.AdapterID
 	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
@@ -24,13 +24,13 @@ type workload struct {
 	health   health
 }
 
-// assign gives a request to the context on which it is done soonest: the one with the least left
-// to compute, including the request itself without its cached prefix. So requests that share
-// a prefix stay together until another context would be sooner even though it computes the
-// prefix again. Work of another adapter counts twice: the request shares no step with it.
+// assign gives a request to the context where it will end soonest: the one with the fewest tokens left to compute,
+// including the request's own without its cached prefix. So requests that share a prefix stay together until another
+// context is sooner although it computes the prefix again. Tokens of another adapter count twice, since the request
+// shares no step with them.
 //
-// It returns false if no context takes the request, see takes. While the engine is paused, it pauses the
-// request instead. Engine.mu is held.
+// It returns false if no context takes the request, see takes for up. While the engine is paused, it pauses
+// the request instead. Engine.mu is held.
 func (e *Engine) assign(r *request, up bool) bool {
 	if e.pausing != notPaused {
 		r.pause()
@@ -70,15 +70,15 @@ func (e *Engine) assign(r *request, up bool) bool {
 	return true
 }
 
-// takes reports whether a context can compute a request, which it has not had before. up: it must be up. Engine.mu is
-// held.
+// takes reports whether a context can compute a request: it is not lost and has not had the request before. With up
+// it must be up, too. Engine.mu is held.
 func (w *worker) takes(r *request, up bool, now time.Time) bool {
 	return !w.health.lost && r.tried&(1<<w.index) == 0 && (!up || w.health.up(now))
 }
 
-// elsewhere submits a request again, to another context: it has ended because its own failed, or its own is stuck. It
-// returns the new request, or the same one if no other context can take it now.
-func (e *Engine) elsewhere(r *request, ended bool) *request {
+// resubmit submits a request to another context, because its context failed (ended) or is stuck. It returns the new
+// request, or r if no other context can take it now.
+func (e *Engine) resubmit(r *request, ended bool) *request {
 	e.mu.Lock()
 	takes := func(w *worker) bool { return w.takes(r, !ended, e.now()) }
 	goes := !e.closed && slices.ContainsFunc(e.workers, takes)
@@ -137,7 +137,7 @@ type health struct {
 	downUntil time.Time // end of the pause
 	pause     time.Duration
 	lost      bool
-	stage     stage // of its round, as of the watchdog's last look
+	stage     stage // of its round, set by the watchdog
 }
 
 func (h *health) up(now time.Time) bool {
@@ -162,8 +162,8 @@ func (h *health) worked() {
 	}
 }
 
-// recordFailure records a failed step. down: the context is down and all of its requests should move, which needs
-// another context that is up. lost: this step lost the device.
+// recordFailure records a failed step. down: the context is down, another one is up, and all of its requests should
+// move. lost: this step lost the device.
 func (w *worker) recordFailure(cause error) (down, lost bool) {
 	gone, othersUp, e := errors.Is(cause, llama.ErrLost), false, w.engine
 	e.mu.Lock()

@@ -9,18 +9,19 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// place is what the queue knows of an admission. Engine.mu guards it.
+// place is the state of an admission in the queue. Engine.mu guards it.
 type place struct {
 	priority int
 	held     int       // candidates that have not ended
 	since    time.Time // when it was admitted
-	started  time.Time // when its first candidate was; zero: all wait
-	// refusal is why it lost its places, which gone announces; nil: it has them.
+	started  time.Time // when its first candidate started; zero: all wait
+	// refusal is the error with which it lost its places, after which gone is closed; nil: it has them.
 	refusal error
 	gone    chan struct{}
 }
 
-// before reports whether an admission goes before a new one of a priority. Each second of its wait counts as one step.
+// before reports whether an admission precedes a new one of that priority. Each second of its wait adds 1 to its own
+// priority.
 func (p *place) before(priority int, now time.Time) bool {
 	if !p.started.IsZero() {
 		now = p.started
@@ -37,8 +38,8 @@ func (e *Engine) place(candidates int, p place) *admission {
 	return a
 }
 
-// give gives places back. Engine.mu is held.
-func (a *admission) give(n int) {
+// giveBack gives n places back. Engine.mu is held.
+func (a *admission) giveBack(n int) {
 	e := a.engine
 	n = min(n, a.held) // one that lost its places has none
 	a.held -= n
@@ -48,18 +49,18 @@ func (a *admission) give(n int) {
 	}
 }
 
-// giveOne gives back the place of a candidate that has ended. Engine.mu is held.
-func (r *request) giveOne() {
+// giveBackOne gives back the place of a candidate that has ended. Engine.mu is held.
+func (r *request) giveBackOne() {
 	if r.places > 0 { // one that was computed again has given it before
 		r.places--
-		r.admission.give(1)
+		r.admission.giveBack(1)
 	}
 }
 
-// makeWay finds places for new candidates of a priority, or refuses them. Only those that go before count against
-// Config.QueueLimit. Where all together exceed it, admissions of lower priority of which nothing has started lose
-// theirs: the lowest priority first, and of one priority the newest. Those that have started stay. So more than the
-// limit may be admitted, but not twice as many. Engine.mu is held.
+// makeWay makes places free for new candidates of a priority, or refuses them. Only admissions that precede them (see
+// before) count against Config.QueueLimit. If all together exceed it, other admissions that have not started lose their
+// places: the lowest priority first, and of one priority the newest. Started ones keep theirs, so more candidates than
+// the limit may be admitted, but at most twice as many. Engine.mu is held.
 func (e *Engine) makeWay(candidates, priority int) error {
 	limit, before, stay := e.cfg.QueueLimit, 0, 0
 	var waiting []*admission
@@ -84,7 +85,7 @@ func (e *Engine) makeWay(candidates, priority int) error {
 			break
 		}
 		asked := a.held
-		a.give(asked)
+		a.giveBack(asked)
 		a.refusal = &generation.QueueFullError{
 			Asked: asked, Admitted: e.admitted + candidates, Limit: limit, MadeWay: true, RetryAfter: e.rate.estimate(asked),
 		}
@@ -95,7 +96,7 @@ func (e *Engine) makeWay(candidates, priority int) error {
 	return nil
 }
 
-// live is the number of candidates that a request has to compute.
+// live returns the number of candidates that have to be computed for a request.
 func live(r *generation.Request) int {
 	if r.Resume == nil {
 		return r.N
@@ -109,15 +110,15 @@ func live(r *generation.Request) int {
 	return n
 }
 
-// Refusal is the error of an admission that has lost its places to a higher priority.
+// Refusal returns the error of an admission that has lost its places to a higher priority, else nil.
 func (a *admission) Refusal() error {
 	a.engine.mu.Lock()
 	defer a.engine.mu.Unlock()
 	return a.refusal
 }
 
-// second is a time in seconds since the engine's start, for core.Core.Tick.
+// second converts a time to seconds since the engine's start, for core.Core.Tick.
 func (e *Engine) second(t time.Time) int { return int(math.Floor(t.Sub(e.began).Seconds())) }
 
-// rank orders requests of any priority: each second of waiting counts as one step.
+// rank orders requests of all priorities: each second of waiting adds 1 to the priority.
 func (e *Engine) rank(r *request) int { return r.gen.Priority - e.second(r.times.Submitted) }

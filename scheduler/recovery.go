@@ -10,9 +10,8 @@ import (
 )
 
 // resync compares the context with the core after a failed step. The core has dropped the
-// sequences of that step. Others that differ are computed again. With recurrent state all
-// are: llama.cpp may have moved their cells, and nothing shows whether their contents moved
-// too.
+// sequences of that step. Others whose positions differ are computed again. With recurrent
+// state all are, because llama.cpp may have moved their cells without their contents.
 func (w *worker) resync() {
 	inStep := map[core.SeqID]bool{}
 	for _, r := range w.plan.Rows {
@@ -27,8 +26,8 @@ func (w *worker) resync() {
 	}
 }
 
-// reset fails all requests with ErrModel, as far as no other context takes them, and clears the
-// context, whose contents are unknown.
+// reset clears the context, whose contents are unknown. Requests move to other contexts; the rest fails with
+// ErrModel.
 func (w *worker) reset(cause error) {
 	w.log.Error().Err(cause).Msg("clearing context")
 	all := w.list()

@@ -44,7 +44,7 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 					t.Errorf("finish %s, %q came again, in %q", c.Finish, c.Repeated, c.Text)
 				}
 				if tc.finish == generation.FinishRepeat && len(text) > len("Now, ")+5*36 {
-					t.Errorf("it ended behind %q", text)
+					t.Errorf("it ended after %q", text)
 				}
 			}
 			want := 0

@@ -15,10 +15,10 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// wait returns the result of a submitted request, or the error of all of it: ErrModel (wrapped) where no context
-// is left, ErrClosed, one of packages generation and llama about the request, or ctx.Err(), which also frees its
-// sequences. Later errors are in the completions. A paused request keeps its queue places, to be submitted again.
-// If a deadline passes after some candidates have ended, wait returns these, and the others with its error.
+// wait returns the result of a submitted request, or the error of all of it: ErrModel (wrapped) if no context is left,
+// ErrClosed, an error of package generation or llama about the request, or ctx.Err(), which also frees its sequences.
+// Errors of single candidates are in the completions. A paused request keeps its queue places, to be submitted again.
+// If a deadline passes after some candidates have ended, the others get its error in their completions.
 func (a *admission) wait(ctx context.Context, r *request) (*generation.Result, error) {
 	e := a.engine
 	left, abort := false, r.gen.Abort // ctx has ended
@@ -27,7 +27,7 @@ func (a *admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		case <-r.more:
 			r.receive(e.vocab)
 		case <-r.leave:
-			r = e.elsewhere(r, false)
+			r = e.resubmit(r, false)
 			abort = r.gen.Abort
 		case <-abort:
 			abort = nil
@@ -35,7 +35,7 @@ func (a *admission) wait(ctx context.Context, r *request) (*generation.Result, e
 		case <-r.done:
 			next := r
 			if r.retry {
-				next = e.elsewhere(r, true)
+				next = e.resubmit(r, true)
 			}
 			waits, r, abort = next != r, next, r.gen.Abort
 		case <-a.gone:
@@ -132,58 +132,59 @@ type request struct {
 	samplers []*llama.Sampler
 	forces   bool // a grammar can force its tokens
 	done     chan struct{}
-	leave    chan struct{} // takes a value while its context is stuck
-	more     chan struct{} // takes a value when there are events
+	leave    chan struct{} // has a value while the request should leave its stuck context
+	more     chan struct{} // has a value when there are events
 
-	err        error // of the whole request
-	failed     bool  // a computation failed
-	retry      bool  // another context may compute it
-	cached     int
+	err        error                   // of the whole request
+	failed     bool                    // a computation failed
+	retry      bool                    // another context may compute it
+	cached     int                     // prompt tokens from the prefix cache
 	candidates []generation.Completion // so far, see result
 	forced     [][]int                 // core.Request.Forced
-	masked     []int                   // tokens in the masks of each candidate so far
-	texts      []stopText              // of the candidates so far, for generation.Params.Stop
-	tree       *tree                   // of generation.Params.Distinct or Choice, while a worker has the request
-	spellings  *spellings              // of generation.Params.Choice
+	masked     []int                   // for each candidate: tokens in its masks so far
+	texts      []stopText              // for each candidate, with generation.Params.Stop: its text so far
+	tree       *tree                   // with generation.Params.Distinct or Choice, while a worker has the request
+	spellings  *spellings              // with generation.Params.Choice
 	times      generation.Times
 	// lostDevices counts devices that were lost in a step with this request.
 	lostDevices int
 
-	// mu guards what the caller may read before done: scores of the prompt, and events. Candidates that have ended do
-	// not change.
+	// mu guards what the caller may read before done is closed: scores of the prompt, and events. Ended candidates
+	// do not change.
 	mu     sync.Mutex
-	prompt []generation.Score // of generation.Params.ScoreFrom
-	events []event            // that the caller has not received
+	prompt []generation.Score // with generation.Params.ScoreFrom
+	events []event            // not yet received by the caller
 
 	// Only the caller uses these.
-	ended []int // candidates
-	last  event // of an end
+	ended []int // candidates that have ended
+	last  event // the last one about an end
 
 	// Engine.mu guards these.
-	worker *worker // nil: it was paused before it had one
-	// places are what its candidates hold of its admission. One that ends gives its own back.
+	worker *worker // nil if it was paused before it had one
+	// places is the number of queue places of its candidates. A candidate that ends gives its place back.
 	admission *admission
 	places    int
-	tried     uint64 // bit set of the contexts that had it
-	cost      int    // tokens to compute, as estimated at assignment
+	tried     uint64 // bit i: context i has had it
+	cost      int    // tokens to compute, estimated by assign
 }
 
-// event is what a worker reports to the caller of a request before done.
+// event is a worker's report to the caller of a request that has not ended.
 type event struct {
 	generation.Event
-	// At an end: completions that a search has found so far, instead of one that ended, and what was cached until then.
+	// For Ended: instead of a completion, those that a search has found so far; prompt tokens from the cache; times.
 	found  []generation.Completion
 	cached int
 	times  generation.Times
 }
 
-// stopText is the text of a candidate, in which generation.Stop looks for others.
+// stopText is the text of a candidate, in which generation.Stop looks for its texts.
 type stopText struct {
 	strings.Builder
-	has bool // one of the others, which may be visible later
+	has bool // it contains a text of Stop, which may become visible later
 }
 
-// add adds a piece, and reports whether the text ends its candidate. It costs the piece alone until a text is there.
+// add appends a piece, and reports whether a text of s ends the candidate. Until has is set, only the end of the text
+// is searched.
 func (t *stopText) add(s *generation.Stop, piece []byte) bool {
 	t.Write(piece)
 	text := t.String()
@@ -191,12 +192,12 @@ func (t *stopText) add(s *generation.Stop, piece []byte) bool {
 	return t.has && s.Ends(text)
 }
 
-// failed is the completion of a candidate that failed.
+// failed returns the completion of a candidate that failed.
 func failed(tokens []core.Token, err error) generation.Completion {
 	return generation.Completion{Tokens: tokens, StopToken: -1, Finish: generation.FinishError, Err: err}
 }
 
-// newRequest checks a request and makes its samplers. generation.Params.Distinct has one, which its branches copy.
+// newRequest checks a request and makes its samplers. A request with Distinct has one sampler, which its branches copy.
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	if err := e.validate(&gen); err != nil {
 		return nil, err
@@ -269,21 +270,21 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	return r, nil
 }
 
-// reach records when an event of times first happened.
+// reach sets a duration of r.times, unless it is set already.
 func (r *request) reach(event *time.Duration, now time.Time) {
 	if *event == 0 {
 		*event = now.Sub(r.times.Submitted)
 	}
 }
 
-// record reports that a candidate has ended, or with -1 what a search has found so far.
+// record reports that a candidate has ended; with -1, the completions that a search has found so far.
 func (r *request) record(candidate int, found []generation.Completion, cached int, now time.Time) {
 	e := event{generation.Event{Completion: candidate}, found, cached, r.times}
 	e.times.End = now.Sub(r.times.Submitted)
 	r.emit(e)
 }
 
-// emit gives the caller an event.
+// emit queues an event for the caller.
 func (r *request) emit(e event) {
 	r.mu.Lock()
 	r.events = append(r.events, e)
@@ -291,7 +292,7 @@ func (r *request) emit(e event) {
 	signal(r.more)
 }
 
-// receive takes the events since the last call, and gives them to gen.Watch.
+// receive takes the queued events, and calls gen.Watch with them.
 func (r *request) receive(v *llama.Vocab) {
 	r.mu.Lock()
 	list := r.events
@@ -314,8 +315,8 @@ func (r *request) receive(v *llama.Vocab) {
 	}
 }
 
-// partialResult returns the candidates that have ended or that a search has found, and err for
-// the others. It returns nil if there are none.
+// partialResult returns the candidates that have ended or that a search has found, with err for the
+// others. It returns nil if no candidate has ended.
 func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	from, which := r.candidates, r.ended
 	if len(r.last.found) > 0 {
@@ -332,8 +333,8 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	return result
 }
 
-// result returns a result with those completions whose indexes are in which; nil: all. In from, they have no texts
-// yet, StopToken is -1 if no token ended them, and they have the scores of dropped tokens too.
+// result returns a result with the completions whose indexes are in which; nil: all. The completions of from have no
+// texts yet, a StopToken of -1 if no token ended them, and scores of dropped tokens.
 func (r *request) result(v *llama.Vocab, cached int, times generation.Times, from []generation.Completion, which []int) *generation.Result {
 	r.mu.Lock()
 	prompt := slices.Clone(r.prompt)

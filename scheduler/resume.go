@@ -10,7 +10,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// resume sets the candidates to where Params.Resume has them. Its tokens may come from a client.
+// resume sets the candidates to the state in Params.Resume. It checks the tokens, which may be a client's.
 func (r *request) resume(v *llama.Vocab) error {
 	r.forced = make([][]int, len(r.candidates))
 	for i := range r.candidates {
@@ -64,14 +64,14 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	if n := len(c.Tokens); n > r.gen.MaxTokens {
 		return fmt.Errorf("%d tokens, and the limit of an answer is %d", n, r.gen.MaxTokens)
 	}
-	if err := p.goOn(v); err != nil {
+	if err := p.appendForced(v); err != nil {
 		return err
 	}
 	r.forced[i] = p.forced
 	return nil
 }
 
-// progressForced reports the tokens that the grammar forces after what a candidate resumes.
+// progressForced reports the tokens that the grammar forces after the resumed ones.
 func (r *request) progressForced() {
 	for k := range r.candidates {
 		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {
@@ -80,20 +80,20 @@ func (r *request) progressForced() {
 	}
 }
 
-// replay follows the tokens of an answer that began before, to know which of them the grammar forced.
+// replay repeats the tokens of a resumed candidate, to find which of them the grammar forced.
 type replay struct {
 	request *request
 	c       *generation.Completion
 	sampler *llama.Sampler
-	ahead   *llama.Sampler // after run
-	run     []llama.Token  // that the grammar forces after the last sampled token
-	at      int            // of run
-	end     llama.Token    // that it forces after run; -1: none
-	whole   int            // tokens of the answer with run
-	forced  []int
+	ahead   *llama.Sampler // in the state after run
+	run     []llama.Token  // tokens that the grammar forces after the last sampled one
+	at      int            // how many of run were accepted
+	end     llama.Token    // the end token that it forces after run; -1 if none
+	whole   int            // tokens of the completion up to the end of run
+	forced  []int          // indexes of forced tokens
 }
 
-// accept takes the next token, which may be the end.
+// accept accepts the next token; end: it is an end-of-generation token.
 func (p *replay) accept(token llama.Token, end bool) error {
 	if err := p.sampler.Accept(token); err != nil || !p.request.forces || end {
 		return err
@@ -115,9 +115,9 @@ func (p *replay) accept(token llama.Token, end bool) error {
 	return err
 }
 
-// goOn adds the forced tokens that are missing, as in an answer without an interruption, and ends one that is complete,
-// too long or repeats itself.
-func (p *replay) goOn(v *llama.Vocab) error {
+// appendForced appends the rest of run, as without an interruption. It ends a candidate that is complete, too long or
+// repeats itself.
+func (p *replay) appendForced(v *llama.Vocab) error {
 	c, most := p.c, p.request.gen.MaxTokens
 	if most == 0 { // only the prompt counts
 		return nil
@@ -155,7 +155,7 @@ func (p *replay) goOn(v *llama.Vocab) error {
 	return nil
 }
 
-// score adds the score of a forced token.
+// score appends the score of a forced token.
 func (p *replay) score(token llama.Token) {
 	if p.request.gen.Scores {
 		score := generation.Score{Logprob: float32(math.NaN()), Forced: true}
@@ -173,7 +173,7 @@ func (p *replay) close() {
 	}
 }
 
-// begun is core.Request.Begun of a resumed request; nil: no candidate has begun. all: all candidates have ended before.
+// begun returns core.Request.Begun of a resumed request; nil if no candidate has begun. all: all candidates have ended.
 func (r *request) begun() (list [][]core.Token, all bool) {
 	none, all := true, true
 	for i := range r.candidates {

@@ -13,18 +13,18 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// sampling chooses the next tokens of a step. Its lists are kept for later steps.
+// sampling chooses the next tokens of a step. Its lists are reused in later steps.
 type sampling struct {
 	back       backend
 	vocab      *llama.Vocab
-	goroutines int // that sample at most, unless as many threads compute on the CPU: then these sample
+	goroutines int // the most that sample; if at least as many threads compute on the CPU, these sample instead
 	tasks      []sampleTask
 	searching  bool // a task is a branch
 	choices    []core.Choice
-	samplers   []*llama.Sampler // of sampleBatch, as the next two
+	samplers   []*llama.Sampler // arguments of SampleBatch, like the next two
 	rows       [][]float32
 	sampled    []llama.Sampled
-	scored     []llama.Token // tokens of prompts, whose rows are scoredRows
+	scored     []llama.Token // tokens of prompts that are scored by scoredRows
 	scoredRows [][]float32
 }
 
@@ -37,14 +37,14 @@ type sampleTask struct {
 	rows      [1 + core.MaxDraftTokens][]float32
 	drafts    [core.MaxDraftTokens]core.Token
 	numDrafts int
-	tokens    []core.Token // chosen so far
-	scored    int          // scores that the candidate had before
+	tokens    []core.Token // chosen in this step so far
+	scored    int          // number of the candidate's scores before this step
 
-	// branch is set for a branch of a tree, whose children are listed. err is the reason why
-	// they could not be.
+	// branch is set for a branch of a tree, for which children is computed instead of tokens. err is the
+	// reason why that failed.
 	branch   *branch
 	children []llama.Child
-	skipped  float64 // share of the probability that children lack
+	skipped  float64 // probability of the tokens that are not in children
 	err      error
 }
 
@@ -57,7 +57,7 @@ func (t *sampleTask) nextRow() []float32 {
 	return t.rows[n]
 }
 
-// decode computes the rows of a plan, and makes a task of each of its samples, with the logits of its rows.
+// decode computes the rows of a plan, and makes a task with logits for each of its samples.
 func (s *sampling) decode(plan *core.Plan, requests map[core.RequestID]*request, branches map[core.RequestID]*branch) error {
 	if err := s.back.Decode(plan.Rows); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *sampling) decode(plan *core.Plan, requests map[core.RequestID]*request,
 	return nil
 }
 
-// scorePrompts gives the scores of a plan to their requests.
+// scorePrompts computes the scores of prompt tokens in a plan, and adds them to their requests.
 func (s *sampling) scorePrompts(plan []core.Score, requests map[core.RequestID]*request) {
 	top := 0
 	for _, score := range plan {
@@ -129,9 +129,8 @@ func scoreOf(r *llama.Ranked, top int) generation.Score {
 	return s
 }
 
-// choose returns a choice for each task. Samplers are independent of each other, so several threads share the tasks:
-// those that computed the rows, or goroutines if there are fewer. It reports the tokens to the requests. Searches
-// continue in c.
+// choose returns a choice for each task. Several threads share the tasks: those that computed the rows, or goroutines
+// if these are more. It reports the tokens to the requests. Branches of searches get their children, and continue in c.
 func (s *sampling) choose(branches *trees, c *core.Core, now func() time.Time) []core.Choice {
 	s.choices = slices.Grow(s.choices[:0], len(s.tasks))[:len(s.tasks)]
 	clear(s.choices)
@@ -166,8 +165,8 @@ func (s *sampling) choose(branches *trees, c *core.Core, now func() time.Time) [
 	return s.choices
 }
 
-// sampleBatch samples the first tokens on the threads that computed the rows. The rest, such
-// as forced tokens, takes little time.
+// sampleBatch samples the first token of each task on the threads that computed the rows. Further
+// tokens, such as forced ones, take little time.
 func (s *sampling) sampleBatch() {
 	s.samplers, s.rows = s.samplers[:0], s.rows[:0]
 	for i := range s.tasks {
@@ -188,9 +187,9 @@ func (s *sampling) sampleBatch() {
 	}
 }
 
-// chooseTokens runs one task: it samples after the last token and after each speculative one that was right, and adds
-// the tokens that the grammar forces. first is its first token, if it is sampled already. The choice of a branch stays
-// empty. A sampler error ends only its candidate.
+// chooseTokens runs one task: it samples after the last token and after each accepted speculative token, and appends
+// the tokens that the grammar forces. first is the first token if sampleBatch has sampled it, else nil. The choice of a
+// branch stays empty. A sampler error ends only its candidate.
 func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	t, choice := &s.tasks[i], &s.choices[i]
 	if b := t.branch; b != nil && t.request.spellings != nil {
@@ -252,12 +251,12 @@ func (s *sampling) chooseTokens(i int, first *llama.Sampled) {
 	choice.Tokens = t.tokens
 }
 
-// fail makes a choice of a candidate that has failed. NaN and Inf are reported here alone.
+// fail makes c the choice of a failed candidate. It is the only place that sets NonFinite.
 func fail(c *core.Choice, err error) {
 	c.Verdict, c.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 }
 
-// progress reports that tokens were chosen. The candidate had so many scores before them.
+// progress reports to gen.Watch that tokens were chosen. scored is the number of the candidate's scores before them.
 func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 	var scores []generation.Score
 	if r.gen.Scores {
@@ -266,7 +265,7 @@ func (r *request) progress(candidate int, tokens []core.Token, scored int) {
 	r.emit(event{Event: generation.Event{Kind: generation.Chosen, Completion: candidate, Tokens: slices.Clone(tokens), Scores: scores}})
 }
 
-// add adds a token, and reports whether it completes a text that ends the candidate.
+// add appends a token, and reports whether generation.Params.Stop ends the candidate.
 func (t *sampleTask) add(v *llama.Vocab, token llama.Token) (ends bool) {
 	t.tokens = append(t.tokens, token)
 	r := t.request
@@ -281,8 +280,8 @@ func (t *sampleTask) add(v *llama.Vocab, token llama.Token) (ends bool) {
 	return r.texts[t.candidate].add(r.gen.Stop, v.Piece(token, true))
 }
 
-// addScore keeps how the next token of a task was chosen, with generation.Params.Scores. A sampled
-// token has its score from its sampler. A forced one has no logprob: it was chosen without logits.
+// addScore appends the score of a task's next token, with generation.Params.Scores. That of a sampled token is
+// its sampler's. A forced token has no logprob, since it is chosen without logits.
 func (t *sampleTask) addScore(token llama.Token, forced bool) {
 	g := &t.request.gen
 	if !g.Scores {

@@ -23,7 +23,7 @@ import (
 // the sequences that spell an answer are left out. What is left out depends on the sequence alone, never on when it was
 // computed. So the result has the same bits under any load.
 
-// spellings are the answers of a request.
+// spellings are the answers of a request with generation.Params.Choice.
 type spellings struct {
 	vocab     *llama.Vocab
 	answers   []answer // sorted by text
@@ -32,27 +32,27 @@ type spellings struct {
 	maxTokens int
 }
 
-// answer is a text of an answer.
+// answer is one text of an answer.
 type answer struct {
-	index  int // of the answer in generation.Choice
+	index  int // in generation.Choice.Answers
 	text   string
 	tokens []llama.Token
-	common int // bytes that its text has in common with that of the answer before
+	common int // length in bytes of the prefix that its text shares with the text before it in the list
 }
 
-// spelled is a branch's place in the answers.
+// spelled is how much of the answers a branch has spelled.
 type spelled struct {
-	lo, hi, at int     // answers[lo:hi] begin with the at bytes of text so far
-	share      float64 // logarithm of the share among all sequences that spell an answer, by the tokens chosen so far
-	strayed    int     // tokens since the sequence left the tokenizer's
-	sum        float64 // logarithm of the probability of all children together, once they are listed
+	lo, hi, at int     // answers[lo:hi] begin with the branch's text, which has at bytes
+	share      float64 // logarithm of its share of the probability of all sequences that spell an answer
+	strayed    int     // tokens since the sequence differs from the tokenizer's
+	sum        float64 // logarithm of the probability of all children together, set by children
 }
 
-// leastShare is the share below which a sequence that is not the tokenizer's is left out. It grows with each token
-// after that sequence, so a request has no more than about leastShare^-1 * ln(tokens) such branches.
+// leastShare is the share (spelled.share) below which a sequence that differs from the tokenizer's is dropped. The
+// bound grows with strayed, so a request has at most about ln(tokens) / leastShare such branches.
 const leastShare = 1e-3
 
-// control marks a control token in the text of an answer. The byte is in no UTF-8 text. The token's id follows.
+// control precedes the id (4 bytes, big-endian) of a control token in the text of an answer. UTF-8 has no such byte.
 const (
 	control     = "\xff"
 	controlSize = 5
@@ -83,7 +83,7 @@ func (e *Engine) newSpellings(g *generation.Request) (*spellings, error) {
 	return s, nil
 }
 
-// textOf is the text that tokens spell. The error is a clause.
+// textOf returns the text that tokens spell, with control. The error is a clause for a message.
 func (s *spellings) textOf(tokens []llama.Token) (string, error) {
 	var b []byte
 	for _, t := range tokens {
@@ -106,12 +106,12 @@ func (s *spellings) textOf(tokens []llama.Token) (string, error) {
 	return string(b), nil
 }
 
-// controlText is a control token in the text of an answer.
+// controlText returns a control token as in the text of an answer.
 func controlText(t llama.Token) []byte {
 	return binary.BigEndian.AppendUint32([]byte(control), uint32(t))
 }
 
-// next calls f with the tokens that go on with an answer after a place. ends: the answer is complete with it.
+// next calls f with the tokens that may follow p, some more than once. ends: the token completes an answer.
 func (s *spellings) next(p *spelled, f func(t llama.Token, ends bool)) {
 	if s.whole && len(s.answers[p.lo].text) == p.at {
 		for _, t := range s.endings {
@@ -140,7 +140,8 @@ func (s *spellings) next(p *spelled, f func(t llama.Token, ends bool)) {
 	}
 }
 
-// extend makes b the branch after its parent by its node's token. It returns the answer that is complete, or nil.
+// extend sets b's tokens and spelled: its parent's, followed by the token of b's node. It returns the completed answer,
+// or nil.
 func (s *spellings) extend(b, parent *branch) *answer {
 	p, t := &parent.spelled, b.node.Token
 	if s.vocab.IsEOG(t) {
@@ -168,7 +169,7 @@ func (s *spellings) extend(b, parent *branch) *answer {
 	return nil
 }
 
-// regular reports whether a token goes on with the tokenizer's sequence of an answer.
+// regular reports whether b's tokens and next begin the tokenizer's sequence of an answer.
 func (s *spellings) regular(b *branch, next llama.Token) bool {
 	n := len(b.tokens)
 	return b.spelled.strayed == 0 && slices.ContainsFunc(s.answers[b.spelled.lo:b.spelled.hi], func(a answer) bool {
@@ -176,8 +177,8 @@ func (s *spellings) regular(b *branch, next llama.Token) bool {
 	})
 }
 
-// children lists the tokens below a branch that count, with their probabilities given the branch, and what share of the
-// branch the others have.
+// children appends to list the tokens that may follow b, with their probabilities given b, except for rare spellings.
+// skipped is the probability of those, given b.
 func (s *spellings) children(b *branch, row []float32, list []llama.Child) (kept []llama.Child, skipped float64, err error) {
 	p := &b.spelled
 	best := llama.Token(0)
@@ -216,7 +217,7 @@ func (s *spellings) children(b *branch, row []float32, list []llama.Child) (kept
 	return list, skipped, nil
 }
 
-// chances are what the search of a request has found.
+// chances returns the completion of a request with Choice, with the Chances that its search has found.
 func (t *tree) chances() generation.Completion {
 	n := len(t.request.gen.Choice.Answers)
 	c := &generation.Chances{Logprobs: make([]float64, n), Paths: make([]int, n), Best: t.best, Rows: t.rows}

@@ -9,15 +9,15 @@ import (
 )
 
 // Stats holds the gauges and counters of an engine. The tags of its fields, and of
-// core.Stats, declare the metrics: to add one takes its field and the line that counts it.
-// A generation that is retried on another context counts its tokens twice.
+// core.Stats, declare the metrics: a new one needs a field and the line that counts it.
+// The tokens of a generation that is retried on another context count twice.
 type Stats struct {
 	core.Stats
-	// KVCacheUsage is ActiveCells/Cells.
+	// KVCacheUsage is ActiveCells / Cells.
 	KVCacheUsage float64 `metric:"kv_cache_usage" help:"KV cache usage by running sequences, from 0 to 1." context:"true"`
 	Threads      int     `metric:"compute_threads" help:"CPU threads of the next step. There are fewer while other programs use the processors, if that is faster."`
 
-	// The fields below are of the engine; they are zero in ContextStats.
+	// The following are of the whole engine, and zero in ContextStats.
 
 	Admitted   int    `metric:"candidates_admitted" help:"Candidates admitted, running or waiting."`
 	QueueLimit int    `metric:"candidates_limit" help:"Limit of admitted candidates."`
@@ -29,7 +29,7 @@ type Stats struct {
 	Times
 }
 
-// Times is the total time of the parts of steps.
+// Times has the total time of each part of all steps.
 type Times struct {
 	Plan   time.Duration `metric:"step_seconds_total" label:"plan" help:"Time spent in steps, by part." context:"true"`
 	Decode time.Duration `metric:"step_seconds_total" label:"decode" help:"Time spent in steps, by part." context:"true"`
@@ -41,7 +41,7 @@ type Times struct {
 type ContextStats struct {
 	Stats
 	Device string
-	Up     bool // it gets work
+	Up     bool // the context gets requests, see health
 }
 
 // Stats returns the statistics as of the last step, of all contexts together.
@@ -70,8 +70,8 @@ func (e *Engine) Contexts() []ContextStats {
 	return list
 }
 
-// Failure returns a *generation.StuckError while steps do not end, and another error if the devices
-// of all contexts are lost. Only another process can use them again.
+// Failure returns a *generation.StuckError while steps do not end, and another error if the devices of
+// all contexts are lost, which only a new process can use again. Otherwise it returns nil.
 func (e *Engine) Failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Stats) setUsage() {
 	}
 }
 
-// addNumbers adds the numbers of one struct to the numbers of another one of the same type.
+// addNumbers adds the numeric fields of one struct to those of another of the same type.
 func addNumbers(to, from reflect.Value) {
 	for i := range to.NumField() {
 		switch f := to.Field(i); f.Kind() {

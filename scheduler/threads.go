@@ -15,42 +15,42 @@ import (
 )
 
 const (
-	// computeSlice is the time slice that the threads of a step ask the kernel for. Beside a
-	// busy program the kernel gives each of the two a slice in turn, and a step waits for its
-	// slowest thread. The usual slice of 3 ms is longer than many operations of a model.
-	// The share of the processor stays the same. Linux 6.12 and later heed it.
+	// computeSlice is the time slice that the threads of a step request from the kernel (Linux 6.12 or
+	// later). A thread that shares its processor with another program waits for that one's slice, and the
+	// step waits for the thread. The usual slice of 3 ms is longer than many operations of a model.
+	// The thread's share of the processor does not change.
 	computeSlice = 400 * time.Microsecond
-	// longStep is how long a step runs before look comes, and longWait the share of it that a thread
-	// may have waited.
+	// longStep is the time after which look checks a step, and longWait the share of that time that a thread
+	// may have waited for a processor.
 	longStep = 15 * time.Millisecond
 	longWait = 0.25
-	// maxWatched bounds what watching costs: two microseconds a thread and step.
+	// maxWatched bounds the watched threads, each of which costs 2 µs in a step.
 	maxWatched = 16
 )
 
-// threads chooses the compute threads of a context for each step, and how they wait for each other. It
-// measures how long they wait for a processor, by Linux's schedstat. During a step with active waits it
-// also looks at them from time to time: beside other programs a single such step can take seconds.
+// threads chooses the compute threads of a context for each step, and how they wait for each other. It measures how
+// long they wait for a processor, by Linux's schedstat. It also checks this during a step with active waits: while
+// other programs use the processors, a single such step can take seconds.
 type threads struct {
 	back   backend
 	log    zerolog.Logger
-	policy *core.Threads // nil: a single thread computes, or a device, or the delays are not known
+	policy *core.Threads // nil if a single thread or a device computes, or waits can't be measured
 
 	mu      sync.Mutex // for look, which runs on another goroutine
 	watched []watchedThread
 	timer   *time.Timer // calls look
-	active  bool        // a step with active waits computes
-	ended   bool        // look has ended its active waits
+	active  bool        // a step with active waits is running
+	ended   bool        // look has switched that step to brief waits
 	began   time.Time
-	waited  time.Duration // in the last step, by the thread that waited longest
+	waited  time.Duration // the longest wait of a thread in the last step
 }
 
 type watchedThread struct {
 	file  *os.File
-	total time.Duration // as of the last look
+	total time.Duration // time that it had waited at the last restart, see longest
 }
 
-// startThreads prepares the compute threads. The worker's own thread calls it.
+// startThreads prepares the compute threads. It must be called on the worker's thread.
 func startThreads(w *worker) *threads {
 	t := &threads{back: w.back, log: w.log}
 	if err := shortSlice(); err != nil {
@@ -63,7 +63,7 @@ func startThreads(w *worker) *threads {
 	return t
 }
 
-// shortSlice asks for computeSlice for the calling thread and those that it creates.
+// shortSlice requests computeSlice for the calling thread and the threads that it creates.
 func shortSlice() error {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil || attr.Policy != unix.SCHED_NORMAL {
@@ -95,9 +95,9 @@ func (t *threads) use(n int) {
 	}
 }
 
-// longest returns how long a thread waited since the last call with restart, the one that waited longest. mu is held
-// during a step. Of the three numbers in a file the second is how long the thread waited in its life. A kernel that
-// does not count it has zeros.
+// longest returns the longest time that a thread waited for a processor since the last call with restart. During a step
+// mu must be held. schedstat has three numbers, of which the second is a thread's total wait in ns; they are zero
+// where the kernel does not count.
 func (t *threads) longest(restart bool) (most time.Duration, err error) {
 	var line [80]byte
 	for i := range t.watched {
@@ -137,7 +137,7 @@ func (t *threads) begin() {
 	}
 }
 
-// look ends the active waits of a step in which a thread waits too long, or comes again.
+// look switches the running step to brief waits if a thread waits too long, else it schedules itself again.
 func (t *threads) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,8 +153,8 @@ func (t *threads) look() {
 	t.active, t.ended = false, true
 }
 
-// end chooses the threads of the next step, and how they wait for each other, by the cost of this
-// one. rows is 0 for a step that failed.
+// end chooses the threads of the next step, and how they wait for each other, by the cost of the step that took
+// so long. rows is 0 for a step that failed.
 func (t *threads) end(rows int, took time.Duration) {
 	if t.policy == nil {
 		return
@@ -185,8 +185,8 @@ func (t *threads) end(rows int, took time.Duration) {
 	}
 }
 
-// stop leaves brief waits, which cost little on free processors. Active ones cost much beside busy
-// programs.
+// stop ends the measuring and leaves brief waits: they cost little on free processors, while active waits
+// cost much beside busy programs.
 func (t *threads) stop(err error) {
 	t.log.Info().Err(err).Msg("no run delay of threads from the kernel; their waits are brief and their number stays")
 	t.policy = nil
@@ -199,7 +199,7 @@ func (t *threads) setBriefWaits(on bool) {
 	t.log.Debug().Err(err).Bool("brief", on).Msg("waits of compute threads changed")
 }
 
-// close ends the measuring of these threads.
+// close closes the files of the watched threads.
 func (t *threads) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"agentd/scheduler/core"
 )
 
-// ErrNotFinite is returned for weights that give NaN or Inf.
+// ErrNotFinite is wrapped where weights give NaN or Inf.
 var ErrNotFinite = errors.New("scheduler: a short prompt gives NaN or Inf")
 
-// tryText has words, digits, punctuation and, where the vocabulary has them, tokens of a chat.
+// tryText has words, digits, punctuation and, if the vocabulary has them, special tokens of a chat.
 const tryText = "<|im_start|>user\nGo to shelf 42.<|im_end|>\n{\"say\": \"On my way!\", \"action\": {}}"
 
-// try makes each worker compute a prompt and one more token, as its first round. Logits that are NaN or
-// Inf are ErrNotFinite. ctx aborts a computation, but try waits for its end.
+// try makes each worker compute a prompt and one more token, as its first round. The error wraps ErrNotFinite if
+// logits are NaN or Inf. ctx aborts a computation, and try waits for its end.
 func (e *Engine) try(ctx context.Context) error {
 	e.setTrying(true)
 	defer e.setTrying(false)
@@ -45,7 +45,7 @@ func (e *Engine) setTrying(on bool) {
 	e.trying = on
 }
 
-// try computes in the empty context, which is empty again afterwards. rows is that of the prompt.
+// try computes in the empty context, and empties it again. rows is the number of the prompt's rows.
 func (w *worker) try() (rows int, err error) {
 	defer func() { err = cmp.Or(err, w.back.Clear(true)) }()
 	prompt, err := w.engine.vocab.Tokenize(tryText, true, true)
@@ -74,7 +74,7 @@ func (w *worker) try() (rows int, err error) {
 	return len(prompt), nil
 }
 
-// finite checks a row of logits. A token may be impossible: -Inf.
+// finite returns an error if a row of logits has NaN or +Inf. -Inf is allowed: the token is impossible.
 func finite(row []float32) error {
 	best := math.Inf(-1)
 	for t, v := range row {

@@ -8,7 +8,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// stage says how long a worker has been in one round.
+// stage classifies how long a worker's round takes.
 type stage int
 
 const (
@@ -17,11 +17,10 @@ const (
 	stuck        // longer than any that may still end: other contexts get its work, too
 )
 
-// rounds is the progress of a worker: a round is commands, a step and answers, with all native
-// calls. Only time in which the watchdog runs counts. So a process that was stopped and continued,
-// or a machine that slept, has no stuck round.
+// rounds measures the rounds of a worker: commands, a step and answers, with all native calls. Time is counted
+// by the watchdog's ticks, so a round is not stuck because the process was stopped or the machine slept.
 type rounds struct {
-	batch     int // rows of the largest step
+	batch     int // the most rows that a step may have
 	abandon   sync.Once
 	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
 
@@ -29,10 +28,10 @@ type rounds struct {
 	running bool
 	ended   bool // a round has ended since the last tick
 	began   time.Time
-	spent   time.Duration // of this round, as counted by the watchdog
+	spent   time.Duration // time of this round, as counted by the watchdog
 	stage   stage
-	longest time.Duration // round with a step
-	rows    int           // of the largest step so far
+	longest time.Duration // time of the longest round with a step so far
+	rows    int           // rows of the largest step so far
 }
 
 // begin starts a round.
@@ -42,7 +41,7 @@ func (r *rounds) begin(now time.Time) {
 	r.running, r.began = true, now
 }
 
-// end ends a round with a step of so many rows; 0: without one.
+// end ends a round. rows is the number of rows of its step, 0 without one.
 func (r *rounds) end(now time.Time, rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +53,8 @@ func (r *rounds) end(now time.Time, rows int) {
 	r.running, r.ended, r.spent = false, true, 0
 }
 
-// bound is how long a round may take until it is stuck. It follows the longest one so far. A step
-// with more rows than any before may take longer.
+// bound returns the time after which a round is stuck, from the longest one so far. More is allowed while no step
+// had as many rows as one may have.
 func (r *rounds) bound() time.Duration {
 	if r.longest == 0 {
 		return stuckFirst // it may read all weights from a disk
@@ -64,8 +63,8 @@ func (r *rounds) bound() time.Duration {
 	return max(stuckFloor, follows, min(stuckFirst, follows*time.Duration(r.batch/r.rows)))
 }
 
-// tick counts the time since the last tick, and returns the stage before and now. waiting: there
-// are commands that no round has taken.
+// tick adds the time since the last tick, and returns the stage before and now, and the time of the round. waiting:
+// there are commands that no round has taken.
 func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spent time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +83,7 @@ func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spe
 	return before, r.stage, r.spent
 }
 
-// watch looks at the workers until ctx ends.
+// watch calls look for each worker, each watchInterval until ctx ends.
 func (e *Engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
@@ -102,16 +101,16 @@ func (e *Engine) watch(ctx context.Context) {
 	}
 }
 
-// relieve asks those who wait for requests of a stuck context to move them. mu is held.
-func (w *worker) relieve() {
+// moveRequests signals the callers of a stuck context's requests to resubmit them. Engine.mu is held.
+func (w *worker) moveRequests() {
 	for r := range w.assigned {
-		if !r.gen.Stream { // what was streamed can't be taken back while the worker may go on
+		if !r.gen.Stream { // streamed tokens can't be taken back while the worker may still continue
 			signal(r.leave)
 		}
 	}
 }
 
-// look counts the time since the last look at a worker, and acts on its stage. It calls no native code.
+// look adds the time since the last look to a worker's round, and acts on its stage. It calls no native code.
 func (e *Engine) look(w *worker, since time.Duration) {
 	e.mu.Lock()
 	waiting := len(w.inbox) > 0
@@ -120,7 +119,7 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	e.mu.Lock()
 	w.health.stage = now
 	if now == stuck {
-		w.relieve()
+		w.moveRequests()
 		if before != stuck {
 			e.stuckSteps++
 		}

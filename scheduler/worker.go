@@ -20,20 +20,20 @@ import (
 // command is a message to a worker.
 type command struct {
 	kind    commandKind
-	request *request       // of the first three
-	adapter core.AdapterID // of dropAdapter
-	answer  chan<- error   // of the last three; it takes one value
+	request *request       // for compute, cancel and interrupt
+	adapter core.AdapterID // for dropAdapter
+	answer  chan<- error   // for the last three kinds; receives one value
 }
 
 type commandKind int
 
 const (
-	compute       commandKind = iota // computes the request
-	cancel                           // cancels it
-	interrupt                        // ends it with what there is
-	dropAdapter                      // drops an adapter and its cached prefixes
-	clearPrefixes                    // drops all cached prefixes
-	tryPrompt                        // tries a prompt, before anything is served
+	compute       commandKind = iota // compute the request
+	cancel                           // cancel the request
+	interrupt                        // end the request with its tokens so far
+	dropAdapter                      // drop an adapter and its cached prefixes
+	clearPrefixes                    // drop all cached prefixes
+	tryPrompt                        // compute a prompt to check the weights, before anything is served
 )
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -53,27 +53,27 @@ type worker struct {
 
 	// The goroutine's own fields.
 	core      *core.Core
-	adapter   core.AdapterID // that the context applies
+	adapter   core.AdapterID // the one that the context applies
 	threads   *threads
 	sampling  sampling
 	trees     trees
 	requests  map[core.RequestID]*request
 	nextID    core.RequestID
-	queue     []*request // that wait for an empty context, see startQueued
-	ended     []*request // not delivered yet
+	queue     []*request // requests that wait for an empty context, see startQueued
+	ended     []*request // ended requests that are not delivered yet
 	plan      *core.Plan
 	busySince time.Time
 	counters  counters
-	// nonFinite: cells may hold NaN or Inf, which only clearing removes. Attention kernels that
-	// add a mask pass them on to sequences that do not use these cells.
+	// nonFinite: cells may hold NaN or Inf, which only clearing removes. Attention kernels that add
+	// a mask let them affect sequences that do not use these cells.
 	nonFinite bool
 }
 
-// counters are the worker's own part of its Stats.
+// counters are the part of a worker's Stats that the core does not count.
 type counters struct {
 	times     Times
-	lap       time.Time // until then, the parts of the step are counted
-	cancelled uint64    // cancelled requests that no core has seen
+	lap       time.Time // when the last part of a step ended
+	cancelled uint64    // requests cancelled before the core had them
 }
 
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
@@ -110,8 +110,8 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	return w, nil
 }
 
-// usable returns core.Config.Usable for a sliding window. Cells outside the window of their only
-// sequence may be gone, oldest first. Those from n-window on must be there.
+// usable returns core.Config.Usable for a sliding window. llama.cpp frees cells outside of the window, oldest first. To
+// continue at position n, the cells from n-window on must exist.
 func (w *worker) usable(window int) func(s core.SeqID, n int) bool {
 	return func(s core.SeqID, n int) bool {
 		first, last := w.back.Range(s) // -1 without any cell
@@ -122,14 +122,14 @@ func (w *worker) usable(window int) func(s core.SeqID, n int) bool {
 	}
 }
 
-// rowCells estimates core.Config.RowCells. A row takes 2 operations for each parameter, and 4
-// for each cell, layer and value of its width. BenchmarkLongPrompt checks the result.
+// rowCells estimates core.Config.RowCells. A row takes 2 floating-point operations for each parameter, and 4 for each
+// cell, layer and embedding dimension. BenchmarkLongPrompt measures it.
 func rowCells(info llama.ModelInfo) int {
 	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
 }
 
-// run takes commands and runs steps until the engine is closed. llama.cpp's threads belong to
-// the OS thread that computes, so the goroutine keeps its thread.
+// run takes commands and runs steps until the engine is closed. The goroutine is locked to its OS thread, since
+// llama.cpp's threads belong to the thread that computes.
 func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
@@ -167,8 +167,8 @@ func (w *worker) run() {
 	w.closeErr = w.back.Close()
 }
 
-// round begins a round with the commands of callers. open is false once the engine is closed; the
-// earlier commands are still answered. rows is that of a prompt that was tried.
+// round begins a round and executes the commands in the inbox. open is false once the engine is closed; commands
+// from before are still answered. rows is the number of rows that tryPrompt computed.
 func (w *worker) round() (open bool, rows int) {
 	w.rounds.begin(w.engine.now())
 	w.engine.mu.Lock()
@@ -254,8 +254,8 @@ func (w *worker) submit(r *request) {
 	}
 }
 
-// step computes one step of the core. It returns the rows that were decoded: a step that failed at
-// once says nothing of how long one takes.
+// step computes one step of the core. It returns the number of decoded rows, 0 if the step failed: the watchdog
+// must not learn from the time of such a step.
 func (w *worker) step() (rows int) {
 	w.counters.lap = w.engine.now()
 	w.core.Tick(w.engine.second(w.counters.lap))
@@ -292,7 +292,7 @@ func (w *worker) step() (rows int) {
 
 var errNoStep = errors.New("no step can be planned for the waiting requests")
 
-// lap adds the time since the last call to a part of the steps, and returns it.
+// lap adds the time since the last call to *part, and returns it.
 func (w *worker) lap(part *time.Duration) time.Duration {
 	now := w.engine.now()
 	took := now.Sub(w.counters.lap)
@@ -315,7 +315,7 @@ func (w *worker) apply() error {
 	return w.useAdapter(w.plan.Adapter)
 }
 
-// owner is the request of an id of the core, which may be that of a branch; nil: it has ended.
+// owner returns the request of an id of the core, which may be a branch's; nil if it has ended.
 func (w *worker) owner(id core.RequestID) *request {
 	if b := w.trees.branches[id]; b != nil {
 		return b.tree.request
@@ -323,7 +323,7 @@ func (w *worker) owner(id core.RequestID) *request {
 	return w.requests[id]
 }
 
-// started notes which requests start with the plan.
+// started records which requests start with the plan.
 func (w *worker) started() {
 	if len(w.plan.Started) == 0 {
 		return
@@ -340,7 +340,7 @@ func (w *worker) started() {
 	}
 }
 
-// commit gives the result of the step to the core, and the core's events to the requests.
+// commit reports the result of the step to the core, and the core's events to the requests.
 func (w *worker) commit(cause error, choices []core.Choice) {
 	status, down, lost := core.StepDecoded, false, false
 	switch {
@@ -394,7 +394,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		w.engine.rate.record(ended, w.engine.now(), w.busySince)
 	}
 	for _, r := range free {
-		r.giveOne()
+		r.giveBackOne()
 	}
 	if status == core.StepDecoded {
 		w.health.worked()
@@ -408,14 +408,14 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 	}
 }
 
-// describeRepeat describes the n-gram of so many tokens at the end of a candidate.
+// describeRepeat describes the repeated n-gram, of that many tokens, at the end of a candidate.
 func describeRepeat(v *llama.Vocab, tokens []core.Token, repeated int) string {
 	text := v.Detokenize(tokens[len(tokens)-repeated:], true)
 	return fmt.Sprintf("%q came four times in a row", clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxQuoted))
 }
 
-// failRequest ends a request with the candidates that ended before the failure, and the
-// cause for the others. retry: another context may compute it.
+// failRequest ends a request. Candidates that ended before the failure keep their results; the others get
+// the cause. retry: another context may compute it.
 func (w *worker) failRequest(r *request, cause error, retry bool) {
 	r.failed, r.retry, w.nonFinite = true, retry && r.lostDevices <= maxLostDevices, true
 	for i := range r.candidates {
@@ -426,7 +426,7 @@ func (w *worker) failRequest(r *request, cause error, retry bool) {
 	w.finish(r, nil)
 }
 
-// finish ends a request; err is the answer for all of it. deliver answers the caller.
+// finish ends a request; err, if not nil, fails all of it. deliver reports it to the caller.
 func (w *worker) finish(r *request, err error) {
 	if r.tree != nil {
 		w.trees.cancel(w.core, r)
@@ -437,8 +437,8 @@ func (w *worker) finish(r *request, err error) {
 	w.ended = append(w.ended, r)
 }
 
-// deliver publishes the worker's statistics and answers the callers of ended requests. The statistics come
-// first, so that a caller with an answer sees it counted.
+// deliver publishes the worker's statistics, and then reports ended requests to their callers. So a caller finds its
+// own request in the statistics.
 func (w *worker) deliver() {
 	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.counters.times}
 	for _, r := range w.queue {
@@ -459,7 +459,7 @@ func (w *worker) deliver() {
 	w.ended = w.ended[:0]
 }
 
-// checkIdle verifies that nothing leaked.
+// checkIdle verifies that an idle worker has no request, sequence or block left.
 func (w *worker) checkIdle() {
 	if err := w.core.Verify(); err != nil {
 		panic(err)
@@ -471,16 +471,16 @@ func (w *worker) checkIdle() {
 	}
 }
 
-// send gives a worker a command. Engine.mu is held.
+// send puts a command into a worker's inbox. Engine.mu is held.
 func (w *worker) send(c command) {
 	w.inbox = append(w.inbox, c)
 	w.wakeUp()
 }
 
-// wakeUp ends the sleep of an idle worker.
+// wakeUp wakes an idle worker.
 func (w *worker) wakeUp() { signal(w.wake) }
 
-// signal makes c have a value. It holds at most one.
+// signal puts a value into c, which has a capacity of one, unless it has one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

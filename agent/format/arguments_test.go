@@ -48,7 +48,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 			 {"late": "z", ROBOT}`, "",
 		},
 		{
-			"a schema behind a reference is that of the arguments", ofLibrary,
+			"a referenced schema is that of the arguments", ofLibrary,
 			`{"to": "x", ROBOT}
 			 {"to": "x", ROBOT, "fast": true}`,
 			`{"to": "x"}
@@ -80,7 +80,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 			 {}`, "",
 		},
 	} {
-		for _, form := range []struct{ setup, before, behind string }{
+		for _, form := range []struct{ setup, before, after string }{
 			{"hermes", "<tool_call>\n{\"name\": \"t\", \"arguments\": ", "}\n</tool_call>"},
 			{"gpt-oss", " to=functions.t<|channel|>commentary json<|message|>", ""},
 			{"gpt-oss", "<|channel|>commentary to=functions.t json<|message|>", ""},
@@ -93,7 +93,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, arguments := range lines(test.yes) {
-					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.behind
+					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.after
 					if prefix, ok := admits(t, k, grammar, answer); !ok {
 						t.Errorf("the grammar stops after %q of %q", prefix, answer)
 					}
@@ -102,7 +102,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 					}
 				}
 				for _, arguments := range lines(test.checked) {
-					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.behind
+					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.after
 					if prefix, ok := admits(t, k, grammar, answer); !ok {
 						t.Errorf("the grammar stops after %q of %q", prefix, answer)
 					}
@@ -111,7 +111,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 					}
 				}
 				for _, arguments := range lines(test.no) {
-					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.behind
+					answer := form.before + strings.Replace(arguments, "ROBOT", robot, 1) + form.after
 					if _, ok := admits(t, k, grammar, answer); ok {
 						t.Errorf("the grammar admits %q", answer)
 					}

@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 
 		{name: "end tokens left behind are dropped", setup: "llama", answer: " Hello <|eot_id|>\n", want: says("Hello")},
 		{name: "a call, and the end of its message", setup: "llama", answer: llamaLook + "<|eom_id|>", want: calls(look)},
-		{name: "a call behind the tag", setup: "llama", answer: "\n<|python_tag|>\n" + llamaLook + "<|eom_id|>", want: calls(look)},
+		{name: "a call after the tag", setup: "llama", answer: "\n<|python_tag|>\n" + llamaLook + "<|eom_id|>", want: calls(look)},
 		{name: "arguments in place of parameters", setup: "llama", answer: `{"name":"look","arguments":{"target_robot":"arm"}}`,
 			want: calls(look)},
 		{name: "no parameters", setup: "llama", answer: `{"name": "look"}`,

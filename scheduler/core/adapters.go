@@ -2,23 +2,22 @@ package core
 
 import "slices"
 
-// turn is the adapter that computes. Only one does at a time, since llama.cpp applies an adapter
-// to all rows of a step.
+// turn is the current adapter. All rows of a step have the same adapter, since llama.cpp applies it to a
+// whole batch.
 //
-// While no request of another adapter waits, requests start as they come. Once one waits, later
-// requests of the current adapter wait too, except those that arrived before the turn
-// began. So requests of one adapter that wait together run together. When no sequence runs, the
-// adapter of the first waiting request gets its turn. A request waits for at most one turn of each
-// other adapter, and each turn has an end. A higher priority ends a turn at once, see chooseAdapter.
+// While no request of another adapter waits, requests start as they arrive. Once one waits, requests of the current
+// adapter wait too if they arrived after the turn began. So requests of one adapter that wait together run together.
+// When no sequence runs, the adapter of the first waiting request gets the turn. A request waits for at most one turn
+// of each other adapter, and each turn is finite. A higher priority ends a turn at once, see chooseAdapter.
 type turn struct {
 	adapter AdapterID
-	// until is the arrival of the last request before the turn began.
+	// until is group.arrival of the last request before the turn began.
 	until    uint64
-	arrivals uint64 // of all requests so far
+	arrivals uint64 // number of all requests so far
 }
 
-// chooseAdapter begins the turn of the first request's adapter when the current one has nothing to run of its
-// priority. It preempts what runs then, which has a lower level.
+// chooseAdapter begins the turn of the first request's adapter when the current adapter has nothing of that
+// priority to run. It preempts the running sequences, which then have a lower level.
 func (c *Core) chooseAdapter() {
 	top := c.groups[0]
 	if slices.ContainsFunc(c.running, func(s *sequence) bool { return s.group.level >= top.Priority }) {
@@ -40,8 +39,7 @@ func (c *Core) chooseAdapter() {
 	c.version++
 }
 
-// startable yields the requests that have not started and may start in this turn, in the order of
-// groups.
+// startable yields the requests that have not started and may start in this turn, in the order of Core.groups.
 func (c *Core) startable(yield func(*group) bool) {
 	othersWait := false
 	for _, g := range c.groups {
@@ -63,11 +61,12 @@ func (c *Core) firstStartable() *group {
 	return nil
 }
 
-// DropAdapter frees all cached prefixes of an adapter, also those in host memory. No request of the
-// adapter may be alive, and none may follow.
+// DropAdapter frees all cached prefixes of an adapter, in host memory too. No request of the adapter may be
+// alive or be submitted later.
 func (c *Core) DropAdapter(id AdapterID) { c.drop(func(o owner) bool { return o.adapter == id }) }
 
-// ClearCache frees all cached prefixes, also those in host memory. What runs stays, with what it may still fork.
+// ClearCache frees all cached prefixes, in host memory too. Running sequences and prompts that candidates will still
+// fork from stay.
 func (c *Core) ClearCache() { c.drop(func(owner) bool { return true }) }
 
 func (c *Core) drop(of func(owner) bool) {

@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// admit starts what fits, in order. For a higher priority, running sequences are preempted. A large request is not
-// passed over: it gets its room as running sequences end.
+// admit starts requests in order, as long as they fit. For a higher priority it preempts running sequences. A request
+// that does not fit blocks those after it, so that a large one gets cells as running sequences end.
 func (c *Core) admit() {
 	c.sortClasses()
 	if len(c.groups) > 0 && c.groups[0].Adapter != c.turn.adapter {
@@ -24,10 +24,10 @@ func (c *Core) admit() {
 	}
 }
 
-// nextGroup returns the request that may start a sequence next, of the first priority with one. In
-// order, these are requests that have not started, and requests with waiting candidates that run less
-// than their share. If there is none, it is the first one with waiting candidates. If a start
-// requires eviction, preferCached chooses among those not started.
+// nextGroup returns the request that may start a sequence next, from the first priority that has one. Candidates for
+// this are, in order, requests that have not started, and requests with waiting candidates that run fewer than their
+// share. Without any, it is the first request with waiting candidates. If a start needs eviction, preferCached chooses
+// among the requests that have not started.
 func (c *Core) nextGroup() *group {
 	next := c.firstStartable()
 	waits := func(g *group) bool { return g.started && len(g.waiting) > 0 && g.Adapter == c.turn.adapter }
@@ -60,11 +60,10 @@ func (c *Core) nextGroup() *group {
 	return first
 }
 
-// preferCached returns the request with the longest cached prefix, of first and the next few
-// that have not started, if the free cells do not suffice for first. Agents ask again in the
-// order in which they were answered. So the first in the queue tends to be the one whose
-// history was just evicted, while the histories of others are still cached. No request is passed over
-// more than maxPassed times.
+// preferCached returns the request with the longest cached prefix, of first and the next lookAhead that have not
+// started, if the free cells do not suffice for first. Agents ask again in the order in which they were answered,
+// so the first in the queue tends to be the one whose history was evicted last, while others' histories are
+// still cached. No request is passed over more than maxPassed times.
 func (c *Core) preferCached(first *group) *group {
 	if c.cfg.Cells-c.tree.used >= len(first.Prompt)+first.reserve(0) || first.passed >= maxPassed {
 		return first
@@ -95,9 +94,9 @@ func (c *Core) startOldest(g *group) bool {
 	return first != nil && first != g && !g.started && g == c.choice.group && c.startSequence(first)
 }
 
-// startSequence gives a sequence to the prompt of g or to its first waiting candidate. It
-// needs an id, and cells for all that the sequence may need (with Config.Overcommit, for what
-// it usually needs).
+// startSequence starts a sequence for the prompt of g or for its first waiting candidate. It returns false without a
+// free id, or without cells for the most that the sequence may need (with Config.Overcommit, for what it usually
+// needs).
 func (c *Core) startSequence(g *group) bool {
 	sequences, cells := 0, 0 // that the running ones may still need, including reserved forks
 	for _, s := range c.running {
@@ -129,7 +128,7 @@ func (c *Core) startSequence(g *group) bool {
 		return false
 	}
 	s.cand, s.target, s.base = cand, target, base
-	c.begins(g)
+	c.setLevel(g)
 	if g.sampled {
 		g.waiting = g.waiting[1:]
 	} else if g.N > 1 {
@@ -150,7 +149,7 @@ func (c *Core) startSequence(g *group) bool {
 }
 
 // firstWave returns how many candidates of g start together: as many as there are ids and
-// cells for, but half of them while other requests of its priority wait to start.
+// cells for, and half of that while other requests of its priority wait to start.
 func (c *Core) firstWave(g *group, sequences, room, each int) int {
 	wave := c.maxRunning - sequences
 	if each > 0 {
@@ -165,8 +164,8 @@ func (c *Core) firstWave(g *group, sequences, room, each int) int {
 	return min(g.N, max(1, wave))
 }
 
-// resumePoint returns what a waiting candidate has to decode and the prefix to start from. A
-// candidate with only its first tokens forks from the prompt, as the first wave did.
+// resumePoint returns the tokens that a waiting candidate has to decode, their position base, and the prefix to start
+// from. A candidate with only its first tokens forks from the prompt, like the first wave.
 func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src prefixMatch) {
 	tokens, prompt := g.candidates[cand].tokens, len(g.Prompt)
 	if t := g.promptSeq; len(tokens) == g.candidates[cand].pending && t != nil && c.usable(t, prompt) && (c.cfg.PartialCopy || t.length == prompt) {
@@ -177,7 +176,7 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	return target, 0, c.matchPrefix(g.owner(), target, len(c.running))
 }
 
-// lengthEstimate is the running mean of completion lengths.
+// lengthEstimate is the moving average of completion lengths.
 type lengthEstimate struct {
 	enabled bool // Config.Overcommit
 	mean    float64

@@ -9,16 +9,16 @@ import (
 // class is the requests of one priority, groups[from:to].
 type class struct {
 	priority, from, to int
-	// rank orders classes: the priority less the second since which the oldest waits. So each second of waiting
-	// counts as one step of priority. It is the least integer where none waits.
+	// rank orders classes: the priority minus the second at which the oldest waiting request was submitted. So each
+	// second of waiting adds 1 to the priority. It is the least integer if none waits.
 	rank int
 }
 
-// Tick sets the time, in seconds since any moment, for the age of requests. It never goes back.
+// Tick sets the time in seconds, from any origin, for the age of requests. It must not decrease.
 func (c *Core) Tick(second int) { c.second = second }
 
-// sortClasses puts the priority with the highest rank first. The requests of one priority stay together in
-// their order, so that clients take turns: what is first starts because of the oldest, which waits after it.
+// sortClasses sorts the priorities by rank, highest first. The requests of one priority stay together in their order,
+// in which clients take turns. So all requests of a priority benefit from the wait of its oldest one.
 func (c *Core) sortClasses() {
 	c.classes = c.classes[:0]
 	for i, g := range c.groups {
@@ -50,9 +50,9 @@ func (c *Core) sortClasses() {
 	c.version++
 }
 
-// begins sets the level of a request that gets a sequence: its priority, and what the wait of the oldest of its
-// priority adds.
-func (c *Core) begins(g *group) {
+// setLevel sets the level of a request that gets a sequence: its priority plus the wait, in seconds, of the oldest
+// request of that priority.
+func (c *Core) setLevel(g *group) {
 	g.level = g.Priority
 	for _, k := range c.classes {
 		if k.priority == g.Priority {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// check panics when an invariant does not hold. It takes longer than a step, so only tests
+// check panics if an invariant does not hold. It takes longer than a step, so only tests
 // enable it (Config.Check).
 func (c *Core) check() {
 	if !c.cfg.Check {
@@ -16,7 +16,7 @@ func (c *Core) check() {
 	}
 }
 
-// Verify checks the conservation of cells and ids, and all other invariants. It walks the
+// Verify checks the counts of cells and ids, and all other invariants. It walks the
 // whole tree.
 func (c *Core) Verify() error {
 	counted := map[*node]int{}
@@ -89,7 +89,8 @@ func (c *Core) verifySequence(s *sequence, compared map[*node]*group) error {
 	return c.verifyContent(s, compared)
 }
 
-// verifyContent compares the tokens of a running sequence with its candidate's, and a prompt once for its request.
+// verifyContent compares the tokens of a running sequence with its candidate's. compared has the nodes of prompts that
+// were compared already.
 func (c *Core) verifyContent(s *sequence, compared map[*node]*group) error {
 	want := s.group.Prompt
 	if s.cand != promptOnly {

@@ -2,8 +2,8 @@ package core
 
 import "agentd/scheduler/generation"
 
-// Commit takes the status of the step in flight. choices answer plan.Samples in order, and are
-// empty unless the step was decoded. The events are valid until the next Commit.
+// Commit ends the step in flight with its status. choices has one for each of plan.Samples, in order, and is
+// empty unless the step was decoded. The returned events are valid until the next Commit.
 func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 	if !c.inFlight {
 		panic("core: Commit without a Plan")
@@ -60,8 +60,8 @@ func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 	return c.events
 }
 
-// commitSamples gives the next tokens to the candidates of a sequence. After a prompt the first one that goes on keeps
-// the sequence, others fork as far as there is room, and the rest wait.
+// commitSamples appends the next tokens to the candidates of a sequence. After a prompt, the first candidate that
+// continues keeps the sequence, others fork as far as ids and cells suffice, and the rest wait.
 func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	s, g := f.seq, f.seq.group
 	first, forks, taken := s.cand, s.reservedForks, false
@@ -108,12 +108,12 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 	}
 }
 
-// appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it
-// returns the reason, and for a repetition its length. A completion that is complete with its
-// last sampled token counts as stopped, neither as cut nor as a repetition.
+// appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it returns the reason, and
+// for a repetition its length in tokens. A completion that is complete with its last sampled token is FinishStop, even
+// if it reaches the token limit or its end is a repetition.
 func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish generation.Finish, repeat int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue && g.MaxTokens > 0 {
-		panic("core: a candidate that goes on needs a token")
+		panic("core: a candidate that continues needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
 		cand.tokens = make([]Token, 0, min(g.MaxTokens, initialTokens))
@@ -161,7 +161,7 @@ func (c *Core) continueWith(s *sequence, i int) {
 	s.cand, s.target, s.base = i, cand.tokens[len(cand.tokens)-cand.pending:], s.length
 }
 
-// fork gives candidate i a copy of s, which ends with the prompt.
+// fork starts candidate i with a copy of s, which ends with the prompt.
 func (c *Core) fork(s *sequence, i int) bool {
 	f := c.allocate(s, s.length, s.group)
 	if f == nil {
@@ -173,15 +173,15 @@ func (c *Core) fork(s *sequence, i int) bool {
 	return true
 }
 
-// failGroup ends g in any state.
+// failGroup ends g, whatever its state, with a RequestFailed.
 func (c *Core) failGroup(g *group, why StepStatus) {
 	c.stats.Failed++
 	c.events = append(c.events, Event{Kind: RequestFailed, Request: g.ID, Cached: g.cached, Status: why})
 	c.end(g, false)
 }
 
-// handleNoSlot makes the next step need fewer cells. It terminates: each remedy works a
-// limited number of times without a successful step, and the last one ends a request.
+// handleNoSlot makes the next step need fewer cells. It terminates: without a successful step, each
+// remedy can be used a limited number of times, and the last one ends a request.
 func (c *Core) handleNoSlot() {
 	c.stats.NoSlotSteps++
 	drafts := 0

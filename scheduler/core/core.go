@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Core is the state machine. It is not safe for concurrent use.
+// Core plans the steps of one context, see the package's doc. It is not safe for concurrent use.
 type Core struct {
 	cfg        Config
 	tune       tuning
@@ -28,7 +28,7 @@ type Core struct {
 	step uint64 // number of plans so far
 	// rowLimit is the row limit of the next step: BatchTokens, less after StepNoSlot.
 	rowLimit int
-	// scoreRows is how many more logits rows of prompts the step may have, beside one for each sequence.
+	// scoreRows is how many more rows of prompts may have logits in the step, besides one for each sequence.
 	scoreRows int
 	// admissionPaused is set by a preemption until a sequence ends.
 	admissionPaused bool
@@ -65,17 +65,17 @@ type Core struct {
 type group struct {
 	Request
 	lengths    *lengthEstimate
-	arrival    uint64 // in order of Submit, from 1
-	turn       uint64 // candidates of its client before it, see Submit
+	arrival    uint64 // its number in the order of Submit, from 1
+	turn       uint64 // number of its client's candidates before it, see Submit
 	candidates []candidate
 	unfinished int // candidates that have not ended
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
 	// their first tokens.
 	started, sampled bool
-	// level is the priority with what the wait added to it when it started. Only a higher priority makes it stop.
+	// level is the priority plus the waiting time when it started. Only a higher rank preempts it.
 	level int
-	ran   int // the second in which its first running sequence started
-	// passed counts later requests that started first.
+	ran   int // the second, see Tick, in which its first running sequence started
+	// passed counts later requests that started before it.
 	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
 	waiting []int
@@ -85,17 +85,17 @@ type group struct {
 	cached    int // prompt tokens that were not computed for this request
 }
 
-// candidate is one completion. The last pending tokens of a live candidate are not yet
-// decoded: the tokens of its last choice, without accepted speculative tokens.
+// candidate is one completion. The last pending tokens of a live candidate are not decoded yet: those of
+// its last choice, without accepted speculative tokens.
 type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
-	// sampled holds, for each of the newest sampled tokens, the number of tokens up to it.
+	// sampled has the index after each of the newest sampled tokens, in order.
 	sampled [repeatTimes]int
-	// draftLen is the number of speculative tokens to propose; 0 means not known yet.
-	// rejections counts consecutive drafts without an accepted token. No draft is proposed
-	// in the next cooldown steps.
+	// draftLen is the number of speculative tokens to propose; 0 before the first draft.
+	// rejections counts consecutive drafts without an accepted token. For the next cooldown
+	// steps, no draft is proposed.
 	draftLen, rejections, cooldown int
 }
 
@@ -122,13 +122,13 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// Submit queues a request. Its id is new, it has a prompt, and it can run: with MaxTokens tokens the prompt fits the
-// cells.
+// Submit queues a request. Its id must be new, and its prompt must not be empty and must fit the cells together with
+// MaxTokens tokens.
 //
-// Requests wait by priority and age first, see sortClasses, then by turns of clients, then in order of arrival. A client's
-// turn is the number of candidates that it asked for before, as far as they are alive. One that has none gets the turn of
-// the next request. So clients with few requests do not wait for all of one with many. A fork comes before what has not
-// started.
+// Requests wait in the order of priority and age (see sortClasses), then of turns, then of arrival. The turn of a
+// request is the number of live candidates for which its client asked before. A client without any gets the turn of the
+// next waiting request. So a client with few requests does not wait for all requests of another one. A fork precedes
+// requests that have not started.
 func (c *Core) Submit(r Request) {
 	if c.byID[r.ID] != nil || len(r.Prompt) == 0 || min(r.N, r.MaxTokens+r.ScoreFrom) < 1 || r.MaxTokens > c.cfg.Cells-len(r.Prompt) {
 		panic("core: Submit of a request that cannot run")
@@ -167,8 +167,8 @@ func (c *Core) Submit(r Request) {
 	c.check()
 }
 
-// Cancel ends a request in any state without events, also between Plan and Commit. The next
-// plan frees its sequences. Cancel reports whether the request was alive.
+// Cancel ends a request in any state, without events. It may be called between Plan and Commit. The next plan
+// frees the sequences. Cancel reports whether the request was alive.
 func (c *Core) Cancel(id RequestID) bool {
 	g := c.byID[id]
 	if g == nil {
@@ -182,7 +182,7 @@ func (c *Core) Cancel(id RequestID) bool {
 	return true
 }
 
-// begin sets the candidates of Request.Begun. They wait as if they had been preempted.
+// begin sets the candidates to the tokens of Request.Begun. They wait like preempted ones.
 func (g *group) begin() {
 	g.sampled = true
 	for i, tokens := range g.Begun {
@@ -193,21 +193,20 @@ func (g *group) begin() {
 		}
 		g.candidates[i].tokens, g.candidates[i].pending = slices.Clone(tokens), min(1, len(tokens))
 		if len(g.Forced) > 0 {
-			g.candidates[i].note(g.Forced[i])
+			g.candidates[i].setSampled(g.Forced[i])
 		}
 		g.waiting = append(g.waiting, i)
 	}
 }
 
-// Started reports whether a request has got a sequence, or has ended.
+// Started reports whether a request has a sequence or had one, or has ended.
 func (c *Core) Started(id RequestID) bool {
 	g := c.byID[id]
 	return g == nil || g.started
 }
 
-// Interrupt ends a live request like Cancel, but its sequences stay for their prefixes. It returns
-// the tokens of its candidates as Request.Begun has them. It must not be called between Plan and
-// Commit.
+// Interrupt ends a live request like Cancel, but its sequences stay in the prefix cache. It returns the tokens of
+// its candidates in the form of Request.Begun. It must not be called between Plan and Commit.
 func (c *Core) Interrupt(id RequestID) (begun [][]Token) {
 	g := c.byID[id]
 	c.stats.Paused++
@@ -236,7 +235,7 @@ func (c *Core) Invalidate(id SeqID) {
 	c.check()
 }
 
-// Length returns how many tokens the context must hold for a sequence.
+// Length returns how many tokens of a sequence the context holds.
 func (c *Core) Length(id SeqID) int { return c.seqs[id].length }
 
 // Cached returns how many prompt tokens of a live request were not computed for it.
@@ -247,7 +246,7 @@ func (c *Core) Idle() bool {
 	return len(c.groups) == 0 && len(c.freeing) == 0 && (c.opsDelivered || len(c.plan.Ops) == 0)
 }
 
-// end ends a request. Its running sequences are freed, or kept for their prefixes; the cached ones stay.
+// end ends a request. Its running sequences are freed, or with keep cached; cached ones stay.
 func (c *Core) end(g *group, keep bool) {
 	if g.running > 0 {
 		c.admissionPaused = false

@@ -1,7 +1,7 @@
 package core
 
-// makeRoom evicts cached sequences until n cells are free, and reports whether they are. Of
-// the last sequence only the end is evicted: its prefix may still be used.
+// makeRoom evicts cached sequences until n cells are free, and reports whether they are. Of the last
+// sequence it evicts the end only, since its prefix may still be used.
 func (c *Core) makeRoom(n int) bool {
 	for {
 		short := n - (c.cfg.Cells - c.tree.used)
@@ -21,8 +21,8 @@ func (c *Core) makeRoom(n int) bool {
 	}
 }
 
-// victim returns the cached sequence to evict. For cells, it must have private ones. keep is
-// never chosen.
+// victim returns the cached sequence to evict, other than keep. With cells it must have private
+// cells.
 func (c *Core) victim(keep *sequence, cells bool) *sequence {
 	var best *sequence
 	for i := range c.seqs {
@@ -37,9 +37,9 @@ func (c *Core) victim(keep *sequence, cells bool) *sequence {
 	return best
 }
 
-// evictBefore reports whether a is a better victim than b. Sequences that waiting candidates
-// need come last. For an id, a sequence without private cells comes first because it costs
-// nothing. Otherwise the order is least recently used.
+// evictBefore reports whether a is a better victim than b. Sequences that waiting candidates need come last. If an id
+// is needed and not cells, a sequence without private cells comes first, since its eviction loses nothing.
+// Otherwise the least recently used comes first.
 func (c *Core) evictBefore(a, b *sequence, cells bool) bool {
 	if a.isForkSource() != b.isForkSource() {
 		return b.isForkSource()
@@ -50,8 +50,8 @@ func (c *Core) evictBefore(a, b *sequence, cells bool) bool {
 	return a.lastUse < b.lastUse
 }
 
-// evictCells evicts about so many cells of a cached sequence: only its end, unless the rest would be too short
-// to be saved to the host cache later. Without it what was saved after it is unusable.
+// evictCells evicts at least about that many cells from the end of a cached sequence. It evicts all of it if the rest
+// would be too short for a block of the host cache: without the rest, blocks after it could not be used.
 func (c *Core) evictCells(victim *sequence, cells int) {
 	cells = max(cells, c.tune.minEvict)
 	rest := 0

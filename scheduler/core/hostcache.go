@@ -8,15 +8,15 @@ import (
 // BlockID names a block of cells in host memory.
 type BlockID uint64
 
-// hostBlock holds the cells of the tokens of path from start on. Their contents depend on
-// all of path and on the adapter.
+// hostBlock holds the cells of path[start:]. Their contents depend on all of path and on the
+// adapter.
 type hostBlock struct {
 	owner
 	id    BlockID
 	path  []Token
 	start int
-	hash  PrefixHash    // of path before start
-	place *list.Element // nil: dropped
+	hash  PrefixHash    // of path[:start]
+	place *list.Element // in hostCache.order; nil when dropped
 }
 
 func (b *hostBlock) cells() int { return len(b.path) - b.start }
@@ -27,16 +27,16 @@ type hostPart struct {
 	from, to int
 }
 
-// hostCache holds evicted cells in host memory. Blocks stay when they are loaded, so that
-// evicting the same cells again copies nothing.
+// hostCache holds evicted cells in host memory. A loaded block stays, so that to evict its
+// cells again needs no copy.
 type hostCache struct {
 	limit, used int // cells
 	blockCells  int // approximate size of a block
-	minCells    int // smallest block, and smallest load
+	minCells    int // least cells of a block, and of a load
 	next        BlockID
 	order       list.List // of *hostBlock, most recently used first
 	byHash      map[PrefixHash][]*hostBlock
-	starts      []int // of the blocks, ascending
+	starts      []int // all values of hostBlock.start, ascending
 }
 
 func newHostCache(cells int) *hostCache {
@@ -60,8 +60,8 @@ func (h PrefixHash) With(tokens []Token) PrefixHash {
 	return h
 }
 
-// saveToHost copies the cells of s from position from on to host memory, except those that are
-// there already. The caller is about to evict them.
+// saveToHost copies the cells of s from position from on to host memory, except those that are there. The caller
+// evicts them next.
 func (c *Core) saveToHost(s *sequence, from int) {
 	h := c.host
 	if h == nil || s.invalid || s.length-from < h.minCells {
@@ -102,8 +102,8 @@ func (c *Core) saveToHost(s *sequence, from int) {
 	h.touch(present) // they precede the new blocks
 }
 
-// loadFromHost appends parts to s, which ends where they begin. Loading briefly needs free
-// cells for a whole block. Without them the rest is computed.
+// loadFromHost appends parts to s, which ends where they begin. A load briefly needs free cells
+// for a whole block. Without them the remaining parts are not loaded, but computed.
 func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
 	c.host.touch(parts)
 	for _, p := range parts {
@@ -131,8 +131,8 @@ func (c *Core) dropBlock(b *hostBlock) {
 	c.addOp(Op{Kind: OpDrop, Block: b.id})
 }
 
-// extend returns the parts of the owner's blocks that continue target after its first length tokens
-// without a gap. It returns nil if they are too short to be worth loading.
+// extend returns the parts of the owner's blocks that continue target after its first length tokens, without a
+// gap. It returns nil if they have fewer than minCells.
 func (h *hostCache) extend(of owner, target []Token, length int) (parts []hostPart) {
 	hash, hashed, before := EmptyHash, 0, length
 	for i, start := range h.starts {
@@ -166,7 +166,7 @@ func (h *hostCache) extend(of owner, target []Token, length int) (parts []hostPa
 	return parts
 }
 
-// touch marks blocks as used, the first of them as the most recent: later blocks are useless
+// touch marks blocks as used, the first one as the most recent, since the later ones can't be used
 // without it.
 func (h *hostCache) touch(parts []hostPart) {
 	for _, p := range slices.Backward(parts) {

@@ -97,7 +97,7 @@ func (k *kv) load(o Op) error {
 	case !there || o.Pos < b.start || o.Pos >= o.End || o.End > len(b.tokens):
 		return fmt.Errorf("%v: the block has %d tokens from %d on, it exists: %t", o, len(b.tokens), b.start, there)
 	case !slices.Equal(before, b.tokens[:o.Pos]):
-		return fmt.Errorf("%v: it was saved behind %v, the sequence has %v", o, b.tokens[:o.Pos], before)
+		return fmt.Errorf("%v: it was saved after %v, the sequence has %v", o, b.tokens[:o.Pos], before)
 	case k.used()+len(b.tokens)-b.start > k.cells:
 		return fmt.Errorf("%v: %d cells used, no room for the block's %d", o, k.used(), len(b.tokens)-b.start)
 	}

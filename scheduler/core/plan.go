@@ -31,7 +31,7 @@ func (c *Core) Plan() *Plan {
 	return &c.plan
 }
 
-// rematch gives another prefix to sequences that lost their leader; what that computed is still there.
+// rematch finds another prefix for sequences that lost their leader, whose cells are still cached.
 func (c *Core) rematch() {
 	for i, s := range c.running {
 		if s.needsRematch {
@@ -42,10 +42,10 @@ func (c *Core) rematch() {
 	}
 }
 
-// schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
-// tokens. If the sequences need more rows than there are, another one comes first in each step.
-// The last prompt token may need a separate step. Without PartialCopy a chunk ends where followers copy the sequence
-// and where a snapshot is taken.
+// schedule plans the rows: decoding sequences first, then prompt chunks, then speculative tokens. If the sequences need
+// more rows than a step may have, the order rotates with each step. The last prompt token may need a
+// separate step, see isolatesLast. Without PartialCopy a chunk ends where followers copy the sequence, and before a
+// snapshot.
 func (c *Core) schedule() {
 	c.rematch() // a leader may have made way in this plan
 	c.plan.Rows, c.plan.Samples, c.plan.Scores, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.plan.Scores[:0], c.scheduled[:0]
@@ -131,11 +131,11 @@ func (c *Core) scheduleRows(s *sequence, n int) int {
 	return n
 }
 
-// scheduledRows are the rows of one sequence in the step in flight.
+// scheduledRows is the rows of one sequence in the step in flight.
 type scheduledRows struct {
 	seq     *sequence
 	tokens  []Token
-	prefill int // number of tokens that are not the next tokens of a candidate
+	prefill int // how many of tokens are of a prompt or computed again, and not new tokens of a candidate
 	samples int
 	// firstSample is the index of the first sample in the plan.
 	firstSample int

@@ -2,14 +2,14 @@ package core
 
 import "slices"
 
-// preemptYoungest preempts the running sequence that started last, of the lowest level, and pauses
-// admission until a sequence ends.
+// preemptYoungest preempts the last started running sequence of the lowest level, and pauses admission until
+// a sequence ends.
 func (c *Core) preemptYoungest() {
 	c.admissionPaused = true
 	c.preempt(c.lowest(), false)
 }
 
-// lowest returns the running sequence that started last of those with the lowest level.
+// lowest returns the last started running sequence of the lowest level.
 func (c *Core) lowest() (lowest *sequence) {
 	for _, s := range c.running {
 		if lowest == nil || s.group.level <= lowest.group.level {
@@ -19,8 +19,8 @@ func (c *Core) lowest() (lowest *sequence) {
 	return lowest
 }
 
-// preempt stops the sequence of a candidate or of a whole prompt, which starts again from the best
-// cached prefix when there is room. Its cells are freed, or kept until they are needed.
+// preempt stops the sequence of a candidate or of a whole prompt. That starts again from the longest cached prefix when
+// cells are free. The sequence's cells are freed, or with keep cached.
 func (c *Core) preempt(s *sequence, keep bool) {
 	c.stats.Preemptions++
 	g, cand := s.group, s.cand

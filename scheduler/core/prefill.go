@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// schedulePrefills plans rows of prompts beside the decode rows, within a budget of rows and of their cost. followers is
-// the number of prompts that wait for the prefill of another one. Of one priority the shortest remaining prompt comes
-// first: this gives the lowest mean time to first token. A share is reserved for the oldest prompt, so that a long one
-// progresses. The step's rows are rounded to whole groups, which is what the products compute.
+// schedulePrefills plans rows of prompts beside the decode rows, within a budget of rows and of their cost. followers
+// is the number of prompts that wait for the prefill of another one. In each priority the shortest remaining prompt
+// comes first, which minimizes the mean time to first token. A share is reserved for the oldest prompt, so that a long
+// one progresses. The step's rows are rounded to multiples of rowGroup.
 func (c *Core) schedulePrefills(followers int) {
 	planned, most := len(c.plan.Rows), 1.0
 	rows := c.rowLimit - planned
@@ -55,11 +55,11 @@ func (c *Core) schedulePrefills(followers int) {
 	}
 }
 
-// sharedRows is how many prompt rows read their cells for the cost of one decode row: rows of
-// a prompt see the same cells, which are read once (BenchmarkLongPrompt).
+// sharedRows is how many rows of a prompt read cells for the cost of one decode row, since they see the same
+// cells, which are read once (BenchmarkLongPrompt).
 const sharedRows = 3
 
-// rowCost returns the cost of the next row of s.
+// rowCost returns the cost of the next row of s; a row without visible cells costs 1.
 func (c *Core) rowCost(s *sequence) float64 {
 	if c.cfg.RowCells == 0 {
 		return 1

@@ -2,23 +2,23 @@ package core
 
 import "slices"
 
-// prefixMatch is where a sequence can get the beginning of its target tokens.
+// prefixMatch is the source of a prefix of a sequence's target tokens.
 type prefixMatch struct {
-	// seq holds the first length tokens now.
+	// seq holds the first length tokens.
 	seq    *sequence
 	length int
-	// parts of host blocks continue from there.
+	// parts of host blocks hold the tokens after these.
 	parts []hostPart
-	// leader is in prefill and will hold the first sharedLen tokens. It replaces seq when
-	// waiting for it saves enough tokens.
+	// leader is in prefill and will hold the first sharedLen tokens. It replaces seq if that saves
+	// at least tuning.minShared tokens.
 	leader    *sequence
 	sharedLen int
 }
 
-// inCells is the number of tokens that are in cells, or will be.
+// inCells returns the number of tokens that are in the cells of seq, or will be in the leader's.
 func (m prefixMatch) inCells() int { return max(m.length, m.sharedLen) }
 
-// cached is the number of tokens that need not be computed.
+// cached returns the number of tokens that need not be computed.
 func (m prefixMatch) cached() int {
 	if n := len(m.parts); n > 0 {
 		return m.parts[n-1].to
@@ -26,9 +26,9 @@ func (m prefixMatch) cached() int {
 	return m.inCells()
 }
 
-// matchPrefix returns the longest cached prefix of target over all sequences of the owner. The last token
-// is never part of it, because its logits are needed. Only the first older running sequences
-// can be leaders, so that no two sequences wait for each other.
+// matchPrefix returns the longest cached prefix of target in all sequences of the owner, without target's last token,
+// whose logits are needed. Only the first older running sequences can be leaders, so that no two sequences wait for
+// each other.
 func (c *Core) matchPrefix(of owner, target []Token, older int) prefixMatch {
 	if c.cfg.NoPrefixCache {
 		return prefixMatch{}
@@ -53,8 +53,8 @@ func (c *Core) matchPrefix(of owner, target []Token, older int) prefixMatch {
 	return src
 }
 
-// usable reports whether the first n tokens of s can be continued. Config.Usable can't be asked about a sequence that
-// becomes a copy in the operations of this plan.
+// usable reports whether the first n tokens of s can be continued. With Config.Usable it is false for a sequence that
+// an operation of this plan copies, since the context does not have it yet.
 func (c *Core) usable(s *sequence, n int) bool {
 	if s.invalid || c.cfg.Usable == nil {
 		return !s.invalid
@@ -63,7 +63,7 @@ func (c *Core) usable(s *sequence, n int) bool {
 	return (c.opsDelivered || !slices.ContainsFunc(c.plan.Ops, copied)) && c.cfg.Usable(s.id, n)
 }
 
-// attachPrefix gives s the prefix that was found for it. It is empty, or allocate returned it for this prefix.
+// attachPrefix makes s begin with a prefix. s is empty, or allocate returned it for this prefix.
 func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 	switch {
 	case s == src.seq: // allocate had no other id
@@ -91,8 +91,8 @@ func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 	}
 }
 
-// advanceFollowers lets sequences continue that wait for a part of the prefill of s, once it
-// is there.
+// advanceFollowers lets the sequences continue that wait for a part of the prefill of s which is now
+// decoded.
 func (c *Core) advanceFollowers(s *sequence) {
 	for _, f := range c.running {
 		if f.leader != s || s.length < f.sharedLen {
@@ -111,8 +111,8 @@ func (c *Core) advanceFollowers(s *sequence) {
 
 func isCached(s *sequence) bool { return s.state == seqCached && !s.invalid }
 
-// snapshot keeps the state one token before the end of a prompt, for a context that can copy only whole sequences. The
-// same prompt and its continuations can both start there.
+// snapshot caches a copy of s one token before the end of its prompt, in a context that can copy whole sequences only.
+// The same prompt and its continuations can both start from it.
 func (c *Core) snapshot(s *sequence) {
 	if s.cand != promptOnly || s.numRemaining() != 1 || s.length == 0 || slices.ContainsFunc(s.leaf.ends, isCached) {
 		return

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// prefixTree mirrors the unified KV cache, because llama.cpp does not report how many
-// cells are free. A node is a run of cells that the same sequences share, with the tokens
-// in them. A sequence is the path from the root to its leaf. It is a radix tree with one
-// exception: siblings may begin with the same token, since tokens that were computed twice
-// occupy cells twice.
+// prefixTree mirrors the unified KV cache, because llama.cpp does not report how many cells are free. A node is a
+// run of cells that the same sequences share, with their tokens. A sequence is the path from the root to its
+// leaf. It is a radix tree, except that siblings may begin with the same token: tokens that were computed
+// twice occupy cells twice.
 type prefixTree struct {
 	root node
-	// used counts the cells in use, active those that a running sequence needs. The rest of
-	// the used cells can be evicted.
+	// used counts the cells in use, active those of running sequences. The other used cells can be
+	// evicted.
 	used, active int
 }
 
@@ -24,9 +23,9 @@ type node struct {
 	ends   []*sequence
 	tokens []Token // one for each cell
 	start  int     // position of tokens[0]
-	// refs counts the sequences through this node, running the running ones of them.
+	// refs counts the sequences through this node, running those of them that run.
 	refs, running int
-	// place is the node's number in the tree, the root's being 0; see order.
+	// place is the node's number in depth-first order, set by order; the root's is 0.
 	place int
 }
 
@@ -35,9 +34,9 @@ func (n *node) end() int { return n.start + len(n.tokens) }
 // private reports whether only one sequence uses the cells of the node.
 func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
 
-// share makes s end where the first length tokens of src do, and activates it if it runs. s is empty, or src itself,
-// not active. If necessary, the upper part of a node moves into a new parent. The node stays the lower part, with its
-// children, its ends and its spare capacity.
+// share makes s a copy of the first length tokens of src, and activates it if it runs. s must be empty, or src itself
+// and not active. If necessary a node is split: its upper part moves to a new parent, and the node keeps the lower
+// part, its children, its ends and its spare capacity.
 func (t *prefixTree) share(s, src *sequence, length int) {
 	n := src.leaf
 	for n.parent != nil && n.start >= length {
@@ -77,8 +76,8 @@ func (t *prefixTree) detach(s *sequence) {
 	s.leaf, s.length = &t.root, 0
 }
 
-// extend appends tokens to s in new cells. more is the expected number of further tokens, for
-// one allocation.
+// extend appends tokens to s in new cells. more is the expected number of further tokens, for which it
+// allocates capacity.
 func (t *prefixTree) extend(s *sequence, tokens []Token, more int) {
 	t.used += len(tokens)
 	if s.state == seqRunning {
@@ -118,9 +117,9 @@ func (t *prefixTree) deactivate(s *sequence) {
 	}
 }
 
-// match returns the sequence through n with the longest prefix in common with target that ok accepts,
-// and the length of that prefix. whole: only sequences that are themselves a prefix of target. The target
-// may end before n: then any sequence through n has all of it.
+// match returns a sequence through n that shares the longest prefix with target, and the length of that prefix; ok must
+// accept both. With whole, only sequences that are a prefix of target match. If target ends before n, every
+// sequence through n has all of it.
 func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
 	here := min(n.start, len(target))
 	here += commonPrefixLen(n.tokens, target[here:])
@@ -151,9 +150,9 @@ func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (
 	return best, here
 }
 
-// order sorts running sequences by their leaves, so that those which share cells lie side by
-// side. Attention computes neighbouring rows together: on a GPU 8 rows read the cells that any
-// of them sees. Sequences with the same leaf keep their order.
+// order sorts running sequences by their leaves, so that sequences which share cells are adjacent. Attention computes
+// adjacent rows together: on a GPU, 8 rows read the cells that any of them sees. Sequences with the same
+// leaf keep their order.
 func (t *prefixTree) order(list []*sequence) {
 	if len(list) < 3 {
 		return
@@ -163,7 +162,7 @@ func (t *prefixTree) order(list []*sequence) {
 	slices.SortStableFunc(list, func(a, b *sequence) int { return cmp.Compare(a.leaf.place, b.leaf.place) })
 }
 
-// number gives the running nodes below n their places, parents first.
+// number sets the place of n's running descendants, parents first.
 func (n *node) number(last *int) {
 	for _, child := range n.children {
 		if child.running > 0 {
@@ -183,7 +182,7 @@ func (t *prefixTree) tokens(s *sequence) []Token {
 	return list
 }
 
-// inactive counts the cells among the first length ones of s that no running sequence needs.
+// inactive returns how many of the first length cells of s no running sequence needs.
 func (t *prefixTree) inactive(s *sequence, length int) int {
 	cells := 0
 	for n := s.leaf; n.parent != nil; n = n.parent {
@@ -194,7 +193,7 @@ func (t *prefixTree) inactive(s *sequence, length int) int {
 	return cells
 }
 
-// unref removes one sequence from the nodes between n and top, excluding top.
+// unref removes one sequence from the nodes from n up to top, without top.
 func (t *prefixTree) unref(n, top *node) {
 	for n != top {
 		parent := n.parent
@@ -213,7 +212,7 @@ func (t *prefixTree) detachEnd(s *sequence) {
 	}
 }
 
-// sharedCells counts the cells at the beginning of a and b that both use.
+// sharedCells returns the number of cells at the beginning of a and b that both use.
 func sharedCells(a, b *sequence) int {
 	m, n := a.leaf, b.leaf
 	for m != n {

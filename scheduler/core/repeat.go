@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// repeated returns the length of the shortest n-gram, of least tokens or more, that stands
-// repeatTimes times in a row at the end of tokens; 0: none. Such candidates rarely end by
-// themselves, and all others of their request wait for them.
+// repeated returns the length of the shortest n-gram, of at least least tokens, that occurs repeatTimes times in a
+// row at the end of tokens; 0 without one. Such candidates rarely end with an end token, and
+// their request waits for them.
 func repeated(tokens []Token, least int) int {
 	n := len(tokens)
 	for size := least; size <= min(n/repeatTimes, maxRepeat); size++ {
@@ -16,7 +16,7 @@ func repeated(tokens []Token, least int) int {
 	return 0
 }
 
-// repetition is the length of the n-gram that ends a candidate because it repeats itself; 0: none does.
+// repetition is repeated for a candidate. It is 0 if fewer than repeatTimes tokens of the repetition were sampled.
 func (c *candidate) repetition(least int) int {
 	size := repeated(c.tokens, least)
 	if c.sampled[0] <= len(c.tokens)-repeatTimes*size {
@@ -25,8 +25,8 @@ func (c *candidate) repetition(least int) int {
 	return size
 }
 
-// note sets which of its tokens are sampled: all but those with these indexes.
-func (c *candidate) note(forced []int) {
+// setSampled sets sampled from the indexes of the forced tokens.
+func (c *candidate) setSampled(forced []int) {
 	for i, left := len(c.tokens)-1, repeatTimes; i >= 0 && left > 0; i-- {
 		if !slices.Contains(forced, i) {
 			left--
@@ -35,10 +35,10 @@ func (c *candidate) note(forced []int) {
 	}
 }
 
-// Repetition is the length of the n-gram with which tokens end a candidate of Params.StopRepeats; 0: they do not.
-// forced are the indexes of those that a grammar forced.
+// Repetition returns the length of the repeated n-gram for which a candidate with these tokens and Params.StopRepeats
+// ends, 0 without one. forced has the indexes of the tokens that a grammar forced.
 func Repetition(tokens []Token, forced []int) int {
 	c := candidate{tokens: tokens}
-	c.note(forced)
+	c.setSampled(forced)
 	return c.repetition(tuned.minRepeat)
 }

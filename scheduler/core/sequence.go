@@ -12,7 +12,7 @@ const (
 	seqFreeing       // ended early; the next plan frees it
 )
 
-// owner says which requests may continue cells: with the adapter that computed them, and the same salt.
+// owner is the adapter that computed cells, and a salt. Only requests with the same owner may use the cells.
 type owner struct {
 	adapter AdapterID
 	salt    string
@@ -26,19 +26,19 @@ type sequence struct {
 	state  state
 	leaf   *node
 	length int // tokens in the KV cache
-	// inContext: the context may hold cells for it.
+	// inContext: the context may have cells of it.
 	inContext bool
-	// keptPrefix is the number of positions that the context still holds for it, between
-	// allocate and attachPrefix.
+	// keptPrefix is, between allocate and attachPrefix, the number of its positions that the context
+	// still has.
 	keptPrefix int
-	// invalid: a step failed that was to extend it. Its contents are undefined.
+	// invalid: a step that extended it failed, so its contents are undefined.
 	invalid bool
-	// lastUse is the last step that used it, for LRU eviction. A fork that has ended has 0 until
-	// another sequence copies it: searches leave many, and they must not evict other prefixes.
+	// lastUse is the last step that used it, for LRU eviction. That of an ended fork is 0 until another
+	// sequence copies it: searches leave many forks, which must not displace other prefixes.
 	lastUse uint64
 	// group is the last request it ran for, nil once that has ended.
 	group *group
-	owner // of its cells
+	owner // of the cells
 
 	// The following fields are of running sequences only.
 
@@ -50,13 +50,13 @@ type sequence struct {
 	cand int
 	// reservedForks is the number of forks for which cells are reserved.
 	reservedForks int
-	// leader is the sequence whose prefill it waits for, up to position sharedLen.
+	// leader is the sequence for whose prefill it waits, up to position sharedLen.
 	leader    *sequence
 	sharedLen int
 	// needsRematch: it lost its leader and needs another prefix.
 	needsRematch bool
-	// granted is the number of rows that its prompt gets in this step, see schedulePrefills, and chunk
-	// the most that it can get.
+	// granted is the number of rows that its prompt gets in this step, see schedulePrefills, and chunk the
+	// most that it can use.
 	granted, chunk int
 }
 
@@ -68,8 +68,8 @@ func (s *sequence) remaining() []Token { return s.target[s.length-s.base:] }
 // numRemaining is len(remaining()).
 func (s *sequence) numRemaining() int { return s.base + len(s.target) - s.length }
 
-// reusable returns the target as far as its cells may be another sequence's, and one token: not those whose logits are
-// wanted.
+// reusable returns the part of the target whose cells may come from another sequence, and one token more. Tokens
+// whose logits are needed must be computed.
 func (s *sequence) reusable() []Token {
 	if s.cand == promptOnly {
 		return s.group.reusable()
@@ -116,9 +116,9 @@ func (s *sequence) privateCells() int {
 	return cells
 }
 
-// allocate returns a sequence that runs for g, or with nil one that does not run. Without a free one it evicts a cached
-// sequence other than src. Its last choice is src itself, if that is cached: the result is then not empty. nil: no id is
-// available. If src is given, the result must get its first n tokens by attachPrefix next.
+// allocate returns a sequence that runs for g; if g is nil, one that does not run. Without a free id it evicts a cached
+// sequence, as the last choice src itself: the result is then not empty. It returns nil if no id is available. If src
+// is not nil, the caller must attach its first n tokens by attachPrefix next.
 func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	if len(c.freeSeqs) == 0 {
 		if victim := c.victim(src, false); victim != nil {
@@ -148,8 +148,8 @@ func (c *Core) allocate(src *sequence, n int, g *group) *sequence {
 	return s
 }
 
-// stop moves a sequence from running to another state. Sequences that wait for its prefill look for another prefix in
-// the next plan. It is freed instead of cached if another cached sequence holds the same tokens in cells of its own.
+// stop moves a sequence from running to another state. Sequences that wait for its prefill get another prefix in the
+// next plan. It is freed instead of cached if another cached sequence has the same tokens in other cells.
 func (c *Core) stop(s *sequence, next state) {
 	g := s.group
 	var twin *sequence
@@ -187,7 +187,7 @@ func (c *Core) stop(s *sequence, next state) {
 // freeSeq frees a sequence that does not run, and its id.
 func (c *Core) freeSeq(s *sequence) { c.freeTail(s, 0) }
 
-// freeTail frees a sequence but leaves its first kept positions in the context.
+// freeTail frees a sequence, and leaves its first kept positions in the context for its next use.
 func (c *Core) freeTail(s *sequence, kept int) {
 	c.version++
 	if s.inContext && (kept == 0 || kept < s.length) {
@@ -199,7 +199,7 @@ func (c *Core) freeTail(s *sequence, kept int) {
 	c.freeSeqs = append(c.freeSeqs, s)
 }
 
-// detach ends the link between a sequence and its request.
+// detach removes the references between a sequence and its request.
 func (c *Core) detach(s *sequence) {
 	if s.group != nil && s.group.promptSeq == s {
 		s.group.promptSeq = nil

@@ -4,9 +4,9 @@ import "slices"
 
 // speculate fills the step with speculative tokens by prompt lookup decoding (Saxena 2023,
 // github.com/apoorvumang/prompt-lookup-decoding). It proposes the tokens that followed the
-// same n-gram before, in the prompt or in the completion: agents repeat names and the form of
-// calls. An accepted token saves a step; the rows of rejected ones are removed. The output
-// does not change, because each token is sampled from the logits after the chosen ones.
+// same n-gram earlier, in the prompt or in the completion: agents repeat names and the form of
+// calls. An accepted token saves a step; the rows of rejected ones are removed. The output is the
+// same as without, because each token is sampled from the logits after the chosen ones.
 func (c *Core) speculate() {
 	c.drafts = c.drafts[:0]
 	rows := min(c.cfg.DraftRows, c.rowLimit) - len(c.plan.Rows)
@@ -26,8 +26,8 @@ func (c *Core) speculate() {
 		return
 	}
 	rows = min(rows, c.cfg.MaxOutputs-outputs-len(c.plan.Scores))
-	// Cached sequences are evicted as for other rows, so that the rows of a candidate do not depend on what else is cached.
-	// What waiting candidates need stays.
+	// Cached sequences are evicted as for other rows, so that the rows of a candidate do not depend on what else is
+	// cached. What waiting candidates need stays.
 	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {
 		if victim := c.victim(nil, true); victim == nil || victim.isForkSource() {
 			rows = max(0, c.cfg.Cells-c.tree.used-len(c.plan.Rows))
@@ -45,12 +45,12 @@ func (c *Core) speculate() {
 	}
 }
 
-// canSpeculate reports whether the rows end with the next token of one candidate.
+// canSpeculate reports whether the rows end with the newest token of a candidate.
 func (f *scheduledRows) canSpeculate() bool {
 	return f.samples > 0 && f.seq.cand != promptOnly && !f.seq.group.Branch
 }
 
-// propose plans at most so many speculative rows after f, and returns how many.
+// propose plans at most most speculative rows after f, and returns their number.
 func (c *Core) propose(f *scheduledRows, most int) int {
 	g := f.seq.group
 	cand := &g.candidates[f.seq.cand]
@@ -124,9 +124,9 @@ func promptLookup(list, prompt, tokens []Token, n int) []Token {
 	return list
 }
 
-// acceptDrafts keeps the rows of accepted speculative tokens and adapts the draft length of
-// the candidate: doubled when all were accepted, else one more than accepted. Repeated
-// rejection of whole drafts adds a cooldown. continues: the candidate has not ended.
+// acceptDrafts keeps the rows of accepted speculative tokens and adapts the candidate's draft length: it doubles when
+// all were accepted, and else is the number of accepted tokens plus one. Repeated rejection of
+// whole drafts adds a cooldown. continues: the candidate has not ended.
 func (c *Core) acceptDrafts(f scheduledRows, chosen []Token, continues bool) {
 	if len(f.drafts) == 0 {
 		return

@@ -2,24 +2,23 @@ package core
 
 import "time"
 
-// Threads decides how many threads compute the next step, and how they wait for each
-// other. While the processors are free, all of them compute and wait actively. Beside
-// other programs waits are brief. Each operation of the model waits for the slowest
-// thread there, and fewer threads can be faster. A trial finds out: blocks of steps with
-// another count of threads, in turns with blocks of the present one. The faster count
-// stays.
+// Threads decides how many threads compute the next step, and how they wait for each other. While
+// the processors are free, all threads compute and wait actively (they spin). While other programs use
+// the processors, waits are brief (a thread sleeps). Then fewer threads can be faster, since each
+// operation of the model waits for the slowest one. A trial compares two counts, with
+// alternating blocks of steps, and keeps the faster one.
 //
-// It has no clock: Observe gets what a step took. The zero value is not
-// usable; see [NewThreads].
+// It has no clock: Observe gets the time of a step. The zero value is not usable; see
+// [NewThreads].
 type Threads struct {
 	most  int  // threads on free processors
-	fixed bool // always
+	fixed bool // the number of threads is always most
 	waits waits
-	// The others are of steps with brief waits.
-	now   int
+	// The following are for steps with brief waits.
+	now   int  // the present number of threads
 	wait  int  // steps until the next trial may start
 	gap   int  // steps between two trials
-	lower bool // the next trial tries fewer threads, where both are possible
+	lower bool // the next trial tries fewer threads if both fewer and more are possible
 	trial trial
 }
 
@@ -27,45 +26,45 @@ type Threads struct {
 type StepCost struct {
 	Rows int           // computed tokens
 	Time time.Duration // to compute and sample them
-	// Waited is how long a thread waited for a processor, the one that waited longest.
+	// Waited is the longest time that a thread waited for a processor.
 	Waited time.Duration
 }
 
-// waits is how the threads of a step wait for each other. Active waits are faster
-// on free processors. Beside other programs they are far slower, since a thread that
-// spins keeps its processor from the one that it waits for.
+// waits is how the threads of a step wait for each other. Active waits are faster on free processors.
+// Beside other programs they are far slower, since a spinning thread occupies a processor that the
+// thread for which it waits could use.
 //
-// Only steps with active waits show which of the two is better. Threads with brief waits may share a
-// processor although another one is free, when the kernel does not move them.
+// Only steps with active waits show which kind is better: with brief waits, the kernel may leave two threads on one
+// processor although another one is free.
 type waits struct {
 	brief  bool
-	score  float64 // how far the latest steps with active waits were beyond busyShare
-	active int     // steps since waits are active
+	score  float64 // sum of the waited shares of steps with active waits, each minus busyShare; at least 0
+	active int     // steps since waits became active
 	left   int     // steps until brief waits end
-	gap    int     // steps that the next brief waits last
+	gap    int     // steps that the next brief waits will last
 }
 
 // trial compares two counts of threads.
 type trial struct {
-	steps int    // that are left; 0: no trial
-	count [2]int // of threads: the present one, the other one
+	steps int    // steps left; 0: there is no trial
+	count [2]int // numbers of threads: the present one, the other one
 	rows  [2]int
 	time  [2]time.Duration
 }
 
-// NewThreads starts with most threads, at least 1, and active waits. If the number is
-// fixed, only the waits change.
+// NewThreads starts with active waits and most threads, at least 1. If fixed, the number of threads
+// never changes.
 func NewThreads(most int, fixed bool) *Threads {
 	t := &Threads{most: max(1, most), fixed: fixed, waits: waits{gap: briefFirst}}
-	t.anew()
+	t.restart()
 	return t
 }
 
-func (t *Threads) anew() {
+func (t *Threads) restart() {
 	t.now, t.gap, t.wait, t.lower, t.trial = t.most, trialGap, trialFirst, false, trial{}
 }
 
-// Next is the number of threads for the next step.
+// Next returns the number of threads for the next step.
 func (t *Threads) Next() int {
 	if t.Brief() {
 		return t.now
@@ -73,10 +72,10 @@ func (t *Threads) Next() int {
 	return t.most
 }
 
-// Brief reports whether threads wait briefly for each other in the next step.
+// Brief reports whether waits are brief in the next step.
 func (t *Threads) Brief() bool { return t.waits.brief }
 
-// Observe takes what the last step took, with Next threads and Brief waits.
+// Observe takes the cost of a step that was computed with Next threads and Brief waits.
 func (t *Threads) Observe(s StepCost) {
 	w := &t.waits
 	switch {
@@ -97,7 +96,7 @@ func (t *Threads) Observe(s StepCost) {
 		w.brief, w.left = true, w.gap
 		w.gap = min(2*w.gap, briefMost)
 		if w.active >= activeLasts { // other programs have come
-			t.anew()
+			t.restart()
 		}
 		return
 	}
@@ -124,8 +123,8 @@ func (t *Threads) start(other int) {
 	t.now = other
 }
 
-// try counts a step of a trial. The trial ends with its last step, or after two
-// blocks when the other count is far slower.
+// try adds a step to the trial. The trial ends with its last step, or after two blocks if the
+// other count is far slower.
 func (t *Threads) try(s StepCost) {
 	r := &t.trial
 	side := 0

@@ -5,14 +5,14 @@ import "agentd/scheduler/generation"
 // Token is a vocabulary id.
 type Token = generation.Token
 
-// RequestID names a request. The caller chooses it, unique among live requests.
+// RequestID identifies a request. The caller chooses it; it must be unique among live requests.
 type RequestID uint64
 
 // SeqID is a sequence of the context, 0 <= id < Config.MaxSequences.
 type SeqID int32
 
-// AdapterID names an adapter of the weights; 0: none. Requests of different adapters share no step
-// and no cached prefix.
+// AdapterID identifies a LoRA adapter; 0 is the model without one. Requests of different adapters share no step and
+// no cached prefix.
 type AdapterID = generation.AdapterID
 
 // Request is one prompt to be completed N times. Of generation.Request the core reads Prompt,
@@ -21,24 +21,24 @@ type AdapterID = generation.AdapterID
 type Request struct {
 	ID RequestID
 	generation.Request
-	// Since is the second since which it waits, by the clock of Core.Tick.
+	// Since is the second, by Core.Tick, since which it waits.
 	Since int
-	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
-	// tokens, and its length says nothing of other completions.
+	// Branch marks a branch of a search, whose tokens the caller chooses. It has no speculative tokens, and
+	// its length does not count for Overcommit.
 	Branch bool
-	// Fork continues a branch, whose tokens end its Prompt. Its prompt does not count in
-	// Stats, and it starts before requests that wait.
+	// Fork marks the continuation of another branch, whose tokens are at the end of Prompt. Its prompt does not
+	// count in Stats, and it starts before waiting requests.
 	Fork bool
-	// Begun has the first tokens of each candidate, fewer than MaxTokens, which continues after them; nil
-	// for one that has ended before, but not for all. The slice is nil where all candidates begin.
+	// Begun has the first tokens of each candidate, fewer than MaxTokens, after which it continues. An element is nil
+	// for a candidate that has ended; not all may be nil. The slice is nil if all candidates start.
 	Begun [][]Token
-	// Forced has the indexes of those tokens that the grammar forced, of each candidate, in order.
+	// Forced has, for each candidate, the ascending indexes of those tokens in Begun that the grammar forced.
 	Forced [][]int
 }
 
-// isolatesLast reports whether the last prompt token is computed in a step after the rest of the
-// prompt, as it is when the rest is cached. Kernels round differently for one row and for many, and
-// the first token of greedy decoding must not depend on that.
+// isolatesLast reports whether the last prompt token is computed in a separate step, as it is when the rest of the
+// prompt is cached. Kernels that are not batch-invariant round differently for one row and for many, and the
+// first token of greedy decoding must not depend on that.
 func (r *Request) isolatesLast() bool { return r.Temperature <= 0 && !r.Fork && r.MaxTokens > 0 }
 
 // OpKind is the kind of a memory operation.
@@ -70,7 +70,7 @@ type Op struct {
 	Block BlockID
 }
 
-// Row is one token of the step's batch.
+// Row is one token of the step's batch. Output: its logits are needed.
 type Row struct {
 	Token  Token
 	Pos    int
@@ -78,9 +78,9 @@ type Row struct {
 	Output bool
 }
 
-// Sample requests the next tokens of one candidate: one from the logits of Row, and more
-// with speculative tokens. If the first token equals that of row Draft, the second one is
-// sampled from the logits of that row, and so on for Drafts rows.
+// Sample asks for the next tokens of one candidate: one from the logits of Row, and more with speculative tokens.
+// If the first token equals that of row Draft, the second one is sampled from the logits of that row, and so on for
+// Drafts rows.
 type Sample struct {
 	Row       int
 	Request   RequestID
@@ -89,7 +89,8 @@ type Sample struct {
 	Drafts    int
 }
 
-// Score says that the logits of Row report how probable token Index of the request's prompt is, or what follows the prompt.
+// Score asks for the probability of token Index of the request's prompt, by the logits of Row. If Index is the length
+// of the prompt, it asks for the tokens that may follow.
 type Score struct {
 	Row     int
 	Request RequestID
@@ -102,9 +103,9 @@ type Plan struct {
 	Rows    []Row
 	Samples []Sample
 	Scores  []Score
-	// Adapter computes the rows.
+	// Adapter is that of all rows.
 	Adapter AdapterID
-	// Started are the requests whose prompts got a sequence. A preempted prompt starts again.
+	// Started has the requests whose prompts got a sequence, preempted ones again.
 	Started []RequestID
 }
 
@@ -114,18 +115,18 @@ type Verdict uint8
 // Verdicts.
 const (
 	Continue Verdict = iota
-	Complete         // ended: nothing may follow the tokens
+	Complete         // ended: the grammar allows nothing after the tokens
 	Stop             // ended by an end-of-generation token, which is not among the tokens
 	Fail             // ended: sampling failed after the tokens
 )
 
-// Choice answers one Sample.
+// Choice is the answer to one Sample.
 type Choice struct {
-	// Tokens are the next ones of the completion, at least one with Continue. Tokens beyond
-	// MaxTokens are dropped.
+	// Tokens are the next tokens of the completion, at least one with Continue. Those beyond MaxTokens
+	// are dropped.
 	Tokens []Token
-	// Forced holds the indexes of the tokens that the grammar forced, in order. The candidate
-	// decodes them together with the sampled ones; its next sample is that of the last one.
+	// Forced has the ascending indexes of the tokens that the grammar forced. The next step decodes them together
+	// with the sampled ones, and samples after the last one.
 	Forced  []int
 	Verdict Verdict
 	// NonFinite, with Fail: the cells of the sequence may hold NaN or Inf. They are not reused.
@@ -163,8 +164,8 @@ type Event struct {
 	Finish    generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
-	// Repeated, with generation.FinishRepeat, is the length of the n-gram at the end that
-	// occurs several times in a row.
+	// Repeated, with generation.FinishRepeat, is the length in tokens of the repeated n-gram at the
+	// end.
 	Repeated int
 	// Cached is the number of prompt tokens that were not computed for this request.
 	Cached int

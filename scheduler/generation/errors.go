@@ -10,31 +10,31 @@ import (
 )
 
 var (
-	// ErrClosed is returned by an engine that was closed.
+	// ErrClosed is the error of a closed engine.
 	ErrClosed = errors.New("the engine is closed")
-	// ErrUnreachable means that no engine on another machine can be reached right now.
+	// ErrUnreachable is the error while no engine at a URL can be reached.
 	ErrUnreachable = errors.New("no engine can be reached")
-	// ErrFewer is wrapped by the errors of completions that Params.Distinct asked for and that
-	// do not exist, or were not found within the limit of the search.
+	// ErrFewer is wrapped by the errors of completions that Params.Distinct asked for, if the search found
+	// fewer within its limit.
 	ErrFewer = errors.New("there are fewer different completions")
-	// ErrPaused is the error of a completion that a pause of the engine has interrupted.
+	// ErrPaused is the error of a completion that a pause interrupted.
 	ErrPaused = errors.New("the server was paused before the answer was complete")
-	// ErrResume is wrapped by the error of a request whose Params.Resume can't be continued.
+	// ErrResume is wrapped where Params.Resume can't be continued.
 	ErrResume = errors.New("the tokens can't be continued")
-	// ErrRemote is wrapped by the error of a request that an engine at another URL can't answer.
+	// ErrRemote is wrapped where an engine at a URL does not support a request.
 	ErrRemote = errors.New("an engine at another URL can't do this")
-	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
+	// ErrGrammar is wrapped where a grammar is invalid or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )
 
-// QueueFullError refuses an admission. It is returned before any work was done. When Admitted
-// and Asked do not exceed Limit, the wait would have been too long.
+// QueueFullError refuses an admission, before any work was done. If Admitted + Asked do not exceed
+// Limit, the wait would have been too long.
 type QueueFullError struct {
 	Asked, Admitted, Limit int // candidates
-	// MadeWay: it was admitted, and then lost its places to a request of higher priority.
+	// MadeWay: the request was admitted, and then lost its places to one of higher priority.
 	MadeWay bool
-	// RetryAfter estimates when the queue has space: the number of candidates that must end
-	// first, times how long recent candidates took to end.
+	// RetryAfter estimates when the queue has space: the number of candidates that must end first, times
+	// the recent mean time between two ends.
 	RetryAfter time.Duration
 }
 
@@ -48,8 +48,8 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
 }
 
-// BusyError is returned by an engine on another machine that takes no work for now. The
-// request may be sent again.
+// BusyError is returned where an engine at a URL takes no work for now. The request may be sent
+// again.
 type BusyError struct {
 	Reason     string // a clause for a message
 	RetryAfter time.Duration
@@ -57,23 +57,23 @@ type BusyError struct {
 
 func (e *BusyError) Error() string { return e.Reason }
 
-// LateError is returned when the time of a request ends before an engine on another machine
-// answered. It is a context.DeadlineExceeded.
+// LateError is returned if a request's deadline passes before an engine at a URL has
+// answered. errors.Is reports that it is context.DeadlineExceeded.
 type LateError struct {
 	Engine string // its URL
 }
 
 func (e *LateError) Error() string { return "engine " + e.Engine + " had not answered" }
 
-// Unwrap makes it a deadline that passed.
+// Unwrap returns context.DeadlineExceeded.
 func (e *LateError) Unwrap() error { return context.DeadlineExceeded }
 
-// OverflowError is returned for a prompt that can never fit the context.
+// OverflowError is returned for a prompt that does not fit the context together with MaxNew tokens.
 type OverflowError struct {
 	Prompt int // tokens
 	MaxNew int // token limit of a completion
 	Limit  int // tokens that the context holds
-	// AtLeast is set when Prompt is a lower bound, because counting would take too long.
+	// AtLeast: Prompt is a lower bound, since to count all tokens would take too long.
 	AtLeast bool
 }
 
@@ -82,7 +82,7 @@ func (e OverflowError) Error() string {
 		e.Count(), e.MaxNew, e.Limit)
 }
 
-// Count returns the number of prompt tokens for messages.
+// Count returns the number of prompt tokens as a text for messages.
 func (e OverflowError) Count() string {
 	if e.AtLeast {
 		return fmt.Sprintf("at least %d", e.Prompt)
@@ -90,13 +90,13 @@ func (e OverflowError) Count() string {
 	return strconv.Itoa(e.Prompt)
 }
 
-// StuckError means that steps of the embedded engine do not end. They may still.
+// StuckError means that steps of the embedded engine do not end, or have not yet.
 type StuckError struct {
-	Contexts []int  // that serve
-	Loading  string // the device of weights that are being loaded and do not serve; "": none
+	Contexts []int  // indexes of stuck contexts that serve
+	Loading  string // the device of stuck weights that are being loaded; "" for none
 }
 
-// Names are the contexts, as "context 0, context 2", or "first step on CUDA0".
+// Names lists what is stuck: "context 0, context 2", or "first step on CUDA0".
 func (e *StuckError) Names() string {
 	if e.Loading != "" {
 		return "first step on " + e.Loading

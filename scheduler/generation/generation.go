@@ -1,6 +1,5 @@
-// Package generation declares what is asked of an engine and what it answers: requests,
-// completions, finish reasons and errors. It is pure Go without cgo, so that the agent,
-// the scheduler and its core share the same types.
+// Package generation declares the requests, results, events and errors of an engine. It has no
+// cgo, so that the agent, the scheduler and its core can share these types.
 package generation
 
 import (
@@ -12,33 +11,33 @@ import (
 	"time"
 )
 
-// Token is a vocabulary id. It is an alias because llama.cpp's llama_token is an int32 as
-// well: token slices pass between the packages without a copy.
+// Token is a token's id in the vocabulary. It is an alias of int32, as llama.cpp's llama_token is: slices pass
+// between packages without a copy.
 type Token = int32
 
-// AdapterID names an adapter of the weights that an engine has loaded. Its ids are never used again.
-// 0 is the model without an adapter.
+// AdapterID identifies a LoRA adapter that an engine has loaded. Ids are never reused. 0 is the model without an
+// adapter.
 type AdapterID int32
 
 // Request asks for N completions of one prompt.
 type Request struct {
-	// Prompt must not change until the request has ended.
+	// Prompt must not be modified until the request has ended.
 	Prompt []Token
 	Params
-	// Context has values that belong to this request alone, such as the span of its trace; nil:
-	// the values of the call's context hold. Its end does not end the request.
+	// Context has values of this request, such as its trace span; nil: those of the call's context.
+	// Its cancellation does not end the request.
 	Context context.Context
-	// Watch, if set, gets the events of the request until it ends, from an engine that knows them. It is called from
-	// one goroutine at a time, and does not hold up the engine.
+	// Watch, if set, is called with the events of the request until it ends, by one goroutine at a time that the engine
+	// does not wait for. Engines at URLs don't call it.
 	Watch func(Event)
 }
 
-// Event is what happens to a completion before the request has ended.
+// Event is a change of a completion before the request has ended.
 type Event struct {
 	Kind       EventKind
 	Completion int
-	Result     *Result // of Ended: it has Completions[Completion], and no other one
-	// Tokens of Chosen may be beyond MaxTokens. They have Scores if the request asks for them.
+	Result     *Result // of Ended: only Completions[Completion] is set
+	// Tokens are those of Chosen, possibly beyond MaxTokens, with Scores if the request has Params.Scores.
 	Tokens []Token
 	Scores []Score
 }
@@ -46,20 +45,20 @@ type Event struct {
 // EventKind is a kind of event.
 type EventKind int
 
-// The kinds. The last two need Params.Stream.
+// Kinds of events. The last two need Params.Stream.
 const (
-	Ended     EventKind = iota // a completion has ended; one that was computed again ends again
-	Chosen                     // tokens were chosen
-	Restarted                  // all completions begin again
+	Ended     EventKind = iota // a completion has ended; after Restarted, it ends again
+	Chosen                     // tokens were appended to a completion
+	Restarted                  // all completions start again
 )
 
 // Params are the settings of a request.
 type Params struct {
-	// Adapter computes the request.
+	// Adapter is applied to the model for this request.
 	Adapter AdapterID
 	// N is the number of completions, at least 1.
 	N int
-	// MaxTokens is the token limit of one completion, at least 1, or 0 with ScoreFrom: then completions are empty.
+	// MaxTokens is the token limit of one completion, at least 1. With ScoreFrom it may be 0: completions are empty.
 	MaxTokens int
 	Sampling
 	// Seeds holds one seed for each completion.
@@ -70,47 +69,47 @@ type Params struct {
 	SuppressControl bool
 	// Suppress lists tokens that are never sampled.
 	Suppress []Token
-	// IgnoreEnd excludes end-of-generation tokens: every completion has MaxTokens tokens.
-	// Benchmarks use it for a fixed load. It excludes Grammar and StopRepeats.
+	// IgnoreEnd suppresses end-of-generation tokens, so that every completion has MaxTokens tokens, for
+	// benchmarks. It can't be combined with Grammar or StopRepeats.
 	IgnoreEnd bool
-	// StopRepeats ends a completion that repeats itself: an n-gram of tokens four times in a row.
+	// StopRepeats ends a completion that repeats an n-gram of tokens four times in a row.
 	StopRepeats bool
-	// Stop ends a completion by a text, see there; nil: none does.
+	// Stop ends a completion at certain texts or tokens; nil for none.
 	Stop *Stop
-	// Scores asks for Completion.Scores. It changes no choice and adds no row to a step.
+	// Scores asks for Completion.Scores. It changes no token and needs no additional rows.
 	Scores bool
-	// Top asks for so many of Score.Top, with Scores.
+	// Top is the number of tokens in Score.Top, with Scores.
 	Top int
-	// Sample samples each token, also where the grammar leaves one text. So each has a logprob.
+	// Sample turns forced tokens off, so that each token has a logprob.
 	Sample bool
-	// ScoreFrom, above 0, asks for Result.PromptScores from that token of the prompt on, in its prefill. Of the tokens
-	// before, the last one is computed again even where it is cached. It excludes Distinct.
+	// ScoreFrom, if above 0, asks for Result.PromptScores from that index of the prompt on. These tokens, and the one
+	// before, are computed even if they are cached. It can't be combined with Distinct.
 	ScoreFrom int
-	// Masks asks for Score.Mask. Then the grammar excludes tokens before TopK, TopP and MinP count, which may change a
-	// choice. It needs Scores.
+	// Masks asks for Score.Mask. The grammar is then applied before TopK, TopP and MinP, which may change a
+	// token. It needs Scores.
 	Masks bool
-	// Distinct asks for completions that differ, see there.
+	// Distinct asks for the most probable different completions; nil: independent ones.
 	Distinct *Distinct
-	// Choice asks for the probabilities of given answers, see there.
+	// Choice asks for the probabilities of given answers; nil: completions.
 	Choice *Choice
-	// Resume continues the completions of a result whose Finish is FinishPaused; their tokens are a
-	// forced beginning. It returns the other ones as they are. nil: all begin. It excludes Distinct and Choice.
+	// Resume is a result whose completions with FinishPaused continue after their tokens; the others are returned
+	// unchanged. nil: all start. It can't be combined with Distinct or Choice.
 	Resume *Result
-	// Salt separates prefixes: requests with different ones share none in an embedded engine.
+	// Salt separates prefixes: in the embedded engine, requests with different salts share none.
 	Salt string
-	// Abort ends the completions that have not ended with FinishPaused and their tokens so far, when it is closed; nil:
-	// nothing does.
+	// Abort, when it is closed, ends the remaining completions with FinishPaused and their tokens so far. It may be
+	// nil.
 	Abort <-chan struct{}
-	// Session names the run that the request belongs to. Requests with the same session
-	// share a prefix more likely than others. "": not known.
+	// Session names the run that the request belongs to; "": not known. Requests of a session
+	// probably share a prefix.
 	Session string
-	// Priority: requests with a higher one start first, and take the place of running ones with a
-	// lower one, which continue later. Each second of waiting counts as one step.
+	// Priority: requests with a higher one start first, and preempt running ones with a lower one. Each
+	// second of waiting adds 1 to it.
 	Priority int
-	// Client shares an engine equally with other clients of the same priority. The engine sets it, see
-	// ForClient.
+	// Client names the client, see ForClient; the engine sets it. Clients of the same priority take
+	// turns.
 	Client string
-	// Stream gives Request.Watch tokens as they are chosen.
+	// Stream asks for the events Chosen and Restarted.
 	Stream bool
 }
 
@@ -122,27 +121,27 @@ type Sampling struct {
 	TopK        int     // <= 0: off
 }
 
-// Stop ends a completion with the token that completes one of Texts, or is one of Tokens. The token stays, and with it
-// all text. Engines on other machines know no Tokens but those that end every answer.
+// Stop ends a completion after the token that completes one of Texts, or is one of Tokens. That token, and all of its
+// text, stays in the completion. Engines at URLs support no Tokens other than those that end every answer.
 type Stop struct {
 	Texts  []string
 	Tokens []Token
-	// Visible returns a part of a text so far, in which the others are looked for; nil: all of it. It must be safe for
-	// concurrent use.
+	// Visible returns the part of a completion's text in which Texts are searched; nil: all of it. It must be safe
+	// for concurrent use.
 	Visible func(text string) string
 }
 
-// Ends reports whether a text has one of the others. A nil Stop ends none.
+// Ends reports whether the visible part of a text contains one of Texts. It is false for a nil Stop.
 func (s *Stop) Ends(text string) bool {
 	return s.Has(text) && (s.Visible == nil || s.Has(s.Visible(text)))
 }
 
-// Has reports whether a text has one of the others, visible or not. A nil Stop has none.
+// Has reports whether a text contains one of Texts, visible or not. It is false for a nil Stop.
 func (s *Stop) Has(text string) bool {
 	return s != nil && slices.ContainsFunc(s.Texts, func(stop string) bool { return strings.Contains(text, stop) })
 }
 
-// Tail returns the end of a text in which Texts can end within its last added bytes.
+// Tail returns the end of a text that contains every occurrence of Texts which ends in the last added bytes.
 func (s *Stop) Tail(text string, added int) string {
 	longest := 1
 	for _, stop := range s.Texts {
@@ -151,29 +150,29 @@ func (s *Stop) Tail(text string, added int) string {
 	return text[max(0, len(text)-added-longest+1):]
 }
 
-// Distinct asks for the N most probable completions with different keys, most probable first, by the
-// softmax under the grammar. Completions that the search did not find have the error [ErrFewer]. It
-// excludes a Temperature above 0, Scores, IgnoreEnd, Stop and Stream. An engine on another machine
-// refuses it.
+// Distinct asks for the N most probable completions with different keys, most probable first, by the softmax
+// under the grammar. Completions that the search did not find have the error [ErrFewer]. It can't be combined
+// with a Temperature above 0, Scores, IgnoreEnd, Stop or Stream.
 type Distinct struct {
-	// Key returns what two completions must not have in common, from a text without its end.
-	// ok is false for a text that is not wanted. It must be safe for concurrent use.
+	// Key returns the key of a completion's text, without the end token. ok is false for a text that is
+	// not wanted. It must be safe for concurrent use.
 	Key func(text string) (key string, ok bool)
 }
 
-// Choice asks how probable each of some answers is as what the model writes next: in the softmax of the
-// model's logits, at temperature 1, without grammar, suppressed tokens or truncation. The request has one completion,
-// with Completion.Chances and no tokens. It excludes all that chooses tokens. An engine on another machine refuses it.
+// Choice asks for the probability that the model writes each of some answers next: by the softmax of the model's
+// logits, at temperature 1, without grammar, suppressed tokens or truncation. The request has one completion with
+// Completion.Chances and no tokens. It can't be combined with settings of how tokens are chosen. Engines at URLs refuse
+// it.
 type Choice struct {
-	// Answers has the texts of each answer, as the tokenizer's tokens. An answer has the probability of all
-	// its texts. No two answers have the same.
+	// Answers has one or more texts for each answer, as the tokenizer's tokens. The probability of an answer is the
+	// sum over its texts. Answers must not share texts.
 	Answers [][][]Token
-	// Whole: the model ends after an answer, so its probability has that of an end-of-generation token.
-	// Else the model may write more, and no answer begins with another one.
+	// Whole: the model ends after the answer, so the probability includes that of an end-of-generation token.
+	// Otherwise the model may write more, and no answer may begin with another one.
 	Whole bool
 }
 
-// MaxTokens is the limit of tokens for a Choice: other spellings of an answer may have more tokens than its own.
+// MaxTokens returns the Params.MaxTokens for a Choice: spellings may have more tokens than the tokenizer's.
 func (c *Choice) MaxTokens() int {
 	longest := 0
 	for _, texts := range c.Answers {
@@ -184,39 +183,39 @@ func (c *Choice) MaxTokens() int {
 	return longest + longest/2 + 2
 }
 
-// Chances are what a Choice asked for.
+// Chances is the result of a Choice.
 type Chances struct {
 	// Logprobs has the natural logarithm of the probability of each answer, over all sequences of
 	// tokens that spell it. It is -Inf below what a float can hold.
 	Logprobs []float64
-	Paths    []int // how many sequences that are
-	// Omitted is the probability of all sequences that were not counted, at most. They are rare spellings.
+	Paths    []int // for each answer: the number of these sequences
+	// Omitted is an upper bound of the probability of all sequences that were not computed: rare spellings.
 	Omitted float64
 	Best    bool // the most probable first token begins an answer
-	Rows    int  // rows of logits that were read
+	Rows    int  // number of rows of logits that were used
 }
 
 // Result is the outcome of a Request.
 type Result struct {
 	PromptTokens int
-	// CachedTokens of the prompt came from the prefix cache.
+	// CachedTokens is the number of prompt tokens from the prefix cache.
 	CachedTokens int
 	// Completions are in the order of Seeds.
 	Completions []Completion
-	// PromptScores has the score of each token of the prompt from Params.ScoreFrom on: Logprob, Rank and Top.
+	// PromptScores has a score, with Logprob, Rank and Top, for each token of the prompt from Params.ScoreFrom on.
 	PromptScores []Score
-	// Version names the weights where the engine that answered has its own name for them; "":
-	// it has not.
+	// Version names the weights if the engine that answered has its own name for them, else
+	// "".
 	Version string
 	Times   Times
 }
 
-// Paused reports whether a pause has interrupted completions of the result.
+// Paused reports whether completions of the result have FinishPaused.
 func (r *Result) Paused() bool {
 	return slices.ContainsFunc(r.Completions, func(c Completion) bool { return c.Finish == FinishPaused })
 }
 
-// Times are the latencies of a request, measured from Submitted. Zero means that the
+// Times are the latencies of a request, measured from Submitted. A zero duration means that the
 // event did not happen.
 type Times struct {
 	Submitted  time.Time
@@ -230,29 +229,28 @@ type Completion struct {
 	Tokens []Token
 	// Text is Tokens with special tokens rendered.
 	Text string
-	// Stop is the text of the end-of-generation token, "" if none ended the completion, and
-	// StopToken its id if there is a Stop. Neither Tokens nor Text includes it.
+	// Stop is the text of the end-of-generation token that ended the completion, "" without one, and
+	// StopToken its id. Neither Tokens nor Text includes it.
 	Stop      string
 	StopToken Token
-	// Scores has one element for each of Tokens and then one for StopToken, if Params.Scores
-	// asked for them. With OnlyLogprobs their other fields are not known: an engine on
-	// another machine does not report them.
+	// Scores, with Params.Scores, has one element for each of Tokens and then one for StopToken. With
+	// OnlyLogprobs, as of engines at URLs, only Logprob is known.
 	Scores       []Score
 	OnlyLogprobs bool
 	Finish       Finish
-	// Parts names the weights of its tokens where they may change during a completion.
+	// Parts names the weights of its tokens, if they can change during a completion.
 	Parts []Part
-	// Branch is set for a completion that Params.Distinct asked for.
+	// Branch is set with Params.Distinct.
 	Branch *Branch
-	// Chances is set where Params.Choice asked for it.
+	// Chances is set with Params.Choice.
 	Chances *Chances
-	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
+	// Repeated describes the repetition of FinishRepeat, as a clause for a message.
 	Repeated string
-	// Err is the cause of FinishError, and ErrPaused with FinishPaused.
+	// Err is the cause with FinishError, and ErrPaused with FinishPaused.
 	Err error
 }
 
-// All returns the tokens with the one that ended the completion.
+// All returns Tokens followed by the token that ended the completion.
 func (c *Completion) All() []Token {
 	if c.Stop == "" {
 		return c.Tokens
@@ -260,33 +258,33 @@ func (c *Completion) All() []Token {
 	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
 }
 
-// Part names the weights that computed the tokens of a completion from an index on, up to the next part.
+// Part names the weights that computed a completion's tokens from index From to the next part.
 type Part struct {
 	From             int
-	Version, Adapter string // versions of the model, and of its adapter; "": there is none
+	Version, Adapter string // versions of the model and of the adapter; "" without one
 }
 
-// Branch is what a search reports about a completion.
+// Branch is a search's report about a completion.
 type Branch struct {
 	// Logprob is the natural logarithm of the probability of all Paths completions with the
 	// same key that were found: at temperature 1 without truncation, under the grammar.
 	Logprob float64
 	Paths   int
-	// Exact: the N are proven best, by the most probable path of each key.
+	// Exact: the N keys are proven to be the best, by the most probable completion of each.
 	Exact bool
-	// Option is set for an answer of a Choice; then Logprob is not under a grammar, and Exact is not known.
+	// Option is set for an answer of a Choice. Then Logprob is without grammar, and Exact is not set.
 	Option *Option
 }
 
-// Option is an answer of a Choice among the others.
+// Option is an answer of a Choice compared with the others.
 type Option struct {
 	Index       int     // in Choice.Answers
-	Probability float64 // among the answers
+	Probability float64 // share of Mass
 	Mass        float64 // the probability of all answers together
 	Omitted     float64 // as in Chances
 }
 
-// Options are the answers, most probable first; nil if all have the probability 0.
+// Options returns the answers, most probable first; nil if all have the probability 0.
 func (c *Chances) Options() (list []Option) {
 	sum := 0.0
 	for _, x := range c.Logprobs {
@@ -301,28 +299,28 @@ func (c *Chances) Options() (list []Option) {
 	return list
 }
 
-// Score says how a token came about. Logarithms are natural; NaN is not known.
+// Score describes how a token was chosen. Logarithms are natural; NaN means not known.
 type Score struct {
 	// Logprob is the logarithm of the token's probability in the softmax of the model's
 	// logits: at temperature 1, without grammar, suppressed tokens or truncation. It is NaN for a
 	// forced token of the embedded engine, which is chosen without logits.
 	Logprob float32
-	// Masked is that of the probability with which the token was drawn: under the grammar and
-	// all settings of Sampling. It is 0 where there was no choice: with Temperature <= 0 and
-	// for forced tokens. It has single precision where Mask is nil.
+	// Masked is the logarithm of the probability with which the token was drawn, under the grammar and all
+	// settings of Sampling. It is 0 with Temperature <= 0 and for forced tokens. Without Mask it
+	// has single precision.
 	Masked float64
-	// Forced: the grammar allowed no other token, or no other way to write the text.
+	// Forced: the grammar allowed no other text.
 	Forced bool
 	// Drafted: the token was computed as a speculative token before it was chosen.
 	Drafted bool
-	// Top are the most probable tokens in the softmax of Logprob, best first, with Params.Top; nil where that is not
+	// Top has, with Params.Top, the most probable tokens in the softmax of Logprob, best first; nil if they are not
 	// known.
 	Top []Likely
-	// Rank is 1 for the most probable token; only Result.PromptScores have it.
+	// Rank is 1 for the most probable token. Only Result.PromptScores have it.
 	Rank int
-	// Mask has the tokens among which this one was drawn, ascending, with Params.Masks: what the grammar, suppressed
-	// tokens and Sampling left. Masked is that of a softmax of logits / Temperature over them. Only the token itself
-	// where there was no choice. nil: more than MaxMask tokens, or more than MaxMasks in the completion.
+	// Mask has, with Params.Masks, the tokens from which this one was drawn, ascending: those that grammar, suppressed
+	// tokens and Sampling allow. Masked is by the softmax of logits / Temperature over them. For a forced or greedy
+	// token it is the token only. nil: more than MaxMask tokens, or MaxMasks in the completion.
 	Mask []Token
 }
 
@@ -332,7 +330,7 @@ type Likely struct {
 	Logprob float32
 }
 
-// Bounds of what a score has.
+// Bounds of masks.
 const (
 	MaxMask  = 1 << 10 // tokens in Score.Mask
 	MaxMasks = 1 << 16 // tokens in all masks of a completion
@@ -341,10 +339,10 @@ const (
 // Finish is the reason why a completion ended.
 type Finish string
 
-// Finish reasons. All but the last two are common to servers of this kind.
+// Finish reasons. The first three are as in OpenAI's API.
 const (
-	FinishStop   Finish = "stop"       // an end-of-generation token, or the end of the grammar
-	FinishLength Finish = "length"     // MaxTokens
+	FinishStop   Finish = "stop"       // at an end-of-generation token, or where the grammar allows nothing more
+	FinishLength Finish = "length"     // at MaxTokens
 	FinishError  Finish = "error"      // see Completion.Err
 	FinishRepeat Finish = "repetition" // see Params.StopRepeats
 	FinishPaused Finish = "paused"     // interrupted; Params.Resume continues it
@@ -352,7 +350,7 @@ const (
 
 type clientKey struct{}
 
-// ForClient returns a context whose requests belong to the client of that name.
+// ForClient returns a context whose requests have Params.Client set to name.
 func ForClient(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, clientKey{}, name)
 }

@@ -14,29 +14,29 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// adapters are the LoRA adapters that the engines serve, as they listed them last.
+// adapters are the LoRA adapters of all engines, as they listed them last.
 type adapters struct {
-	listing sync.Mutex // held while engines are asked
-	listed  time.Time  // when listAgain did so
+	listing sync.Mutex // held during listAgain
+	listed  time.Time  // the last listAgain; listing guards it
 
 	mu    sync.Mutex
-	names []string // of adapter id i+1; a name keeps its id
+	names []string // names[i] is adapter i+1; a name keeps its id
 	ids   map[string]generation.AdapterID
 	at    map[*replica]served
 }
 
-// served are the adapters of one engine by name.
+// served has the adapters of one engine by name.
 type served map[string]loraEntry
 
-// loraEntry is an adapter of llama-server: its number, and how much of it a request without a
-// choice gets. Other engines know adapters by name.
+// loraEntry is an adapter of llama-server: its number, and its scale in requests that set none. It is
+// zero for other engines, which select adapters by name.
 type loraEntry struct {
 	ID    int     `json:"id"`
 	Scale float32 `json:"scale"`
 }
 
-// Adapter returns the id of the adapter that engines list under a name. An unknown name makes it ask
-// them again, at most once in a second.
+// Adapter returns the id of the adapter of that name. If no engine has listed the name, it asks all engines
+// again, at most once each second.
 func (e *Engine) Adapter(name string) (generation.AdapterID, bool) {
 	if id, ok := e.adapters.find(name); ok {
 		return id, true
@@ -45,13 +45,13 @@ func (e *Engine) Adapter(name string) (generation.AdapterID, bool) {
 	return e.adapters.find(name)
 }
 
-// listAgain asks all engines for their adapters, unless it did so a moment ago.
+// listAgain asks all engines for their adapters, unless it did so less than Engine.relist ago.
 func (e *Engine) listAgain() {
 	e.adapters.listing.Lock()
 	defer e.adapters.listing.Unlock()
 	if time.Since(e.adapters.listed) >= e.relist {
 		e.listAdapters()
-		e.adapters.listed = time.Now() // those that waited here need no list of their own
+		e.adapters.listed = time.Now() // calls that waited for the lock use this list
 	}
 }
 
@@ -80,7 +80,7 @@ func (a *adapters) find(name string) (generation.AdapterID, bool) {
 	return 0, false
 }
 
-// name is the name of an adapter, "" without one.
+// name returns the name of an adapter, "" for id 0.
 func (a *adapters) name(id generation.AdapterID) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *adapters) set(r *replica, list served) {
 	}
 }
 
-// listAdapters asks all engines that can be reached.
+// listAdapters asks all available engines for their adapters.
 func (e *Engine) listAdapters() {
 	var asked sync.WaitGroup
 	for _, r := range e.replicas {
@@ -128,7 +128,7 @@ func (e *Engine) listAdapters() {
 	asked.Wait()
 }
 
-// listAdaptersOf asks one engine. Where that fails, its last list stays.
+// listAdaptersOf asks one engine for its adapters. If that fails, its last list stays.
 func (e *Engine) listAdaptersOf(ctx context.Context, r *replica, id identity) error {
 	list := served{}
 	if id.api == APILlamaServer {
@@ -164,7 +164,7 @@ func (e *Engine) listAdaptersOf(ctx context.Context, r *replica, id identity) er
 	return nil
 }
 
-// listedModel is an entry of /v1/models. An adapter names its model as its parent.
+// listedModel is an entry of /v1/models. The parent of an adapter is its model.
 type listedModel struct {
 	ID      string `json:"id"`
 	Parent  string `json:"parent"`
@@ -179,8 +179,8 @@ func (e *Engine) models(ctx context.Context, r *replica) ([]listedModel, error) 
 	return list.Data, err
 }
 
-// loras is the choice of adapters in a call of llama-server, which has others: all scales, so that
-// the server sees whether its cached prompt is of other ones. "" is the server's own choice.
+// loras returns the field lora of a request to llama-server: the scales of all adapters, so that the server
+// does not reuse a prompt that it cached with others. For the name "" they are the server's defaults.
 func loras(of served, name string) json.RawMessage {
 	if len(of) == 0 {
 		return nil

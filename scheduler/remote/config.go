@@ -11,7 +11,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// The APIs of engines.
+// APIs of engines.
 const (
 	APIAuto        = "auto"
 	APIVLLM        = "vllm" // and agentd's own
@@ -24,27 +24,27 @@ var APIs = []string{APIAuto, APIVLLM, APISGLang, APILlamaServer}
 
 // Config configures an [Engine].
 type Config struct {
-	// URLs of engines that serve the same model. A path is a prefix. A slash and /v1 at the end
-	// are left out.
+	// URLs of engines that serve the same model. A path is a prefix of all paths. A slash and /v1 at the
+	// end are ignored.
 	URLs []string
-	// API is one of [APIs]; APIAuto asks the first URL that answers.
+	// API is one of [APIs]; APIAuto detects it from the first engine that answers.
 	API string
-	// KeyFile holds the key that is sent as a bearer token; "" sends none.
+	// KeyFile is a file with the key that is sent as a bearer token; "" sends none.
 	KeyFile string
-	// Model is the name in requests; "" takes the first that the engine lists.
+	// Model is the model's name in requests; "" takes the first that the engine lists.
 	Model string
-	// Retries is how often a completion is asked again that violates its grammar.
+	// Retries is how often a completion that violates its grammar is generated again.
 	Retries int
-	// Connections bounds the connections to each URL; 0 means [DefaultConnections].
+	// Connections is the limit of connections to each URL; 0 means [DefaultConnections].
 	Connections int
-	// QueueLimit bounds the completions that are admitted at once; 0 means no bound.
+	// QueueLimit is the limit of completions admitted at once; 0 means no limit.
 	QueueLimit int
 }
 
-// Enabled reports whether remote engines are used.
+// Enabled reports whether there are URLs.
 func (c *Config) Enabled() bool { return len(c.URLs) > 0 }
 
-// Validate returns an error that names the field, as Config.URLs.
+// Validate checks the fields. The error names the field, as in Config.URLs.
 func (c *Config) Validate() error {
 	if len(c.URLs) == 0 {
 		return errors.New("Config.URLs: name at least one engine")
@@ -76,7 +76,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// base is an engine's URL without what clients of OpenAI's API want at its end.
+// base returns an engine's URL without the slash and /v1 at its end, with which OpenAI's clients write it.
 func base(url string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
@@ -97,27 +97,27 @@ func (c *Config) key() (string, error) {
 	return key, nil
 }
 
-// Model is what an engine must know of the vocabulary. Its methods may be called from any
-// goroutine.
+// Model is the vocabulary and the grammar check that an engine needs. It must be safe for
+// concurrent use.
 type Model interface {
-	// Name is for messages.
+	// Name returns the model's name for messages.
 	Name() string
-	// Size is the number of tokens in the vocabulary.
+	// Size returns the number of tokens in the vocabulary.
 	Size() int
 	// Tokenize returns the ids of a plain text, without a BOS token.
 	Tokenize(text string) ([]generation.Token, error)
-	// Detokenize returns the text of ids, special tokens included.
+	// Detokenize returns the text of ids, with special tokens.
 	Detokenize(ids []generation.Token) string
 	// IsEnd reports whether a token ends an answer.
 	IsEnd(id generation.Token) bool
-	// Ends lists the tokens that end an answer.
+	// Ends returns the tokens that end an answer.
 	Ends() []generation.Token
-	// Control lists the control tokens that end nothing.
+	// Control returns the control tokens that do not end an answer.
 	Control() []generation.Token
 	// Check returns the index of the first token that the grammar does not admit. If it admits
-	// all, Check returns len(ids) when the text may end there, and -1 when it must continue.
+	// all, Check returns len(ids) if the text may end there, and -1 if it must continue.
 	Check(grammar string, ids []generation.Token) (int, error)
-	// PlainGrammar returns a grammar without the elements that only agentd knows. It may
-	// admit more.
+	// PlainGrammar returns a grammar without agentd's additions to GBNF. It may admit
+	// more.
 	PlainGrammar(grammar string) string
 }

@@ -12,48 +12,48 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// call is what one call asks for.
+// call is one HTTP request for completions.
 type call struct {
 	*generation.Request
-	grammar  string // of the engine that is asked
-	model    string
-	adapter  string          // its name; "": none
-	lora     string          // the adapter that must have answered, here or as the engine's model; "": none
-	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
-	n        int             // completions of this call
-	seed     uint32
-	ends     []generation.Token // that end a completion
-	stops    []string           // texts that do
-	excluded []generation.Token
+	grammar  string             // for the engine that is called
+	model    string             // the engine's name of the model
+	adapter  string             // name of the adapter; "" for none
+	lora     string             // name that the answer must have: of the adapter, or of a model that is one; "" for any
+	loras    json.RawMessage    // see loras; nil if the engine has no adapters
+	n        int                // completions of this call
+	seed     uint32             // of the first completion
+	ends     []generation.Token // tokens that end a completion
+	stops    []string           // texts that end a completion
+	excluded []generation.Token // tokens that are not sampled
 }
 
-// answer is what one call returned.
+// answer is the parsed answer to a call.
 type answer struct {
 	served         string // the engine's name of the model
-	model          string // that the answer names; "": none
-	prompt, cached int    // tokens; cached is -1 where the engine does not report it
+	model          string // the model that the answer names; "" if it names none
+	prompt, cached int    // tokens; cached is -1 if the engine does not report it
 	choices        []choice
 }
 
-// choice is one completion as the engine returned it.
+// choice is one completion of an answer.
 type choice struct {
 	index   int
 	ids     []generation.Token
-	length  bool // ended by the limit of tokens
-	refused string
-	// logprobs of ids, if the call asked for scores; nil is not known.
+	length  bool   // ended by the limit of tokens
+	refused string // the engine's error for this completion, "" for none
+	// logprobs has the logprob of each of ids, if the call asked for scores; an element is nil if not known.
 	logprobs []*float32
 }
 
-// dialect is an API of engines.
+// dialect writes the requests of an API of engines, and reads the answers.
 type dialect interface {
-	// path of the call below the engine's URL.
+	// path returns the path of the call, relative to the engine's URL.
 	path() string
 	body(c *call) ([]byte, error)
 	read(body []byte, n int) (answer, error)
 }
 
-// topP is 1 where nothing is cut off.
+// topP returns TopP, and 1 if it is off.
 func (c *call) topP() float32 {
 	if c.TopP > 0 && c.TopP < 1 {
 		return c.TopP
@@ -61,7 +61,7 @@ func (c *call) topP() float32 {
 	return 1
 }
 
-// logprobs is the number of alternatives that a call for scores asks for, nil without scores.
+// logprobs returns alternatives, the number of alternatives to each token, if the call asks for scores, else nil.
 func (c *call) logprobs(alternatives int) *int {
 	if !c.Scores {
 		return nil
@@ -79,7 +79,7 @@ func dialectOf(id identity) dialect {
 	return vllm{}
 }
 
-// bias excludes tokens in the form of OpenAI's API.
+// bias returns a logit_bias of OpenAI's API that excludes tokens.
 func bias(ids []generation.Token) map[string]float64 {
 	if len(ids) == 0 {
 		return nil
@@ -91,14 +91,14 @@ func bias(ids []generation.Token) map[string]float64 {
 	return m
 }
 
-// emptyFirst is a rule whose first alternative is empty.
+// emptyFirst matches a rule whose first alternative is empty.
 var emptyFirst = regexp.MustCompile(`(?m)^([\w-]+ ::= )\|`)
 
-// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM and
-// SGLang, does not take nothing for one. llama.cpp takes both.
+// ebnf replaces empty alternatives by "", since XGrammar, the grammar library of vLLM and SGLang, does not
+// accept them. llama.cpp accepts both.
 func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `$1"" |`) }
 
-// errorOf is the text of an error's body, for messages.
+// errorOf returns the message in the body of an error.
 func errorOf(body []byte) string {
 	var openAI struct {
 		Error   json.RawMessage `json:"error"`
@@ -124,13 +124,13 @@ func errorOf(body []byte) string {
 	return cut(text)
 }
 
-// cut makes a text short, for messages.
+// cut shortens a text to one line of errorText bytes, for messages.
 func cut(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	return clip.Text(text, errorText)
 }
 
-// elements reads the completions of an answer, which is a list or a single one. It stops at more than n.
+// elements parses the completions of an answer, a JSON list or a single object. More than n are an error.
 func elements[T any](text []byte, n int) (list []T, err error) {
 	var whole json.RawMessage // is it JSON to its end?
 	if len(text) == 0 {

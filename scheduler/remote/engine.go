@@ -16,7 +16,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Engine asks the engines at the URLs of its Config. It is safe for concurrent use.
+// Engine sends requests to the engines at the URLs of its Config. It is safe for concurrent use.
 type Engine struct {
 	cfg      Config
 	key      string
@@ -28,11 +28,11 @@ type Engine struct {
 	relist   time.Duration // relistAfter
 	limits   limits
 	joined   chan joined   // for Start
-	started  chan struct{} // closed when nobody reads joined any more
+	started  chan struct{} // closed when Start no longer reads joined
 
 	mu     sync.Mutex
-	name   string // of the API
-	totals Totals // those that the engine itself counts
+	name   string // the API
+	totals Totals // without the counters that are sums over replicas
 
 	// base ends when the engine is closed.
 	base  context.Context
@@ -40,7 +40,7 @@ type Engine struct {
 	group sync.WaitGroup
 }
 
-// New makes an engine; [Engine.Start] must follow.
+// New makes an engine. [Engine.Start] must be called next.
 func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 		r.life, r.end = context.WithCancelCause(e.base)
 		r.probes = newClient(1, func() {
 			if r.available() { // does it still live?
-				r.look()
+				r.wakeUp()
 			}
 		})
 		e.replicas = append(e.replicas, r)
@@ -78,19 +78,19 @@ func (e *Engine) Close() {
 	}
 }
 
-// API returns the API that the engines speak, after Start.
+// API returns the API of the engines. It is known after Start.
 func (e *Engine) API() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.name
 }
 
-// Served returns the engines' name of the model, after Start. Where their names differ, it is that
-// of the first one that gets work.
+// Served returns the engines' name of the model, known after Start. If the names differ, it is that of
+// the first engine that gets work.
 func (e *Engine) Served() string { return e.known()[0].served }
 
-// known returns the identities of the engines that get work, or if none does of all that ever joined.
-// It has at least one element.
+// known returns the identities of the engines that get work; without any, of all that ever joined;
+// without any, the zero identity.
 func (e *Engine) known() (list []identity) {
 	for _, only := range []bool{true, false} {
 		for _, r := range e.replicas {
@@ -105,8 +105,8 @@ func (e *Engine) known() (list []identity) {
 	return []identity{{}}
 }
 
-// NoLogprobs returns the reason why extra_keys.return can't have logprobs, nor candidates a
-// probability, after Start. "": they can.
+// NoLogprobs returns the reason why the engines can't report logprobs, "" if they can. It is known
+// after Start.
 func (e *Engine) NoLogprobs() string {
 	if e.API() == APISGLang {
 		return "the engine's API (" + APISGLang + ") reports logprobs after temperature and grammar, not the model's"
@@ -126,7 +126,7 @@ func (e *Engine) Context() int {
 	return most
 }
 
-// Healthy reports whether at least one engine can be reached.
+// Healthy reports whether at least one engine gets work.
 func (e *Engine) Healthy() bool {
 	for _, r := range e.replicas {
 		if r.available() {
@@ -136,8 +136,8 @@ func (e *Engine) Healthy() bool {
 	return false
 }
 
-// Generate completes one prompt. Errors are [generation.ErrClosed],
-// [*generation.BusyError], that of ctx, or of the engine.
+// Generate completes one prompt. The error is [generation.ErrClosed], a
+// [*generation.BusyError], ctx's, or the engine's.
 func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generation.Result, error) {
 	ctx, cancel := e.within(ctx)
 	defer cancel()
@@ -186,11 +186,11 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	return out, nil
 }
 
-// retrySeed is the seed of a try; the first one has the candidate's own.
+// retrySeed returns the seed of a try; try 0 has the candidate's own.
 func retrySeed(seed uint32, try int) uint32 { return seed + uint32(try)*0x9e3779b9 }
 
-// completion makes a completion of a choice. ok is false when it breaks a rule of the
-// request that the engine could not enforce.
+// completion makes a completion of a choice. ok is false if it violates the request's grammar or
+// another setting that the engine could not enforce.
 func (e *Engine) completion(req *generation.Request, c *choice) (done generation.Completion, ok bool) {
 	ids := c.ids
 	if n := len(ids); n > 0 && e.model.IsEnd(ids[n-1]) && !req.IgnoreEnd {
@@ -224,7 +224,7 @@ func (e *Engine) completion(req *generation.Request, c *choice) (done generation
 	return done, true
 }
 
-// stop cuts ids after the token that completes a text of Params.Stop, which engines look for only in plain texts.
+// stop cuts ids after the token that completes a text of Params.Stop, which engines search in plain text only.
 func (e *Engine) stop(req *generation.Request, ids *[]generation.Token, done *generation.Completion) (stopped bool) {
 	if req.Stop == nil {
 		return false
@@ -246,7 +246,7 @@ func (e *Engine) stop(req *generation.Request, ids *[]generation.Token, done *ge
 	return true
 }
 
-// scores makes scores of logprobs.
+// scores converts logprobs to scores.
 func scores(logprobs []*float32) []generation.Score {
 	list := make([]generation.Score, len(logprobs))
 	unknown := float32(math.NaN())
@@ -259,7 +259,7 @@ func scores(logprobs []*float32) []generation.Score {
 	return list
 }
 
-// within is ctx, which also ends when the engine is closed.
+// within returns ctx, cancelled also when the engine is closed.
 func (e *Engine) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(e.base, func() { cancel(generation.ErrClosed) })
@@ -269,7 +269,7 @@ func (e *Engine) within(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// ask makes as many calls as n completions need, and joins their answers.
+// ask makes as many calls as are needed for n completions, and joins their answers.
 func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed uint32) (answer, error) {
 	width := n
 	for _, id := range e.known() {
@@ -306,7 +306,7 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 	return all, nil
 }
 
-// inOrder puts the choices of a call into the order of their indexes.
+// inOrder sorts the choices of a call by their indexes, which must be 0 to n-1.
 func (a *answer) inOrder(n int) error {
 	list := make([]choice, n)
 	seen := make([]bool, n)
@@ -323,10 +323,10 @@ func (a *answer) inOrder(n int) error {
 	return nil
 }
 
-// errOtherModel is the error of an answer that another model than the adapter gave.
+// errOtherModel is the error of an answer by another model than the call's adapter.
 var errOtherModel = errors.New("another model answered")
 
-// check checks an answer against its call, and counts what the engine counted within bounds.
+// check checks an answer against its call, and limits its counts of tokens to plausible ones.
 func (a *answer) check(c *call, m Model) error {
 	if err := a.inOrder(c.n); err != nil {
 		return err
@@ -356,14 +356,14 @@ func (a *answer) check(c *call, m Model) error {
 	return nil
 }
 
-// errUnreachable is a failure before the first byte of an answer: another engine may be
-// asked.
+// errUnreachable is the error of a call without an answer, or whose answer stalled: it may be sent to
+// another engine.
 type errUnreachable struct{ err error }
 
 func (e *errUnreachable) Error() string { return e.err.Error() }
 func (e *errUnreachable) Unwrap() error { return e.err }
 
-// send makes one call, by the first engine in the session's order that takes it.
+// send sends a call to the first engine, in the session's order, that takes it.
 func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	c.adapter = e.adapters.name(c.Adapter)
 	if c.Adapter != 0 && c.adapter == "" {
@@ -406,7 +406,7 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	return answer{}, &generation.BusyError{Reason: err.Error(), RetryAfter: defaultRetryAfter}
 }
 
-// address fills in what differs from engine to engine. The error is why the engine can't take the call.
+// address sets the fields of a call that depend on the engine. The error is the reason why the engine can't take it.
 func (e *Engine) address(c *call, r *replica, id identity) error {
 	list := e.adapters.of(r)
 	if _, ok := list[c.adapter]; c.adapter != "" && !ok {
@@ -425,8 +425,8 @@ func (e *Engine) address(c *call, r *replica, id identity) error {
 	return nil
 }
 
-// attempt makes a call of one engine. Another may be asked after an *errUnreachable and a
-// *generation.BusyError.
+// attempt sends a call to one engine. After an *errUnreachable or a *generation.BusyError it may be
+// sent to another one.
 func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) (a answer, err error) {
 	api := dialectOf(id)
 	body, err := api.body(c)
@@ -472,7 +472,7 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 	return a, nil
 }
 
-// unreachable says why no engine gets work, and makes all be asked again.
+// unreachable returns the reasons why no engine gets work, and makes all watchers try again.
 func (e *Engine) unreachable() error {
 	err := generation.ErrUnreachable
 	for _, r := range e.replicas {
@@ -481,7 +481,7 @@ func (e *Engine) unreachable() error {
 		r.mu.Unlock()
 		if why != nil {
 			err = fmt.Errorf("%w; engine %s: %s", err, r.url, cut(why.Error()))
-			r.look()
+			r.wakeUp()
 		}
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// newClient makes a client that follows no redirect. closed, if set, is called when a connection closes.
+// newClient makes a client that does not follow redirects. closed, if set, is called when a connection closes.
 func newClient(connections int, closed func()) *http.Client {
 	dialer := &net.Dialer{Timeout: connectTimeout}
 	return &http.Client{
@@ -37,7 +37,7 @@ func newClient(connections int, closed func()) *http.Client {
 	}
 }
 
-// watchedConn reports its end.
+// watchedConn calls closed when it is closed.
 type watchedConn struct {
 	net.Conn
 	closed func()
@@ -49,23 +49,23 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// sent is what one HTTP call sends, and how its answer is read.
+// sent describes one HTTP request, and how its answer is read.
 type sent struct {
 	client       *http.Client
 	method, path string
 	body         []byte
-	limit        int64 // bytes of the answer
-	session      string
-	moves        func() // called for each part of the answer; nil: not called
+	limit        int64  // bytes of the answer
+	session      string // for routers, "" for none
+	received     func() // called for each part of the answer; may be nil
 }
 
-// get reads a small answer.
+// get returns the small answer to a GET.
 func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, error) {
 	return e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
 }
 
-// small makes a call with a small answer within a time. An answer that does not come, or not as
-// a whole, is an *errUnreachable.
+// small makes a request with a small answer and a timeout. The error is an *errUnreachable without a
+// complete answer.
 func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, &silence{within})
 	defer cancel()
@@ -80,21 +80,21 @@ func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Dura
 	return text, err
 }
 
-// post makes a call of a request. It ends when the engine is found to make no progress.
+// post makes a call for completions. It ends with an *errUnreachable if the engine is found silent or unfit.
 func (e *Engine) post(ctx context.Context, r *replica, path string, body []byte, limit int64, session string) ([]byte, error) {
-	life, moved, end := r.begin()
+	life, received, end := r.begin()
 	defer end()
 	began := time.Now()
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
-	text, err := e.exchange(both, r, sent{e.client, http.MethodPost, path, body, limit, session, r.moves})
+	text, err := e.exchange(both, r, sent{e.client, http.MethodPost, path, body, limit, session, r.receivePart})
 	switch {
 	case err == nil:
 		return text, nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		r.failed("timeout")
-		e.late(r, moved, time.Since(began))
+		e.late(r, received, time.Since(began))
 		return nil, &generation.LateError{Engine: r.url}
 	case ctx.Err() != nil: // the caller left, which is not the engine's fault
 		return nil, err
@@ -117,47 +117,47 @@ func kindOf(err error) string {
 	return "status"
 }
 
-// errBroken is wrapped where a connection ended within an answer, and errStalled where one stays
-// open without a byte.
+// errBroken is wrapped if a connection ended within an answer, and errStalled if it stays open
+// without another byte.
 var (
 	errBroken  = errors.New("the answer broke off")
 	errStalled = errors.New("the answer stopped")
 )
 
-// StatusError is an error answer of an engine.
+// StatusError is an answer with an error status.
 type StatusError struct {
-	Status int
-	Text   string
+	Status int    // HTTP status
+	Text   string // the message in the body
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, e.Text) }
 
-// refusesKey reports whether err is an answer that wants another key.
+// refusesKey reports whether err is an answer with status 401 or 403.
 func refusesKey(err error) bool {
 	var status *StatusError
 	return errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden)
 }
 
-// silence is the error of a call without an answer.
+// silence is the error of a request that had no answer in time.
 type silence struct{ within time.Duration }
 
 func (s *silence) Error() string { return fmt.Sprintf("no answer within %v", s.within) }
 
-// moving is the body of an answer that must go on.
-type moving struct {
+// timedBody is the body of an answer. It ends the request if no part comes within limit.
+type timedBody struct {
 	io.Reader
-	moves func()
-	timer *time.Timer // ends the call
-	limit time.Duration
+	received func()      // see sent
+	timer    *time.Timer // ends the request
+	limit    time.Duration
 }
 
 // Read implements io.Reader.
-func (m *moving) Read(p []byte) (int, error) {
+func (m *timedBody) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if n > 0 {
 		m.timer.Reset(m.limit)
-		if m.moves != nil {
-			m.moves()
+		if m.received != nil {
+			m.received()
 		}
 	}
 	return n, err
@@ -188,7 +188,7 @@ func (e *Engine) exchange(ctx context.Context, r *replica, s sent) ([]byte, erro
 	if s.client == r.probes {
 		r.closes.Store(res.Close)
 	}
-	body := &moving{res.Body, s.moves, time.AfterFunc(e.limits.stall, func() { cancel(errStalled) }), e.limits.stall}
+	body := &timedBody{res.Body, s.received, time.AfterFunc(e.limits.stall, func() { cancel(errStalled) }), e.limits.stall}
 	defer body.timer.Stop()
 	text, err := io.ReadAll(io.LimitReader(body, s.limit+1))
 	switch {

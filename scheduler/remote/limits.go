@@ -3,67 +3,67 @@ package remote
 import "time"
 
 const (
-	// DefaultRetries is how often completions are asked again that the engine let violate
-	// the grammar.
+	// DefaultRetries is how often completions that violate their grammar are generated
+	// again.
 	DefaultRetries = 2
-	// MaxRetries bounds Config.Retries.
+	// MaxRetries is the limit of Config.Retries.
 	MaxRetries = 16
-	// DefaultConnections is the most connections to one URL.
+	// DefaultConnections is the default limit of connections to one URL.
 	DefaultConnections = 256
 
 	connectTimeout = 5 * time.Second
-	// Bounds of an answer: text, ids and logprobs of a token, and what stands around them.
+	// Bounds of an answer in bytes: for each token its text, id and logprobs, and for the rest.
 	bytesPerToken = 256
 	bytesOfAnswer = 1 << 20
-	// An error's text is cut for messages.
+	// errorText is the limit of an error's text in messages, in bytes.
 	errorText = 300
 
-	// An engine is frozen when the time of so many requests in a row ended without a byte.
+	// lateRequests is after how many requests in a row that timed out without a byte an engine is frozen.
 	lateRequests = 2
-	// The comparison of vocabularies has so many strings, fewer when an engine returns, and so
-	// many calls at a time.
+	// The comparison of vocabularies has probeStrings strings, probeStringsAgain when an engine returns, and
+	// probeCalls calls at a time.
 	probeStrings      = 200
 	probeStringsAgain = 20
 	probeCalls        = 8
-	tokensCompared    = 2048 // in one call
-	// A string has at most so many parts: fewer and longer strings need fewer calls.
+	tokensCompared    = 2048 // tokens whose texts one call compares
+	// probeParts is the limit of parts in a string: fewer, longer strings need fewer calls.
 	probeParts = 60
-	// relistAfter is the least time between two lists of adapters because of unknown names or
-	// refused calls.
+	// relistAfter is the least time between two requests for lists of adapters, because of unknown names
+	// or refused calls.
 	relistAfter = time.Second
-	// affinityTokens of a prompt stand for its session where none is named.
+	// affinityTokens is how many tokens at the beginning of a prompt replace a missing session.
 	affinityTokens = 1024
 
-	// A replica is overloaded when it has more than overloadFactor times the requests of the
-	// next one in the session's order, and more than overloadSlack in addition.
+	// A replica is overloaded if it has more than overloadFactor times the requests of the next
+	// one in the session's order, plus overloadSlack.
 	overloadFactor = 2
 	overloadSlack  = 4
 
-	// defaultRetryAfter is for callers where a busy engine sent none.
+	// defaultRetryAfter is BusyError.RetryAfter if an engine sent none.
 	defaultRetryAfter = time.Second
 )
 
-// limits are times of an Engine. Tests have shorter ones.
+// limits are the timeouts of an Engine. Tests set shorter ones.
 type limits struct {
-	// probeEvery is the time between two probes of an engine that gets work. Servers keep idle
-	// connections for 5 s or more. probe bounds the answer. Two probes without one take an engine
-	// out, 8 s after it froze.
+	// probeEvery is the time between two probes of an engine that gets work; servers keep idle
+	// connections for 5 s or more. probe is the timeout of a probe. An engine gets no work after two
+	// probes without an answer, 8 s after it froze.
 	probeEvery, probe time.Duration
-	// describe bounds an answer about the engine, or of a tokenizer. llama-server may hold a new
-	// connection until an idle one of 5 s ends.
+	// describe is the timeout of requests about the engine or for tokens. llama-server may let a new
+	// connection wait until an idle one ends after 5 s.
 	describe time.Duration
-	// verify bounds the comparison of vocabularies.
+	// verify is the timeout of the comparison of vocabularies.
 	verify time.Duration
-	// prove bounds the token that an engine must generate after it made no progress.
+	// prove is the timeout of the token that a frozen engine must generate.
 	prove time.Duration
 	// stall is the longest time between two parts of an answer that has begun.
 	stall time.Duration
-	// late is how long a request must have waited for its end by time to say something of the
-	// engine. Clients may set shorter times than an answer takes.
+	// late is the least duration of a timed-out request that counts for lateRequests: a client's timeout may
+	// be shorter than an answer takes.
 	late time.Duration
-	// others have so long to get ready, after the first engine did, before Start returns.
+	// others is how long Start waits for further engines after the first one is ready.
 	others time.Duration
-	// An engine that is out is asked again after so long, at first and at most.
+	// The time after which an engine that is out is tried again: at first minBackoff, at most maxBackoff.
 	minBackoff, maxBackoff time.Duration
 }
 

@@ -6,8 +6,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// llamaServer is POST /completion of llama.cpp's server. A call with n_cmpl completions
-// draws them with seed, seed+1 and so on, and needs as many free slots.
+// llamaServer is POST /completion of llama.cpp's server. A call with n_cmpl completions draws
+// them with seed, seed+1 and so on, and needs n_cmpl free slots.
 type llamaServer struct{}
 
 type llamaRequest struct {
@@ -24,8 +24,8 @@ type llamaRequest struct {
 	Stop        []string           `json:"stop,omitempty"`
 	Grammar     string             `json:"grammar,omitempty"`
 	LogitBias   [][2]any           `json:"logit_bias,omitempty"`
-	// LoRA has the scale of each adapter. A server with adapters must not reuse cached prompts:
-	// its cache in host memory does not distinguish adapters.
+	// LoRA has the scale of each adapter. With it, CachePrompt must be false: the server's prompt cache in host
+	// memory does not distinguish adapters.
 	LoRA         json.RawMessage `json:"lora,omitempty"`
 	CachePrompt  bool            `json:"cache_prompt"`
 	ReturnTokens bool            `json:"return_tokens"`
@@ -69,8 +69,8 @@ type llamaAnswer struct {
 	} `json:"completion_probabilities"`
 }
 
-// logprobs are the tokens'. The server leaves out tokens that end within a character,
-// and an end that it does not return.
+// logprobs returns the logprob of each token. The server omits tokens that end within a character,
+// and an end token that it does not return.
 func (a *llamaAnswer) logprobs() []*float32 {
 	if len(a.Probabilities) == 0 {
 		return nil

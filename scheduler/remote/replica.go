@@ -14,58 +14,58 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// replica is one engine.
+// replica is one engine at a URL.
 type replica struct {
 	index int
 	url   string
-	// probes has one connection, on which the engine is asked whether it lives. Another process
-	// at the URL needs another connection.
+	// probes has one connection, for probes. As long as it stays open, the same process
+	// answers.
 	probes *http.Client
-	wake   chan struct{} // makes watch look now
+	wake   chan struct{} // has a value if watch should probe now
 
-	compared bool        // its vocabulary was once compared with all texts; only watch uses it
+	compared bool        // its vocabulary was compared as a whole before; only watch uses it
 	closes   atomic.Bool // the engine closes each connection after its answer
 
 	mu       sync.Mutex
 	state    state
-	why      error    // of a state without work
-	id       identity // as it described itself last
+	why      error    // the reason of a state without work
+	id       identity // its last description of itself
 	inFlight int
-	moved    uint64 // parts of answers that came
-	late     int    // requests in a row whose time ended without such a part
+	received uint64 // number of received parts of answers
+	late     int    // requests in a row that timed out while no part came, see Engine.late
 	lateAt   time.Time
 	stats    Stats
-	// life is the context of its calls. end ends it.
+	// life is the context of its calls; end cancels it.
 	life context.Context
 	end  context.CancelCauseFunc
 }
 
-// identity is what an engine says of itself.
+// identity is an engine's description of itself.
 type identity struct {
 	api    string // one of APIs
 	served string // the model's name in requests
 	lora   bool   // the model is an adapter
-	// context is the most tokens of a prompt with its answer; 0: not known.
+	// context is the limit of tokens of a prompt with its answer; 0: not known.
 	context int
-	slots   int  // completions that one call may have; 0: no limit
-	agentd  bool // it knows the marks of grammars
-	seeded  bool // of sglang
+	slots   int  // limit of completions of one call; 0: no limit
+	agentd  bool // it is an agentd, which accepts marks in grammars
+	seeded  bool // see sglang
 }
 
-// Stats are what was counted for one engine.
+// Stats are the gauges and counters of one engine.
 type Stats struct {
 	URL       string
 	Available bool   `metric:"up" help:"1 if the engine gets work; 0 until it answers again."`
 	InFlight  int    `metric:"requests_running" help:"Calls in flight."`
 	Requests  uint64 `metric:"requests_total" help:"Calls, one for each input."`
-	// Errors by kind: unreachable, timeout, busy, status, answer.
+	// Errors counts failed calls by kind: unreachable, timeout, busy, status, answer.
 	Errors           map[string]uint64
 	PromptTokens     uint64 `metric:"prompt_tokens_total" help:"Prompt tokens that the engine counted."`
 	CachedTokens     uint64 `metric:"prefix_cache_hits_total" help:"Prompt tokens that the engine found in its prefix cache."`
 	CompletionTokens uint64 `metric:"generation_tokens_total" help:"Tokens that the engine generated."`
 }
 
-// Stats returns the counts of each engine, in the order of Config.URLs.
+// Stats returns the gauges and counters of each engine, in the order of Config.URLs.
 func (e *Engine) Stats() []Stats {
 	list := make([]Stats, len(e.replicas))
 	for i, r := range e.replicas {
@@ -111,37 +111,37 @@ func (r *replica) answered(a *answer) {
 	}
 }
 
-// begin counts a call, which ends with the returned context. The returned function counts its end.
-func (r *replica) begin() (life context.Context, moved uint64, end func()) {
+// begin counts a call, which must end when life ends. received is the number of parts before it. end counts its end.
+func (r *replica) begin() (life context.Context, received uint64, end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight++
 	r.stats.Requests++
-	return r.life, r.moved, func() {
+	return r.life, r.received, func() {
 		r.mu.Lock()
 		r.inFlight--
 		r.mu.Unlock()
 	}
 }
 
-// moves counts a part of an answer.
-func (r *replica) moves() {
+// receivePart counts a part of an answer.
+func (r *replica) receivePart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.moved++
+	r.received++
 	r.late = 0
-	_, _ = r.on(moved, nil)
+	_, _ = r.on(progressed, nil)
 }
 
-// progress is how many parts of answers came.
+// progress returns the number of received parts of answers.
 func (r *replica) progress() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.moved
+	return r.received
 }
 
-// order returns the engines that get work in the order in which a request tries them: by
-// rendezvous hashing of its session, with the first two exchanged when the first is overloaded.
+// order returns the engines that get work, in the order in which a request tries them: by rendezvous hashing
+// of its session. If the first one is overloaded, the first two are exchanged.
 func (e *Engine) order(req *generation.Request) []*replica {
 	list := make([]*replica, 0, len(e.replicas))
 	for _, r := range e.replicas {
@@ -163,8 +163,8 @@ func (e *Engine) order(req *generation.Request) []*replica {
 	return list
 }
 
-// affinity identifies what a request shares with others: its session, else the
-// beginning of its prompt.
+// affinity returns the key that requests with a common prefix share: the session, without one the first
+// affinityTokens of the prompt.
 func affinity(req *generation.Request) string {
 	if req.Session != "" {
 		return req.Session
@@ -177,8 +177,8 @@ func affinity(req *generation.Request) string {
 	return string(key)
 }
 
-// weigh is the weight of an engine for a key. It is the same in every process, so that
-// several agentd agree.
+// weigh returns the weight of an engine for a key. It is the same in every process, so that
+// several agentd choose the same engine.
 func weigh(key, url string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, 64 bits
 	h := uint64(offset)

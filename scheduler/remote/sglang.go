@@ -10,15 +10,15 @@ import (
 
 // sglang is SGLang's POST /generate.
 type sglang struct {
-	// seeded engines draw by the seed alone (--enable-deterministic-inference). They would
-	// give all completions of one request the same seed, so each gets its own request in
-	// the same call. Other engines take no notice of seeds.
+	// seeded: the engine samples by the seed (--enable-deterministic-inference). It would use the same seed
+	// for all completions of a request, so each completion is a request in the batch of the
+	// call. Other engines ignore seeds.
 	seeded bool
 }
 
 type sglangRequest struct {
-	InputIDs any `json:"input_ids"`       // of a prompt, or of each of a batch
-	Sampling any `json:"sampling_params"` // the same
+	InputIDs any `json:"input_ids"`       // of one prompt, or a list with those of each prompt of a batch
+	Sampling any `json:"sampling_params"` // one, or a list
 	// Adapter is the name of a LoRA adapter, for the whole batch.
 	Adapter string `json:"lora_path,omitempty"`
 }

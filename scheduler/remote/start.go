@@ -17,18 +17,18 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// joined is how an attempt of an engine to join ended.
+// joined is the result of an engine's attempt to join.
 type joined struct {
 	r   *replica
 	err error
 }
 
-// errNotAsked is why an engine gets no work before its first answer.
+// errNotAsked is the reason of the state unasked.
 var errNotAsked = errors.New("not asked yet")
 
-// Start asks all engines until one gets work: it answers, has an API that is known, and the
-// Model's vocabulary. The others have a short time to do so, too, and may come later. Start returns
-// the error of an engine that does not fit, such as a [*MismatchError].
+// Start asks all engines until one gets work: it must answer, with a known API and the Model's
+// vocabulary. It waits a short time for the others, which may also join later. The error is that of an
+// engine that does not fit, such as a [*MismatchError], ctx's, or generation.ErrClosed.
 func (e *Engine) Start(ctx context.Context) error {
 	defer close(e.started)
 	waiting := map[*replica]bool{}
@@ -44,7 +44,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			switch {
 			case j.err == nil && enough == nil:
 				enough = time.After(e.limits.others)
-			case j.err != nil && !passes(j.err):
+			case j.err != nil && !temporary(j.err):
 				return fmt.Errorf("engine %s: %w", j.r.url, j.err)
 			}
 		case <-enough:
@@ -58,8 +58,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// passes reports whether an error of an engine may end by itself.
-func passes(err error) bool {
+// temporary reports whether a later try may succeed.
+func temporary(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) {
 		return status.Status >= http.StatusInternalServerError || status.Status == http.StatusRequestTimeout
@@ -67,8 +67,8 @@ func passes(err error) bool {
 	return errors.As(err, new(*errUnreachable)) || errors.As(err, new(*generation.BusyError))
 }
 
-// explained says what to change where an engine refuses to describe itself.
-func (e *Engine) explained(err error) error {
+// withAdvice adds what to change to the error of an engine that refuses to describe itself.
+func (e *Engine) withAdvice(err error) error {
 	var status *StatusError
 	switch {
 	case refusesKey(err) && e.key == "":
@@ -81,8 +81,8 @@ func (e *Engine) explained(err error) error {
 	return err
 }
 
-// describe finds out which API an engine has and what it serves. All engines must have the same
-// API, since the agent was made for it.
+// describe asks an engine for its API and its model. All engines must have the same API, since
+// the agent depends on it.
 func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err error) {
 	id.api = e.cfg.API
 	if id.api == APIAuto {
@@ -131,7 +131,7 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	return id, fmt.Errorf("/v1/models lists %q and not the model %q that Config.Model names", names, e.cfg.Model)
 }
 
-// seeded asks SGLang whether it draws by the seeds of requests.
+// seeded asks SGLang whether it samples by the seeds of requests.
 func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	var info struct {
 		Deterministic bool `json:"enable_deterministic_inference"`
@@ -147,7 +147,7 @@ func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	return false, nil
 }
 
-// detect distinguishes APIs by paths that only one of them has. agentd has that of vLLM.
+// detect distinguishes APIs by paths that only one of them has. An agentd has the API of vLLM.
 func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
@@ -158,7 +158,7 @@ func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd boo
 	} {
 		var answer map[string]json.RawMessage
 		err := e.getJSON(ctx, r, known.path, &answer)
-		if err != nil && passes(err) || refusesKey(err) {
+		if err != nil && temporary(err) || refusesKey(err) {
 			return "", false, err
 		}
 		if err == nil && answer[known.member] != nil {
@@ -179,11 +179,11 @@ func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any)
 	return nil
 }
 
-// MismatchError says that an engine tokenizes a text in another way than the Model.
+// MismatchError reports that an engine tokenizes a text differently from the Model.
 type MismatchError struct {
-	Served, Model string // names
-	Text          string
-	Ours, Theirs  []generation.Token
+	Served, Model string             // names of the engine's model and of ours
+	Text          string             // the text
+	Ours, Theirs  []generation.Token // its tokens
 }
 
 func (e *MismatchError) Error() string {
@@ -200,7 +200,8 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("its model %s has another vocabulary than %s, which agentd uses: token %d of %q is %s, and here %s", e.Served, e.Model, at+1, e.Text, token(e.Theirs), token(e.Ours))
 }
 
-// verify compares the tokens of probe strings: many the first time, with the texts of all tokens, then some.
+// verify compares the tokens of probeStrings strings and the texts of all tokens; later times, the tokens of
+// probeStringsAgain strings only.
 func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.verify, &silence{e.limits.verify})
 	defer cancel()
@@ -259,7 +260,7 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	return nil
 }
 
-// Probes are n texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
+// Probes returns n texts whose tokens distinguish vocabularies and pre-tokenizers: words, code,
 // JSON, numbers, white space, and letters of several scripts.
 func Probes(n int) []string {
 	parts := []string{

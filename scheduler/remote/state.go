@@ -1,16 +1,16 @@
 package remote
 
-// state is what an engine is to requests. The package's documentation draws the states.
+// state is the state of an engine. The package's documentation draws the transitions.
 type state int
 
 const (
-	unasked  state = iota // no work: it has not joined yet
+	unasked  state = iota // gets no work: it has not joined yet
 	serving               // gets work
-	replaced              // gets work; another process may answer than the one that was compared
-	doubtful              // gets work; the next missed answer takes it out
-	out                   // no work until it answers and fits
-	frozen                // no work until it has generated a token, too
-	states                // their number
+	replaced              // gets work; another process than the compared one may answer
+	doubtful              // gets work until the next probe without an answer
+	out                   // gets no work until it answers and fits
+	frozen                // gets no work until it fits and has generated a token
+	states                // number of states
 )
 
 // works reports whether an engine gets work.
@@ -20,23 +20,23 @@ func (s state) works() bool { return s == serving || s == replaced || s == doubt
 type event int
 
 const (
-	fits        event = iota // it was compared, and has the model
+	fits        event = iota // the comparison found the same model
 	reconnected              // a probe has a new connection
 	confirmed                // it describes itself as before
-	active                   // a probe had no answer, but answers of requests went on
-	missed                   // a probe had no answer, or a comparison no end
-	silent                   // so had two in a row
-	stalled                  // requests wait, and no byte of an answer comes
-	moved                    // a part of an answer came
+	active                   // a probe had no answer, but parts of other answers came meanwhile
+	missed                   // a probe had no answer, or a comparison did not end
+	silent                   // two probes in a row had no answer
+	stalled                  // lateRequests requests timed out without a byte
+	progressed               // a part of an answer came
 	gone                     // it refuses connections or work
-	unfit                    // it serves something else, or will never work again
-	events                   // their number
+	unfit                    // it serves another model, or reports that it will never work again
+	events                   // number of events
 )
 
-// endsCalls reports whether calls in flight end, and are asked elsewhere.
+// endsCalls reports whether the calls in flight end, to be sent to other engines.
 func (e event) endsCalls() bool { return e == silent || e == unfit }
 
-// next has the state after each event.
+// next[event][state] is the state after an event.
 var next = [events][states]state{
 	//           unasked  serving   replaced  doubtful  out      frozen
 	fits:        {serving, serving, serving, serving, serving, serving},
@@ -46,13 +46,13 @@ var next = [events][states]state{
 	missed:      {unasked, doubtful, doubtful, doubtful, out, frozen},
 	silent:      {frozen, frozen, frozen, frozen, frozen, frozen},
 	stalled:     {frozen, frozen, frozen, frozen, frozen, frozen},
-	moved:       {unasked, serving, replaced, doubtful, out, out},
+	progressed:  {unasked, serving, replaced, doubtful, out, out},
 	gone:        {out, out, out, out, out, frozen},
 	unfit:       {out, out, out, out, out, frozen},
 }
 
-// on makes a transition. It is the only place that changes a state. why is the reason of states
-// without work. It returns what both were. The caller holds r.mu.
+// on makes the transition of an event, and is the only place that changes a state. why is the reason of a state
+// without work. It returns the former state and reason. The caller holds r.mu.
 func (r *replica) on(ev event, why error) (was state, before error) {
 	was, before = r.state, r.why
 	r.state = next[ev][was]
@@ -65,14 +65,14 @@ func (r *replica) on(ev event, why error) (was state, before error) {
 	return was, before
 }
 
-// note makes a transition that needs no reason.
+// note makes the transition of an event that needs no reason.
 func (r *replica) note(ev event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, _ = r.on(ev, nil)
 }
 
-// now is an engine's state.
+// now returns the engine's state.
 func (r *replica) now() state {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,7 @@ func TestEventsLeadToTheStateOfTheDrawing(t *testing.T) {
 		"frozen, then silent":                        {[]event{fits, stalled, silent}, frozen, true},
 		"frozen, then refuses connections":           {[]event{fits, stalled, gone}, frozen, false},
 		"frozen, then another model":                 {[]event{fits, stalled, unfit}, frozen, true},
-		"frozen, then a part of an answer":           {[]event{fits, stalled, moved}, out, false},
+		"frozen, then a part of an answer":           {[]event{fits, stalled, progressed}, out, false},
 		"frozen, then compared and generates":        {[]event{fits, stalled, fits}, serving, false},
 		"refuses connections":                        {[]event{fits, gone}, out, false},
 		"refuses connections, then compared":         {[]event{fits, gone, fits}, serving, false},

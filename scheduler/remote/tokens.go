@@ -15,17 +15,17 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// tokenTexts asks an engine for the texts of tokens.
+// tokenTexts compares an engine's texts of tokens with the Model's.
 type tokenTexts struct {
 	engine  *Engine
 	replica *replica
 	id      identity
-	special bool // it gives texts of special tokens
+	special bool // the engine returns texts of special tokens
 }
 
-// compareTokens compares the texts of all tokens. Texts of probes have few of a vocabulary's tokens, so that two ids
-// exchanged, or an added token less, would show first in a wrong answer. An engine that gives no text of a token that
-// each has is not asked for others.
+// compareTokens compares the texts of all tokens, since the probe strings contain few of a vocabulary's tokens: two
+// exchanged ids, or a missing added token, would only show in a wrong answer. An engine that refuses to return the text
+// of one token is not asked for others.
 func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) error {
 	t := &tokenTexts{engine: e, replica: r, id: id}
 	ends := append(e.model.Ends(), 0) // a model may have none
@@ -46,7 +46,7 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 	return group.Wait()
 }
 
-// unlessAnswered is nil for the status of an answer: an engine need not have /detokenize.
+// unlessAnswered returns nil for a *StatusError, since an engine need not have /detokenize.
 func unlessAnswered(err error) error {
 	if errors.As(err, new(*StatusError)) {
 		return nil
@@ -54,12 +54,12 @@ func unlessAnswered(err error) error {
 	return err
 }
 
-// compareRange halves a range whose texts differ until it has one token.
+// compareRange compares the text of a range of tokens. It halves a range that differs, down to one token.
 func (t *tokenTexts) compareRange(ctx context.Context, ids []generation.Token) error {
 	theirs, err := t.of(ctx, ids)
 	var status *StatusError
 	switch refused := errors.As(err, &status); {
-	case err != nil && (!refused || passes(err) && status.Status != http.StatusInternalServerError):
+	case err != nil && (!refused || temporary(err) && status.Status != http.StatusInternalServerError):
 		return err
 	case err == nil && readable(theirs) == readable(t.engine.model.Detokenize(ids)):
 		return nil
@@ -73,8 +73,8 @@ func (t *tokenTexts) compareRange(ctx context.Context, ids []generation.Token) e
 	return t.compareToken(ctx, ids[0], theirs)
 }
 
-// compareToken judges a token whose text differs. Some engines clean up texts, so " ." becomes ".": what counts then is
-// whether they make the same token of our text.
+// compareToken compares a token whose text differs. Some engines clean up texts, so that " ." becomes ".": it is the
+// same token if they tokenize our text to it.
 func (t *tokenTexts) compareToken(ctx context.Context, token generation.Token, theirs string) error {
 	e, id := t.engine, t.id
 	text := e.model.Detokenize([]generation.Token{token})
@@ -92,7 +92,7 @@ func (t *tokenTexts) compareToken(ctx context.Context, token generation.Token, t
 	return &MismatchError{id.served, e.model.Name(), text, []generation.Token{token}, nil}
 }
 
-// readable is a text in which parts of characters are one replacement character, however many an engine writes.
+// readable returns a text in which invalid UTF-8 is one U+FFFD, since engines write different numbers of these.
 func readable(text string) string {
 	const unknown = string(utf8.RuneError)
 	text = strings.ToValidUTF8(text, unknown)
@@ -102,7 +102,7 @@ func readable(text string) string {
 	return text
 }
 
-// of returns the text of tokens as the engine writes it.
+// of returns the engine's text of tokens.
 func (t *tokenTexts) of(ctx context.Context, ids []generation.Token) (string, error) {
 	question := map[string]any{"model": t.id.served, "tokens": ids}
 	if t.id.api == APISGLang {

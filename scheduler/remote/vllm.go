@@ -8,8 +8,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// vllm is vLLM's POST /v1/completions, which agentd's own follows. A call with n
-// completions draws them with seed, seed+1 and so on.
+// vllm is vLLM's POST /v1/completions, which agentd has too. A call with n completions
+// draws them with seed, seed+1 and so on.
 type vllm struct{}
 
 type vllmRequest struct {

@@ -14,7 +14,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// watch probes an engine that gets work, and lets another one join when it can, until the Engine is closed.
+// watch runs until the Engine is closed. It probes an engine that gets work, and lets one without work join.
 func (e *Engine) watch(r *replica) {
 	var asked time.Time
 	wait, failures := time.Duration(0), 0
@@ -44,7 +44,7 @@ func (e *Engine) watch(r *replica) {
 		}
 		err := e.join(r)
 		if err != nil {
-			e.lost(r, failedBy(err), err)
+			e.lost(r, joinEvent(err), err)
 			failures++
 			wait = retry.Backoff(failures, e.limits.minBackoff, e.limits.maxBackoff, 0)
 		} else {
@@ -58,47 +58,47 @@ func (e *Engine) watch(r *replica) {
 	}
 }
 
-// failedBy is the event of an engine that could not join.
-func failedBy(err error) event {
-	if passes(err) {
+// joinEvent returns the event of an engine that could not join because of err.
+func joinEvent(err error) event {
+	if temporary(err) {
 		return gone
 	}
 	return unfit
 }
 
-// lost leaves an engine out until it can join again.
+// lost makes the transition of an event after which an engine gets no work, and logs it.
 func (e *Engine) lost(r *replica, ev event, err error) {
 	r.mu.Lock()
 	was, before := r.on(ev, err)
 	r.mu.Unlock()
 	if was.works() {
-		r.look()
+		r.wakeUp()
 	}
-	if (was == out || was == frozen) && passes(before) == passes(err) || e.base.Err() != nil {
+	if (was == out || was == frozen) && temporary(before) == temporary(err) || e.base.Err() != nil {
 		return // it was logged
 	}
-	if passes(err) {
+	if temporary(err) {
 		e.log.Warn().Str("engine", r.url).Err(err).Msg("engine unreachable; left out until it answers")
 	} else {
 		e.log.Error().Str("engine", r.url).Err(err).Msg("engine does not fit; left out until it does")
 	}
 }
 
-// look makes watch look at the engine now.
-func (r *replica) look() {
+// wakeUp makes watch probe the engine now.
+func (r *replica) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// late counts a request whose time ended. moved is what r.moved was when it began. Several in a
-// row without a byte from the engine are a lack of progress, although it may answer probes.
-// Those with a short time, and those that ended together, say nothing of a slow engine.
-func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
+// late counts a request that timed out. received is r.received at its begin. After lateRequests in a row without a byte
+// from the engine it is frozen, even if it answers probes. Requests with a short timeout don't count, and requests
+// that time out together count as one.
+func (e *Engine) late(r *replica, received uint64, took time.Duration) {
 	now := time.Now()
 	r.mu.Lock()
-	if r.moved == moved && took >= e.limits.late && now.Sub(r.lateAt) >= e.limits.probeEvery {
+	if r.received == received && took >= e.limits.late && now.Sub(r.lateAt) >= e.limits.probeEvery {
 		r.late++
 		r.lateAt = now
 	}
@@ -109,14 +109,14 @@ func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
 	}
 }
 
-// probe asks an engine that gets work whether it lives, and compares it again where another
-// process may answer.
+// probe sends a probe to an engine that gets work. If another process may answer, it compares the engine
+// again.
 func (e *Engine) probe(r *replica) {
 	was, before, path := r.now(), r.progress(), "/health"
 	if r.identity().api == APISGLang { // its /health generates a token, which takes time under load
 		path = "/v1/models"
 	}
-	text, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: path}, e.limits.probe)
+	text, err := e.small(e.probeContext(r), r, sent{client: r.probes, method: http.MethodGet, path: path}, e.limits.probe)
 	var refused *generation.BusyError
 	now := r.now()
 	switch {
@@ -128,39 +128,39 @@ func (e *Engine) probe(r *replica) {
 		r.note(missed)
 	case errors.As(err, &refused): // agentd's own says whether it will ever go on
 		ev := gone
-		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.another(r) {
+		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.othersWork(r) {
 			ev = unfit
 		}
 		e.lost(r, ev, fmt.Errorf("%s: %w: %s", path, refused, errorOf(text)))
 	case err != nil:
 		e.lost(r, gone, fmt.Errorf("%s: %w", path, err))
 	case now != replaced && now != doubtful:
-	case r.closes.Load() && e.same(r): // it closes each connection, so a new one says little
+	case r.closes.Load() && e.unchanged(r): // it closes each connection, so a new one says little
 		r.note(confirmed)
 	default:
 		switch err := e.join(r); {
 		case err == nil:
-		case now == replaced && passes(err): // it may be busy, and lives
+		case now == replaced && temporary(err): // it may be busy, and lives
 			r.note(missed)
 		default:
-			e.lost(r, failedBy(err), err)
+			e.lost(r, joinEvent(err), err)
 		}
 	}
 }
 
-// another reports whether an engine beside r gets work.
-func (e *Engine) another(r *replica) bool {
+// othersWork reports whether an engine other than r gets work.
+func (e *Engine) othersWork(r *replica) bool {
 	return slices.ContainsFunc(e.replicas, func(other *replica) bool { return other != r && other.available() })
 }
 
-// same reports whether an engine describes itself as it did before.
-func (e *Engine) same(r *replica) bool {
+// unchanged reports whether an engine describes itself as before.
+func (e *Engine) unchanged(r *replica) bool {
 	id, err := e.describe(e.base, r)
 	return err == nil && id == r.identity()
 }
 
-// tracing is a context that notes a new connection of the probes.
-func (e *Engine) tracing(r *replica) context.Context {
+// probeContext returns a context for a probe, in which a new connection is the event reconnected.
+func (e *Engine) probeContext(r *replica) context.Context {
 	return httptrace.WithClientTrace(e.base, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		if !c.Reused {
 			r.note(reconnected)
@@ -168,18 +168,18 @@ func (e *Engine) tracing(r *replica) context.Context {
 	}})
 }
 
-// join describes an engine, compares its vocabulary, and gives it work.
+// join gives work to an engine, after it has described itself and its vocabulary was compared.
 func (e *Engine) join(r *replica) error {
 	ctx := e.base
-	if _, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: "/health"}, e.limits.probe); err != nil {
-		return e.explained(fmt.Errorf("/health: %w", err))
+	if _, err := e.small(e.probeContext(r), r, sent{client: r.probes, method: http.MethodGet, path: "/health"}, e.limits.probe); err != nil {
+		return e.withAdvice(fmt.Errorf("/health: %w", err))
 	}
 	id, err := e.describe(ctx, r)
 	if err != nil {
-		return e.explained(err)
+		return e.withAdvice(err)
 	}
 	if err := e.verify(ctx, r, id); err != nil {
-		return e.explained(err)
+		return e.withAdvice(err)
 	}
 	if r.now() == frozen {
 		if err := e.prove(ctx, r, id); err != nil {
@@ -193,7 +193,7 @@ func (e *Engine) join(r *replica) error {
 	return nil
 }
 
-// enter gives work to an engine that was compared.
+// enter sets the identity of an engine that was compared, and gives it work.
 func (e *Engine) enter(r *replica, id identity) {
 	r.mu.Lock()
 	before := r.id
@@ -213,7 +213,7 @@ func (e *Engine) enter(r *replica, id identity) {
 	}
 }
 
-// prove asks a frozen engine for one token.
+// prove lets a frozen engine generate one token.
 func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	prompt, err := e.model.Tokenize("the")
 	if err != nil {

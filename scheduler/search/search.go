@@ -1,10 +1,10 @@
-// Package search finds the N most probable outcomes in a tree of completions. It is pure: the
-// probabilities and ends of branches go in, the branches to compute next come out.
+// Package search finds the N most probable outcomes in a tree of completions. It does no computation
+// itself: probabilities and ends of branches go in, the branches to compute next come out.
 //
-// It is a beam search of width N. Completions with equal keys are one outcome, and an outcome takes
-// a place in the beam. Once there are N outcomes, free places go to the best branches that the beam
-// has set aside, while these can still hold a better outcome than the N-th. Such extra branches are
-// a limited share of the expansions. Tree.Exact reports whether the N outcomes are proven best.
+// It is a beam search of width N. Completions with equal keys are one outcome, which takes a place in
+// the beam. Once there are N outcomes, free places go to the best branches that the beam has set aside,
+// as long as these can still lead to a better outcome than the N-th. Such extra branches may take a
+// limited share of the expansions. Tree.Exact reports whether the N outcomes are proven best.
 package search
 
 import (
@@ -16,13 +16,13 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Config of a tree.
+// Config configures a Tree.
 type Config struct {
 	N int // outcomes, at least 1
 	// MaxExpansions is the limit of calls of Expand.
 	MaxExpansions int
-	// ExtraShare limits the expansions of branches that the beam has set aside to a share of the
-	// others. There is no limit while the beam is empty and outcomes are missing.
+	// ExtraShare limits the expansions of extra branches to a share of the others. It does not apply while
+	// the beam is empty and there are fewer than N outcomes.
 	ExtraShare float64
 }
 
@@ -32,20 +32,20 @@ type Child struct {
 	Logprob float64 // natural logarithm of its probability
 }
 
-// Node is a branch: the tokens from the root to it.
+// Node is a branch, the sequence of tokens from the root to it.
 type Node struct {
 	Parent *Node // nil: the root
 	Token  generation.Token
 	// Logprob is the natural logarithm of the probability of the branch.
 	Logprob float64
-	// Data is the caller's.
+	// Data is for the caller; the search ignores it.
 	Data any
 
-	hash  uint64 // of its tokens; it orders branches with equal probabilities
-	extra bool   // it, or a branch before it, was taken up after the beam had set it aside
+	hash  uint64 // of the tokens; orders branches with equal probabilities
+	extra bool   // the branch, or one that it begins with, was set aside and then taken back
 }
 
-// Outcome is what completions with one key have in common.
+// Outcome is all completions with the same key.
 type Outcome struct {
 	Key     string
 	Node    *Node   // of the first completion
@@ -55,13 +55,13 @@ type Outcome struct {
 	paths   []float64
 }
 
-// sum sets Logprob. The order in which completions ended changes no bit of it.
+// sum sets Logprob. It sorts first, so that the sum does not depend on the order of completions.
 func (o *Outcome) sum() {
 	slices.Sort(o.paths)
 	o.Logprob = LogSum(o.paths)
 }
 
-// LogSum returns the logarithm of the sum of e^x over a sorted list.
+// LogSum returns the logarithm of the sum of e^x over an ascending list.
 func LogSum(sorted []float64) float64 {
 	if len(sorted) == 0 || math.IsInf(sorted[len(sorted)-1], -1) {
 		return math.Inf(-1)
@@ -76,44 +76,42 @@ func LogSum(sorted []float64) float64 {
 // Tree is the state of a search.
 type Tree struct {
 	cfg Config
-	// beam holds the last answer of Select and the children of its branches, without those
-	// that were expanded or have ended. aside holds the other open branches.
+	// beam holds the branches that Select returned last, and the children of expanded ones, without
+	// expanded or ended branches. aside holds all other open branches.
 	beam     []*Node
 	aside    branches
-	live     []*Node // the last answer of Select
+	live     []*Node // what Select returned last
 	outcomes []*Outcome
 	failed   []*Node
 	// expansions is the number of all calls of Expand, extras that of extra branches.
 	expansions, extras int
-	dropped            bool    // open branches were forgotten
-	omitted            float64 // highest logprob of a child that was left out of an Expand
+	dropped            bool    // setAside has dropped open branches
+	omitted            float64 // an upper bound of the logprob of children that an Expand lacked
 }
 
 const (
-	// maxAside bounds the branches that are set aside. The better half stays.
+	// maxAside bounds the branches that are set aside. When it is exceeded, the worse half is dropped.
 	maxAside = 1 << 16
-	// leastOdds is the natural logarithm of the probability at which a branch hardly becomes
-	// one of a few outcomes.
+	// leastOdds is the logprob below which a branch will hardly be one of a few best
+	// outcomes.
 	leastOdds = -13
-	// maxSkipped limits the error of probabilities.
+	// maxSkipped bounds the share of a branch that Expand may lack, and so the error of probabilities.
 	maxSkipped = 1e-2
 )
 
-// New makes a tree with its root to expand.
+// New makes a tree. Its root is the first branch of Select.
 func New(cfg Config) *Tree {
 	return &Tree{cfg: cfg, beam: []*Node{{Token: -1}}, omitted: math.Inf(-1)}
 }
 
-// Skippable returns the probability mass that Expand may skip, as a share of the branch: that of
-// children with odds below leastOdds, or below the N-th outcome. It only reads, so several threads
-// may call it.
+// Skippable returns the share of a branch's probability that may be missing in Expand: that of children below
+// leastOdds, or below the N-th outcome. It does not modify the tree, so several threads may call it.
 func (t *Tree) Skippable(n *Node) float64 {
 	return min(maxSkipped, math.Exp(max(t.bound(), leastOdds)-n.Logprob))
 }
 
-// Expand replaces a branch of the last answer of Select by its children. Without children the
-// branch is dropped. skipped is an upper bound of the probability mass that children lack, as a
-// share of the branch.
+// Expand replaces a branch that Select returned by its children; without any, it drops the branch. skipped is an
+// upper bound of the share of the branch's probability that is missing in children.
 func (t *Tree) Expand(n *Node, children []Child, skipped float64) {
 	t.remove(n)
 	t.expansions++
@@ -140,7 +138,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// End marks a branch as a completion. Equal keys are the same outcome.
+// End marks a branch as a completion of the outcome with that key.
 func (t *Tree) End(n *Node, key string) {
 	t.remove(n)
 	i := slices.IndexFunc(t.outcomes, func(o *Outcome) bool { return o.Key == key })
@@ -154,7 +152,7 @@ func (t *Tree) End(n *Node, key string) {
 	o.paths = append(o.paths, n.Logprob)
 }
 
-// Fail marks a branch as ended without an outcome.
+// Fail marks a branch as ended without an outcome, see Failed.
 func (t *Tree) Fail(n *Node) {
 	t.remove(n)
 	t.failed = append(t.failed, n)
@@ -169,7 +167,7 @@ func (t *Tree) remove(n *Node) {
 	t.beam = t.beam[:last]
 }
 
-// Select returns the branches to compute next; none: the search has ended. The answer is valid
+// Select returns the branches to compute next; it is empty if the search has ended. The slice is valid
 // until the next call.
 func (t *Tree) Select() []*Node {
 	t.live = t.live[:0]
@@ -188,8 +186,8 @@ func (t *Tree) Select() []*Node {
 	return t.live
 }
 
-// places returns how many places the beam has for n and worse branches: better outcomes take places
-// too.
+// places returns how many places the beam has for n and worse branches: N, minus the better
+// outcomes.
 func (t *Tree) places(n *Node) int {
 	ended := 0
 	for ended < len(t.outcomes) && t.outcomes[ended].best >= n.Logprob {
@@ -198,8 +196,8 @@ func (t *Tree) places(n *Node) int {
 	return t.cfg.N - ended
 }
 
-// narrow keeps the best branches of the beam and sets the others aside. Extra branches have no
-// place of their own in it: fill may choose them again.
+// narrow keeps the best branches of the beam and sets the others aside. It sets all extra branches
+// aside; fill may take them back.
 func (t *Tree) narrow() {
 	best := t.live[:0] // at most N, best first
 	for _, n := range t.beam {
@@ -225,8 +223,8 @@ func (t *Tree) narrow() {
 	t.beam, t.live = append(t.beam[:0], best...), best[:0]
 }
 
-// fill gives free places of the beam to extra branches, as far as their share allows. Before there
-// are N outcomes, it is not known which of them matter.
+// fill fills free places of the beam with extra branches, as far as ExtraShare allows. It does nothing before
+// there are N outcomes, since it is not known which branches can still matter.
 func (t *Tree) fill() {
 	if len(t.outcomes) < t.cfg.N {
 		return
@@ -244,7 +242,7 @@ func (t *Tree) resume(extra bool) {
 	t.beam = append(t.beam, n)
 }
 
-// bound is the best logprob of the N-th outcome. No branch below it matters.
+// bound returns the best logprob of the N-th outcome. A branch below it can't lead to one of the N best.
 func (t *Tree) bound() float64 {
 	if len(t.outcomes) < t.cfg.N {
 		return math.Inf(-1)
@@ -252,7 +250,7 @@ func (t *Tree) bound() float64 {
 	return t.outcomes[t.cfg.N-1].best
 }
 
-// setAside adds a branch to aside, unless it does not matter.
+// setAside adds a branch to aside, unless it is below bound.
 func (t *Tree) setAside(n *Node) {
 	if n.Logprob <= t.bound() {
 		return
@@ -299,13 +297,13 @@ func (t *Tree) Outcomes() []*Outcome {
 // Failed returns the branches that have ended without an outcome, in the order of Fail.
 func (t *Tree) Failed() []*Node { return t.failed }
 
-// Exhausted reports whether every branch has ended, except those below the limit of Omitted.
+// Exhausted reports whether no open branch is left. Children that were missing in Expand don't count.
 func (t *Tree) Exhausted() bool { return len(t.beam) == 0 && len(t.aside) == 0 && !t.dropped }
 
-// Omitted is an upper bound of the probability of an outcome that was never among the children.
+// Omitted returns an upper bound of the probability of a single completion that was missing in Expand.
 func (t *Tree) Omitted() float64 { return math.Exp(t.omitted) }
 
-// Exact reports whether the N outcomes are proven best: no other branch can hold one of them.
+// Exact reports whether the N outcomes are proven best: no other branch can lead to a better one.
 func (t *Tree) Exact() bool {
 	if t.Exhausted() {
 		return true
