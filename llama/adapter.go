@@ -11,18 +11,18 @@ import (
 // Adapter is a LoRA adapter of a model. Each context of the model can apply it to its batches.
 // The format is llama.cpp's: a GGUF file with general.type "adapter", adapter.type "lora",
 // adapter.lora.alpha, and for a matrix NAME of the model the tensors NAME.lora_a and
-// NAME.lora_b. The matrix then counts as NAME + alpha/rank * lora_b * lora_a.
+// NAME.lora_b. The matrix becomes NAME + alpha/rank * lora_b * lora_a.
 type Adapter struct {
 	model *Model
 	path  string
 	ptr   *C.struct_llama_adapter_lora // nil: freed
 	bytes uint64
-	users atomic.Int64 // contexts that apply it
+	users atomic.Int64 // number of contexts that apply it
 }
 
-// NewAdapter loads the adapter at path beside the model's weights. Any goroutine may call it while
-// contexts decode. It waits for a context that is being made, or that decodes for the first time
-// with another adapter. ErrAdapter: the file is not a plain LoRA of this model.
+// NewAdapter loads the adapter at path. Any goroutine may call it while contexts decode. It waits
+// while a context is created, or decodes for the first time with another adapter. The error is
+// ErrAdapter if the file is not a plain LoRA of this model.
 func (m *Model) NewAdapter(path string) (*Adapter, error) {
 	if err := checkFile(path, "adapter"); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (m *Model) NewAdapter(path string) (*Adapter, error) {
 	return a, nil
 }
 
-// Bytes is the memory that the adapter takes, on all devices together.
+// Bytes returns the bytes of the adapter in memory, on all devices together.
 func (a *Adapter) Bytes() uint64 { return a.bytes }
 
 // Free releases the adapter. While a context applies it, Free does nothing and returns ErrInUse.
@@ -66,9 +66,8 @@ func (a *Adapter) Free() error {
 	return nil
 }
 
-// SetAdapter applies an adapter to the batches from the next Decode on; nil: none. Cells that are
-// in the memory already stay as they were computed. Only the goroutine that calls Decode may call
-// it.
+// SetAdapter applies an adapter to the batches from the next Decode on; nil removes it. Cells in the
+// memory are not computed again. Only the goroutine that calls Decode may call it.
 func (c *Context) SetAdapter(a *Adapter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// Device is something a model's layers can be computed on.
+// Device is a CPU, GPU or accelerator that can compute layers of a model.
 type Device struct {
-	Name        string // as SetDevices takes it: "CPU", "CUDA0"
+	Name        string // for SetDevices, such as "CPU" or "CUDA0"
 	Description string
 	Type        string // "cpu", "gpu", "igpu", "accel" or "meta"
 	MemoryFree  uint64 // bytes
@@ -45,8 +45,8 @@ var deviceTypes = map[C.enum_ggml_backend_dev_type]string{
 	C.GGML_BACKEND_DEVICE_TYPE_ACCEL: "accel", C.GGML_BACKEND_DEVICE_TYPE_META: "meta",
 }
 
-// LibDir is the directory that libllama.so was loaded from. Backend plugins and the
-// vocabulary file lie there, too.
+// LibDir returns the directory from which libllama.so was loaded. It also has backend plugins and
+// the vocabulary file.
 func LibDir() string { return filepath.Dir(C.GoString(C.agd_lib_file())) }
 
 // loaded keeps LoadBackends from loading a library twice.
@@ -55,11 +55,11 @@ var loaded = struct {
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// LoadBackends loads the backend plugins in dir, before any model. Of the CPU
-// variants of a portable tree (libggml-cpu-*.so) it loads the best for this machine,
-// and every other plugin (libggml-cuda.so). It returns the names of the loaded
-// libraries. If a plugin can't be loaded, the error says why and the others are
-// loaded, so a caller may log the error and continue.
+// LoadBackends loads the backend plugins in dir. It must be called before a model is loaded. Of the CPU
+// variants of a portable tree (libggml-cpu-*.so) it loads the best one for this machine,
+// and it loads every other plugin (libggml-cuda.so). It returns the names of the loaded
+// libraries. If a plugin can't be loaded, the error says why, and the others are
+// loaded: a caller may log the error and continue.
 func LoadBackends(dir string) ([]string, error) {
 	install()
 	loaded.Lock()

@@ -17,7 +17,7 @@ import "C"
 
 import "unsafe"
 
-// takeString copies a malloc'd C string and frees it; nil gives "".
+// takeString returns a malloc'd C string as a Go string and frees it; for nil it returns "".
 func takeString(s *C.char) string {
 	defer C.free(unsafe.Pointer(s))
 	return C.GoString(s)
@@ -30,8 +30,8 @@ func cstring(s string, f func(*C.char)) {
 	f(c)
 }
 
-// nativeStamp makes each native library another package for go, which links it again.
+// nativeStamp changes with the native library, so that go builds this package again and links the new one.
 var nativeStamp = C.AGD_NATIVE_STAMP
 
-// nativeID names the sources that the native library was built from.
+// nativeID returns a name of the sources from which the native library was built.
 func nativeID() string { return C.GoString(C.agd_native_id()) }

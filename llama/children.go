@@ -11,20 +11,19 @@ import (
 	"unsafe"
 )
 
-// Child is a token that a sampler may choose, or could without its grammar and options. It has the layout of agd_child.
+// Child is a token with its probability. It has the layout of agd_child.
 type Child struct {
 	Token Token
-	// Logprob is the natural logarithm of the probability: from Children, that with which Sample draws it.
+	// Logprob is the natural logarithm of the probability; from Children, of that with which Sample draws the token.
 	Logprob float32
 }
 
 var _ [unsafe.Sizeof(Child{})]byte = [C.sizeof_struct_agd_child]byte{}
 
-// Children appends the tokens that Sample can draw from a row of logits to list, with their
-// probabilities. It draws nothing and does not advance the grammar. Without top-k, top-p and
-// min-p only the most probable tokens are listed, in no order, until all others together have at most a
-// share of the probability; rest is theirs, at most. The sampler needs
-// SamplerConfig.Score and a temperature. Errors are as for Sample.
+// Children appends to list the tokens that Sample can draw from a row of logits, in no order, with their
+// probabilities. It does not advance the grammar. Without top-k, top-p and min-p it omits improbable
+// tokens, which together have at most a probability of share; rest is an upper bound of their
+// probability. The sampler needs SamplerConfig.Score and a temperature. Errors are those of Sample.
 func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +41,8 @@ func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []C
 	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...), rest, nil
 }
 
-// LogSum returns the natural logarithm of the sum of e^x over a row of logits: a logit minus this is
-// the logarithm of its token's probability. It is -Inf if no logit is above that.
+// LogSum returns the natural logarithm of the sum of e^x over a row of logits. A logit minus LogSum is the
+// logarithm of the token's probability. It is -Inf if all logits are.
 func LogSum(logits []float32) float64 {
 	if len(logits) == 0 {
 		return math.Inf(-1)

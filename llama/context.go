@@ -11,14 +11,14 @@ import (
 	"unsafe"
 )
 
-// SeqID names a sequence of a context's memory, from 0 to MaxSequences()-1.
+// SeqID identifies a sequence of a context's memory, from 0 to MaxSequences()-1.
 type SeqID int32
 
 // Pos is the position of a token in its sequence, from 0.
 type Pos int32
 
-// Row is a token of a batch at its place in a sequence. With Output set, Logits returns
-// the row of logits after it.
+// Row is a token of a batch with its position in a sequence. With Output set, Logits returns the logits
+// of the next token.
 type Row struct {
 	Token  Token
 	Pos    Pos
@@ -26,11 +26,11 @@ type Row struct {
 	Output bool
 }
 
-// Context is a KV cache and compute buffers of a model; the package says who may use it.
+// Context is a KV cache with compute buffers for a model. The package's documentation says which goroutines may use it.
 //
-// The cache is unified: all sequences share its cells, so that Copy makes a fork
-// without new cells. Sliding-window models keep all cells, since forks and the reuse
-// of prefixes need them.
+// The cache is unified: sequences share its cells, so that Copy forks a sequence without new
+// cells. Contexts of sliding-window models keep all cells, which forks and the reuse of
+// prefixes need.
 type Context struct {
 	model   *Model
 	nctx    int
@@ -38,20 +38,20 @@ type Context struct {
 	seqs    int
 	outs    int
 	vocab   int
-	threads int // that compute batches; 0: there is a GPU
+	threads int // number of threads that compute batches; 0 with a GPU
 
-	sampling batchSampling // of SampleBatch
-	adapter  *Adapter      // applied to each batch
-	reserves bool          // after SetAdapter the next Decode sizes the graph again
+	sampling batchSampling // arguments of SampleBatch
+	adapter  *Adapter      // applied to each batch; may be nil
+	reserves bool          // the next Decode sizes the graph again, after SetAdapter
 	waits    contextWaits
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
 	memory Memory
-	filled C.struct_llama_batch // by Decode; it has memory for batch tokens
+	filled C.struct_llama_batch // the batch that Decode fills, with memory for batch tokens
 
-	rows    []int32  // row in logits of each token of the last batch, -1: none
-	logits  *C.float // its first row
+	rows    []int32  // row in logits of each token of the last batch, -1 without Output
+	logits  *C.float // the first row of logits of the last batch
 	lastPos [MaxSequences]Pos
 	seen    [MaxSequences]uint64 // value of serial when the sequence was last in a batch
 	serial  uint64
@@ -60,9 +60,9 @@ type Context struct {
 	abortPtr *C.struct_agd_context
 }
 
-// NewContext allocates a context. Without options it has 4096 cells, a batch
-// of 2048 tokens and one sequence. ErrIncompatible: shared attention does not work
-// with this llama.cpp.
+// NewContext allocates a context. Without options it has 4096 cells, a batch size of
+// 2048 tokens and one sequence. The error is ErrIncompatible if shared attention does not
+// work with this llama.cpp.
 func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	o := defaultContextOptions()
 	for _, opt := range opts {
@@ -137,20 +137,20 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Size is the number of cells. It bounds the tokens of all sequences together, where
+// Size returns the number of cells, the limit of tokens of all sequences together, where
 // shared cells count once. llama.cpp may round the requested number up.
 func (c *Context) Size() int { return c.nctx }
 
-// BatchSize is the largest batch that Decode takes, in tokens.
+// BatchSize returns the limit of tokens in a batch of Decode.
 func (c *Context) BatchSize() int { return c.batch }
 
-// MaxSequences is the number of sequence ids.
+// MaxSequences returns the number of sequence ids.
 func (c *Context) MaxSequences() int { return c.seqs }
 
-// MaxOutputs is the number of tokens of one batch that may have Output set.
+// MaxOutputs returns the limit of rows in a batch that have Output set.
 func (c *Context) MaxOutputs() int { return c.outs }
 
-// SetThreads sets how many CPU threads decode and sample from the next Decode on: 1 to
+// SetThreads sets the number of CPU threads that decode and sample from the next Decode on, 1 to
 // MaxThreads. Only the goroutine that calls Decode may call it.
 func (c *Context) SetThreads(n int) error {
 	if n < 1 || n > MaxThreads {
@@ -168,15 +168,15 @@ func (c *Context) SetThreads(n int) error {
 	return nil
 }
 
-// Memory gives the operations on the context's memory.
+// Memory returns the context's memory, for operations on it.
 func (c *Context) Memory() *Memory { return &c.memory }
 
-// Decode computes a batch of rows and appends their tokens to their sequences. Tokens of a
+// Decode computes a batch of rows and appends their tokens to their sequences. The rows of a
 // sequence must have consecutive positions that continue it in the KV cache. Afterwards
-// Logits returns the logits of the rows with Output set. Without such rows Decode may return
-// before a device has ended. It keeps no reference to rows. Errors are ErrNoKVSlot,
+// Logits returns the logits of rows with Output set. Without such rows Decode may return
+// before a device has finished. It keeps no reference to rows. Errors are ErrNoKVSlot,
 // ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost, ErrIncompatible and
-// ErrClosed; each documents what happened to the KV cache.
+// ErrClosed; the documentation of each says what happened to the KV cache.
 func (c *Context) Decode(rows []Row) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +259,7 @@ func (c *Context) decodeError(rc C.int) error {
 	return err
 }
 
-// usable returns why the context can no longer be used, or nil.
+// usable returns the reason why the context can no longer be used, or nil.
 func (c *Context) usable() error {
 	switch {
 	case c.ptr == nil:
@@ -270,7 +270,7 @@ func (c *Context) usable() error {
 	return nil
 }
 
-// Abort ends the Decode in progress with ErrAborted, or else the next one. A GPU
+// Abort ends the Decode in progress, or without one the next Decode, with ErrAborted. A GPU
 // finishes what it has begun. Any goroutine may call Abort, also after Close.
 func (c *Context) Abort() {
 	c.abortMu.Lock()
@@ -280,9 +280,9 @@ func (c *Context) Abort() {
 	}
 }
 
-// Logits is the row of the i-th token of the last decoded batch, which must
-// have had Output set: Vocab().Size() values. It is a view of native memory that is
-// valid until the next Decode or Close and must not be changed.
+// Logits returns the Vocab().Size() logits of the i-th row of the last decoded batch,
+// which must have had Output set. It is a view of native memory that is
+// valid until the next Decode or Close and must not be modified.
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ type contextOptions struct {
 	failAt, failWith        int
 }
 
-// Defaults of a context, as llama.cpp's tools have them.
+// Defaults of a context, as in llama.cpp's tools.
 const (
 	defaultContext    = 4096
 	defaultBatch      = 2048
@@ -37,25 +37,25 @@ func defaultContextOptions() contextOptions {
 	}
 }
 
-// SetContext sets the number of cells: the tokens of all sequences together.
+// SetContext sets the number of cells, the limit of tokens of all sequences together.
 func SetContext(n int) ContextOption { return func(o *contextOptions) { o.size = n } }
 
-// SetBatch sets how many tokens one Decode takes.
+// SetBatch sets the limit of tokens in one Decode.
 func SetBatch(n int) ContextOption { return func(o *contextOptions) { o.batch = n } }
 
-// SetMicroBatch sets how many tokens are computed at once; a larger batch is
-// split. It bounds the compute buffers.
+// SetMicroBatch sets how many tokens are computed at once: Decode splits a larger
+// batch. The compute buffers grow with it.
 func SetMicroBatch(n int) ContextOption { return func(o *contextOptions) { o.microBatch = n } }
 
 // SetMaxSequences sets the number of sequence ids, up to MaxSequences.
 func SetMaxSequences(n int) ContextOption { return func(o *contextOptions) { o.sequences = n } }
 
-// SetMaxOutputs sets how many tokens of a batch may have Output set. Each takes a row
-// of the vocabulary's size. The default is the number of sequences.
+// SetMaxOutputs sets how many rows of a batch may have Output set. Each needs memory for the
+// logits of the vocabulary. The default is the number of sequences.
 func SetMaxOutputs(n int) ContextOption { return func(o *contextOptions) { o.outputs = n } }
 
-// SetThreads sets the threads for a single token and for larger batches. More threads
-// than free cores make everything many times slower.
+// SetThreads sets the number of threads for a single token (n) and for larger batches (batch). More
+// threads than free cores make both many times slower.
 func SetThreads(n, batch int) ContextOption {
 	return func(o *contextOptions) { o.threads, o.threadsBatch = n, batch }
 }
@@ -67,11 +67,11 @@ func SetThreads(n, batch int) ContextOption {
 func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.kvType = name } }
 
 // SetFlashAttention switches flash attention on or off. By default llama.cpp uses it
-// where the device has it. Off also disables shared attention.
+// if the device supports it. Off also disables shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
 
-// failAt makes a device fail after so many nodes of a graph, for tests: by GGML_ABORT, or with a
-// VkResult by the exception that a Vulkan call throws.
+// failAt makes a device fail after that many nodes of a graph, for tests: by GGML_ABORT, or, with a
+// VkResult, by the exception of a Vulkan call.
 func failAt(nodes int, result ...int) ContextOption {
 	return func(o *contextOptions) {
 		o.failAt = nodes
@@ -87,7 +87,7 @@ var kvTypes = map[string]C.enum_ggml_type{
 	"iq4_nl": C.GGML_TYPE_IQ4_NL,
 }
 
-// KVTypes lists the names that SetKVType takes.
+// KVTypes returns the names that SetKVType accepts.
 func KVTypes() []string { return slices.Sorted(maps.Keys(kvTypes)) }
 
 func (o *contextOptions) validate() error {

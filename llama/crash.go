@@ -9,15 +9,15 @@ import (
 	"sort"
 )
 
-// SetBuild sets the program's name and version for the line that the process writes to
-// stderr if native code ends it.
+// SetBuild sets the program's name and version in the line that the process writes to stderr
+// when native code ends it.
 func SetBuild(build string) {
 	install()
 	cstring(build, func(p *C.char) { C.agd_crash_build(p) })
 }
 
-// goCode finds the range of addresses that holds Go's code. The runtime knows whether
-// an address belongs to it, but exports no bounds.
+// goCode finds the range of addresses of Go's code. The runtime can say whether an address is
+// in it, but does not export the bounds.
 func goCode() (start, end uintptr) {
 	here := reflect.ValueOf(goCode).Pointer()
 	isGo := func(pc uintptr) bool { return runtime.FuncForPC(pc) != nil }

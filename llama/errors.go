@@ -8,33 +8,33 @@ import (
 	"agentd/internal/base/clip"
 )
 
-// Errors that callers distinguish. They are wrapped with the details.
+// Errors that callers distinguish. Returned errors wrap them with details.
 var (
 	ErrClosed = errors.New("llama: use after close")
 	// ErrInUse: contexts, samplers, templates or adapters of the model are still open.
 	ErrInUse = errors.New("llama: still in use")
 
-	// ErrNoKVSlot: the batch does not fit in the memory. Nothing has changed: free sequences
-	// or make the batch smaller.
+	// ErrNoKVSlot: the free cells do not suffice for the batch. The memory is unchanged. Free
+	// sequences or make the batch smaller.
 	ErrNoKVSlot = errors.New("llama: no room in the KV cache")
-	// ErrAborted: Context.Abort was called (llama_decode 2). A part of the batch
-	// may be in the memory: compare the ranges of its sequences.
+	// ErrAborted: Context.Abort was called (llama_decode returned 2). A part of the batch may
+	// be in the KV cache: compare the ranges of its sequences.
 	ErrAborted = errors.New("llama: decoding aborted")
-	// ErrInvalidBatch: the batch was refused. Nothing has changed.
+	// ErrInvalidBatch: the batch is invalid. The memory is unchanged.
 	ErrInvalidBatch = errors.New("llama: invalid batch")
 	// ErrAllocation: there is no memory for the computation. A part of the batch may be in the KV cache.
 	ErrAllocation = errors.New("llama: allocation failed")
-	// ErrCompute: the computation failed (llama_decode -3 or an exception, or
-	// logits that are not numbers). A part of the batch may be in the memory.
+	// ErrCompute: the computation failed (llama_decode returned -3, an exception, or logits that
+	// are NaN). A part of the batch may be in the KV cache.
 	ErrCompute = errors.New("llama: computation failed")
 
-	// ErrLost: a device failed in a call of the context; llama.cpp alone would end the
-	// process. The context can only be closed, and its memory is not freed. After a GPU
-	// has failed, no context or model is freed any more, since that would fail again.
+	// ErrLost: a device failed in a call of the context, where llama.cpp alone would end the process.
+	// The context can only be closed, and its memory is not freed. After a GPU has
+	// failed, no context or model is freed any more, since that would fail, too.
 	ErrLost = errors.New("llama: the device failed")
 
-	// ErrIncompatible: llama.cpp no longer does something that the engines rely on, see
-	// llama/native/README.md. The text says what changed and what to do.
+	// ErrIncompatible: llama.cpp lacks a behaviour on which llama/native relies, see its
+	// README.md. The text says what changed and what to do.
 	ErrIncompatible = errors.New("llama: this llama.cpp is not compatible")
 
 	// ErrSequence: an invalid sequence or range for the memory operation.
@@ -53,7 +53,7 @@ var (
 	// ErrRejected: the grammar does not admit the token given to Accept.
 	ErrRejected = errors.New("llama: the grammar rejects the token")
 
-	// ErrIsVision and ErrIsAdapter: the file given as a model holds something else.
+	// ErrIsVision and ErrIsAdapter: the file is not a model.
 	ErrIsVision  = errors.New("it is the vision part of a model (mmproj), not a language model")
 	ErrIsAdapter = errors.New("it is a LoRA adapter, not a model")
 
@@ -66,7 +66,7 @@ var (
 	ErrNoTemplate = errors.New("llama: the model has no chat template")
 )
 
-// native wraps an error text from native code, cut to a readable length.
+// native wraps err with a text from native code, shortened to maxErrorText bytes.
 func native(err error, text string) error {
 	return fmt.Errorf("%w: %s", err, clip.Text(strings.TrimSpace(text), maxErrorText))
 }

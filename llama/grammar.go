@@ -10,8 +10,8 @@ import (
 )
 
 // scanGrammar refuses texts on which llama.cpp's parser would crash, hang or run out of
-// memory. It recurses on nesting, loops on repetition bounds in the wrong order, and writes
-// out repetitions of long literals. The syntax itself is left to the parser.
+// memory: it recurses on nesting, loops on repetition bounds in the wrong order, and expands
+// repetitions of long literals. The parser checks the rest of the syntax.
 func scanGrammar(gbnf string) error {
 	switch {
 	case len(gbnf) > MaxGrammarBytes:
@@ -29,9 +29,9 @@ type grammarScan struct {
 	text     string
 	at       int
 	depth    int // open groups
-	rules    int // rules that llama.cpp will make: named ones, groups, optional repetitions
-	elements int // after repetitions are written out
-	item     int // elements of the item that a repetition would repeat
+	rules    int // rules to llama.cpp: named ones, groups, optional repetitions
+	elements int // elements after the expansion of repetitions
+	item     int // elements of the last item, which a repetition would repeat
 }
 
 func (s *grammarScan) run() error {
@@ -95,13 +95,13 @@ func isWord(c byte) bool {
 	return c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// add counts an item of n elements, which a repetition may follow.
+// add counts an item of n elements.
 func (s *grammarScan) add(n int) {
 	s.item = n
 	s.elements += n
 }
 
-// quoted skips a literal or character class up to its unescaped end.
+// quoted skips a literal or a character class, which ends with an unescaped end.
 func (s *grammarScan) quoted(end byte) {
 	n := 0
 	for s.at++; s.at < len(s.text) && s.text[s.at] != end; s.at++ {
@@ -126,7 +126,7 @@ func (s *grammarScan) comment() {
 	}
 }
 
-// repetition reads {m}, {m,} or {m,n} and counts what it is written out to.
+// repetition reads {m}, {m,} or {m,n} and counts the elements of its expansion.
 func (s *grammarScan) repetition() error {
 	start := s.at
 	s.skipTo('}')

@@ -16,20 +16,20 @@ type ModelInfo struct {
 	Name         string // general.name, "" if the file has none
 	Description  string // in one line: architecture, size, file type
 	Params       uint64
-	SizeBytes    uint64 // all tensors
+	SizeBytes    uint64 // of all tensors
 
 	ContextTrain  int // context length of the training
 	Embedding     int
 	Layers        int
 	SlidingWindow int  // 0: none
-	Recurrent     bool // state instead of a KV cache, as Mamba
-	Hybrid        bool // both, as Qwen 3.5
+	Recurrent     bool // a recurrent state instead of a KV cache, as in Mamba
+	Hybrid        bool // layers of both kinds, as in Qwen 3.5
 
-	FileType     string         // as llama.cpp names it: "F16", "Q8_0", "Q4_K - Medium"
-	TensorTypes  map[string]int // number of tensors of each ggml type; empty for vocab-only
-	ExpertTypes  map[string]int // the same for those with more than two dimensions, mostly experts
+	FileType     string         // llama.cpp's name: "F16", "Q8_0", "Q4_K - Medium"
+	TensorTypes  map[string]int // number of tensors of each ggml type; empty with SetVocabOnly
+	ExpertTypes  map[string]int // the same for tensors with more than two dimensions, mostly experts
 	Quantized    bool           // some tensor is quantized
-	NativeMXFP4  bool           // some tensor is MXFP4, the format GPT-OSS is published in
+	NativeMXFP4  bool           // some tensor is MXFP4, the type in which GPT-OSS is published
 	ChatTemplate bool           // the file has a chat template
 }
 
@@ -67,7 +67,7 @@ func readInfo(m *Model) ModelInfo {
 	return info
 }
 
-// sizeName is a number of parameters as names of models have it: 135M, 1.7B, 32B.
+// sizeName writes a number of parameters as in names of models: 135M, 1.7B, 32B.
 func sizeName(params uint64) string {
 	size, unit := float64(params)/1e6, "M"
 	if size >= 999.5 {
@@ -79,8 +79,8 @@ func sizeName(params uint64) string {
 	return strconv.FormatFloat(size, 'f', 0, 64) + unit
 }
 
-// Metadata is a copy of the file's scalar key-value pairs, as text. Arrays are
-// left out.
+// Metadata returns a copy of the file's key-value pairs as text, without
+// arrays.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.metadata) }
 
 func readMetadata(ptr *C.struct_llama_model) map[string]string {
@@ -97,7 +97,7 @@ func readMetadata(ptr *C.struct_llama_model) map[string]string {
 	return meta
 }
 
-// modelString reads a string from a function that writes like snprintf.
+// modelString returns the string that a C function writes like snprintf.
 func modelString(read func(buf *C.char, size C.size_t) C.int32_t) string {
 	buf := make([]byte, 256)
 	for {
@@ -112,8 +112,8 @@ func modelString(read func(buf *C.char, size C.size_t) C.int32_t) string {
 	}
 }
 
-// SamplingDefault gives a sampling parameter that the model's makers put into the file, as
-// general.sampling.NAME; nil where there is none.
+// SamplingDefault returns the sampling parameter general.sampling.NAME of the model file, nil if it has
+// none.
 func (m *Model) SamplingDefault(name string) *float32 {
 	f, err := strconv.ParseFloat(m.metadata["general.sampling."+name], 32)
 	if err != nil || math.IsNaN(f) {

@@ -7,8 +7,8 @@ import "agentd/llama/internal/gguf"
 
 // Limits that this package enforces before a value reaches native code.
 const (
-	// MaxSequences is the largest number of sequence ids a context can have
-	// (LLAMA_MAX_SEQ of llama.cpp).
+	// MaxSequences is the limit of sequence ids of a context (LLAMA_MAX_SEQ of
+	// llama.cpp).
 	MaxSequences = C.AGD_MAX_SEQUENCES
 
 	// MaxBatch bounds the tokens of a batch. A Context holds about 60 bytes for each.
@@ -31,18 +31,18 @@ const (
 	MaxGrammarNesting = 200
 
 	// MaxGrammarRepetition is the largest bound in {m,n}. llama.cpp refuses a
-	// larger minimum and silently drops a larger maximum.
+	// larger minimum and silently ignores a larger maximum.
 	MaxGrammarRepetition = 2000
 
 	// MaxGrammarRules bounds named rules, groups and repetitions: llama.cpp
 	// looks for left recursion by recursion over rules.
 	MaxGrammarRules = 20000
 
-	// MaxGrammarElements bounds a grammar after its repetitions are written out (8 bytes each).
+	// MaxGrammarElements bounds the elements (8 bytes each) of a grammar whose repetitions are expanded.
 	MaxGrammarElements = 8 << 20
 
-	// MaxForced is the most tokens that Sampler.Force appends at a time. Names of
-	// tools and keys are shorter; native/grammar/forced.cpp bounds their bytes.
+	// MaxForced is the most tokens that one Sampler.Force appends; names of tools and
+	// keys are shorter. native/grammar/forced.cpp bounds their bytes.
 	MaxForced = 64
 
 	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat
@@ -53,11 +53,11 @@ const (
 	// MaxVariableNesting bounds the JSON given to a template, which is converted by recursion.
 	MaxVariableNesting = 200
 
-	// maxPlaces bounds the devices that Context.Placement names.
+	// maxPlaces bounds the devices in Context.Placement.
 	maxPlaces = 64
 
-	// maxErrorText is where an error text from native code is cut: llama.cpp's
-	// grammar errors quote the rest of the grammar.
+	// maxErrorText bounds an error text from native code, in bytes: llama.cpp's grammar
+	// errors quote the rest of the grammar.
 	maxErrorText = 300
 
 	// maxQuoted bounds a piece of a grammar in an error text, in bytes.

@@ -21,13 +21,13 @@ var (
 	}
 )
 
-// sharedCache marks the warning about a context longer than the trained one. It is meant
-// for one sequence; here many sequences share the cells.
+// sharedCache occurs in a warning about a context longer than the trained one, which is not logged: it
+// is right for one sequence, but here many sequences share the cells.
 const sharedCache = "> n_ctx_train"
 
-// Init starts llama.cpp and sends its log lines to log: errors and warnings at their
-// level, information at debug level, the rest at trace level. Without Init llama.cpp
-// is silent. A later call replaces the logger.
+// Init starts llama.cpp and sends its log lines to log: errors and warnings at their level,
+// information at debug level, the rest at trace level. Without Init llama.cpp logs
+// nothing. A later call replaces the logger.
 func Init(log zerolog.Logger) error {
 	l := log.With().Str("component", "llama.cpp").Logger()
 	logger.Store(&l)
@@ -35,8 +35,8 @@ func Init(log zerolog.Logger) error {
 	return nil
 }
 
-// install sets llama.cpp's global log callback and starts it, once for each
-// process, before anything else is called.
+// install sets llama.cpp's global log callback and initializes llama.cpp, once in a process, before
+// anything else is called.
 func install() {
 	installOnce.Do(func() {
 		C.agd_log_install(C.agd_log_sink(C.agdLog))

@@ -156,7 +156,7 @@ func TestMarkMatchesOnce(t *testing.T) {
 			only := text + m.Vocab().Detokenize(forced, true)
 			for other := range texts {
 				if strings.HasPrefix(other, text) && !strings.HasPrefix(other, only) {
-					t.Errorf("%s: %q is forced behind %q, but there is %q", gbnf, only[len(text):], text, other)
+					t.Errorf("%s: %q is forced after %q, but there is %q", gbnf, only[len(text):], text, other)
 				}
 			}
 			if len(text) == longest {

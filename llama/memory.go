@@ -5,13 +5,13 @@ import "C"
 
 import "fmt"
 
-// Memory is a context's KV cache: sequences of cells. Positions in a range are
+// Memory is a context's KV cache (or recurrent state). Ranges of positions are
 // [p0, p1); a negative p0 means the beginning, a negative p1 the end.
 type Memory struct{ c *Context }
 
-// Copy makes dst share the cells of src in [p0, p1): a fork. It costs no
-// cells. dst must end where p0 is, so be empty where that is the beginning.
-// Recurrent and hybrid models copy whole sequences only and answer ErrPartial
+// Copy makes dst share the cells of src in [p0, p1), without new cells. dst must
+// end at p0, so it must be empty if p0 is the beginning. Recurrent and hybrid
+// models can copy whole sequences only, and return ErrPartial
 // otherwise.
 func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	c := m.c
@@ -35,8 +35,8 @@ func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	return c.done(C.agd_seq_cp(c.ptr, C.int32_t(src), C.int32_t(dst), C.int32_t(p0), C.int32_t(p1)), src)
 }
 
-// Remove drops [p0, p1) of seq. Removing all of a sequence always works; a
-// part of it is ErrPartial on recurrent and hybrid models.
+// Remove removes [p0, p1) of seq. Recurrent and hybrid models can remove whole sequences
+// only, and return ErrPartial otherwise.
 func (m *Memory) Remove(seq SeqID, p0, p1 Pos) error {
 	c := m.c
 	c.mu.Lock()
@@ -47,8 +47,8 @@ func (m *Memory) Remove(seq SeqID, p0, p1 Pos) error {
 	return c.done(C.agd_seq_rm(c.ptr, C.int32_t(seq), C.int32_t(p0), C.int32_t(p1)), seq)
 }
 
-// Clear drops all sequences. Without zero their cells keep their contents, so it takes no time.
-// Later sequences get the same cells as in a new context.
+// Clear removes all sequences. With zero it also overwrites the cells, which takes longer. Later
+// sequences get the same cells as in a new context.
 func (m *Memory) Clear(zero bool) error {
 	c := m.c
 	c.mu.Lock()
@@ -59,8 +59,8 @@ func (m *Memory) Clear(zero bool) error {
 	return c.done(C.agd_memory_clear(c.ptr, C.bool(zero)), -1)
 }
 
-// Range is the first and the last position of seq in the memory. They are -1 if it is empty or
-// invalid, or the context is closed. The first is not 0 where a sliding window has moved on.
+// Range returns the first and the last position of seq in the memory. Both are -1 if seq is empty or
+// invalid, or the context is closed. first may be above 0 with a sliding window.
 func (m *Memory) Range(seq SeqID) (first, last Pos) {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
@@ -70,11 +70,11 @@ func (m *Memory) Range(seq SeqID) (first, last Pos) {
 	return m.c.posMin(seq), m.c.posMax(seq)
 }
 
-// CanRemovePartial reports whether Remove and Copy take parts of a sequence. If not,
-// only a whole sequence can be reused as a prefix.
+// CanRemovePartial reports whether Remove and Copy support parts of a sequence. If not, only
+// a whole sequence can be reused as a prefix.
 func (m *Memory) CanRemovePartial() bool { return !m.c.wholeOnly() }
 
-// wholeOnly reports whether sequences can't be cut, as recurrent states can't.
+// wholeOnly reports whether the memory has a recurrent state, of which no part can be taken.
 func (c *Context) wholeOnly() bool { return c.model.info.Recurrent || c.model.info.Hybrid }
 
 func (c *Context) checkSeq(seqs ...SeqID) error {

@@ -5,8 +5,8 @@ import "C"
 
 import "fmt"
 
-// State is a copy in host memory of the cells of consecutive positions. It outlives its
-// context, and can be loaded any number of times into contexts with the same model and
+// State is a copy of the cells of consecutive positions in host memory. It stays valid after its
+// context is closed, and can be loaded any number of times into contexts of the same model and
 // KV type.
 type State struct {
 	ptr      *C.struct_agd_state
@@ -26,8 +26,8 @@ func (s *State) Free() {
 // the window are not saved.
 func (m *Memory) CanSave() bool { return !m.c.wholeOnly() && m.c.model.info.SlidingWindow == 0 }
 
-// Save copies the cells of seq in [p0, p1) to host memory; the sequence does not
-// change. scratch must be empty and stays so.
+// Save copies the cells of seq in [p0, p1) to host memory. scratch must be an empty sequence,
+// and is empty afterwards.
 func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 	c := m.c
 	c.mu.Lock()
@@ -46,8 +46,8 @@ func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 }
 
 // Load appends the positions [p0, p1) of the state to seq, which must end at p0. It
-// needs free cells for the whole state, or returns ErrNoKVSlot, and keeps those that it
-// appends. scratch must be empty and stays so.
+// briefly needs free cells for the whole state, otherwise it returns ErrNoKVSlot. scratch must be
+// an empty sequence, and is empty afterwards.
 func (m *Memory) Load(s *State, seq, scratch SeqID, p0, p1 Pos) error {
 	c := m.c
 	c.mu.Lock()

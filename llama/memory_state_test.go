@@ -85,7 +85,7 @@ func TestUnsavableStateIsAnError(t *testing.T) {
 	feed(t, c, 0, prompt)
 	n := Pos(len(prompt))
 	s := save(t, c, 2, n)
-	for name, p := range map[string][2]Pos{"empty": {3, 3}, "behind the end": {2, n + 1}, "before the beginning": {-1, 3}} {
+	for name, p := range map[string][2]Pos{"empty": {3, 3}, "after the end": {2, n + 1}, "before the beginning": {-1, 3}} {
 		if _, err := c.Memory().Save(0, scratch(c), p[0], p[1]); !errors.Is(err, ErrSequence) {
 			t.Errorf("%s: %v", name, err)
 		}

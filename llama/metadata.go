@@ -12,12 +12,12 @@ import (
 	"strconv"
 )
 
-// divisors are integers of the metadata by which llama.cpp divides while it loads a model or
-// builds its graph. It does not check them, and a division by zero ends the process.
+// divisors are integers in the metadata by which llama.cpp divides, without a check, while it loads a
+// model or builds its graph. A division by zero ends the process.
 var divisors = []struct {
 	key    string   // after the name of the architecture
 	only   []string // architectures that divide by it; nil: all
-	except []string // architectures for which zero means that there is none
+	except []string // architectures that accept zero
 }{
 	{key: "full_attention_interval"},
 	{key: "wkv.head_size"},
@@ -28,14 +28,14 @@ var divisors = []struct {
 	{key: "interleave_moe_layer_step", only: []string{"ernie4_5-moe"}},
 }
 
-// others are GGUF files of other kinds, by general.type and general.architecture.
+// others has the errors for GGUF files that are not models, by general.type and general.architecture.
 var others = map[string]error{
 	"clip": ErrIsVision, "mmproj": ErrIsVision, "adapter": ErrIsAdapter,
 	"imatrix": errors.New("it is an importance matrix for quantizing, not a model"), "controlvector": errors.New("it is a control vector, not a model"),
 }
 
-// checkMetadata refuses files of another kind, and divisors before llama.cpp divides by them. A file
-// that can't be read is left to the loader, which says why.
+// checkMetadata refuses files that are not models, and divisors that are zero. It ignores a file that can't
+// be read, which the loader refuses.
 func checkMetadata(path string) error {
 	var g *C.struct_gguf_context
 	cstring(path, func(p *C.char) { g = C.gguf_init_from_file(p, C.struct_gguf_init_params{no_alloc: true}) })
@@ -73,8 +73,8 @@ func checkMetadata(path string) error {
 	return nil
 }
 
-// checkRotation refuses numbers of rotated dimensions with which the first decode would fail an
-// assertion, or never end.
+// checkRotation refuses numbers of rotated dimensions (RoPE) with which the first decode would fail an
+// assertion or not end.
 func checkRotation(ptr *C.struct_llama_model, metadata map[string]string) error {
 	if C.llama_model_rope_type(ptr) == C.LLAMA_ROPE_TYPE_NONE {
 		return nil

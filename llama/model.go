@@ -20,7 +20,7 @@ type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
 	children atomic.Int64 // open contexts, samplers, templates and adapters
-	// reserving is held while llama.cpp sizes a graph, for which it counts the model's
+	// reserving is held while llama.cpp sizes a graph, for which it reads the model's set of
 	// adapters, and while that set changes.
 	reserving sync.Mutex
 
@@ -30,10 +30,10 @@ type Model struct {
 	info      ModelInfo
 	metadata  map[string]string
 	template  string
-	scanned   atomic.Pointer[string] // the grammar that scanGrammar took last
+	scanned   atomic.Pointer[string] // the grammar that scanGrammar accepted last
 }
 
-// New loads the model file at path, or the first part of a split model. It needs at
+// New loads a model. path is its file, or the first file of a split model. It needs at
 // least one backend; call LoadBackends first if there are plugins.
 func New(path string, opts ...ModelOption) (*Model, error) {
 	install()
@@ -67,7 +67,7 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	return m, nil
 }
 
-// checkFile returns plain errors for what llama.cpp would only log.
+// checkFile returns errors for files that llama.cpp refuses with a log line only.
 func checkFile(path, kind string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 	return ptr, nil
 }
 
-// progress is the data of a load's callback.
+// progress is the data for the callback of a load.
 type progress struct {
 	report func(fraction float32)
 	ctx    context.Context
@@ -142,8 +142,8 @@ func agdProgress(fraction C.float, handle unsafe.Pointer) C.bool {
 	return p.ctx.Err() == nil
 }
 
-// Free releases the model. While something made from it is open, it does nothing and
-// returns ErrInUse.
+// Free releases the model. While a context, sampler, template or adapter is open, it does
+// nothing and returns ErrInUse.
 func (m *Model) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +164,7 @@ func (m *Model) Free() error {
 // gpuFailed reports whether a GPU was lost in this process.
 func gpuFailed() bool { return bool(C.agd_gpu_failed()) }
 
-// acquire counts a new child of the model; release ends it. Neither waits for Tokenize,
+// acquire counts a new child of the model; release undoes that. Neither waits for Tokenize,
 // which may take long; only Free does.
 func (m *Model) acquire() (*C.struct_llama_model, error) {
 	m.mu.RLock()
@@ -178,15 +178,15 @@ func (m *Model) acquire() (*C.struct_llama_model, error) {
 
 func (m *Model) release() { m.children.Add(-1) }
 
-// Vocab is the model's vocabulary.
+// Vocab returns the model's vocabulary.
 func (m *Model) Vocab() *Vocab { return m.vocab }
 
-// Info describes the model. It stays valid after Free.
+// Info returns a description of the model, also after Free.
 func (m *Model) Info() ModelInfo { return m.info }
 
-// ChatTemplate is the Jinja source of the model's chat template, "" if the
-// file has none.
+// ChatTemplate returns the Jinja source of the model's chat template, "" if
+// the file has none.
 func (m *Model) ChatTemplate() string { return m.template }
 
-// Path is the file the model was loaded from.
+// Path returns the path from which the model was loaded.
 func (m *Model) Path() string { return m.path }

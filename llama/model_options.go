@@ -24,8 +24,8 @@ type modelOptions struct {
 	cancel      context.Context
 }
 
-// SetGPULayers sets how many layers go to GPUs; negative means all (the
-// default), 0 none.
+// SetGPULayers sets how many layers GPUs compute; negative means all (the
+// default).
 func SetGPULayers(n int) ModelOption { return func(o *modelOptions) { o.gpuLayers = n } }
 
 // SetDevices restricts offloading to the named devices (see Devices). "cpu"
@@ -34,39 +34,39 @@ func SetDevices(names ...string) ModelOption {
 	return func(o *modelOptions) { o.devices = append([]string{}, names...) }
 }
 
-// SetTensorSplit sets the share of the model on each GPU, in any unit.
+// SetTensorSplit sets the shares of the model on the GPUs; only their ratios count.
 func SetTensorSplit(shares ...float32) ModelOption {
 	return func(o *modelOptions) { o.tensorSplit = shares }
 }
 
 // Ways of dividing a model among several devices, for SetSplitMode.
 const (
-	SplitLayer  = "layer"  // each device has some of the layers, and works when the one before it is done
-	SplitTensor = "tensor" // matrices, attention and KV cache are divided, and all devices work at once
+	SplitLayer  = "layer"  // each device has some layers, and computes after the device before it
+	SplitTensor = "tensor" // each device has a part of all matrices, attention heads and KV cache; all compute at once
 )
 
 var splitModes = map[string]C.enum_llama_split_mode{
 	SplitLayer: C.LLAMA_SPLIT_MODE_LAYER, SplitTensor: C.LLAMA_SPLIT_MODE_TENSOR,
 }
 
-// SetSplitMode sets how the model is divided among several devices; the default is
-// SplitLayer. New fails if the backend or the architecture does not have the mode.
+// SetSplitMode sets how the model is divided among several devices; the default is SplitLayer. New
+// fails if the backend or the architecture does not support the mode.
 func SetSplitMode(mode string) ModelOption { return func(o *modelOptions) { o.splitMode = mode } }
 
-// SetMMap chooses between mapping the file and reading it; the default leaves
-// the choice to llama.cpp.
+// SetMMap sets whether the file is mapped into memory or read; by default
+// llama.cpp decides.
 func SetMMap(on bool) ModelOption { return func(o *modelOptions) { o.mmap = &on } }
 
-// SetVocabOnly loads the vocabulary and metadata without weights. Such a model
-// has no contexts.
+// SetVocabOnly loads the vocabulary and the metadata without weights. Such a model
+// can't have contexts.
 func SetVocabOnly(on bool) ModelOption { return func(o *modelOptions) { o.vocabOnly = on } }
 
-// SetProgress reports the loaded fraction, from 0 to 1, from the loading goroutine.
+// SetProgress sets a function that the loading goroutine calls with the loaded fraction, from 0 to 1.
 func SetProgress(report func(fraction float32)) ModelOption {
 	return func(o *modelOptions) { o.progress = report }
 }
 
-// SetCancel makes the load end with the context's cause once ctx is done.
+// SetCancel makes New fail with the context's cause once ctx is done.
 func SetCancel(ctx context.Context) ModelOption { return func(o *modelOptions) { o.cancel = ctx } }
 
 func (o *modelOptions) validate() error {
@@ -93,7 +93,7 @@ func (o *modelOptions) validate() error {
 	return nil
 }
 
-// findDevices makes the NULL-terminated list that llama.cpp wants.
+// findDevices makes a NULL-terminated list for llama.cpp.
 func findDevices(names []string) ([]C.ggml_backend_dev_t, error) {
 	var devices []C.ggml_backend_dev_t
 	for _, name := range names {
@@ -123,7 +123,7 @@ func offloadNames() string {
 	return strings.Join(names, ", ")
 }
 
-// tensorSplit pads the shares to the length that llama.cpp reads.
+// tensorSplit pads the shares with zeros to the length that llama.cpp reads.
 func tensorSplit(shares []float32) ([]C.float, error) {
 	list := make([]C.float, C.llama_max_devices())
 	if len(shares) > len(list) {

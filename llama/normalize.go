@@ -12,7 +12,7 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// normalizedBy are pre-tokenizers whose published tokenizers normalize texts, for files that do not say it.
+// normalizedBy has the normalizers of published tokenizers by pre-tokenizer, for files without gguf.NormalizerKey.
 var normalizedBy = map[string]string{"qwen2": gguf.NormalizerNFC, "qwen35": gguf.NormalizerNFC}
 
 // normalizes reports whether a model's texts are normalized before they are tokenized.
@@ -24,8 +24,8 @@ func normalizes(metadata map[string]string) bool {
 	return kind == gguf.NormalizerNFC
 }
 
-// normalize returns a text in NFC. With special, texts of special tokens are cut out first, and what is between them is
-// normalized alone, as the library tokenizers does.
+// normalize returns a text in NFC. With special, the parts between texts of special tokens are normalized separately,
+// as in the library tokenizers.
 func (v *Vocab) normalize(text string, special bool) string {
 	if !v.nfc || norm.NFC.IsNormalString(text) {
 		return text
@@ -44,9 +44,9 @@ func (v *Vocab) normalize(text string, special bool) string {
 	return b.String()
 }
 
-// appendNFC appends a text in the NFC of the library tokenizers 0.23. Its tables are of Unicode 9: a later character has no
-// decomposition, does not combine, and no mark moves past it. Marks of any number combine, while package norm
-// puts U+034F after each 30.
+// appendNFC appends a text in the NFC of the library tokenizers 0.23. Its tables are those of Unicode 9: a later
+// character has no decomposition, does not combine, and no mark moves past it. Any number of marks combine, while
+// package norm inserts U+034F after each 30.
 func appendNFC(b *strings.Builder, text string) {
 	for text != "" {
 		done := norm.NFC.QuickSpanString(text)
@@ -96,7 +96,7 @@ func compose(b *strings.Builder, text string) {
 	}
 }
 
-// A mark is a character with its combining class, 0 for letters.
+// mark is a character with its combining class, 0 for letters.
 type mark struct {
 	char  rune
 	class uint8
@@ -117,7 +117,7 @@ func decompose(text string) []mark {
 	return list
 }
 
-// composed is the character that two are together.
+// composed returns the canonical composition of two characters.
 func composed(a, b rune) (rune, bool) {
 	if unicode.Is(newer, a) || unicode.Is(newer, b) {
 		return 0, false

@@ -5,16 +5,16 @@ import "C"
 
 import "strings"
 
-// Placement is what a context and its model keep on a device.
+// Placement is the memory of a context and its model on one device.
 type Placement struct {
-	Device  string // "CPU" for memory of the host, or as in Device.Name
-	Layers  int    // of the model
+	Device  string // Device.Name; "CPU" for host memory
+	Layers  int    // number of the model's layers
 	Weights uint64 // bytes; contexts of one model share them
 	Memory  uint64 // bytes of the KV cache and of recurrent state
 	Compute uint64 // bytes of buffers for the evaluation of graphs
 }
 
-// Placement says what is where, memory of the host first. With SplitTensor llama.cpp shows
+// Placement returns the memory on each device, host memory first. With SplitTensor llama.cpp reports
 // all devices as one.
 func (c *Context) Placement() []Placement {
 	c.mu.Lock()

@@ -8,17 +8,17 @@ import (
 	"unsafe"
 )
 
-// SamplerThreads returns how many OpenMP threads SampleBatch uses: those that compute the
-// context's batches; 0 on a machine with a GPU.
+// SamplerThreads returns the number of OpenMP threads of SampleBatch, which also compute the
+// context's batches. It is 0 on a machine with a GPU.
 func (c *Context) SamplerThreads() int { return c.threads }
 
-// Sampled is the token that a sampler chose, or the error that kept it from one.
+// Sampled is the token that a sampler chose, or its error.
 type Sampled struct {
 	Token Token
 	Err   error
 }
 
-// batchSampling holds the arguments of SampleBatch for C, so that a step allocates nothing.
+// batchSampling has the C arguments of SampleBatch, reused so that a step allocates nothing.
 type batchSampling struct {
 	samplers []*C.struct_agd_sampler
 	rows     []*C.float
@@ -27,9 +27,9 @@ type batchSampling struct {
 }
 
 // SampleBatch calls Sample for each sampler with its row, on SamplerThreads threads, and
-// writes the results to out, which is as long. OpenMP's threads spin for a while after each
-// Decode, and goroutines would compete with them for the CPUs. Only the goroutine that calls
-// Decode may call SampleBatch. No sampler may occur twice.
+// writes the results to out. The three slices have the same length, and samplers are different.
+// Goroutines would compete for the CPUs with OpenMP's threads, which spin for a while after each
+// Decode. Only the goroutine that calls Decode may call SampleBatch.
 func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampled) {
 	t := &c.sampling
 	t.samplers, t.rows = t.samplers[:0], t.rows[:0]

@@ -14,47 +14,47 @@ import (
 	"unsafe"
 )
 
-// SamplerConfig sets how the next token is chosen: by top-k, top-p, min-p, then temperature.
+// SamplerConfig configures a Sampler, which applies top-k, top-p, min-p and the temperature in this order.
 type SamplerConfig struct {
 	Temperature float32 // <= 0: the most probable token (greedy)
 	TopP        float32 // outside (0, 1): off
 	MinP        float32 // <= 0: off
 	TopK        int     // <= 0: off
-	Seed        uint32  // of the draws; each also depends on the token's position
+	Seed        uint32  // a draw depends on it and on the index of the token
 
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
 	Grammar string
 
-	// SuppressControl keeps control tokens that do not end a generation from being sampled, as
-	// <|im_start|>, but for those in Allow and those that the grammar names as tokens, as
-	// <|channel|> or <[200005]> outside of quotes.
+	// SuppressControl excludes control tokens that do not end a generation, such as <|im_start|>. It does
+	// not exclude tokens in Allow, nor those that the grammar names as tokens: <|channel|> or <[200005]>
+	// outside of quotes.
 	SuppressControl bool
 	Allow           []Token
 	Suppress        []Token // never sampled
-	Score           bool    // computes probabilities for [Sampler.Score]; it changes no choice
-	Top             int     // with Score: how many of the most probable tokens [Sampler.Top] lists
-	// Mask, with Score, keeps the tokens that a draw chooses from for [Sampler.Mask], if they are at most so many. Then
-	// the grammar excludes tokens before top-k, top-p and min-p count, which may change a choice. 0: no.
+	Score           bool    // compute probabilities for [Sampler.Score]; it changes no token
+	Top             int     // with Score: number of tokens of [Sampler.Top]
+	// Mask, with Score, is the most tokens that [Sampler.Mask] returns; 0 switches masks off. With masks the grammar is
+	// applied before top-k, top-p and min-p, which may change a token.
 	Mask int
 }
 
-// Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
-// different samplers run in parallel.
+// Sampler chooses the tokens of one sequence. One goroutine may use it at a time;
+// different samplers can run in parallel.
 type Sampler struct {
 	model       *Model
 	vocab       int
 	constrained bool // there is a grammar
-	lists       bool // it can list what it draws from, see Children
+	lists       bool // Children can be called
 
 	mu  sync.Mutex
 	ptr *C.struct_agd_sampler
-	// Arguments of Force for C, so that a call allocates nothing.
+	// C arguments of Force, reused so that a call allocates nothing.
 	forced [MaxForced]Token
 	end    C.llama_token
 }
 
-// NewSampler makes a sampler for the model's vocabulary. A grammar that can't
-// be used is ErrGrammar.
+// NewSampler makes a sampler for the model's vocabulary. The error is ErrGrammar
+// for a grammar that is invalid or exceeds a limit.
 func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	for i, value := range []float32{cfg.Temperature, cfg.TopP, cfg.MinP} {
 		if math.IsNaN(float64(value)) || math.IsInf(float64(value), 0) {
@@ -105,11 +105,11 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: cfg.Grammar != "", lists: lists, ptr: ptr}, nil
 }
 
-// Sample chooses the next token from a row of logits and advances the grammar by it.
-// The row has the vocabulary's size and is not changed. The grammar checks the chosen
-// token only; if it rejects the token, another is chosen among those that it admits.
-// ErrGrammarDead: it admits none, or all are suppressed. ErrGrammar: the text so far is too ambiguous.
-// ErrCompute: the row holds no finite number. Sample does not allocate in Go.
+// Sample chooses the next token from a row of logits and advances the grammar by it. The row must have
+// the vocabulary's size and is not modified. The grammar checks the drawn token only; if it
+// rejects that, another token is drawn from those that it admits. Errors are ErrGrammarDead if no
+// token is admitted, ErrGrammar if the text so far is too ambiguous, and ErrCompute if the row has no
+// finite number. Sample does not allocate Go memory.
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Sampler) Sample(logits []float32) (Token, error) {
 	return t, nil
 }
 
-// check refuses a row of logits of another size, and any after Close.
+// check refuses a row of logits of the wrong size, and every row after Close.
 func (s *Sampler) check(logits []float32) error {
 	if s.ptr == nil {
 		return ErrClosed
@@ -134,12 +134,12 @@ func (s *Sampler) check(logits []float32) error {
 	return nil
 }
 
-// Score holds natural logarithms of the probabilities of a token: in the softmax of the row, and in
-// the sampler's draw, under its grammar and options. The latter is 0 for a greedy sampler, and NaN
-// where the grammar needs more work for it than is allowed.
+// Score has natural logarithms of a token's probability: Model by the softmax of the row, and Drawn in the
+// sampler's draw, under its grammar and options. Drawn is 0 for a greedy sampler, and NaN if the grammar would
+// need too much work for it.
 type Score struct {
 	Model float32
-	Drawn float64 // of single precision without a mask
+	Drawn float64 // in single precision without a mask
 }
 
 // Score returns the score of the token that Sample returned last, with SamplerConfig.Score.
@@ -153,8 +153,8 @@ func (s *Sampler) Score() Score {
 	return Score{Model: float32(score.model), Drawn: float64(score.drawn)}
 }
 
-// Top appends the SamplerConfig.Top most probable tokens in the softmax of the row from which Sample chose last,
-// best first, whatever the grammar and the options leave.
+// Top appends the SamplerConfig.Top most probable tokens by the softmax of the last sampled row, best first,
+// regardless of grammar and options.
 func (s *Sampler) Top(list []Child) []Child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +166,9 @@ func (s *Sampler) Top(list []Child) []Child {
 	return append(list, unsafe.Slice((*Child)(unsafe.Pointer(first)), int(n))...)
 }
 
-// Mask returns the tokens among which Sample chose the last one, ascending: what the grammar and the options left. The
-// probability of Score.Drawn is that of a softmax of the logits, divided by the temperature, over them. nil: there were
-// more than SamplerConfig.Mask.
+// Mask returns the tokens from which Sample drew the last one, ascending: those that grammar and options allow.
+// Score.Drawn is by the softmax of logits / temperature over them. It is nil if there are more than
+// SamplerConfig.Mask.
 func (s *Sampler) Mask() []Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +183,8 @@ func (s *Sampler) Mask() []Token {
 	return slices.Clone(unsafe.Slice((*Token)(unsafe.Pointer(first)), int(n)))
 }
 
-// Accept advances the grammar by a token that Sample did not choose. ErrRejected: the
-// grammar does not admit it, and nothing has changed. Without a grammar it does nothing.
+// Accept advances the grammar by a token that Sample did not choose. The error is ErrRejected if
+// the grammar does not admit it; then nothing changes. Without a grammar Accept does nothing.
 func (s *Sampler) Accept(t Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,11 +201,11 @@ func (s *Sampler) Accept(t Token) error {
 }
 
 // Force accepts the tokens that the grammar forces and appends them to list, at most
-// MaxForced. They are the tokenizer's tokens of the forced text, up to the last boundary
-// that no continuation can move. Sample chooses the rest. end is the end-of-generation token
-// if it must come next, else -1. A model with several such tokens chooses among
-// them in Sample, unless it has ChatML's <|im_end|>, which ends every turn. Without a
-// grammar nothing is forced.
+// MaxForced. They are the tokenizer's tokens of the forced text, up to the last token boundary
+// that is the same for every continuation; Sample chooses the tokens after it. end is the
+// end-of-generation token if it must come next, else -1. If the model has several such tokens,
+// Sample chooses one, unless one is ChatML's <|im_end|>, which ends every turn. Without
+// a grammar nothing is forced.
 func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,11 +237,11 @@ func (s *Sampler) failure(rc C.int) error {
 	}
 }
 
-// Clone copies the sampler with the state of its grammar and random numbers.
+// Clone returns a copy of the sampler in the same state.
 func (s *Sampler) Clone() (*Sampler, error) { return s.clone(false, 0) }
 
-// CloneSeed copies the sampler with the state of its grammar and another seed. That is
-// cheaper than parsing the grammar again for each candidate.
+// CloneSeed is Clone with another seed. It is cheaper than to parse the grammar again for
+// each candidate.
 func (s *Sampler) CloneSeed(seed uint32) (*Sampler, error) { return s.clone(true, seed) }
 
 func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {

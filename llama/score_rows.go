@@ -9,16 +9,16 @@ import (
 	"unsafe"
 )
 
-// Ranked says how probable a token is after a row of logits.
+// Ranked is the probability of a token by a row of logits.
 type Ranked struct {
-	Logprob float32 // the natural logarithm of its probability in the softmax, as Score.Model
-	Rank    int     // 1: no token is more probable
-	// Top are the most probable tokens, best first.
+	Logprob float32 // as Score.Model
+	Rank    int     // 1 for the most probable token
+	// Top has the most probable tokens, best first.
 	Top []Child
 }
 
-// ScoreRows ranks a token for each row of logits on so many threads, at least 1, with the top most probable tokens beside
-// it. Rows are of one size, and tokens are in them.
+// ScoreRows returns the probability of tokens[i] by rows[i] for each i, and the top most probable tokens of each row.
+// It uses that many threads, at least 1. Rows must have the same size, above all tokens.
 func ScoreRows(threads int, rows [][]float32, tokens []Token, top int) []Ranked {
 	n := len(rows)
 	if n == 0 {

@@ -16,7 +16,7 @@ import (
 
 // Template is a parsed chat template. Any number of goroutines may render it.
 //
-// A template is a program of the checkpoint's author: it runs under limits.
+// A template is a program by the author of the checkpoint, so it runs with limits.
 type Template struct {
 	model  *Model
 	source string
@@ -28,22 +28,22 @@ type Template struct {
 
 // templateLimits bound one rendering.
 type templateLimits struct {
-	time   time.Duration // of one processor
-	memory int           // bytes of variables, values and output at a time
-	stack  int           // bytes that nested blocks, macros and values take
+	time   time.Duration // processor time
+	memory int           // bytes of variables, values and output
+	stack  int           // bytes of stack for nested blocks, macros and values
 }
 
-// A macro that calls itself takes 2 to 20 KiB of stack for each level.
+// maxTemplate bounds every rendering. A recursive macro takes 2 to 20 KiB of stack for each level.
 var maxTemplate = templateLimits{time: 5 * time.Second, memory: 256 << 20, stack: 16 << 20}
 
-// templateError is the reason why a template could not be rendered, an ErrTemplate: what it gave to raise_exception,
-// the limit that it reached, or what is wrong and in which line.
+// templateError is an ErrTemplate with the reason: the argument of raise_exception, the limit that was reached, or the
+// mistake and its line.
 type templateError string
 
 func (e templateError) Error() string        { return string(e) }
 func (e templateError) Is(target error) bool { return target == ErrTemplate }
 
-// newTemplateError makes one sentence of llama.cpp's text, which quotes the source between place and reason.
+// newTemplateError makes one sentence of llama.cpp's text, which quotes the source between location and reason.
 func newTemplateError(text string) error {
 	if _, rest, ok := strings.Cut(text, " at line "); ok {
 		place, rest, _ := strings.Cut(rest, " in source:")
@@ -54,9 +54,9 @@ func newTemplateError(text string) error {
 	return templateError(clip.Text(strings.TrimSpace(text), maxErrorText))
 }
 
-// NewTemplate parses a Jinja source with llama-common's engine; "" means the
-// model's own template, ErrNoTemplate if it has none. A bad source is
-// ErrTemplate.
+// NewTemplate parses a Jinja source with llama-common's engine; "" means the model's
+// template. The error is ErrNoTemplate if the model has none, and ErrTemplate for
+// an invalid source.
 func (m *Model) NewTemplate(jinja string) (*Template, error) {
 	if jinja == "" {
 		if jinja = m.template; jinja == "" {
@@ -85,7 +85,7 @@ func (m *Model) NewTemplate(jinja string) (*Template, error) {
 	return &Template{model: m, source: jinja, limits: maxTemplate, ptr: ptr}, nil
 }
 
-// checkTemplate bounds what the engine's parser recurses over.
+// checkTemplate bounds size and nesting of a template, which the engine parses by recursion.
 func checkTemplate(jinja string) error {
 	if len(jinja) > MaxTemplateBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTemplate, len(jinja), MaxTemplateBytes)
@@ -104,13 +104,13 @@ func checkTemplate(jinja string) error {
 	return nil
 }
 
-// Source is the template's Jinja text.
+// Source returns the template's Jinja text.
 func (t *Template) Source() string { return t.source }
 
-// Render renders with the variables of a JSON object (messages, tools,
-// add_generation_prompt and whatever else the template reads). bos_token and
-// eos_token are the model's unless given; strftime_now reads now. The error of a template that raises one, fails or
-// takes more than 5 s of processor time, 256 MiB of memory or 16 MiB of stack is ErrTemplate, and its text the reason.
+// Render renders the template. vars is a JSON object of its variables: messages, tools, add_generation_prompt and
+// others that it reads. bos_token and eos_token are the model's unless given; strftime_now returns now. The error is
+// ErrTemplate, with the reason, if the template raises an error or fails. It also is if the template takes more than 5
+// s of processor time, 256 MiB of memory or 16 MiB of stack.
 func (t *Template) Render(vars []byte, now time.Time) (string, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -149,9 +149,9 @@ func (t *Template) Close() error {
 	return nil
 }
 
-// checkNesting bounds the depth of a JSON text, which native code walks by
-// recursion. It looks at brackets outside of strings only; whether the rest is
-// JSON is for the parser to say.
+// checkNesting bounds the depth of a JSON text, which native code reads by
+// recursion. It counts brackets outside of strings; the parser checks the
+// rest.
 func checkNesting(json []byte, limit int) error {
 	depth, inString := 0, false
 	for i := 0; i < len(json); i++ {

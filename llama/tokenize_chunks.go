@@ -7,29 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-// chunkBytes is how many bytes of a text a pre-tokenizer gets at once. llama.cpp gives the expressions of many of them
-// to std::regex, which recurses for each character (https://github.com/ggml-org/llama.cpp/issues/27783) and needs some
-// 320 bytes of stack for it. A thread's 8 MiB last for 26,000 characters.
+// chunkBytes is how many bytes of a text are pre-tokenized at once. For many pre-tokenizers llama.cpp uses std::regex,
+// which recurses for each character (https://github.com/ggml-org/llama.cpp/issues/27783) and takes about 320 bytes of
+// stack for it: a thread's 8 MiB suffice for 26,000 characters.
 const chunkBytes = 8192
 
-// wordBytes is how long a chunk may become that no word ends in: llama.cpp takes some fifty times its bytes of memory.
+// wordBytes bounds a chunk in which no word ends. llama.cpp needs about fifty times its bytes of memory.
 const wordBytes = 256 << 10
 
-// maxMarkup is how long a special token may be that no chunk ends in.
+// maxMarkup bounds the length of special tokens within which no chunk may end.
 const maxMarkup = 64
 
 // preTokenizes are the kinds of vocabularies (tokenizer.ggml.model) that have a pre-tokenizer.
 var preTokenizes = map[string]bool{"gpt2": true, "hybriddna": true, "whitespace": true}
 
-// linear are the pre-tokenizers (tokenizer.ggml.pre) that cut words without std::regex: the patch's
-// (agentd-unicode.h), and GPT-2's.
+// linear are the pre-tokenizers (tokenizer.ggml.pre) that split words without std::regex: those of the
+// patch (agentd-unicode.h), and GPT-2's.
 var linear = map[string]bool{"llama-bpe": true, "llama3": true, "qwen2": true, "qwen35": true, "gpt-4o": true, "smollm": true, "gpt-2": true}
 
-// firstChunk returns how many bytes of a text to tokenize separately. A short text stays whole. A longer one is cut at
-// the last place in a chunk where every pre-tokenizer starts a new word: after a line break, before a single space, or
-// between a letter and a sign. Without such a place a text is cut at the next one, up to wordBytes. If words are cut
-// recursively, or none ends there, it is cut between any two characters. Only there may the tokens differ from the
-// whole text's.
+// firstChunk returns how many bytes of a text to tokenize separately. A short text stays whole. A longer one is split
+// at the last place in a chunk where every pre-tokenizer begins a new word: after a line break, before a single space,
+// or between a letter and a sign. Without such a place it is split at the next one, up to wordBytes. With recursive, or
+// without a place up to there, it is split between any two characters; only then may the tokens differ from those of
+// the whole text.
 func firstChunk(text string, recursive bool) int {
 	if len(text) <= chunkBytes {
 		return len(text)

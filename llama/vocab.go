@@ -18,7 +18,7 @@ import (
 // Token is the id of a vocabulary entry, from 0 to Size()-1.
 type Token = int32
 
-// Attr are a token's attributes, as llama_token_attr.
+// Attr is a set of attributes of a token, as llama_token_attr.
 type Attr uint16
 
 // Attributes of a token.
@@ -29,26 +29,26 @@ const (
 	attrEOG         Attr = C.AGD_FLAG_EOG
 )
 
-// Vocab is a model's vocabulary. Everything but Tokenize uses Go memory, so it is cheap
-// and works after the model is freed.
+// Vocab is a model's vocabulary. All methods except Tokenize use Go memory only, so they are
+// fast and can be called after the model is freed.
 type Vocab struct {
 	model     *Model
 	ptr       *C.struct_llama_vocab
-	index     *C.struct_agd_vocab_index // of samplers; freed with the model
-	pieces    string                    // all pieces, special tokens rendered, one after the other
+	index     *C.struct_agd_vocab_index // for samplers; freed with the model
+	pieces    string                    // the texts of all tokens, special ones too, concatenated
 	offsets   []uint32                  // Size()+1 offsets into pieces
 	attrs     []Attr
 	byPiece   map[string]Token
-	twins     map[string][]Token // further tokens of a text
+	twins     map[string][]Token // further tokens with the same text
 	special   []Token
 	bos, eos  Token
 	addBOS    bool
 	addEOS    bool
-	markup    *regexp.Regexp // texts of user-defined tokens that look like markup; nil: there are none
+	markup    *regexp.Regexp // matches texts of user-defined tokens that look like markup; nil without any
 	longest   int
 	chunks    bool // long texts are tokenized in chunks
-	recursive bool // std::regex cuts words, so that a chunk must be short
-	nfc       bool // texts are normalized
+	recursive bool // std::regex splits words, so chunks must be short
+	nfc       bool // texts are normalized to NFC
 	specials  func() *regexp.Regexp
 }
 
@@ -96,24 +96,22 @@ func newVocab(m *Model) (*Vocab, error) {
 	return v, nil
 }
 
-// piece is the token's text with special tokens rendered; t must be valid.
+// piece returns the text of a valid token, special ones too.
 func (v *Vocab) piece(t Token) string { return v.pieces[v.offsets[t]:v.offsets[t+1]] }
 
-// LongestPiece is the length in bytes of the longest token's text; at least 1.
+// LongestPiece returns the most bytes of a token's text, at least 1.
 func (v *Vocab) LongestPiece() int { return max(1, v.longest) }
 
 // valid reports whether t is a token of the vocabulary.
 func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 
-// Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
-// wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
-// become those tokens. Without it they are plain text, as text from users must be.
-// Bytes that are not UTF-8 become U+FFFD, and where the model's tokenizer has NFC, text is normalized. A pre-tokenizer gets long texts in chunks, see
-// firstChunk.
+// Tokenize returns the tokens of a text. addSpecial adds BOS and EOS if the model's metadata says so. With parseSpecial
+// the texts of special tokens, such as <|im_end|>, become these tokens. Without it they are plain text, as a user's
+// text must be. Invalid UTF-8 becomes U+FFFD, and the text is normalized if the model's tokenizer has NFC. Long texts
+// are tokenized in chunks, see firstChunk.
 //
-// Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
-// tokens in any text, and GPT-OSS's <|start|> and <|channel|> are user-defined there. So
-// the text is cut after the first character of each.
+// Without parse_special, llama.cpp still finds user-defined tokens in a text, which GPT-OSS's <|start|> and
+// <|channel|> are to it. So Tokenize splits the text after the first character of each.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
@@ -163,9 +161,9 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	return slices.Clone(tokens), nil
 }
 
-// Piece is the text of one token, which may be part of a UTF-8 character. With
-// special false, control and unknown tokens have no text. An invalid token has
-// none either.
+// Piece returns the text of one token, which may be a part of a UTF-8 character.
+// Without special, control and unknown tokens have no text. Invalid tokens have
+// no text.
 func (v *Vocab) Piece(t Token, special bool) []byte { return []byte(v.pieceText(t, special)) }
 
 func (v *Vocab) pieceText(t Token, special bool) string {
@@ -175,7 +173,7 @@ func (v *Vocab) pieceText(t Token, special bool) string {
 	return v.piece(t)
 }
 
-// Detokenize is the text of tokens; bytes that are not UTF-8 become U+FFFD.
+// Detokenize returns the text of tokens, see Piece for special. Invalid UTF-8 becomes U+FFFD.
 func (v *Vocab) Detokenize(ts []Token, special bool) string {
 	var b strings.Builder
 	for _, t := range ts {
@@ -193,7 +191,7 @@ func (v *Vocab) IsEOG(t Token) bool { return v.valid(t) && v.attrs[t]&attrEOG !=
 // IsControl reports whether t is a control token.
 func (v *Vocab) IsControl(t Token) bool { return v.valid(t) && v.attrs[t]&AttrControl != 0 }
 
-// Attr gives the attributes of t, 0 for an invalid token.
+// Attr returns the attributes of t, 0 for an invalid token.
 func (v *Vocab) Attr(t Token) Attr {
 	if !v.valid(t) {
 		return 0
@@ -201,19 +199,19 @@ func (v *Vocab) Attr(t Token) Attr {
 	return v.attrs[t] &^ attrEOG
 }
 
-// BOS is the beginning-of-sequence token, -1 if there is none.
+// BOS returns the beginning-of-sequence token, -1 if there is none.
 func (v *Vocab) BOS() Token { return v.bos }
 
 // AddBOS reports whether the model's prompts begin with BOS.
 func (v *Vocab) AddBOS() bool { return v.addBOS }
 
-// Find gives the token whose whole text is piece; of several, the lowest.
+// Find returns the token whose text is piece; of several, the lowest.
 func (v *Vocab) Find(piece string) (Token, bool) {
 	t, ok := v.byPiece[piece]
 	return t, ok
 }
 
-// Plain appends the tokens whose whole text is piece to list, without control tokens and those that end a generation.
+// Plain appends to list the tokens whose text is piece, except control tokens and tokens that end a generation.
 func (v *Vocab) Plain(list []Token, piece string) []Token {
 	first, ok := v.byPiece[piece]
 	if !ok {
@@ -227,9 +225,9 @@ func (v *Vocab) Plain(list []Token, piece string) []Token {
 	return list
 }
 
-// Size is the number of tokens, and of logits in a row.
+// Size returns the number of tokens, which is also the number of logits in a row.
 func (v *Vocab) Size() int { return len(v.attrs) }
 
-// SpecialTokens lists the tokens that Tokenize finds only with parseSpecial or
-// always as a whole: control and user-defined ones. The caller must not change it.
+// SpecialTokens returns the control and user-defined tokens. The caller must not modify
+// the slice.
 func (v *Vocab) SpecialTokens() []Token { return v.special }

@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// ErrWaits reports that the waits of OpenMP's threads can't be changed here: variables of the
-// environment set them, or OpenMP allows fewer threads than that needs.
+// ErrWaits reports that the waits of OpenMP's threads can't be changed: environment variables set
+// them, or OpenMP's limit of threads is too low.
 var ErrWaits = errors.New("llama: the waits of OpenMP's threads can't be changed")
 
-// briefWaits counts the contexts that want brief waits: they are the process's.
+// briefWaits counts the contexts with brief waits, which apply to the whole process.
 var briefWaits struct {
 	sync.Mutex
 	contexts int
@@ -24,11 +24,11 @@ type contextWaits struct {
 	brief, closed bool
 }
 
-// SetBriefWaits sets how the threads of a computation wait for each other. Brief waits
-// spin for about a microsecond and then sleep, which is faster beside busy programs. Other
-// waits spin for milliseconds, which is faster on free processors; a new Context has
-// these. Waits are brief while one context of the process wants them so. Any goroutine may
-// call it, also during a Decode, whose next waits change.
+// SetBriefWaits sets how the threads of a computation wait for each other. In a brief wait a thread
+// spins for about 1 µs and then sleeps, which is faster while other programs use the processors.
+// Otherwise it spins for milliseconds, which is faster on free processors and the default. Waits are
+// brief while at least one context of the process has set them. Any goroutine may call it, also
+// during a Decode, for its next waits.
 func (c *Context) SetBriefWaits(on bool) error {
 	briefWaits.Lock()
 	defer briefWaits.Unlock()
@@ -60,8 +60,8 @@ func (w *contextWaits) set(on bool) error {
 	return nil
 }
 
-// ThreadIDs are the kernel's ids of the threads that compute the next batch: on Linux, 0
-// elsewhere; nil on a machine with a GPU. They are others after SetThreads. Only the
+// ThreadIDs returns the thread ids (tid) of the threads that compute the next batch; on systems other than
+// Linux they are 0. It is nil on a machine with a GPU. SetThreads changes the threads. Only the
 // goroutine that calls Decode may call it.
 func (c *Context) ThreadIDs() []int {
 	if c.threads == 0 {

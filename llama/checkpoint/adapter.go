@@ -16,10 +16,10 @@ import (
 
 const adapterFile = "adapter_model.safetensors"
 
-// Base is the model of an adapter, as its GGUF file describes it.
+// Base describes the model of an adapter.
 type Base struct {
 	Architecture   string // general.architecture
-	Heads, KVHeads int
+	Heads, KVHeads int    // attention heads: of queries, and of keys and values
 }
 
 // adapterMembers are the members of adapter_config.json, which PEFT calls LoraConfig.
@@ -43,7 +43,7 @@ const (
 	adapterDefaults = `{"r": 8, "lora_alpha": 8}`
 )
 
-// adapterConfig is what is read of adapter_config.json.
+// adapterConfig has the members of adapter_config.json that are used.
 type adapterConfig struct {
 	Type   string         `json:"peft_type"`
 	Alpha  float64        `json:"lora_alpha"`
@@ -70,7 +70,7 @@ func readAdapterConfig(dir string) (c adapterConfig, err error) {
 // IsAdapterDirectory reports whether path is a directory with a PEFT adapter.
 func IsAdapterDirectory(path string) bool { return isFile(filepath.Join(path, "adapter_config.json")) }
 
-// WriteAdapter writes a LoRA adapter of Hugging Face's PEFT as a GGUF file for base. dir has
+// WriteAdapter writes a LoRA adapter of Hugging Face's PEFT as a GGUF file for base. dir must contain
 // adapter_config.json and adapter_model.safetensors. Errors name the file.
 func WriteAdapter(w io.Writer, dir string, base Base) error {
 	c, err := readAdapterConfig(dir)
@@ -115,7 +115,8 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	return g.Write(w, list)
 }
 
-// alpha is the numerator of an adapter's scale, whose denominator is the rank for llama.cpp.
+// alpha returns adapter.lora.alpha, for which llama.cpp scales by alpha/rank; with rsLoRA, PEFT scales by
+// alpha/sqrt(rank).
 func (c *adapterConfig) alpha() (float64, error) {
 	switch {
 	case !strings.EqualFold(c.Type, "LORA"):
@@ -128,7 +129,7 @@ func (c *adapterConfig) alpha() (float64, error) {
 	return c.Alpha, nil
 }
 
-// adapterTensor is one of the two matrices that change a matrix of the model.
+// adapterTensor returns lora_a or lora_b of a matrix of the model.
 func (a *architecture) adapterTensor(s *stored, base Base) (gguf.Tensor, error) {
 	name := strings.TrimPrefix(s.name, "base_model.model.")
 	module, part, ok := strings.Cut(name, ".lora_")

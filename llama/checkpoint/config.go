@@ -10,7 +10,7 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// config is what is read of config.json.
+// config has the members of config.json that are used.
 type config struct {
 	hyperparameters
 	rope
@@ -20,7 +20,7 @@ type hyperparameters struct {
 	Architectures []string        `json:"architectures"`
 	Type          string          `json:"model_type"`
 	Quantization  json.RawMessage `json:"quantization_config"`
-	Text          json.RawMessage `json:"text_config"` // of models that also see images
+	Text          json.RawMessage `json:"text_config"` // of vision-language models
 
 	VocabSize     int             `json:"vocab_size"`
 	Context       int             `json:"max_position_embeddings"`
@@ -47,10 +47,11 @@ type hyperparameters struct {
 	linearAttention
 }
 
-// maxSize bounds all sizes in config.json, far beyond what models have.
+// maxSize bounds all sizes in config.json, far above those of any model.
 const maxSize = 1 << 24
 
-// readConfig reads config.json of a model of a known architecture. Absent members have the defaults of its class.
+// readConfig reads config.json of a model of a known architecture. Absent members get the defaults of transformers'
+// configuration class.
 func readConfig(dir string) (*config, *architecture, error) {
 	text, err := readFile(dir, "config.json")
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *config) read(text []byte) (*architecture, error) {
 	return a, err
 }
 
-// readMembers reads the members of a class, or of the text's configuration within one.
+// readMembers reads config.json, or the text_config within it.
 func (a *architecture) readMembers(text []byte, h *hyperparameters) error {
 	var defaults jsonObject
 	if err := json.Unmarshal([]byte(a.defaults), &defaults); err != nil {
@@ -133,7 +134,7 @@ func (a *architecture) readMembers(text []byte, h *hyperparameters) error {
 	return nil
 }
 
-// set sets a value that is not there.
+// set sets *to if it is the zero value.
 func set[T comparable](to *T, value T) {
 	var zero T
 	if *to == zero {
@@ -141,7 +142,7 @@ func set[T comparable](to *T, value T) {
 	}
 }
 
-// windows refuses attention to the newest tokens only, but GPT-OSS', which llama.cpp computes.
+// windows refuses sliding-window attention, except that of GPT-OSS, which llama.cpp computes.
 func (c *config) windows(a *architecture) error {
 	kinds := []string{"full_attention"}
 	switch a.name {
@@ -165,7 +166,7 @@ func (c *config) windows(a *architecture) error {
 	return nil
 }
 
-// metadata writes what llama.cpp reads of a model's shape under the prefix of its architecture.
+// metadata writes the model's shape with the keys that llama.cpp reads; prefix is the architecture's.
 func (c *config) metadata(g *gguf.Metadata, prefix string) error {
 	for _, v := range []struct {
 		key    string

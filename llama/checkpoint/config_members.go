@@ -29,7 +29,7 @@ var everyConfig = join(
 )
 
 var (
-	// windows are members of Qwen's classes; a window that is in use is refused, see config.windows.
+	// windows are members of Qwen's classes. A checkpoint that uses a window is refused, see config.windows.
 	windows    = use("layer_types", "max_window_layers", "sliding_window", "use_sliding_window")
 	noBias     = only("false", noOther, "attention_bias")
 	llamaOnly  = use("attention_bias", "mlp_bias")
@@ -49,7 +49,7 @@ var (
 	imagesConfig = join(everyConfig, imagesOnly)
 )
 
-// Defaults of transformers' configuration classes, where config.json may leave a member out.
+// Defaults of transformers' configuration classes for absent members of config.json.
 const (
 	llamaDefaults = `{"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
 		"num_attention_heads": 32, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
@@ -79,7 +79,7 @@ const (
 		"partial_rotary_factor": 0.25, "full_attention_interval": 4}`
 )
 
-// ropeMembers are the members of rope_parameters and rope_scaling, by type; "" stands for all types.
+// ropeMembers are the members of rope_parameters and rope_scaling by rope_type; "" has those of all types.
 var ropeMembers = map[string]members{
 	"":        use("rope_type", "type", "rope_theta", "partial_rotary_factor"),
 	"default": join(use("mrope_section"), only("true", noOther, "mrope_interleaved")),

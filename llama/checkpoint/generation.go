@@ -13,7 +13,8 @@ import (
 
 const generationFile = "generation_config.json"
 
-// generationMembers are the members of generation_config.json. What else changes how transformers decodes is refused.
+// generationMembers are the members of generation_config.json. Members that would change how transformers decodes and
+// that agentd does not support are refused.
 var generationMembers = join(
 	use("eos_token_id", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"),
 	ignore("agentd's own settings say it", "do_sample", "max_length", "max_new_tokens", "min_length", "min_new_tokens", "max_time",
@@ -35,7 +36,7 @@ var generationMembers = join(
 
 const noSampler = "agentd has no such sampler; remove it to sample without"
 
-// generation is what is read of generation_config.json.
+// generation has the members of generation_config.json that are used.
 type generation struct {
 	EOS         json.RawMessage `json:"eos_token_id"`
 	Temperature *float64        `json:"temperature"`
@@ -45,7 +46,7 @@ type generation struct {
 	Repetition  *float64        `json:"repetition_penalty"`
 }
 
-// readGeneration is empty where there is no file.
+// readGeneration reads generation_config.json. Without that file the result is empty.
 func readGeneration(dir string) (g generation, err error) {
 	text, err := readFile(dir, generationFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +61,7 @@ func readGeneration(dir string) (g generation, err error) {
 	return g, err
 }
 
-// write writes the sampling parameters as llama.cpp's converter does.
+// write writes the sampling parameters with the keys of llama.cpp's converter.
 func (g *generation) write(m *gguf.Metadata) {
 	for key, value := range map[string]*float64{"temp": g.Temperature, "top_p": g.TopP, "min_p": g.MinP, "penalty_repeat": g.Repetition} {
 		if value != nil {
@@ -72,14 +73,14 @@ func (g *generation) write(m *gguf.Metadata) {
 	}
 }
 
-// endKeys are the keys of a GGUF file whose tokens llama.cpp takes for ends of an answer.
+// endKeys are the keys of a GGUF file with tokens that llama.cpp treats as end-of-generation tokens.
 var endKeys = []string{
 	"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
 	"tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
 }
 
-// endTokens are the ids that end an answer, the main one first: eos_token_id of generation_config.json, or else of
-// config.json, and eos_token of tokenizer_config.json.
+// endTokens returns the ids of the tokens that end an answer, the main one first: eos_token_id of
+// generation_config.json, without that of config.json, and eos_token of tokenizer_config.json.
 func (t *tokenizer) endTokens(dir string, g *generation, said *tokenizerConfig, c *shape) ([]int, error) {
 	name, raw := generationFile, g.EOS
 	if isNull(raw) {
@@ -103,7 +104,7 @@ func (t *tokenizer) endTokens(dir string, g *generation, said *tokenizerConfig, 
 	return list, nil
 }
 
-// ids reads eos_token_id: an id, a list of them, or nothing.
+// ids reads eos_token_id: an id, a list of ids, or null.
 func ids(raw json.RawMessage) (list []int, err error) {
 	if isNull(raw) {
 		return nil, nil

@@ -12,21 +12,21 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// architecture is how a class of transformers is stored in a GGUF file.
+// architecture describes how a model class of transformers is stored in a GGUF file.
 type architecture struct {
-	name      string            // in general.architecture; qwen35: see linear.go
-	modelType string            // in config.json
+	name      string            // general.architecture; qwen35: see linear.go
+	modelType string            // model_type in config.json
 	members   members           // of config.json, besides everyConfig
-	defaults  string            // of the class, as JSON
-	images    bool              // the text's configuration is text_config
-	layer     map[string]string // names in a layer, without .weight or .bias
-	biases    []string          // modules of a layer that have a bias, of which a part is in config.biases
-	permute   bool              // rows of queries and keys are in the order of the halves of a head
+	defaults  string            // defaults of config.json's members, as JSON
+	images    bool              // the text model's configuration is in text_config
+	layer     map[string]string // names of a layer's tensors in the file by those in the checkpoint, without .weight or .bias
+	biases    []string          // modules of a layer that may have a bias, see config.biases
+	permute   bool              // the rows of queries and keys must be permuted, see permuted
 }
 
 const gptOSS = "gpt-oss"
 
-// Names in a layer of the checkpoint, and of the file.
+// Names of a layer's tensors in the file, by those in the checkpoint.
 var (
 	inLayer = map[string]string{
 		"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
@@ -40,12 +40,12 @@ var (
 	})
 )
 
-// outside are names of tensors that belong to no layer.
+// outside has the names of tensors outside of layers.
 var outside = map[string]string{"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 var attention = []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"}
 
-// architectures are those that are known, by the class that config.json names.
+// architectures has the known architectures by the class in config.json's architectures.
 var architectures = map[string]architecture{
 	"LlamaForCausalLM":    {name: "llama", modelType: "llama", members: llamaOnly, defaults: llamaDefaults, layer: inDense, permute: true},
 	"Qwen2ForCausalLM":    {name: "qwen2", modelType: "qwen2", members: windows, defaults: qwen2Defaults, layer: inDense, biases: attention[:3]},
@@ -76,8 +76,8 @@ func architectureOf(classes []string) (*architecture, error) {
 		classes, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
 }
 
-// named is a name of the checkpoint in its parts: model.layers.3.mlp.experts.7.up_proj.weight has
-// layer 3, part mlp.experts.up_proj, expert 7 and kind weight. layer and expert are -1 without one.
+// named is a parsed name of a tensor in the checkpoint: model.layers.3.mlp.experts.7.up_proj.weight has layer 3,
+// part mlp.experts.up_proj, expert 7 and kind weight. layer and expert are -1 if the name has none.
 type named struct {
 	layer, expert int
 	part, kind    string
@@ -107,7 +107,7 @@ func parse(name string) named {
 	return n
 }
 
-// layout lists the tensors of the GGUF file.
+// layout returns the tensors of the GGUF file.
 func (a *architecture) layout(c *config, t *tensors, path string) ([]gguf.Tensor, error) {
 	l := layout{architecture: a, config: c, experts: map[string][]*stored{}}
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
@@ -138,10 +138,10 @@ type layout struct {
 	*architecture
 	config  *config
 	list    []gguf.Tensor
-	experts map[string][]*stored // matrices that become one, by its name
+	experts map[string][]*stored // the experts' matrices that become one tensor, by its name
 }
 
-// add adds what a tensor of the checkpoint becomes.
+// add adds the tensor or tensors of the file for a tensor of the checkpoint.
 func (l *layout) add(n named, s *stored, t *tensors) error {
 	c := l.config
 	if n.layer >= c.Layers || n.layer < -1 || n.expert >= c.Experts || n.expert < -1 {
@@ -178,7 +178,7 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 	return l.append(l.matrix(name, n.part, s, c.Heads, c.KVHeads))
 }
 
-// matrix is a tensor whose rows may be in the order of the halves of a head.
+// matrix returns a tensor of the file, permuted if it is one of queries or keys and the architecture needs that.
 func (a *architecture) matrix(name, part string, s *stored, heads, kvHeads int) (gguf.Tensor, error) {
 	switch {
 	case a.permute && part == "self_attn.q_proj":
@@ -196,7 +196,7 @@ func (l *layout) append(o gguf.Tensor, err error) error {
 	return err
 }
 
-// in returns the name in the file, "" for an unknown one.
+// in returns the name in the file, "" for an unknown tensor.
 func (l *layout) in(n named) string {
 	kind := "." + strings.Replace(n.kind, "blocks", "weight", 1)
 	if n.layer < 0 {
@@ -214,13 +214,13 @@ func (l *layout) in(n named) string {
 	return ""
 }
 
-// transposes reports whether a matrix of experts has its inputs as rows, as GPT-OSS has them
-// unless they are MXFP4.
+// transposes reports whether the experts' matrices must be transposed: those of GPT-OSS have their inputs
+// as rows, unless they are MXFP4.
 func (l *layout) transposes(n named) bool {
 	return l.name == gptOSS && n.part == "mlp.experts.down_proj" && n.kind == "weight"
 }
 
-// split adds the halves of gate_up_proj: in GPT-OSS its even and odd rows, else the first and the second half.
+// split adds gate and up of gate_up_proj: in GPT-OSS its even and odd rows, otherwise its first and second half.
 func (l *layout) split(n named, s *stored, t *tensors) error {
 	for i, part := range []string{"mlp.experts.gate_proj", "mlp.experts.up_proj"} {
 		half := n
@@ -245,7 +245,7 @@ func (l *layout) split(n named, s *stored, t *tensors) error {
 	return nil
 }
 
-// biases are the modules of a layer that have a bias.
+// biases returns the modules of a layer that have a bias.
 func (c *config) biases(a *architecture) []string {
 	list := a.biases
 	if a.members["attention_bias"].word == used && c.AttentionBias {
@@ -257,7 +257,7 @@ func (c *config) biases(a *architecture) []string {
 	return list
 }
 
-// complete checks that each layer has the tensors of the first one. llama.cpp names what else is missing.
+// complete checks that each layer has the tensors of the first one. llama.cpp reports other missing tensors.
 func (l *layout) complete(path string) error {
 	have := map[string]bool{}
 	for _, o := range l.list {

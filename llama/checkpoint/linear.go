@@ -16,7 +16,7 @@ import (
 // attention. llama.cpp's converter describes what its file has: norms as factors instead of their
 // distance from 1, the decay instead of its logarithm, and the heads of values in another order.
 
-// linear is the architecture's name in a GGUF file.
+// linear is the name of Qwen 3.5's architecture in a GGUF file.
 const linear = "qwen35"
 
 var inHybrid = with(with(inDense, inNorms), map[string]string{
@@ -27,17 +27,17 @@ var inHybrid = with(with(inDense, inNorms), map[string]string{
 	"linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
 })
 
-// beside reports whether a tensor is of no layer that computes text: of images, or of the guess of further tokens.
+// beside reports whether a tensor is not used: one of the vision encoder, or for multi-token prediction.
 func beside(part string) bool {
 	return strings.HasPrefix(part, "model.visual.") || strings.HasPrefix(strings.TrimPrefix(part, "model."), "mtp.")
 }
 
-// ofOneKind reports whether a tensor of a layer is only in layers with one of the two kinds of attention.
+// ofOneKind reports whether a tensor exists only in layers with linear, or only in layers with full attention.
 func ofOneKind(name string) bool {
 	return strings.HasPrefix(name, "ssm_") || strings.HasPrefix(name, "attn_") && name != "attn_norm.weight"
 }
 
-// linearAttention are the parameters of layers with linear attention.
+// linearAttention has the parameters of layers with linear attention.
 type linearAttention struct {
 	Kernel     int      `json:"linear_conv_kernel_dim"`
 	KeySize    int      `json:"linear_key_head_dim"`
@@ -48,7 +48,7 @@ type linearAttention struct {
 	LayerTypes []string `json:"layer_types"`
 }
 
-// hybridMetadata writes what llama.cpp reads of them.
+// hybridMetadata writes the keys that llama.cpp reads for linear attention.
 func (c *config) hybridMetadata(g *gguf.Metadata) error {
 	a := &c.linearAttention
 	if min(a.Kernel, a.KeySize, a.KeyHeads, a.ValueHeads) <= 0 || a.KeySize != a.ValueSize || a.ValueHeads%a.KeyHeads != 0 {
@@ -76,7 +76,7 @@ func (c *config) hybridMetadata(g *gguf.Metadata) error {
 	return nil
 }
 
-// hybrid is a tensor of Qwen 3.5.
+// hybrid returns a tensor of Qwen 3.5 in the form that llama.cpp reads.
 func (c *config) hybrid(name string, n named, s *stored) (gguf.Tensor, error) {
 	a := &c.linearAttention
 	if n.part == "linear_attn.conv1d" && len(s.shape) == 3 && s.shape[1] == 1 {
@@ -108,13 +108,14 @@ func (c *config) hybrid(name string, n named, s *stored) (gguf.Tensor, error) {
 	return o, err
 }
 
-// from is which head of values of the checkpoint is head i of the file. The checkpoint has the heads of
-// values by their head of keys; the file has a head of values of each head of keys, then the next one of each.
+// from returns the checkpoint's index of value head i of the file. The checkpoint groups value heads by their key head;
+// the file has the first value head of each key head, then the second of each, and so on.
 func (a *linearAttention) from(i int) int {
 	return i%a.KeyHeads*(a.ValueHeads/a.KeyHeads) + i/a.KeyHeads
 }
 
-// tiled has the heads of values, each of so many rows, in the order of the file. The first heads stay.
+// tiled returns a tensor with its value heads, of that many rows each, in the order of the file. The heads before first
+// stay in place.
 func (a *linearAttention) tiled(name string, s *stored, first, rows int) (gguf.Tensor, error) {
 	heads := first + a.ValueHeads
 	if s.shape[0] != int64(heads*rows) {
@@ -131,7 +132,7 @@ func (a *linearAttention) tiled(name string, s *stored, first, rows int) (gguf.T
 	return rearrange(name, s.shape, []*stored{&byHead}, same)
 }
 
-// mapped changes the values of a tensor that is F32 in the file.
+// mapped returns an F32 tensor with f applied to each value.
 func mapped(o gguf.Tensor, f func(float32) float32) gguf.Tensor {
 	write := o.Data
 	o.Data = func(w io.Writer) error {
@@ -143,7 +144,7 @@ func mapped(o gguf.Tensor, f func(float32) float32) gguf.Tensor {
 	return o
 }
 
-// mapping changes each float32 of what is written.
+// mapping is a writer that applies f to each float32.
 type mapping struct {
 	to io.Writer
 	f  func(float32) float32

@@ -8,28 +8,28 @@ import (
 	"slices"
 )
 
-// Words for a member of a JSON object of a checkpoint.
+// Treatments of a member of a checkpoint's JSON object.
 const (
 	used    = "used"
 	inert   = "no effect"
 	refused = "refused"
 )
 
-// member says what a member of an object means to agentd.
+// member is how agentd treats a member of an object.
 type member struct {
 	word  string
-	value string // of a refused member: the JSON values that agentd computes, with commas between them; "": none
+	value string // for refused: the supported JSON values, separated by commas; "" for none
 	why   string
 }
 
-// members are all that an object may have. The tables follow transformers 5.19 and peft 0.21.
+// members has all members that an object may have. The tables follow transformers 5.19 and peft 0.21.
 type members map[string]member
 
 func use(names ...string) members { return each(member{word: used}, names) }
 
 func ignore(why string, names ...string) members { return each(member{word: inert, why: why}, names) }
 
-// only refuses a member unless it has one of these values; with "" it refuses any.
+// only refuses members with other values than these; with "" it refuses every value.
 func only(value, why string, names ...string) members {
 	return each(member{word: refused, value: value, why: why}, names)
 }
@@ -42,7 +42,7 @@ func each(m member, names []string) members {
 	return list
 }
 
-// join has the members of all lists; later ones replace earlier ones.
+// join merges tables; later entries replace earlier ones.
 func join(lists ...members) members {
 	all := members{}
 	for _, m := range lists {
@@ -53,8 +53,8 @@ func join(lists ...members) members {
 
 type jsonObject = map[string]json.RawMessage
 
-// read decodes an object into a struct, with the defaults of its class for absent members. null is the class's None, so
-// it leaves the field as it is. Members without a word, and refused values, are errors that name the member.
+// read decodes an object into a struct, with defaults for absent members. null is None in transformers, so it leaves
+// the field unchanged. Unknown members and refused values are errors that name the member.
 func (m members) read(text []byte, defaults jsonObject, into any) error {
 	var given jsonObject
 	if err := json.Unmarshal(text, &given); err != nil {
@@ -86,7 +86,7 @@ func (m members) read(text []byte, defaults jsonObject, into any) error {
 	return json.Unmarshal(whole, into)
 }
 
-// refusal is the error for a value that is not computed.
+// refusal returns the error for a value that is not supported.
 func (k member) refusal(name, value string, absent bool) error {
 	what := fmt.Sprintf("%s is %.100s", name, value)
 	if absent {
@@ -98,7 +98,7 @@ func (k member) refusal(name, value string, absent bool) error {
 	return fmt.Errorf("%s: %s", what, k.why)
 }
 
-// computes reports whether a value of a refused member is one that agentd computes.
+// computes reports whether agentd supports a value of a refused member.
 func (k member) computes(value json.RawMessage) bool {
 	var list []json.RawMessage
 	return json.Unmarshal([]byte("["+k.value+"]"), &list) == nil &&
@@ -107,7 +107,7 @@ func (k member) computes(value json.RawMessage) bool {
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// sameJSON compares two JSON values; numbers are equal if their values are.
+// sameJSON compares two JSON values; numbers are compared by value.
 func sameJSON(a json.RawMessage, b string) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)

@@ -12,7 +12,7 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// ggmlTypes are the element types that a GGUF file keeps.
+// ggmlTypes has the element types that are not converted.
 var ggmlTypes = map[string]uint32{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
 
 // Blocks of MXFP4: 32 elements in 16 bytes, and a byte for their scale.
@@ -21,15 +21,15 @@ const (
 	mxfp4Bytes    = 16
 )
 
-// keepsType reports whether a tensor of the file has the type of the checkpoint. llama.cpp's
-// converter writes vectors, norms, biases and the experts' router as F32.
+// keepsType reports whether a tensor keeps its type. As llama.cpp's converter, we write vectors,
+// norms, biases and the experts' router as F32.
 func keepsType(name string, shape []int64) bool {
 	return len(shape) > 1 && !strings.HasSuffix(name, ".bias") &&
 		!strings.HasSuffix(name, "_norm.weight") && !strings.HasSuffix(name, "ffn_gate_inp.weight") && !strings.HasSuffix(name, "ssm_conv1d.weight")
 }
 
-// rearrange makes a tensor of the file from parts of several stored ones that have one shape and type. change
-// turns the bytes of one element of the outermost dimension into bytes of the result.
+// rearrange makes one tensor of the file from several stored ones of equal shape and type. change converts
+// the bytes of one element of the outermost dimension to bytes of the result.
 func rearrange(name string, shape []int64, parts []*stored, change func(row []byte) []byte) (gguf.Tensor, error) {
 	s := parts[0]
 	kind, known := ggmlTypes[s.dtype]
@@ -53,7 +53,7 @@ func rearrange(name string, shape []int64, parts []*stored, change func(row []by
 	}}, nil
 }
 
-// eachRow reads the elements of the outermost dimension.
+// eachRow calls f with the bytes of each element of the outermost dimension.
 func eachRow(s *stored, f func(row []byte) error) error {
 	row := make([]byte, s.rowSize())
 	for i := range s.shape[0] {
@@ -82,7 +82,7 @@ func widened(b []byte, value func(uint16) float32) []byte {
 	return out
 }
 
-// fromF16 converts a number of IEEE 754's binary16.
+// fromF16 converts a number from IEEE 754 binary16.
 func fromF16(v uint16) float32 {
 	sign, exponent, fraction := uint32(v>>15)<<31, uint32(v>>10&31), uint32(v&1023)
 	switch exponent {
@@ -97,7 +97,7 @@ func fromF16(v uint16) float32 {
 
 func same(row []byte) []byte { return row }
 
-// pieces puts count pieces of a row side by side: the i-th is the row's piece from(i).
+// pieces concatenates count pieces of a row, which has pieces of size bytes: the i-th is the row's piece from(i).
 func pieces(row []byte, count, size int, from func(i int) int) []byte {
 	out := make([]byte, 0, count*size)
 	for i := range count {
@@ -107,12 +107,12 @@ func pieces(row []byte, count, size int, from func(i int) int) []byte {
 	return out
 }
 
-// plain is a tensor as it is stored.
+// plain returns a tensor as it is stored.
 func plain(name string, s *stored) (gguf.Tensor, error) {
 	return rearrange(name, s.shape, []*stored{s}, same)
 }
 
-// stacked is one tensor of the matrices of all experts.
+// stacked returns one tensor of the matrices of all experts.
 func stacked(name string, parts []*stored) (gguf.Tensor, error) {
 	for _, p := range parts {
 		if !slices.Equal(p.shape, parts[0].shape) || p.dtype != parts[0].dtype {
@@ -122,8 +122,8 @@ func stacked(name string, parts []*stored) (gguf.Tensor, error) {
 	return rearrange(name, append([]int64{int64(len(parts))}, parts[0].shape...), parts, same)
 }
 
-// permuted has the rows of each head in pairs, one of each half, where rotary positions of llama.cpp
-// turn neighbours and transformers' turn the halves.
+// permuted interleaves the two halves of each head's rows: RoPE rotates adjacent rows in llama.cpp, and
+// rows of the two halves in transformers.
 func permuted(name string, s *stored, heads int) (gguf.Tensor, error) {
 	if heads <= 0 || s.shape[0]%int64(2*heads) != 0 {
 		return gguf.Tensor{}, fmt.Errorf("%d rows can't be halves of %d heads", s.shape[0], heads)
@@ -138,7 +138,7 @@ func permuted(name string, s *stored, heads int) (gguf.Tensor, error) {
 	})
 }
 
-// choice picks some of n rows: where they begin, their distance, and how many they are.
+// choice selects some of n rows: the first, their distance, and their number.
 type choice func(n int) (first, step, count int)
 
 func all(n int) (int, int, int) { return 0, 1, n }
@@ -151,7 +151,7 @@ func everyOther(i int) choice {
 	return func(n int) (int, int, int) { return i, 2, n / 2 }
 }
 
-// taken has some rows of each expert.
+// taken returns the selected rows of each expert's matrix.
 func taken(name string, s *stored, take choice) (gguf.Tensor, error) {
 	if len(s.shape) < 2 || s.shape[1]%2 != 0 {
 		return gguf.Tensor{}, fmt.Errorf("its shape is %v", s.shape)
@@ -165,7 +165,7 @@ func taken(name string, s *stored, take choice) (gguf.Tensor, error) {
 	})
 }
 
-// transposed has some columns of each expert's matrix as rows.
+// transposed returns the selected columns of each expert's matrix as rows.
 func transposed(name string, s *stored, take choice) (gguf.Tensor, error) {
 	if len(s.shape) != 3 {
 		return gguf.Tensor{}, fmt.Errorf("its shape is %v", s.shape)
@@ -184,16 +184,16 @@ func transposed(name string, s *stored, take choice) (gguf.Tensor, error) {
 	})
 }
 
-// constant is a vector that no checkpoint holds.
+// constant returns a vector of values that are not in the checkpoint.
 func constant(name string, values []float32) gguf.Tensor {
 	return gguf.Tensor{Name: name, Kind: gguf.F32, Shape: []int64{int64(len(values))}, Data: func(w io.Writer) error {
 		return binary.Write(w, binary.LittleEndian, values)
 	}}
 }
 
-// mxfp4 has some rows of each expert. A checkpoint of GPT-OSS has the blocks [expert, row, block, 16]
-// apart from their scales [expert, row, block], and neighbours in the halves of a byte. A block of ggml has
-// its scale first, and in a byte the elements i and i + 16.
+// mxfp4 returns the selected rows of each expert's matrix. GPT-OSS's checkpoint has blocks [expert, row, block, 16]
+// and separate scales [expert, row, block]; a byte has two adjacent elements. A block of ggml begins with
+// its scale; byte i has the elements i and i + 16.
 func mxfp4(name string, blocks, scales *stored, take choice) (gguf.Tensor, error) {
 	if scales == nil || blocks.dtype != "U8" || scales.dtype != "U8" || len(blocks.shape) != 4 || blocks.shape[3] != mxfp4Bytes ||
 		!slices.Equal(scales.shape, blocks.shape[:3]) {
@@ -222,7 +222,8 @@ func mxfp4(name string, blocks, scales *stored, take choice) (gguf.Tensor, error
 	}}, nil
 }
 
-// appendMXFP4 appends the 32 elements of a block. Element i is in byte i/2 of the checkpoint, the even one in its lower half.
+// appendMXFP4 appends the 32 elements of a block. In the checkpoint, byte i/2 has element i, with even i in its lower
+// half.
 func appendMXFP4(out, block []byte) []byte {
 	at := func(i int) byte { return block[i/2] >> (4 * (i % 2)) & 15 }
 	for i := range mxfp4Bytes {

@@ -9,8 +9,8 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// ropes are where config.json may have the parameters of rotary positions. rope_scaling counts before
-// rope_parameters, and both before the members beside them, as transformers reads them.
+// ropes has the places in config.json of the parameters of RoPE. As in transformers, rope_scaling has precedence over
+// rope_parameters, and both over the other members.
 type ropes struct {
 	Parameters json.RawMessage `json:"rope_parameters"`
 	Scaling    json.RawMessage `json:"rope_scaling"`
@@ -19,7 +19,7 @@ type ropes struct {
 	Original   int             `json:"original_max_position_embeddings"`
 }
 
-// rope are the parameters of rotary positions, as transformers names them.
+// rope has the parameters of RoPE with their names in transformers.
 type rope struct {
 	Type      string   `json:"rope_type"`
 	OldType   string   `json:"type"`
@@ -38,7 +38,7 @@ type rope struct {
 	Sections  []int32  `json:"mrope_section"`
 }
 
-// readRope reads the parameters, and fills in what transformers derives. context is max_position_embeddings.
+// readRope reads the parameters, and sets those that transformers derives. context is max_position_embeddings.
 func (s *ropes) readRope(context int) (r rope, err error) {
 	name, text := "rope_scaling", s.Scaling
 	if isNull(text) || sameJSON(text, "{}") {
@@ -96,7 +96,7 @@ func (r *rope) read(text []byte) error {
 	return nil
 }
 
-// ofFullAttention returns the parameters of layers with full attention, where they differ by the kind of the layer.
+// ofFullAttention returns the parameters of layers with full attention if each kind of layer has its own.
 func ofFullAttention(text []byte) ([]byte, error) {
 	var kinds jsonObject
 	if err := json.Unmarshal(text, &kinds); err != nil {
@@ -114,8 +114,8 @@ func ofFullAttention(text []byte) ([]byte, error) {
 	return full, nil
 }
 
-// metadata writes what llama.cpp reads. llama3 has factors instead, see ropeFactors. A negative beta_fast says that
-// the range of YaRN is not rounded (third_party/patch).
+// metadata writes the keys that llama.cpp reads. The type llama3 has factors instead, see ropeFactors. A negative
+// beta_fast means that YaRN's range is not rounded (third_party/patch).
 func (r *rope) metadata(g *gguf.Metadata, prefix string) {
 	switch r.Type {
 	case "linear":
@@ -137,7 +137,7 @@ func (r *rope) metadata(g *gguf.Metadata, prefix string) {
 	}
 }
 
-// attentionFactor multiplies queries and keys, as transformers' _compute_yarn_parameters derives it.
+// attentionFactor returns YaRN's factor of queries and keys, by the formula of transformers' _compute_yarn_parameters.
 func (r *rope) attentionFactor() float64 {
 	switch {
 	case r.Scale != nil:
@@ -148,7 +148,7 @@ func (r *rope) attentionFactor() float64 {
 	return magnitude(r.Factor, 1)
 }
 
-// magnitude is mscale of the paper on YaRN (arXiv 2309.00071).
+// magnitude is mscale of YaRN (arXiv 2309.00071).
 func magnitude(factor, m float64) float64 {
 	if factor <= 1 {
 		return 1
@@ -156,8 +156,8 @@ func magnitude(factor, m float64) float64 {
 	return 0.1*m*math.Log(factor) + 1
 }
 
-// ropeFactors are the factors by which Llama 3 divides the frequencies of its rotary positions, nil
-// for other models. The formula is that of transformers' _compute_llama3_parameters, in float32.
+// ropeFactors returns the factors by which Llama 3 divides the frequencies of RoPE, nil for other
+// types. The formula is that of transformers' _compute_llama3_parameters, in float32.
 func (c *config) ropeFactors() []float32 {
 	r := c.rope
 	if r.Type != "llama3" {

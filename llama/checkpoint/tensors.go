@@ -17,14 +17,14 @@ const (
 	singleFile = "model.safetensors"
 	indexFile  = "model.safetensors.index.json"
 
-	maxHeader     = 100 << 20 // as the format says
-	maxDimensions = 4         // of a tensor, as ggml has
+	maxHeader     = 100 << 20 // bytes, the limit of safetensors
+	maxDimensions = 4         // of a tensor, ggml's limit
 )
 
-// dtypes are the sizes of the element types that a checkpoint may have, in bytes.
+// dtypes has the element types that a checkpoint may have, with their bytes.
 var dtypes = map[string]int64{"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
 
-// entryMembers are the members of a tensor's entry in the header. __metadata__, beside the entries, has no effect.
+// entryMembers are the members of a tensor's entry in the header. The header's __metadata__ has no effect.
 var entryMembers = use("dtype", "shape", "data_offsets")
 
 // stored is a tensor in a file of the checkpoint.
@@ -34,10 +34,10 @@ type stored struct {
 	shape  []int64 // outermost first
 	file   *os.File
 	offset int64               // in file
-	order  func(i int64) int64 // which element of the outermost dimension is the i-th; nil: i
+	order  func(i int64) int64 // index in the file of element i of the outermost dimension; nil: i
 }
 
-// rowSize is the bytes of one element of the outermost dimension.
+// rowSize returns the bytes of one element of the outermost dimension.
 func (s *stored) rowSize() int64 { return product(s.shape[1:]) * dtypes[s.dtype] }
 
 func product(list []int64) int64 {
@@ -48,7 +48,7 @@ func product(list []int64) int64 {
 	return n
 }
 
-// tensors are all of a checkpoint, by name.
+// tensors has all tensors of a checkpoint by name.
 type tensors struct {
 	byName map[string]*stored
 	files  []*os.File
@@ -60,9 +60,9 @@ func (t *tensors) close() {
 	}
 }
 
-// openTensors reads the headers of model.safetensors, or of the files that its index names. As in transformers,
-// model.safetensors counts before an index, which a save in shards may have left there. The format is that of the safetensors library: the length of a JSON header in eight bytes, the
-// header, and the data that its offsets refer to.
+// openTensors reads the headers of model.safetensors, or without it, of the files that the index names: as in
+// transformers, the index may be left from an earlier save. The format is that of the safetensors library: the length
+// of the JSON header in 8 bytes, the header, and the data to which its offsets refer.
 func openTensors(dir string) (*tensors, error) {
 	names := []string{singleFile}
 	var index struct {
@@ -163,7 +163,7 @@ func (t *tensors) open(path string) error {
 }
 
 // check compares the bytes of a tensor with its type and shape, and with the size of its file.
-// Tensors of types that weights don't have are left unread.
+// It accepts types that are not in dtypes; such tensors are not read.
 func (s *stored) check(bytes, fileSize int64) error {
 	elements := int64(1)
 	for _, n := range s.shape {

@@ -17,7 +17,7 @@ const (
 	noSubwords    = "only byte-level BPE is known; give a GGUF file of the model instead"
 )
 
-// Members of tokenizer.json, in which each component has a type.
+// Members of tokenizer.json and of its components.
 var (
 	tokenizerMembers = join(
 		use("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model", "decoder"),
@@ -33,14 +33,14 @@ var (
 		only("false", "texts around the token would change; "+otherwiseGGUF, "single_word", "lstrip", "rstrip"),
 		ignore("it matters only before a combining mark", "normalized"))
 	splitMembers = join(use("type", "pattern"), only(`"Isolated"`, otherwiseGGUF, "behavior"), only("false", otherwiseGGUF, "invert"))
-	// byteLevel is a pre-tokenizer, a post-processor and a decoder.
+	// ByteLevel as a pre-tokenizer; byteLevelAfter: as a post-processor or decoder.
 	byteLevel      = join(use("type", "use_regex"), only("false", otherwiseGGUF, "add_prefix_space"), ignore("texts have no offsets", "trim_offsets"))
 	byteLevelAfter = join(use("type"), ignore("texts have no offsets", "add_prefix_space", "trim_offsets", "use_regex"))
 	digitMembers   = join(use("type"), only("true", otherwiseGGUF, "individual_digits"))
 	templating     = join(use("type", "single", "special_tokens"), ignore("texts come alone", "pair"))
 )
 
-// tokenizerConfigMembers are the members of tokenizer_config.json, besides names of tokens, which end with _token.
+// tokenizerConfigMembers are the members of tokenizer_config.json, except those named ..._token.
 var tokenizerConfigMembers = join(
 	use("eos_token", "chat_template", "add_bos_token"),
 	only("false", otherwiseGGUF, "add_eos_token", "add_prefix_space", "split_special_tokens", "do_lower_case", "use_default_system_prompt"),
@@ -54,15 +54,15 @@ var tokenizerConfigMembers = join(
 		"unsloth_fixed", "chat_template_jinja", "device_map"),
 )
 
-// tokenizerConfig is what is read of tokenizer_config.json.
+// tokenizerConfig has the members of tokenizer_config.json that are used.
 type tokenizerConfig struct {
 	EOS      json.RawMessage   `json:"eos_token"`
 	Template json.RawMessage   `json:"chat_template"`
 	AddBOS   *bool             `json:"add_bos_token"`
-	names    map[string]string // of tokens, with the member that names them
+	names    map[string]string // texts of tokens, with the member that names them
 }
 
-// readTokenizerConfig is empty where there is no file. Errors do not name it.
+// readTokenizerConfig reads tokenizer_config.json. Without that file the result is empty. Errors do not name the file.
 func readTokenizerConfig(dir string) (*tokenizerConfig, error) {
 	c := &tokenizerConfig{names: map[string]string{}}
 	text, err := readFile(dir, vocabularyConfig)
@@ -94,7 +94,8 @@ func readTokenizerConfig(dir string) (*tokenizerConfig, error) {
 	return c, known.read(text, nil, c)
 }
 
-// agrees refuses what tokenizer.json says otherwise. The library would add a token that only this file names.
+// agrees refuses members that contradict tokenizer.json, and tokens that only this file has: the library would add
+// them.
 func (c *tokenizerConfig) agrees(t *tokenizer, bos *int) error {
 	if c.AddBOS != nil && *c.AddBOS != (bos != nil) {
 		return fmt.Errorf("add_bos_token is %t, and post_processor of tokenizer.json says otherwise", *c.AddBOS)
@@ -107,7 +108,7 @@ func (c *tokenizerConfig) agrees(t *tokenizer, bos *int) error {
 	return nil
 }
 
-// tokenText is a token's text: a text, or an object with its content; "" for null.
+// tokenText returns the text of a token: a string, or the member content of an object; "" for null.
 func tokenText(raw json.RawMessage) string {
 	var token struct{ Content string }
 	if json.Unmarshal(raw, &token.Content) != nil && json.Unmarshal(raw, &token) != nil {
@@ -116,7 +117,7 @@ func tokenText(raw json.RawMessage) string {
 	return token.Content
 }
 
-// tokenTexts are the texts of a list or of a mapping of tokens.
+// tokenTexts returns the texts of a list or a mapping of tokens.
 func tokenTexts(raw json.RawMessage) (texts []string) {
 	var list []json.RawMessage
 	var named jsonObject
@@ -129,7 +130,7 @@ func tokenTexts(raw json.RawMessage) (texts []string) {
 	return texts
 }
 
-// id is the id of a token's text.
+// id returns the id of the token with that text.
 func (t *tokenizer) id(text string) (int, bool) {
 	for _, a := range t.added {
 		if a.Content == text {
@@ -142,7 +143,7 @@ func (t *tokenizer) id(text string) (int, bool) {
 
 const vocabularyConfig = "tokenizer_config.json"
 
-// tokenizer is what is read of tokenizer.json.
+// tokenizer has the members of tokenizer.json that are used.
 type tokenizer struct {
 	Added     []json.RawMessage `json:"added_tokens"`
 	Normal    json.RawMessage   `json:"normalizer"`
@@ -165,7 +166,7 @@ type addedToken struct {
 	Special bool   `json:"special"`
 }
 
-// read reads tokenizer.json, but for the components around the model.
+// read reads tokenizer.json, except for the components besides model.
 func (t *tokenizer) read(text []byte) error {
 	if err := tokenizerMembers.read(text, nil, t); err != nil {
 		return err
@@ -185,8 +186,8 @@ func (t *tokenizer) read(text []byte) error {
 	return t.checkIDs()
 }
 
-// checkIDs refuses added tokens with other ids than in the library, which does not read them: a text of the model keeps
-// its id, and others get the next ones in their order.
+// checkIDs refuses added tokens whose id is not the library's. The library ignores the ids in the file: a token of the
+// model keeps its id, and others get the next ids in order.
 func (t *tokenizer) checkIDs() error {
 	next := len(t.model.Vocab)
 	for _, a := range t.added {
@@ -202,7 +203,7 @@ func (t *tokenizer) checkIDs() error {
 	return nil
 }
 
-// component is one of tokenizer.json: its type, and the parts of a sequence.
+// component is a component of tokenizer.json: its type, and the components of a Sequence.
 type component struct {
 	raw      json.RawMessage
 	kind     string
@@ -234,7 +235,7 @@ func newComponent(raw json.RawMessage) (c component, err error) {
 	return c, nil
 }
 
-// flat is a component as the list of its parts.
+// flat returns the list of components in nested Sequences.
 func (c component) flat() []component {
 	switch c.kind {
 	case "":
@@ -257,7 +258,7 @@ func unknown(name string, c component) error {
 	return fmt.Errorf("%s: %.200s is not known; %s", name, c.raw, otherwiseGGUF)
 }
 
-// normalizer is NFC, or "none".
+// normalizer returns gguf.NormalizerNFC or gguf.NormalizerNone. Others are errors.
 func (t *tokenizer) normalizer() (string, error) {
 	list, err := parts("normalizer", t.Normal)
 	if err != nil {
@@ -281,7 +282,7 @@ const (
 	before       = `[^\r\n\p{L}\p{N}]?`
 )
 
-// patterns are llama.cpp's names of pre-tokenizers by the regular expression that they split at.
+// patterns has llama.cpp's names of pre-tokenizers by their regular expression.
 var patterns = map[string]string{
 	contractions + `|` + before + `\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + spaces:        "llama-bpe",
 	contractions + `|` + before + `\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*` + spaces:             "qwen2",
@@ -290,7 +291,7 @@ var patterns = map[string]string{
 		`?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*` + spaces: "gpt-4o",
 }
 
-// preTokenizer returns llama.cpp's name of a pre-tokenizer. Each part of a sequence must be known.
+// preTokenizer returns llama.cpp's name of the pre-tokenizer. Every component of a Sequence must be known.
 func (t *tokenizer) preTokenizer() (string, error) {
 	const name = "pre_tokenizer"
 	list, err := parts(name, t.Pre)
@@ -334,7 +335,7 @@ func (t *tokenizer) preTokenizer() (string, error) {
 	return "", fmt.Errorf("%s: the sequence %q is not known; %s", name, kinds, otherwiseGGUF)
 }
 
-// postProcessor returns the token that it puts before each text, nil for none.
+// postProcessor returns the token that the post-processor puts before each text, nil for none.
 func (t *tokenizer) postProcessor() (bos *int, err error) {
 	const name = "post_processor"
 	list, err := parts(name, t.Post)
@@ -357,7 +358,7 @@ func (t *tokenizer) postProcessor() (bos *int, err error) {
 	return bos, nil
 }
 
-// template reads a TemplateProcessing, which may put one token before a text.
+// template reads a TemplateProcessing, which may only put one token before a text.
 func template(c component) (*int, error) {
 	var p struct {
 		Single []struct {
@@ -383,7 +384,7 @@ func template(c component) (*int, error) {
 	return &ids[0], nil
 }
 
-// write adds what llama.cpp reads of the components.
+// write writes the keys of the components that llama.cpp reads.
 func (t *tokenizer) write(g *gguf.Metadata) (bos *int, err error) {
 	pre, err := t.preTokenizer()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package checkpoint reads directories of Hugging Face's transformers and writes them as GGUF files, which
-// llama.cpp reads: the whole model, or its vocabulary alone. It knows byte-level BPE with the pre-tokenizers of
-// Qwen, Llama 3, GPT-OSS, GPT-2 and SmolLM.
+// Package checkpoint converts directories of Hugging Face's transformers to GGUF files for llama.cpp: the
+// whole model, or its vocabulary only. It supports byte-level BPE with the pre-tokenizers of Qwen, Llama 3,
+// GPT-OSS, GPT-2 and SmolLM.
 //
 // The input is described by the libraries tokenizers (tokenizer.json), transformers (config.json,
 // generation_config.json, tokenizer_config.json, chat_template.jinja) and safetensors, the output by
@@ -29,8 +29,8 @@ const (
 	typeUnused      = 5
 )
 
-// WriteVocabulary writes the vocabulary in dir as a GGUF file without weights. Callers compare it with
-// the tokenizer of the engine that has the weights.
+// WriteVocabulary writes the vocabulary in dir as a GGUF file without weights, for engines at URLs, which
+// have the weights. Errors name the file.
 func WriteVocabulary(w io.Writer, dir string) error {
 	c, err := readShape(dir)
 	if err != nil {
@@ -48,13 +48,13 @@ func WriteVocabulary(w io.Writer, dir string) error {
 	return g.Write(w, nil)
 }
 
-// shape is what a vocabulary needs of config.json. The architecture need not be known.
+// shape has the members of config.json that a vocabulary needs. The architecture need not be known.
 type shape struct {
 	VocabSize int             `json:"vocab_size"`
 	Context   int             `json:"max_position_embeddings"`
 	BOS       *int            `json:"bos_token_id"`
 	EOS       json.RawMessage `json:"eos_token_id"`
-	Text      *shape          `json:"text_config"` // of models that also see images
+	Text      *shape          `json:"text_config"` // of vision-language models
 }
 
 func readShape(dir string) (*shape, error) {
@@ -127,7 +127,7 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	return nil
 }
 
-// tokens lists texts and types by id; ids without a text are unused.
+// tokens returns the texts and types of all ids below size; an id without a text is typeUnused.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	size--
 	for _, id := range t.model.Vocab {
@@ -168,7 +168,7 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	return tokens, types, nil
 }
 
-// merges lists "a b" for each merge. Both tokens and what they become are in the vocabulary.
+// merges returns "a b" for each merge. It checks that a, b and ab are in the vocabulary.
 func (t *tokenizer) merges() ([]string, error) {
 	list := make([]string, len(t.model.Merges))
 	for i, raw := range t.model.Merges {
@@ -191,7 +191,7 @@ func (t *tokenizer) merges() ([]string, error) {
 	return list, nil
 }
 
-// chatTemplate is the model's template, "" without one.
+// chatTemplate returns the model's chat template, "" without one.
 func chatTemplate(dir string, c *tokenizerConfig) (string, error) {
 	switch text, err := readFile(dir, "chat_template.jinja"); {
 	case err == nil:
@@ -248,7 +248,7 @@ func readFile(dir, name string) ([]byte, error) {
 	return text, err
 }
 
-// openRegular opens a file, and no pipe or device, which may block.
+// openRegular opens a regular file. It refuses pipes and devices, which may block.
 func openRegular(path string) (*os.File, error) {
 	switch info, err := os.Stat(path); {
 	case err != nil:
@@ -259,7 +259,7 @@ func openRegular(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// maxBytes are limits of files of which no published one has a tenth.
+// maxBytes has the limits of certain files in bytes, more than ten times the size of any published one.
 var maxBytes = map[string]int64{"chat_template.jinja": gguf.MaxTemplate, vocabularyConfig: 16 << 20, "config.json": 16 << 20, generationFile: 16 << 20}
 
 const (

@@ -15,10 +15,10 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// IsDirectory reports whether path is a directory with a config.json: a checkpoint that may be served.
+// IsDirectory reports whether path is a directory with a config.json.
 func IsDirectory(path string) bool { return isFile(filepath.Join(path, "config.json")) }
 
-// Files are the files of a checkpoint or an adapter that decide what is computed.
+// Files returns the paths of the files of a checkpoint or an adapter that affect its output.
 func Files(dir string) []string {
 	var list []string
 	entries, _ := os.ReadDir(dir) // whoever reads the files gets the error
@@ -35,10 +35,10 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Write writes a checkpoint as a GGUF file. dir is a directory of Hugging Face's transformers:
-// config.json, tokenizer.json, generation_config.json, tokenizer_config.json or chat_template.jinja, and
-// model.safetensors or the files of its index. The weights have the types and the bits that
-// they have there. Errors name the file.
+// Write writes a checkpoint as a GGUF file. dir is a directory of Hugging Face's transformers with config.json,
+// tokenizer.json, and model.safetensors or an index and its files. generation_config.json, tokenizer_config.json
+// and chat_template.jinja are optional. Weights keep their type and bits, see keepsType. Errors name the
+// file.
 func Write(w io.Writer, dir string) error {
 	g, list, done, err := describe(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func Write(w io.Writer, dir string) error {
 	return g.Write(w, list)
 }
 
-// describe makes the metadata and the tensors of a checkpoint. done closes its files.
+// describe returns the metadata and the tensors of the GGUF file of a checkpoint. done closes the checkpoint's files.
 func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), err error) {
 	c, a, err := readConfig(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func describe(dir string) (g *gguf.Metadata, list []gguf.Tensor, done func(), er
 	return g, list, t.close, writeVocabulary(g, dir, &shape{VocabSize: c.VocabSize, BOS: c.BOS, EOS: c.EOS})
 }
 
-// modelName is the name of a directory, or that of the repository where a hub's cache has it.
+// modelName returns the name of a directory; in the cache of a hub, that of the repository.
 func modelName(dir string) string {
 	whole, err := filepath.Abs(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func modelName(dir string) string {
 	return filepath.Base(whole)
 }
 
-// fileType is llama.cpp's number (llama_ftype) for the type of most weights.
+// fileType returns the llama_ftype for the type of most weights.
 func fileType(list []gguf.Tensor) int {
 	types := map[uint32]int{gguf.F32: 0, gguf.F16: 1, gguf.BF16: 32, gguf.MXFP4: 38}
 	elements := map[uint32]int64{}
@@ -110,14 +110,14 @@ func fileType(list []gguf.Tensor) int {
 	return types[most]
 }
 
-// Open returns a checkpoint as a GGUF file in memory, whose name is a path that this process can
-// open. The weights are in memory once: llama.cpp maps the file. Close frees it once nobody else has the path
-// open. It stops when ctx ends.
+// Open writes a checkpoint as a GGUF file in memory (memfd) and returns it; its name is a path that this process can
+// open. The weights are in memory once, since llama.cpp maps the file. Close frees it when the path is not
+// open elsewhere. Open stops when ctx ends.
 func Open(ctx context.Context, dir string) (*os.File, error) {
 	return inMemory(ctx, func(w io.Writer) error { return Write(w, dir) })
 }
 
-// OpenShape is Open without the values of the weights, for what only needs their sizes. It takes next to no memory.
+// OpenShape is Open with a file that has holes in place of weights: right sizes, and nearly no memory.
 func OpenShape(dir string) (*os.File, error) {
 	g, list, done, err := describe(dir)
 	if err != nil {
@@ -142,12 +142,12 @@ func OpenShape(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// OpenVocabulary is Open for the vocabulary alone, see WriteVocabulary.
+// OpenVocabulary is Open for the vocabulary only, see WriteVocabulary.
 func OpenVocabulary(dir string) (*os.File, error) {
 	return inMemory(context.Background(), func(w io.Writer) error { return WriteVocabulary(w, dir) })
 }
 
-// OpenAdapter is Open for an adapter of base.
+// OpenAdapter is Open for an adapter, see WriteAdapter.
 func OpenAdapter(ctx context.Context, dir string, base Base) (*os.File, error) {
 	return inMemory(ctx, func(w io.Writer) error { return WriteAdapter(w, dir, base) })
 }

@@ -10,17 +10,17 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// Adapter describes a LoRA adapter with random weights. It changes matrices of a model by Alpha/Rank
-// times the product of two matrices of Rank columns and rows.
+// Adapter describes a LoRA adapter with random weights. It adds Alpha/Rank times the product of two
+// matrices, with Rank columns and Rank rows, to matrices of a model.
 type Adapter struct {
 	Rank  int
 	Alpha float32
 	Seed  uint64
-	// Gain is about the size of the changes, where the matrices' own values have 1.
+	// Gain is about the size of the changes relative to the size of the matrices' values.
 	Gain float64
-	// Tensors are suffixes of the names of the matrices to change. Empty: all of the layers.
+	// Tensors has suffixes of the names of the matrices to change. Empty: all matrices of layers.
 	Tensors []string
-	// Norms adds the norms of the layers, which llama.cpp can't apply.
+	// Norms adds changes of the layers' norms, which llama.cpp can't apply.
 	Norms bool
 }
 
@@ -50,7 +50,7 @@ func (a *Adapter) pair(t *tensor) (down, up tensor) {
 	return down, up
 }
 
-// values draws a tensor as writeTensor does.
+// values returns the values that writeTensor would write.
 func (t *tensor) values(seed uint64) []float32 {
 	src := newSource(seed, t.name)
 	width := t.shape[0]
@@ -61,7 +61,7 @@ func (t *tensor) values(seed uint64) []float32 {
 	return all
 }
 
-// merge applies the adapter's changes to the tensors of a model.
+// merge adds the adapter's changes to the tensors of a model.
 func (a *Adapter) merge(list []tensor) {
 	for i := range list {
 		t := &list[i]
@@ -84,8 +84,8 @@ func (a *Adapter) merge(list []tensor) {
 	}
 }
 
-// WriteAdapter writes the file of an adapter for the model of spec. It appears at path only when it
-// is complete.
+// WriteAdapter writes the file of an adapter for the model of spec. The file appears at path when it is
+// complete.
 func WriteAdapter(path string, spec Spec, a Adapter) error {
 	_, list, err := spec.layout()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// CacheDir is agentd/models in the user's cache directory ($XDG_CACHE_HOME). llama.cpp reads models from files,
-// so a generated or embedded model becomes a file there.
+// CacheDir returns agentd/models in the user's cache directory ($XDG_CACHE_HOME). Generated and embedded models are
+// written there, since llama.cpp reads models from files.
 func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -16,9 +16,9 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "agentd", "models"), nil
 }
 
-// Keep returns the path of the named file in dir. It calls write first unless whole accepts the file that is
-// there. An empty dir means CacheDir. The contents must determine the name: several processes may call Keep at
-// once.
+// Keep returns the path of the file name in dir; an empty dir means CacheDir. If there is no such file, or whole
+// refuses it, Keep calls write first. Different contents must have different names, since several processes may
+// call Keep at once.
 func Keep(dir, name string, whole func(path string) bool, write func(path string) error) (string, error) {
 	if dir == "" {
 		var err error
@@ -33,8 +33,8 @@ func Keep(dir, name string, whole func(path string) bool, write func(path string
 	return path, write(path)
 }
 
-// WriteFile makes a file of what fill writes, and its directory if that is missing. The file appears at path
-// only when it is complete.
+// WriteFile makes a file with what fill writes, and its directory if that is missing. The file appears at path when
+// it is complete.
 func WriteFile(path string, fill func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // models are not secret
 		return err

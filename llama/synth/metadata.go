@@ -6,7 +6,7 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// metadata has the keys that llama.cpp's loader reads.
+// metadata returns the keys that llama.cpp's loader reads.
 func (s *Spec) metadata(v *vocabulary) *gguf.Metadata {
 	m := &gguf.Metadata{}
 	m.Set("general.architecture", s.Arch)

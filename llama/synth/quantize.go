@@ -19,12 +19,12 @@ import (
 	"unsafe"
 )
 
-// Quantize writes the model file src as dst with weights in Q8_0. The file appears at dst only when it is
+// Quantize converts the model file src to dst with weights in Q8_0. The file appears at dst when it is
 // complete.
 func Quantize(src, dst string) error { return convert(src, dst, C.LLAMA_FTYPE_MOSTLY_Q8_0) }
 
-// Widen writes the model file src, whose weights are not quantized, as dst with the same values
-// in F32. The file appears at dst only when it is complete.
+// Widen converts the model file src, which must not be quantized, to dst with the same values in
+// F32. The file appears at dst when it is complete.
 func Widen(src, dst string) error { return convert(src, dst, C.LLAMA_FTYPE_ALL_F32) }
 
 func convert(src, dst string, kind C.enum_llama_ftype) error {

@@ -1,7 +1,7 @@
-// Package synth writes GGUF model files with random weights. They load, compute and
-// generate like real models of their architecture, from a seed, in a few megabytes.
-// Tests and measurements use them; the text that they generate is noise. The package
-// also keeps model files that the program makes itself (Keep, CacheDir).
+// Package synth writes GGUF model files with random weights from a seed, for tests and
+// measurements. They load and compute like real models of their architecture, take a few
+// megabytes, and generate noise. The package also has the cache of model files that the
+// program makes (Keep, CacheDir).
 package synth
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Architectures that Write knows.
+// Architectures that Write supports.
 const (
 	Qwen2    = "qwen2"
 	Qwen3    = "qwen3"
@@ -20,41 +20,41 @@ const (
 	Llama    = "llama" // Llama 3.1 and later
 )
 
-// Spec describes a model to write. Shapes are numbers of values; Preset has usual ones.
+// Spec describes a model to write. Preset returns usual ones.
 type Spec struct {
 	Arch string
 	Name string // general.name
 	Layers, Embedding, FFN,
 	Heads, KVHeads, HeadDim,
 	Context int
-	Experts, ExpertsUsed int // of qwen3moe and gpt-oss. FFN is the width of one.
-	SlidingWindow        int // gpt-oss
+	Experts, ExpertsUsed int // for qwen3moe and gpt-oss; FFN is the width of one expert
+	SlidingWindow        int // for gpt-oss, in tokens
 
-	// Type of the matrices: "f32", "f16", "bf16", "q8_0", or "mxfp4" for experts in
-	// MXFP4 and the rest in q8_0. Vectors are always f32.
+	// Type is the type of the matrices: "f32", "f16", "bf16", "q8_0", or "mxfp4" for experts
+	// in MXFP4 and other matrices in Q8_0. Vectors are always F32.
 	Type string
 	Seed uint64
 
-	// Small gives the qwen architectures a vocabulary of a few hundred tokens, as gpt-oss and
-	// llama have it, instead of Qwen's, for tests where the row length is in the way.
+	// Small gives the qwen architectures a vocabulary of a few hundred tokens instead of Qwen's, for
+	// tests that do not need long rows of logits. gpt-oss and llama always have a small one.
 	Small bool
-	// ChatTemplate is a Jinja source; "" means this package's own for the
+	// ChatTemplate is a Jinja source; "" means this package's template for the
 	// architecture.
 	ChatTemplate string
 
-	// Bias moves the logits of tokens, given by their text, by about this much. In a real vocabulary the
-	// best token is some 4.5 LogitSpread above the mean, so a bias of 13 makes a token win about every
-	// tenth time. Without it a random model never ends a text.
+	// Bias adds about this much to the logits of tokens, given by their text. In a vocabulary of real size the
+	// best token is about 4.5 LogitSpread above the mean, so that a token with a bias of 13 is the best in
+	// about one of ten rows. Without a bias a random model never ends a text.
 	Bias map[string]float32
 
-	// Merged is an adapter that is added to the matrices; nil: none.
+	// Merged is an adapter that is added to the matrices; nil for none.
 	Merged *Adapter `json:",omitempty"`
 }
 
 // LogitSpread is about the standard deviation of a row of logits.
 const LogitSpread = 4
 
-// validate checks what users choose. Shapes are a preset's.
+// validate checks the fields that users set. Shapes come from Preset.
 func (s *Spec) validate() error {
 	if known := []string{Qwen2, Qwen3, Qwen3MoE, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
 		return fmt.Errorf("synth: architecture %q is not one of %s", s.Arch, strings.Join(known, ", "))
@@ -68,10 +68,10 @@ func (s *Spec) validate() error {
 // recurrentInterval: in qwen35 every fourth layer has full attention.
 const recurrentInterval = 4
 
-// Preset gives the Spec of an architecture in a usual size: "tiny", a few
-// megabytes, for qwen3 "0.1b", and "0.6b" and "8b", the shapes of Qwen3-0.6B and Qwen3-8B,
-// for gpt-oss "20b", the shape of GPT-OSS 20B with a small vocabulary, and for qwen3moe and
-// gpt-oss "moe", with 604 M parameters in 32 experts, of which a token takes 4.
+// Preset returns the Spec of an architecture in a size. All have "tiny", a few megabytes. qwen3 has
+// "0.1b", and "0.6b" and "8b" with the shapes of Qwen3-0.6B and Qwen3-8B. gpt-oss has "20b" with the
+// shape of GPT-OSS 20B and a small vocabulary. qwen3moe and gpt-oss have "moe": 604 M
+// parameters, 32 experts, 4 of them for a token.
 func Preset(size, arch string) (Spec, error) {
 	s := Spec{
 		Arch: arch, Name: "random weights: " + arch + " " + size, Type: "q8_0", Seed: 1,

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// tensor is one tensor to write. Its values are normally distributed around
-// mean, but for what fix changes.
+// tensor is one tensor to write. Its values are normally distributed with mean
+// and dev; fix, if set, changes them afterwards.
 type tensor struct {
 	name      string
-	shape     []int // fastest dimension first, as ggml has it
+	shape     []int // fastest dimension first, as in ggml
 	mean, dev float64
 	vector    bool // stays f32
 	expert    bool // may be MXFP4
@@ -25,10 +25,10 @@ func (t *tensor) rows() int {
 	return n
 }
 
-// The residual stream keeps a constant in its first value: embeddings write it
-// and no layer does. It reaches the output as a constant too, which is what
-// Bias multiplies. The layers' contributions are made larger than the
-// embeddings so that the next token depends on more than the last one.
+// The first value of the residual stream is a constant: embeddings write it
+// and no layer does. At the output it is still a constant, which Bias
+// multiplies. The layers' contributions are larger than the embeddings, so
+// that the next token depends on more than the last one.
 const (
 	biasInput      = 1.0   // first value of each embedding
 	biasGain       = 200.0 // weight of the output norm there; large, so that a bias hardly changes the embedding
@@ -36,7 +36,7 @@ const (
 	embeddingDev   = 0.3
 	attentionGain  = 0.5
 	ffnGain        = 6.0
-	queryKeyGain   = 2.0 // of the norms of queries and keys: attention with a focus
+	queryKeyGain   = 2.0 // of the norms of queries and keys, so that attention is not uniform
 	rareBias       = -3 * LogitSpread
 )
 
@@ -48,7 +48,7 @@ type shapes struct {
 	list   []tensor
 }
 
-// tensors lists the tensors of the architecture in file order.
+// tensors returns the tensors of the architecture in file order.
 func tensors(spec *Spec, v *vocabulary) []tensor {
 	s := &shapes{spec: spec, vocab: v, bias: map[int]float32{}}
 	for _, id := range v.rare {
@@ -73,8 +73,8 @@ func tensors(spec *Spec, v *vocabulary) []tensor {
 	return s.list
 }
 
-// embedding adds a table of the vocabulary's rows; biased ones get the logit
-// bias over the constant that stands in the first value of the output.
+// embedding adds a matrix with a row for each token. If biased, the first value
+// of a row is the token's bias, which the output multiplies by the constant.
 func (s *shapes) embedding(name string, biased bool) {
 	s.list = append(s.list, tensor{name: name, shape: []int{s.spec.Embedding, len(s.vocab.tokens)}, dev: embeddingDev,
 		fix: func(row int, values []float32) {
@@ -85,7 +85,7 @@ func (s *shapes) embedding(name string, biased bool) {
 		}})
 }
 
-// keepConstant clears a row that would write into the constant value.
+// keepConstant clears the row that would change the constant.
 func (s *shapes) keepConstant(row int, values []float32) {
 	if row%s.spec.Embedding == 0 {
 		clear(values)
@@ -198,7 +198,7 @@ func (s *shapes) recurrent() {
 }
 
 // source is a stream of random numbers that depends on the seed and the
-// tensor's name only, so that a tensor is the same whatever stands around it.
+// tensor's name only, so that a tensor does not depend on others.
 type source uint64
 
 func newSource(seed uint64, name string) source {
@@ -216,8 +216,8 @@ func (s *source) next() uint64 {
 	return z ^ z>>31
 }
 
-// fill draws values: the sum of four uniform numbers is normal enough for
-// weights, and one draw gives four.
+// fill draws values, each as the sum of four uniform numbers, which is close enough
+// to a normal distribution. One number of the stream gives all four.
 func (s *source) fill(values []float32, mean, dev float64) {
 	scale, at := float32(dev/(math.Sqrt(4.0/12)*65536)), *s // of four uniform numbers over [0, 65536)
 	const even = 0x0000FFFF0000FFFF

@@ -21,7 +21,7 @@ type vocabulary struct {
 	types         []int32
 	merges        []string
 	bos, eos, pad int
-	rare          []int // tokens that a random model should hardly ever write
+	rare          []int // tokens that a random model should generate very rarely
 }
 
 func (v *vocabulary) add(text string, typ int32) int {

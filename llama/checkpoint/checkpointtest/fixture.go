@@ -20,21 +20,21 @@ type Object = map[string]any
 
 // Fixture is a checkpoint with random weights. Its name ends with the type of most weights.
 type Fixture struct {
-	Name, Pre string
+	Name, Pre string // Pre: the pre-tokenizer, by llama.cpp's name
 	config    Object
-	files     int                // of the weights
-	shapes    map[string][]int64 // of all tensors
-	u8        []string           // endings of names whose tensors are bytes
+	files     int                // number of safetensors files
+	shapes    map[string][]int64 // of all tensors, by name
+	u8        []string           // suffixes of the names of U8 tensors
 }
 
-// Sizes of all fixtures.
+// Sizes in all fixtures: of the vocabulary, of an embedding, and the number of layers.
 const (
 	Vocab  = 264
 	width  = 64
 	Layers = 2
 )
 
-// All are checkpoints of all architectures.
+// All returns checkpoints of all architectures.
 func All() []Fixture {
 	llama3 := Object{"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 	yarn := Object{"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 64, "truncate": false}
@@ -90,14 +90,15 @@ func All() []Fixture {
 	}
 }
 
-// hybridConfig is of Qwen 3.5, whose first layer has linear attention.
+// hybridConfig is for Qwen 3.5. The first layer has linear attention.
 var hybridConfig = Object{
 	"model_type": "qwen3_5_text", "head_dim": 32, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
 	"linear_num_key_heads": 2, "linear_num_value_heads": 6, "layer_types": []string{"linear_attention", "full_attention"}, "full_attention_interval": 2,
 	"rope_parameters": Object{"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": []int{2, 1, 1}},
 }
 
-// hybridShapes are the tensors of Qwen 3.5, of a text model and of one that also sees images and guesses further tokens.
+// hybridShapes returns the tensors of Qwen 3.5: of a text model, and of one with a vision encoder and multi-token
+// prediction.
 func hybridShapes() (text, images map[string][]int64) {
 	text = map[string][]int64{"model.embed_tokens.weight": {Vocab, width}, "model.norm.weight": {width}, "lm_head.weight": {Vocab, width}}
 	for i, attention := range []map[string][]int64{{
@@ -137,7 +138,7 @@ func class(name string, more Object) Object {
 	}, more)
 }
 
-// layers repeats the matrices of a layer, and adds the vectors of all layers and the other tensors.
+// layers returns the shapes of all tensors: the given ones repeated for each layer, and those outside of layers.
 func layers(matrices map[string][]int64, chosen []string, vectors map[string][]int64) map[string][]int64 {
 	all := map[string][]int64{
 		"model.embed_tokens.weight": {Vocab, width}, "model.norm.weight": {width}, "lm_head.weight": {Vocab, width},
@@ -159,7 +160,7 @@ func layers(matrices map[string][]int64, chosen []string, vectors map[string][]i
 	return all
 }
 
-// Write writes the checkpoint into a directory of its name, and returns that.
+// Write writes the checkpoint to the directory parent/Name, and returns its path.
 func (f *Fixture) Write(t *testing.T, parent string) string {
 	t.Helper()
 	dir := filepath.Join(parent, f.Name)
@@ -217,7 +218,7 @@ func added(id int, content string, special bool) Object {
 	return Object{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": special}
 }
 
-// Pattern is the regular expression of a published pre-tokenizer, by llama.cpp's name.
+// Pattern returns the regular expression of a published pre-tokenizer by llama.cpp's name.
 func Pattern(pre string) string {
 	const short, before, end = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`, `[^\r\n\p{L}\p{N}]?`, `|\s*[\r\n]+|\s+(?!\S)|\s+`
 	const large, small = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`, `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
@@ -230,7 +231,7 @@ func Pattern(pre string) string {
 	}[pre]
 }
 
-// byteRune is the character of a byte in byte-level BPE, as GPT-2 has it.
+// byteRune returns the character of a byte in GPT-2's byte-level BPE.
 func byteRune(b byte) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(int(b)) {
@@ -245,7 +246,7 @@ func byteRune(b byte) rune {
 	return rune(256 + n)
 }
 
-// WriteTensors writes a safetensors file. The values of a tensor depend on its name only, and are finite.
+// WriteTensors writes a safetensors file. The values of a tensor are finite, and depend on its name only.
 func WriteTensors(t *testing.T, path string, shapes map[string][]int64, dtype func(name string) string) {
 	t.Helper()
 	header := Object{"__metadata__": Object{"format": "pt"}}
@@ -282,7 +283,7 @@ func WriteTensors(t *testing.T, path string, shapes map[string][]int64, dtype fu
 	}
 }
 
-// Write puts JSON values, or texts as they are, into files of a directory.
+// Write writes files to a directory: strings as they are, other values as JSON.
 func Write(t *testing.T, dir string, files map[string]any) {
 	t.Helper()
 	for name, value := range files {

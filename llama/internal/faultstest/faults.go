@@ -1,5 +1,5 @@
-// Package faultstest brings the process down in native code, on every kind of thread. Tests do
-// so in separate processes, to see what they leave.
+// Package faultstest crashes the process in native code, on every kind of thread. Tests do that in
+// separate processes, to check what they write before they end.
 package faultstest
 
 /*
@@ -14,7 +14,7 @@ void faults_many(const char * kind, const char * file);
 */
 import "C"
 
-// Here makes a fault of a kind within a call from Go:
+// Here causes a fault of that kind within a call from Go:
 //
 //	write, jump  to an unmapped address
 //	bus          a read from the file, which is mapped and then cut short
@@ -26,11 +26,11 @@ import "C"
 //	abort, ggml  abort(), and ggml's assertion
 func Here(kind, file string) { C.faults_here(C.CString(kind), C.CString(file)) }
 
-// OnThread makes it on a new thread of C.
+// OnThread causes a fault, see Here, on a new thread of C.
 func OnThread(kind, file string) { C.faults_on_thread(C.CString(kind), C.CString(file)) }
 
-// InOpenMP makes it on a worker of OpenMP.
+// InOpenMP causes a fault, see Here, on a worker of OpenMP.
 func InOpenMP(kind, file string) { C.faults_in_openmp(C.CString(kind), C.CString(file)) }
 
-// OnMany makes it on eight threads of C at the same time.
+// OnMany causes a fault, see Here, on eight threads of C at the same time.
 func OnMany(kind, file string) { C.faults_many(C.CString(kind), C.CString(file)) }

@@ -1,5 +1,4 @@
-// Package gguf writes GGUF files of version 3, as llama.cpp's specification of the format describes them. All numbers are
-// little-endian.
+// Package gguf writes GGUF files of version 3, by the specification in ggml's docs/gguf.md. Numbers are little-endian.
 package gguf
 
 import (
@@ -20,18 +19,18 @@ const (
 	MXFP4 = 39
 )
 
-// blocks are how many elements a block of each type has, and how many bytes.
+// blocks has the number of elements and of bytes in a block of each type.
 var blocks = map[uint32][2]int64{F32: {1, 4}, F16: {1, 2}, Q8: {32, 34}, BF16: {1, 2}, MXFP4: {32, 17}}
 
 // Tensor is a tensor of a file.
 type Tensor struct {
 	Name  string
-	Kind  uint32
+	Kind  uint32                  // element type
 	Shape []int64                 // outermost first
 	Data  func(w io.Writer) error // writes Size bytes
 }
 
-// Elements is the number of values.
+// Elements returns the number of values.
 func (t *Tensor) Elements() int64 {
 	n := int64(1)
 	for _, d := range t.Shape {
@@ -40,10 +39,10 @@ func (t *Tensor) Elements() int64 {
 	return n
 }
 
-// Size is the number of bytes of the data, without Padding.
+// Size returns the number of bytes of the data, without Padding.
 func (t *Tensor) Size() int64 { return t.Elements() / blocks[t.Kind][0] * blocks[t.Kind][1] }
 
-// Padding is how many bytes follow the data of a tensor with so many.
+// Padding returns the number of bytes that follow the n bytes of a tensor's data.
 func Padding(n int64) int64 { return -n & 31 }
 
 // Metadata collects the keys and values of a file.
@@ -52,13 +51,13 @@ type Metadata struct {
 	count  uint64
 }
 
-// kinds are the types of values. A GGUF file's integers and floats have 32 bits here.
+// kinds has the GGUF type of each kind of Go value. Integers and floats are written with 32 bits.
 var kinds = map[reflect.Kind]uint32{
 	reflect.Int: 4, reflect.Int32: 5, reflect.Float64: 6, reflect.Bool: 7, reflect.String: 8, reflect.Slice: 9,
 }
 
-// Set adds a value: an int (uint32 in the file), float64 (float32 in the file), bool or string, or a list of int32, bool
-// or string.
+// Set adds a value: an int (uint32 in the file), float64 (float32 in the file), bool or string, or a slice of int32,
+// bool or string.
 func (m *Metadata) Set(key string, value any) {
 	m.count++
 	m.put(key)
@@ -106,7 +105,7 @@ func (m *Metadata) Write(w io.Writer, list []Tensor) error {
 	return buffered.Flush()
 }
 
-// WriteHead writes all but the tensors' data.
+// WriteHead writes everything before the tensors' data.
 func (m *Metadata) WriteHead(w io.Writer, list []Tensor) error {
 	head := &Metadata{}
 	head.values.WriteString("GGUF")

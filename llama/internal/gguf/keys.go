@@ -1,12 +1,12 @@
 package gguf
 
-// NormalizerKey is a key of ours in the metadata: how texts are normalized before they are tokenized. Its values are
-// the names of tokenizer.json, or none.
+// NormalizerKey is our own metadata key for the Unicode normalization before tokenization. Values are the names in
+// tokenizer.json, or NormalizerNone.
 const (
 	NormalizerKey  = "agentd.tokenizer.normalizer"
 	NormalizerNFC  = "NFC"
 	NormalizerNone = "none"
 )
 
-// MaxTemplate bounds a chat template, in bytes.
+// MaxTemplate is the limit of a chat template in bytes.
 const MaxTemplate = 1 << 20
