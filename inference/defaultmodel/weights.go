@@ -20,9 +20,9 @@ import (
 //go:embed weights/household.gguf
 var gguf []byte
 
-// Path returns the path of a GGUF file in dir that holds the embedded weights. It
-// writes the file if it is missing or differs. An empty dir means synth.CacheDir.
-// Several processes may call it at once.
+// Path returns the path of a GGUF file in dir with the embedded weights. It writes the
+// file if it is missing or differs. An empty dir means synth.CacheDir. Several
+// processes may call it at once.
 func Path(dir string) (string, error) {
 	sum := sha256.Sum256(gguf)
 	name := fmt.Sprintf("household-%s.gguf", hex.EncodeToString(sum[:8]))
@@ -38,8 +38,8 @@ func Path(dir string) (string, error) {
 	return path, nil
 }
 
-// Open returns the embedded weights as a file in memory, whose name is a path that this process can open.
-// It needs no directory that can be written to. Close frees it once nobody else has the path open.
+// Open returns the embedded weights as a file in memory, whose name is a path that this process can open. It
+// needs no writable directory. Close frees the file when the path is not open elsewhere.
 func Open() (*os.File, error) {
 	fd, err := unix.MemfdCreate("household.gguf", unix.MFD_CLOEXEC)
 	if err != nil {

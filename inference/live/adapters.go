@@ -19,13 +19,13 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// adapters are the LoRA adapters of a model by name. A request keeps those that it uses until it
-// ends. The methods are safe for concurrent use.
+// adapters has the LoRA adapters of a model by name. An adapter is not freed while a request uses
+// it. The methods are safe for concurrent use.
 type adapters struct {
 	engine *scheduler.Engine
 	model  string // its name for clients, which no adapter may have
 	base   checkpoint.Base
-	ever   *atomic.Bool // one was loaded, with this model or another
+	ever   *atomic.Bool // an adapter was loaded before, with this model or another
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ type adapters struct {
 type loadedAdapter struct {
 	agent.Adapter
 	path  string
-	users int  // requests; guarded by adapters.mu
+	users int  // number of requests; guarded by adapters.mu
 	gone  bool // replaced or removed: the last user frees it
 }
 
@@ -46,8 +46,8 @@ type adapterInfo struct {
 	Bytes uint64 // of memory, for all copies of the model together
 }
 
-// set loads the file at path under a name. An adapter of that name is replaced: requests that use
-// it end with it. On an error nothing changes.
+// set loads the file at path as the adapter of that name. It replaces an adapter of the name, which running
+// requests continue to use. After an error nothing has changed.
 func (a *adapters) set(ctx context.Context, name, path string) error {
 	if name == a.model {
 		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
@@ -91,7 +91,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	return nil
 }
 
-// remove takes an adapter away; false: there is none of that name.
+// remove removes an adapter; it returns false if there is none of that name.
 func (a *adapters) remove(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +101,7 @@ func (a *adapters) remove(name string) bool {
 	return ok
 }
 
-// retire frees an adapter once nobody uses it. a.mu is held.
+// retire frees an adapter when no request uses it any more. a.mu is held.
 func (a *adapters) retire(old *loadedAdapter) {
 	if old != nil {
 		if old.gone = true; old.users == 0 {
@@ -143,10 +143,10 @@ func (a *adapters) close() {
 	}
 }
 
-// adapterUse is the use of a model's adapters by one request, for which a name means the same adapter until end.
+// adapterUse has the adapters that one request uses. Until end, a name means the same adapter.
 type adapterUse struct {
 	on   *modelVersion
-	used map[string]*loadedAdapter // nil where engines at URLs have them
+	used map[string]*loadedAdapter // nil with engines at URLs
 }
 
 var _ agent.Adapters = (*adapterUse)(nil)
@@ -174,7 +174,7 @@ func (u *adapterUse) Adapter(name string) (agent.Adapter, bool) {
 	return l.Adapter, true
 }
 
-// of returns the name and the version of an adapter that is used; "": none.
+// of returns the name and the version of a used adapter, "" for id 0.
 func (u *adapterUse) of(id generation.AdapterID) (name, version string) {
 	if u != nil {
 		for name, l := range u.used {
@@ -195,7 +195,7 @@ func (u *adapterUse) Names() []string {
 	return slices.Sorted(maps.Keys(u.on.adapters.byName))
 }
 
-// end ends the request.
+// end releases the adapters.
 func (u *adapterUse) end() {
 	if len(u.used) == 0 {
 		return

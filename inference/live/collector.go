@@ -13,15 +13,15 @@ import (
 )
 
 // collector exports the metrics of the current version, and changes of the weights. After a change of the
-// model, the metrics of its engine begin again.
+// model, the engine's counters start at 0.
 type collector struct{ service *Service }
 
-// Collector exports the statistics of the current engine, which model it runs, and changes of the
+// Collector returns a collector of the current engine's statistics, of its model, and of changes of the
 // weights.
 func (l *Service) Collector() prometheus.Collector { return collector{l} }
 
-// Describe implements prometheus.Collector. The labels of some metrics change with the model, so
-// none is declared.
+// Describe implements prometheus.Collector. It declares no metric, since labels of some change with the
+// model.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -43,7 +43,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	v.collectWeights(out)
 }
 
-// counters makes a counter for each combination of labels.
+// counters makes a counter with these labels.
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_" + name, Help: help}, labels)
 }
@@ -56,7 +56,7 @@ func gauge(out chan<- prometheus.Metric, name, help string, labels label, value 
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("agentd_"+name, help, nil, labels), prometheus.GaugeValue, value)
 }
 
-// bit is 1 for true.
+// bit returns 1 for true, 0 for false.
 func bit(b bool) float64 {
 	if b {
 		return 1
@@ -64,11 +64,11 @@ func bit(b bool) float64 {
 	return 0
 }
 
-// infoBlock is the size of a block in cache_config_info, in tokens. The cache itself has no blocks: it
-// shares prefixes of any length. Pickers that reckon with prefixes hash each block of a prompt.
+// infoBlock is the block size in cache_config_info, in tokens, for routers that hash each block of a
+// prompt. Our cache has no blocks: it shares prefixes of any length.
 const infoBlock = 16
 
-// collectEmbedded exports the statistics of the embedded engine, read once, and what is on each device.
+// collectEmbedded exports the statistics of the embedded engine, and its memory on each device.
 func (v *modelVersion) collectEmbedded(out chan<- prometheus.Metric) {
 	total, contexts := v.Engine.Stats(), v.Engine.Contexts()
 	engineMetrics.collect(out, &total)
@@ -90,7 +90,7 @@ func (v *modelVersion) collectEmbedded(out chan<- prometheus.Metric) {
 		label{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(v.Info.Contexts * v.Info.ContextLength / infoBlock)}, 1)
 }
 
-// collectRemote exports what was counted for each engine at a URL, and for all of them.
+// collectRemote exports the statistics of each engine at a URL, and the totals.
 func collectRemote(e *remote.Engine, out chan<- prometheus.Metric) {
 	totals := e.Totals()
 	remoteTotals.collect(out, &totals)
@@ -102,7 +102,7 @@ func collectRemote(e *remote.Engine, out chan<- prometheus.Metric) {
 	}
 }
 
-// collectWeights exports which weights serve.
+// collectWeights exports the versions of the model and of adapters.
 func (v *modelVersion) collectWeights(out chan<- prometheus.Metric) {
 	version := func(adapter, version string) {
 		gauge(out, "weights_info", "Always 1; the labels are the version of the model, and of each adapter by name. The version of a large model appears once it was asked for.",
@@ -129,18 +129,18 @@ var (
 	remoteErrors = prometheus.NewDesc("agentd_engine_errors_total", "Failed calls of an engine by kind: unreachable, timeout, busy, status, answer.", []string{"engine", "kind"}, nil)
 )
 
-// metrics are fields of a struct.
+// metrics are the metrics of a struct's fields.
 type metrics []metric
 
-// metric is one number.
+// metric is the metric of one field.
 type metric struct {
-	field []int // index in the struct
+	field []int // index of the field, see reflect.Value.FieldByIndex
 	kind  prometheus.ValueType
 	desc  *prometheus.Desc
 }
 
-// metricsOf lists the fields of T that have a tag. Their tag metric is the name after a prefix: names that end in
-// _total are counters, all others gauges.
+// metricsOf returns the metrics of the fields of T that have the tag. The tag metric is the name without prefix; names
+// that end in _total are counters, all others gauges.
 func metricsOf[T any](prefix, tag string, labels ...string) (list metrics) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		if f.Tag.Get(tag) == "" {
@@ -168,7 +168,7 @@ func (list metrics) collect(out chan<- prometheus.Metric, of any, labels ...stri
 	}
 }
 
-// number is a field's value, durations in seconds.
+// number returns a field's value; durations are in seconds.
 func number(v reflect.Value) float64 {
 	switch {
 	case v.Kind() == reflect.Bool:

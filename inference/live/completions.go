@@ -26,10 +26,10 @@ func (m *OpenAIModel) Adapter(name string) (generation.AdapterID, bool) {
 // Adapters implements openai.Model.
 func (m *OpenAIModel) Adapters() []string { return m.using.Names() }
 
-// created is when models of this process were loaded, for OpenAI's answers.
+// created is the field created in OpenAI's answers: Unix time of the process's start.
 var created = time.Now().Unix()
 
-// Served describes the model.
+// Served implements openai.Model.
 func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
@@ -37,8 +37,8 @@ func (v *modelVersion) Served() generation.Served {
 	}
 }
 
-// Tokenize implements openai.Model. A text that certainly is not a prompt of this model is refused, since llama.cpp
-// takes some fifty times its bytes of memory.
+// Tokenize implements openai.Model. A text that is certainly longer than the context is refused, since llama.cpp
+// needs about fifty times its bytes of memory.
 func (v *modelVersion) Tokenize(text string, special bool) ([]generation.Token, error) {
 	if least := len(text) / v.Llama.Vocab().LongestPiece(); least > v.Window() {
 		return nil, &generation.OverflowError{Prompt: least, MaxNew: 1, Limit: v.Window(), AtLeast: true}
@@ -54,7 +54,7 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 // Piece implements openai.Model.
 func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab().Piece(id, true) }
 
-// Generate implements openai.Model. The request waits in the same queue as the candidates of inputs.
+// Generate implements openai.Model. The request waits in the same queue as candidates of inputs.
 func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
 	results, err := m.GenerateAll(ctx, []generation.Request{*r}, admitted)
 	if err != nil {
@@ -63,8 +63,8 @@ func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admit
 	return results[0], nil
 }
 
-// GenerateAll implements openai.Model and decide.Model: all requests, of one priority, are admitted or none. The first error
-// ends the others.
+// GenerateAll implements openai.Model and decide.Model. It admits all requests, which must have the same priority, or
+// none. The first error cancels the others.
 func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) (results []*generation.Result, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -16,10 +16,10 @@ func (l *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // DecideEach answers a request with one output for each candidate, in order. The whole request is admitted to the
-// engine at once, or refused before any work. It calls begun when the request was admitted and checked as a whole, and
-// then each with every candidate that is complete, once and from any goroutine; nil: nobody watches. Candidates that
-// it did not give have its error, which is protocol.Problems, a *generation.QueueFullError, generation.ErrClosed, or
-// that of ctx or of its budget.
+// engine, or refused before any work. begun, if not nil, is called when the request is admitted and checked; each is
+// then called once for every complete candidate, from any goroutine. If DecideEach returns an error, that is the error
+// of all candidates without such a call: protocol.Problems, a *generation.QueueFullError, generation.ErrClosed, or the
+// error of ctx or of its budget.
 func (l *Service) DecideEach(
 	ctx context.Context, req *protocol.AgentRequest, begun func(), each func(int, *protocol.AgentOutput),
 ) ([]protocol.AgentOutput, error) {
@@ -58,9 +58,9 @@ func (l *Service) DecideEach(
 	return outs, err
 }
 
-// admit reserves places for all completions of a request, until release is called, or refuses it with
-// *generation.QueueFullError or generation.ErrClosed. using are the adapters of the request. Engines at URLs know
-// no priority.
+// admit reserves places for all completions of a request until release is called. The error is a
+// *generation.QueueFullError or generation.ErrClosed. using has the adapters of the request. Engines at URLs ignore
+// the priority.
 func (v *modelVersion) admit(completions, priority int, using *adapterUse) (g agent.Generator, release func(), err error) {
 	if v.Remote != nil {
 		a, err := v.Remote.Admit(completions)

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// latency has the latency histograms of generations, with the names that the field uses, and counts
+// latency has the latency histograms of generations, with vLLM's names, and the counters of
 // summaries.
 type latency struct {
 	queue, firstToken, perToken prometheus.Histogram
@@ -37,7 +37,7 @@ func newLatency() *latency {
 	}
 }
 
-// observe counts a generation that ended by itself, in the request's times, too.
+// observe counts a generation that ended with an end token, also in the times for Server-Timing.
 func (l *latency) observe(ctx context.Context, g *agent.Latency) {
 	if g.Queue == 0 && g.FirstToken == 0 {
 		return // engines at URLs do not report it

@@ -3,7 +3,7 @@ package live
 import "time"
 
 const (
-	closeWait      = 10 * time.Second // of Service.Close for a load, which was aborted before
-	pauseLooks     = time.Second      // between looks of a pause that waits for a step that never ends
-	minLocalAnswer = 256              // the least token limit of a coach's answer to a long question
+	closeWait      = 10 * time.Second // how long Service.Close waits for an aborted load
+	pauseLooks     = time.Second      // how often a pause checks whether a step is stuck
+	minLocalAnswer = 256              // tokens; the least limit of a coach's answer, even after a long question
 )

@@ -11,26 +11,26 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// PauseMode says what a pause does with generations that run. New ones always wait for its end.
+// PauseMode is what a pause does with running generations. New ones always wait for its end.
 type PauseMode string
 
-// The modes.
+// Modes of a pause. Running generations
 const (
-	PauseWait  PauseMode = "wait"  // they end as usual
-	PauseAbort PauseMode = "abort" // they end at once, with the tokens so far
-	PauseKeep  PauseMode = "keep"  // they continue after the pause, with the weights that serve then
+	PauseWait  PauseMode = "wait"  // end as usual
+	PauseAbort PauseMode = "abort" // end at once, with the tokens so far
+	PauseKeep  PauseMode = "keep"  // continue after the pause, with the weights that serve then
 )
 
-// pause is the pause of a Service, whose mu guards it.
+// pause is the state of a Service's pause; Service.mu guards it.
 type pause struct {
 	mode   PauseMode // "": the service is not paused
 	since  time.Time
-	aborts int           // pauses of mode abort, so far
+	aborts int           // number of pauses with PauseAbort so far
 	over   chan struct{} // closed unless the service is paused
-	quiet  chan struct{} // closed when nothing runs in the pause
+	quiet  chan struct{} // closed when nothing runs any more
 }
 
-// neverPaused is a pause that is over.
+// neverPaused returns the state without a pause.
 func neverPaused() pause {
 	p := pause{over: make(chan struct{})}
 	close(p.over)
@@ -38,8 +38,8 @@ func neverPaused() pause {
 }
 
 // Pause stops the engine, so that the weights can change while nothing is computed. It returns when nothing
-// runs; the pause lasts until Resume. After an error there is no pause of this call. The error is an *Error
-// or that of ctx.
+// runs; the pause lasts until Resume. The error is an *Error or ctx's; then this call has left no
+// pause.
 func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 	if l.cfg.Remote.Enabled() {
 		return &Error{NotAllowed, "this server's engines are at other URLs; pause them there"}
@@ -76,7 +76,7 @@ func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 	return nil
 }
 
-// PauseAgain is Pause for a client that may repeat itself: in a pause of the same mode it waits until nothing runs.
+// PauseAgain is Pause for clients that repeat the call: in a pause of the same mode it waits until nothing runs.
 func (l *Service) PauseAgain(ctx context.Context, mode PauseMode) error {
 	l.mu.Lock()
 	p := l.pause
@@ -94,8 +94,8 @@ func (l *Service) PauseAgain(ctx context.Context, mode PauseMode) error {
 	}
 }
 
-// ClearCache frees all cached prefixes. all is false where requests run, whose prefixes stay, or engines at URLs have
-// the cache.
+// ClearCache frees all cached prefixes. all is false if requests run, whose prefixes stay, or if the cache is that of
+// engines at URLs.
 func (l *Service) ClearCache(ctx context.Context) (all bool, err error) {
 	v, release := l.use()
 	defer release()
@@ -106,7 +106,7 @@ func (l *Service) ClearCache(ctx context.Context) (all bool, err error) {
 	return all, errors.Join(err, ctx.Err())
 }
 
-// until waits for the end of what runs.
+// until waits until quiet is closed. The error is an *Error if the pause ends first or a step is stuck, else ctx's.
 func (v *modelVersion) until(ctx context.Context, quiet, over <-chan struct{}) error {
 	looks := time.NewTicker(pauseLooks)
 	defer looks.Stop()
@@ -129,14 +129,14 @@ func (v *modelVersion) until(ctx context.Context, quiet, over <-chan struct{}) e
 // Resume ends a pause. Without one it does nothing.
 func (l *Service) Resume() { l.endPause(l.Resumed()) }
 
-// Resumed returns a channel that is closed when no pause lasts.
+// Resumed returns a channel that is closed when there is no pause.
 func (l *Service) Resumed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pause.over
 }
 
-// endPause ends the pause of a channel over, unless it has ended.
+// endPause ends the pause whose channel is over, unless it has ended.
 func (l *Service) endPause(over <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *Service) endPause(over <-chan struct{}) {
 	l.cfg.Log.Info().Dur("after", time.Since(p.since)).Msg("resumed")
 }
 
-// Paused returns the mode of the pause and how long it has lasted; "": there is none.
+// Paused returns the mode of the pause, "" without one, and how long it has lasted.
 func (l *Service) Paused() (mode PauseMode, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,16 +160,16 @@ func (l *Service) Paused() (mode PauseMode, lasts time.Duration) {
 	return l.pause.mode, lasts
 }
 
-// held is an admission whose generations survive pauses: a scheduler.Host. They continue with the model and the
+// held is an admission that is its own scheduler.Host: after a pause its generations continue with the model and
 // adapters that serve then.
 type held struct {
 	*scheduler.Admission
 	service *Service
-	asked   *adapterUse   // which the requests name
-	on      *modelVersion // whose engine it is
-	using   *adapterUse   // of on
-	aborts  int           // of the service, when it was admitted
-	leave   func()        // ends the use of on and using, unless the request itself has them
+	asked   *adapterUse   // the adapters that the request names
+	on      *modelVersion // the model that computes
+	using   *adapterUse   // the adapters of on
+	aborts  int           // pause.aborts at the admission
+	leave   func()        // releases on and using, unless they are the request's own
 }
 
 func (h *held) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
@@ -216,7 +216,7 @@ func (h *held) Adapt(r *generation.Request) error {
 	return nil
 }
 
-// Label implements scheduler.Host. Where the weights can't change there are no labels.
+// Label implements scheduler.Host. It does nothing if the weights can't change.
 func (h *held) Label(ctx context.Context, of *generation.Request, r *generation.Result) error {
 	if h.service.cfg.WeightsDir == "" {
 		return nil

@@ -26,9 +26,9 @@ import (
 
 var _ backend.Local = (*Service)(nil)
 
-// Service decides requests with a model and adapters that can change while it serves. A running request
-// ends with the weights with which it began; later ones get the new weights. Make it with Open. Its
-// methods are safe for concurrent use.
+// Service decides requests with a model and adapters that can change while it serves. A running request ends with the
+// weights with which it began, except across a pause; later ones use the new weights. Make it with Open. Its methods
+// are safe for concurrent use.
 type Service struct {
 	cfg             load.Config
 	changes, pauses *prometheus.CounterVec // changes of the weights
@@ -36,18 +36,18 @@ type Service struct {
 	wait            time.Duration // closeWait
 
 	change  chan struct{} // has a value while weights are loaded
-	adapted atomic.Bool   // an adapter was loaded, ever
+	adapted atomic.Bool   // an adapter was loaded before
 
 	mu       sync.Mutex
 	current  *modelVersion
-	replaced []*modelVersion // not freed yet
+	replaced []*modelVersion // replaced models that are not freed yet
 	pause    pause
-	loading  string                 // what is being loaded; "": nothing
-	hangs    *generation.StuckError // its first step; nil: it does not hang
-	draining sync.WaitGroup         // models that were replaced and are not freed
+	loading  string                 // the weights that are being loaded; "" for none
+	hangs    *generation.StuckError // their first step is stuck; nil: it is not
+	draining sync.WaitGroup         // counts replaced
 }
 
-// Open loads a model and its adapters. With cfg.WeightsDir they can be replaced. It ends early when ctx does.
+// Open loads a model and its adapters, which can be replaced with cfg.WeightsDir. It stops when ctx ends.
 // Errors name the file or the field of cfg and what to change.
 func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	if cfg.WeightsDir != "" {
@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg load.Config) (*Service, error) {
 	}
 	report := cfg.Scheduler.OnStuck
 	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
-		l.found(e)
+		l.recordHang(e)
 		if report != nil {
 			report(e)
 		}
@@ -106,7 +106,7 @@ func (l *Service) use() (v *modelVersion, release func()) {
 	}
 }
 
-// replace makes v the current version. The old one is closed when its last request has ended.
+// replace makes v the current version. The former one is closed when its last request has ended.
 func (l *Service) replace(v *modelVersion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,14 +133,14 @@ func (l *Service) replace(v *modelVersion) {
 	})
 }
 
-// SetModel loads the file at path while the present model serves, and then serves it with the same settings and
-// adapters. Both need memory until the last request of the old one has ended. The vocabulary and the prompt format
-// must be the same: running episodes depend on them. The error is an *Error, protocol.Problems, or that of ctx.
+// SetModel loads the file at path while the present model serves, and then serves the new model with the same settings
+// and adapters. Both need memory until the last request of the present one has ended. The vocabulary and the prompt
+// format must be the same, since running episodes depend on them. The error is an *Error, protocol.Problems, or ctx's.
 func (l *Service) SetModel(ctx context.Context, path string) error {
 	return l.set(ctx, "model", path, func(path string) error { return l.setModel(ctx, path) })
 }
 
-// set makes a change of a kind, model or adapter, with the file or directory at path.
+// set checks a path and calls change with it. kind is "model" or "adapter", for metrics and messages.
 func (l *Service) set(ctx context.Context, kind, path string, change func(path string) error) error {
 	path, unlock, err := l.begin(path, kind)
 	if err != nil {
@@ -197,8 +197,8 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	return nil
 }
 
-// SetAdapter loads the file at path as the adapter of that name. It replaces one that has the name already.
-// Errors are as for SetModel.
+// SetAdapter loads the file at path as the adapter of that name, and replaces an adapter of that name. Errors are
+// those of SetModel.
 func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
 	return l.set(ctx, "adapter", path, func(path string) error {
 		v, release := l.use()
@@ -210,7 +210,7 @@ func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
 	})
 }
 
-// RemoveAdapter takes an adapter away. The error is an *Error.
+// RemoveAdapter removes an adapter. The error is an *Error.
 func (l *Service) RemoveAdapter(name string) error {
 	if err := l.changeable(); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (l *Service) RemoveAdapter(name string) error {
 	return nil
 }
 
-// lock begins a change of weights, which the returned function ends. The error says what is being changed.
+// lock begins a change of weights; unlock ends it. what names it. The error names a change in progress.
 func (l *Service) lock(what string) (unlock func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,8 +250,8 @@ func (l *Service) lock(what string) (unlock func(), err error) {
 	return nil, &Error{Busy, l.loading + " is being loaded; try again when it serves"}
 }
 
-// apart makes a change on its own goroutine, so that one that hangs holds up nobody. It returns when
-// the change has ended, or when ctx has: the change then ends later.
+// apart makes a change on its own goroutine, in case it hangs. It returns when the change has ended, or when
+// ctx ends; the change then continues.
 func (l *Service) apart(ctx context.Context, unlock func(), change func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -267,7 +267,7 @@ func (l *Service) apart(ctx context.Context, unlock func(), change func() error)
 	}
 }
 
-// guarded makes a change. A panic is an error: a defect must not end the server.
+// guarded makes a change, and turns a panic into an error: a defect must not end the server.
 func (l *Service) guarded(change func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -278,8 +278,8 @@ func (l *Service) guarded(change func() error) (err error) {
 	return change()
 }
 
-// found notes that the weights that are being loaded hang.
-func (l *Service) found(e *generation.StuckError) {
+// recordHang records that the first step of the weights that are being loaded is stuck.
+func (l *Service) recordHang(e *generation.StuckError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.Loading == "" || l.loading == "" {
@@ -300,7 +300,7 @@ func (l *Service) changeable() error {
 	return nil
 }
 
-// begin checks a path and begins a change of a kind. It returns the path without symbolic links.
+// begin checks a path and begins a change, see lock. It returns the path without symbolic links.
 func (l *Service) begin(path, kind string) (resolved string, unlock func(), err error) {
 	if err := l.changeable(); err != nil {
 		return "", nil, err
@@ -329,7 +329,7 @@ func (l *Service) begin(path, kind string) (resolved string, unlock func(), err 
 	return resolved, unlock, err
 }
 
-// refuse counts a failed change and says why it failed.
+// refuse counts a failed change and returns its error for the client.
 func (l *Service) refuse(kind string, err error) error {
 	l.changes.WithLabelValues(kind, "failed").Inc()
 	l.cfg.Log.Warn().Err(err).Str("kind", kind).Msg("weights not changed")
@@ -346,7 +346,7 @@ func (l *Service) refuse(kind string, err error) error {
 // members names the members of PUT /v1/weights instead of fields of Config.
 var members = strings.NewReplacer("with Config.Path", "as model", "with Config.LoRA", "as adapter")
 
-// Current describes the weights that serve. It may wait for the hash of a large file.
+// Current returns the weights that serve. It may wait for the hash of a large file.
 func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 	v, release := l.use()
 	defer release()
@@ -365,7 +365,8 @@ func (l *Service) Current(ctx context.Context) (*protocol.Weights, error) {
 	return w, nil
 }
 
-// accepted is the path of a file as SetModel and SetAdapter accept it, if it is in the directory of weights.
+// accepted returns the path under which SetModel and SetAdapter accept a file in the directory of weights; for another
+// file it returns path.
 func (l *Service) accepted(path string) string {
 	if at, err := resolved(path); path != "" && l.cfg.WeightsDir != "" && err == nil && l.holds(at) {
 		return at
@@ -378,7 +379,7 @@ func (l *Service) holds(path string) bool {
 	return strings.HasPrefix(path, l.cfg.WeightsDir+string(filepath.Separator))
 }
 
-// resolved is an absolute path without symbolic links.
+// resolved returns the absolute path without symbolic links.
 func resolved(path string) (string, error) {
 	at, err := filepath.Abs(path)
 	if err != nil {
@@ -387,8 +388,8 @@ func resolved(path string) (string, error) {
 	return filepath.EvalSymlinks(at)
 }
 
-// Close ends running generations and frees the current version and those that were replaced. No call may
-// begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
+// Close ends running generations and frees all versions. No call may begin after it. If a load in progress does not
+// end within closeWait, Close frees nothing, and the process must end.
 func (l *Service) Close() error {
 	l.Resume() // nothing is held any more
 	select {
@@ -407,8 +408,8 @@ func (l *Service) Close() error {
 	return err
 }
 
-// Ask implements backend.Local. The answer is deterministic and constrained by the exact schema. The
-// question waits in the same queue as the candidates of requests.
+// Ask implements backend.Local. The answer is decoded greedily under the schema's grammar. The question waits in
+// the same queue as candidates of requests.
 func (l *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
 	v, release := l.use()
 	defer release()
@@ -422,16 +423,16 @@ func (l *Service) Info() load.EngineInfo {
 	return v.Info
 }
 
-// Window implements backend.Local: see load.Model.Window.
+// Window implements backend.Local, see load.Model.Window.
 func (l *Service) Window() int {
 	v, release := l.use()
 	defer release()
 	return v.Window()
 }
 
-// Failure returns the reason why no request can be decided until the process restarts, nil while
-// requests can be decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError
-// may; it may also be of weights that are being loaded. generation.ErrPaused lasts until Resume.
+// Failure returns nil while requests can be decided. generation.ErrUnreachable is temporary, a
+// *generation.StuckError (also of weights that are being loaded) may be, and generation.ErrPaused lasts until
+// Resume. After any other error the process must be restarted.
 func (l *Service) Failure() error {
 	v, release := l.use()
 	defer release()
@@ -447,7 +448,7 @@ func (l *Service) Failure() error {
 	return err
 }
 
-// OpenAI returns the current model for one request of OpenAI's API. It stays until release is called.
+// OpenAI returns the current model for one request of OpenAI's API. It stays open until release is called.
 func (l *Service) OpenAI() (m *OpenAIModel, release func()) {
 	v, leave := l.use()
 	using := &adapterUse{on: v}

@@ -10,8 +10,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// phases makes the spans queue, prefill and decode of a generation, from the times of its result. A phase
-// that did not end by itself lasts until the end.
+// phases makes the spans queue, prefill and decode of a generation from the times of its result. If a later phase
+// did not begin, the last one ends with the generation.
 func phases(ctx context.Context, r *generation.Result) {
 	t := &r.Times
 	tokens := 0

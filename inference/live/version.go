@@ -13,16 +13,17 @@ import (
 type modelVersion struct {
 	*load.Model
 	service    *Service
-	adapters   *adapters // nil: the engines are on other machines
+	adapters   *adapters // nil with engines at URLs
 	queueLimit int
 	latency    *latency
 
-	users   int // guarded by Service.mu, like retired
+	users   int // number of requests; guarded by Service.mu, like retired
 	retired bool
-	idle    chan struct{} // closed when retired and without users
+	idle    chan struct{} // closed when retired is set and users is 0
 }
 
-// openVersion loads a model and its adapters for a service. Errors name the file or the field of cfg and what to change.
+// openVersion loads a model and its adapters for a service. Errors name the file or the field of cfg and what to
+// change.
 func openVersion(ctx context.Context, service *Service, cfg load.Config) (*modelVersion, error) {
 	m, err := load.Open(ctx, cfg)
 	if err != nil {
@@ -41,7 +42,7 @@ func openVersion(ctx context.Context, service *Service, cfg load.Config) (*model
 	return v, nil
 }
 
-// Close ends running generations and frees the model. No call of Decide may run, or running ones may fail.
+// Close ends running generations and frees the model. Running calls of Decide may fail.
 func (v *modelVersion) Close() error {
 	err := v.Stop()
 	if errors.As(err, new(*generation.StuckError)) {

@@ -11,57 +11,57 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Auto lets Open decide, for fields whose 0 means something else.
+// Auto lets Open choose a value, for fields where 0 has another meaning.
 const Auto = -1
 
-// Config configures a Service. Errors of [Open] name its fields, as Config.Device.
+// Config configures Open. Its errors name fields as Config.Device.
 type Config struct {
-	Path         string // the model file; "": the default model, which the program embeds
-	Alias        string // the model's name for clients, metrics and traces; "": that in the file, or the engines' own
-	LoRA         []LoRA // adapters that inputs may name. They are loaded with the model.
-	WeightsDir   string // the directory whose files may replace the model or become adapters meanwhile; "": none may
-	Quantization string // "auto" or "none", which refuses a quantized file
+	Path         string // the model file; "": the embedded default model
+	Alias        string // the model's name for clients, metrics and traces; "": the file's, or that of engines at URLs
+	LoRA         []LoRA // adapters to load with the model
+	WeightsDir   string // directory of files that may become the model or adapters while it serves; "": none
+	Quantization string // "auto", or "none" to refuse a quantized file
 	KVType       string // the type of the KV cache; "auto": f16
-	// ContextLength is the size of each KV cache in tokens; 0: Open decides.
+	// ContextLength is the number of cells of each KV cache; 0: Open decides.
 	ContextLength int
-	// Device is "auto", "cpu" or device names separated by commas. A model that is divided among them is
-	// divided by shares if each name has one, as in CUDA0=3,CUDA1=1.
+	// Device is "auto", "cpu" or device names separated by commas. Each may have a share of the model, as in
+	// CUDA0=3,CUDA1=1.
 	Device    string
 	GPULayers int    // layers on the GPU; -1: all
 	SplitMode string // how a model is divided among several devices: "layer", also "", or "tensor"
-	Contexts  int    // that share the work; 0: one
-	CacheRAM  int    // the host memory for evicted prefixes of all contexts, in MB; 0: none
+	Contexts  int    // number of contexts that share the work; 0: one
+	CacheRAM  int    // host memory for evicted prefixes of all contexts, in MB
 	Threads   int    // CPU threads of each context; 0: Open decides
-	// Reproducible gives the same input the same bytes with inference_mode, whatever the load. Where
-	// kernels do not, each input is computed alone.
+	// Reproducible: with inference_mode, the same input gets the same bytes under any load. If the kernels are not
+	// batch-invariant, each input is computed alone.
 	Reproducible bool
-	// CPUAttention is how the CPU computes attention in this process: Shared, also "", F32 (see
-	// [llama.SetF32Attention]) or GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]).
+	// CPUAttention is how the CPU computes attention in this process: Shared (or ""), F32 (see
+	// [llama.SetF32Attention]), or GGML for llama.cpp's own (see [llama.SetSharedAttention]).
 	CPUAttention string
-	// FixedTokens, above 0, is the length of every answer, for benchmarks, in place of Agent.MaxNewTokens.
+	// FixedTokens, if above 0, is the number of tokens of every answer, for benchmarks.
 	FixedTokens int
 
-	// Sampling; nil: the model file's value, else [agent.DefaultSampling].
+	// Sampling parameters; nil: the model file's, else those of [agent.DefaultSampling].
 	Temperature, TopP, MinP *float64
 	TopK                    *int
 
-	// Remote asks engines at URLs instead of the embedded one. Path is then only read for the vocabulary; it may
-	// also be a Hugging Face directory.
+	// Remote, if enabled, uses engines at URLs instead of the embedded one. Then Path is only read for the
+	// vocabulary; it may also be a Hugging Face directory.
 	Remote remote.Config
-	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0 and DraftRows when it is
-	// Auto. It sets PrefillChunk, Threads and HostCells.
+	// Scheduler configures the engine. Open chooses MaxRunning and BatchTokens if they are 0, and DraftRows if it is
+	// Auto. It always sets PrefillChunk, Threads and HostCells.
 	Scheduler scheduler.Config
-	// Agent configures prompts and answers. Open completes MaxNewTokens and Summary when they are 0 or Auto. It sets
+	// Agent configures prompts and answers. Open chooses MaxNewTokens and Summary if they are 0 or Auto. It always sets
 	// Architecture, IgnoreEnd, Sampling and LogError.
 	Agent agent.Config
 
-	Progress func(part float32)           // receives the loaded part of the model, from 0 to 1
-	Hangs    func(*generation.StuckError) // is called when the first step of weights that are being loaded does not end
+	Progress func(part float32)           // called with the loaded part of the model, from 0 to 1
+	Hangs    func(*generation.StuckError) // called when the first step of weights that are being loaded is stuck
 	Log      zerolog.Logger
 	Build    string // the argument of [llama.SetBuild]
 }
 
-// LoRA is a LoRA adapter: a GGUF file, and the name by which inputs ask for it.
+// LoRA is a LoRA adapter: the name for clients, and the path of a GGUF file or a PEFT directory.
 type LoRA struct{ Name, Path string }
 
 // DefaultConfig returns the defaults of a server.

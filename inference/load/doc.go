@@ -1,4 +1,4 @@
-// Package load makes a model ready to serve: it picks devices, reads the file, chooses the sizes that
-// its Config leaves open, starts the engine (package scheduler, or scheduler/remote for engines at URLs)
-// and makes the agent. Model.Info has what was chosen.
+// Package load makes a model ready to serve: it chooses devices, reads the file, chooses the sizes that
+// Config leaves open, starts the engine (package scheduler, or scheduler/remote for engines at URLs)
+// and makes the agent. Model.Info has the choices.
 package load

@@ -23,7 +23,7 @@ func (m *Model) contextOptions(gpu bool) []llama.ContextOption {
 	}
 }
 
-// schedulerConfig completes the policy of the engine.
+// schedulerConfig returns cfg.Scheduler with the values that Open chooses.
 func (m *Model) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
 	c := cfg.Scheduler
 	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = m.Info.Parallel, m.Info.BatchSize, m.Info.DraftRows, hostCells

@@ -9,10 +9,10 @@ import (
 	"agentd/llama/checkpoint"
 )
 
-// part is the name of one of several files of a model, as llama.cpp splits them.
+// part matches the first of several files into which llama.cpp splits a model.
 var part = regexp.MustCompile(`^(.*)-00001-of-(\d{5})\.gguf$`)
 
-// Files are the paths of the files of the model or adapter at path.
+// Files returns the paths of the files of the model or adapter at path.
 func Files(path string) []string {
 	if checkpoint.IsDirectory(path) || checkpoint.IsAdapterDirectory(path) {
 		return checkpoint.Files(path)
@@ -27,7 +27,7 @@ func Files(path string) []string {
 	return paths
 }
 
-// Watch returns the bytes of files together, and a function that fails if one has changed since.
+// Watch returns the total bytes of files, and a function that returns an error if one has changed since.
 func Watch(paths ...string) (bytes int64, unchanged func() error, err error) {
 	infos := make([]os.FileInfo, len(paths))
 	for i, path := range paths {

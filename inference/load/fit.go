@@ -7,16 +7,16 @@ import (
 	"agentd/scheduler"
 )
 
-// kvBytes is the size of one KV cache element in bytes, by cache type. Block formats share their
-// scales among 32 elements.
+// kvBytes has the bytes of one element of the KV cache by type. In block formats 32 elements share
+// a scale.
 var kvBytes = map[string]float64{
 	"f32": 4, "f16": 2, "bf16": 2,
 	"q8_0": 34.0 / 32, "q5_1": 24.0 / 32, "q5_0": 22.0 / 32, "q4_1": 20.0 / 32, "q4_0": 18.0 / 32, "iq4_nl": 18.0 / 32,
 }
 
-// cellBytes returns the size of one token in the KV cache: keys and values of every layer. It reads
-// the GGUF keys of the architecture, and layers and embedding too if these are 0. A missing key has
-// llama.cpp's default.
+// cellBytes returns the bytes of one cell of the KV cache: keys and values of every layer. It reads the
+// metadata of the architecture, also for layers and embedding if these are 0. Missing keys have
+// llama.cpp's defaults.
 func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
 	number := func(key string, otherwise int) int {
 		n, err := strconv.Atoi(metadata[architecture+"."+key])
@@ -36,8 +36,8 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
 }
 
-// contextLimit returns the most tokens of a default KV cache. The contexts of a small model on the
-// CPU share smallCache, but each can hold the trained context.
+// contextLimit returns the most cells of a KV cache whose size Open chooses. On the CPU, the contexts of a small
+// model together have at most smallCache bytes, but each has the trained context.
 func contextLimit(gpu bool, trained, contexts int, weights uint64, perCell float64) int {
 	limit := choose(0, gpu, autoContextGPU, autoContextCPU)
 	if gpu || weights > smallModel || perCell == 0 {
@@ -46,9 +46,8 @@ func contextLimit(gpu bool, trained, contexts int, weights uint64, perCell float
 	return min(limit, max(trained, int(smallCache/perCell)/contexts))
 }
 
-// fitContext returns the default size of the KV cache in tokens: the model's trained context, but at
-// least minShared and at most limit, within its share of free memory. It is a multiple of 256, as
-// llama.cpp requires.
+// fitContext returns the default number of cells of a KV cache: the model's trained context, at least minShared, at
+// most limit, and within 1/memoryShare of the free memory. It is a multiple of 256, as llama.cpp requires.
 func fitContext(trained, limit int, free uint64, perCell float64) int {
 	cells := limit
 	if trained > 0 {
@@ -61,8 +60,8 @@ func fitContext(trained, limit int, free uint64, perCell float64) int {
 	return (cells + 255) / 256 * 256
 }
 
-// hostCells returns the number of evicted cells that each context keeps in megabytes of host memory.
-// The machine has free bytes of it; 0: unknown.
+// hostCells returns the number of evicted cells that each context can keep in its part of that many megabytes. The error
+// says that they are more than free, the free bytes of host memory (0: unknown), or too few.
 func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
 	if megabytes == 0 {
 		return 0, nil

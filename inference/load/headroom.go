@@ -13,11 +13,11 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// FreeMemory is the free memory in bytes by place: "CPU" for the host, or the name of a device. A
-// place that is missing or has 0 is not known.
+// FreeMemory is the free memory in bytes by place: "CPU" for the host, or the name of a device. Missing places
+// and 0 mean unknown.
 type FreeMemory map[string]uint64
 
-// hostPlace is the host's name in llama.Placement.
+// hostPlace is the host's llama.Placement.Device.
 const hostPlace = "CPU"
 
 // MemoryNow measures the free memory of the host and of all devices.
@@ -29,7 +29,7 @@ func MemoryNow() FreeMemory {
 	return free
 }
 
-// at is the free memory at a place of llama.Placement. SplitTensor has one place for all devices.
+// at returns the free memory at a llama.Placement.Device. SplitTensor has one place for all devices.
 func (f FreeMemory) at(place string) uint64 {
 	if free, ok := f[place]; ok {
 		return free
@@ -43,11 +43,11 @@ func (f FreeMemory) at(place string) uint64 {
 	return all
 }
 
-// HeadroomError refuses weights for which the memory is too small while the present ones serve.
+// HeadroomError refuses weights that do not fit the memory beside the present ones.
 type HeadroomError struct {
-	Place      string
+	Place      string // see FreeMemory
 	Need, Free uint64 // bytes
-	Fix        string
+	Fix        string // what to do, for the message
 }
 
 func (e *HeadroomError) Error() string {
@@ -55,7 +55,7 @@ func (e *HeadroomError) Error() string {
 		(e.Need+999_999)/1e6, e.Place, e.Free/1e6, e.Fix)
 }
 
-// check refuses what needs more than the free memory at some place.
+// check returns a *HeadroomError if a place has less free memory than need.
 func (f FreeMemory) check(need []llama.Placement, fix string) error {
 	for _, p := range need {
 		bytes := p.Weights + p.Memory + p.Compute
@@ -67,8 +67,8 @@ func (f FreeMemory) check(need []llama.Placement, fix string) error {
 	return nil
 }
 
-// scaled is the memory that other weights need on each device of the present model. weights, cells and
-// compute are factors of what the present model takes.
+// scaled returns the memory that other weights need on each device: weights, cells and compute are factors of
+// the present model's memory.
 func (m *Model) scaled(weights, cells, compute float64) []llama.Placement {
 	list := slices.Clone(m.Info.Placement)
 	for i, p := range list {
@@ -78,10 +78,9 @@ func (m *Model) scaled(weights, cells, compute float64) []llama.Placement {
 	return list
 }
 
-// HeadroomForModel refuses the model at path, of so many bytes, if the free memory is too small for it
-// while the present one serves. It would get as many contexts of the same length, adapters of
-// adapterBytes on all copies of the model, and cacheRAM MB for evicted prefixes. It also refuses a model
-// with another vocabulary.
+// HeadroomForModel returns a *HeadroomError if the free memory is too small for the model at path, which has that many
+// bytes, beside the present one. The new model would get as many contexts of the same length, adapters of adapterBytes
+// bytes for all copies of the model, and cacheRAM MB for evicted prefixes. Another vocabulary is an error, too.
 func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, adapterBytes uint64, cacheRAM int, free FreeMemory) error {
 	file := path
 	if checkpoint.IsDirectory(path) {
@@ -126,7 +125,7 @@ func (m *Model) HeadroomForAdapter(path string, free FreeMemory) error {
 	return free.check(m.scaled(float64(bytes)/float64(m.Info.SizeBytes), 0, 0), "free memory there, or remove an adapter first")
 }
 
-// AdapterBase is what a PEFT adapter must know of the model.
+// AdapterBase returns the description of the model that the conversion of a PEFT adapter needs.
 func (m *Model) AdapterBase() checkpoint.Base {
 	base := checkpoint.Base{Architecture: m.Info.Architecture}
 	number := func(key string) int {

@@ -9,8 +9,8 @@ import (
 	"agentd/llama"
 )
 
-// invariantTypes are the types of weights whose products on a CPU do not depend on the batch.
-// ggml's products of experts are invariant with the types of invariantExperts too.
+// invariantTypes are the types of weights whose matrix products on a CPU are batch-invariant. ggml's
+// products of experts are batch-invariant with the types of invariantExperts.
 var (
 	invariantTypes = []string{
 		"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q4_K", "q5_K", "q6_K",
@@ -18,11 +18,11 @@ var (
 	invariantExperts = append([]string{"q2_K", "q3_K"}, invariantTypes...)
 )
 
-// otherAttention are the architectures with ALiBi or capped logits, whose attention is ggml's.
+// otherAttention are the architectures with ALiBi or capped logits, for which ggml computes attention.
 var otherAttention = []string{"baichuan", "bloom", "gemma2", "grok", "mpt", "refact"}
 
-// variance says why the bits of a row may depend on the rows that are computed with it; "": they do
-// not. docs/decisions/batch-invariance.md has the reasons.
+// variance returns the reason why the bits of a row may depend on other rows of the batch; "": the model is
+// batch-invariant. docs/decisions/batch-invariance.md explains the reasons.
 func variance(gpu bool, attention string, info llama.ModelInfo) string {
 	switch {
 	case gpu:
@@ -48,8 +48,8 @@ func variance(gpu bool, attention string, info llama.ModelInfo) string {
 	return ""
 }
 
-// chooseIsolation fills m.Info.Variance. With Config.Reproducible it makes the engine compute each
-// input alone where results would otherwise depend on the load.
+// chooseIsolation sets m.Info.Variance. With Config.Reproducible, it sets Isolate if the model is not
+// batch-invariant.
 func (m *Model) chooseIsolation(cfg *Config, gpu bool) error {
 	m.Info.Variance = variance(gpu, m.Info.Attention, m.Llama.Info())
 	if !cfg.Reproducible || m.Info.Variance == "" {
@@ -66,7 +66,7 @@ func (m *Model) chooseIsolation(cfg *Config, gpu bool) error {
 	return nil
 }
 
-// SameBytes says for the log whether the same input gets the same bytes under any load.
+// SameBytes returns, for the log, whether the same input gets the same bytes under any load.
 func (f *EngineInfo) SameBytes() string {
 	switch {
 	case f.Variance == "":

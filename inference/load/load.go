@@ -19,8 +19,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Open loads a model and starts its engine. It ends early when ctx does.
-// Errors name the file or the field of cfg and what to change.
+// Open loads a model and starts its engine. It stops when ctx ends. Errors
+// name the file or the field of cfg and what to change.
 func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := llama.Init(cfg.Log); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	return m, nil
 }
 
-// loadModels reads the model file, or the embedded one, for each group of devices,
-// and refuses what Config.Quantization does not allow.
+// loadModels reads the model file, or the embedded one, for each group of devices. A
+// quantization that Config.Quantization does not allow is an error.
 func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup) error {
 	path := cfg.Path
 	if path == "" {
@@ -137,7 +137,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 	return checkQuantization(cfg.Quantization, cmp.Or(cfg.Path, path), m.Info.ModelInfo)
 }
 
-// checkQuantization refuses a model with another quantization than Config.Quantization allows.
+// checkQuantization refuses a quantized model if mode, Config.Quantization, does not allow it.
 func checkQuantization(mode, path string, info llama.ModelInfo) error {
 	if mode != "none" {
 		return nil
@@ -156,7 +156,7 @@ func checkQuantization(mode, path string, info llama.ModelInfo) error {
 	return fmt.Errorf("%s is %s, which needs Config.Quantization auto", path, what)
 }
 
-// loadTemplate parses the chat template, the user's or the model's.
+// loadTemplate parses the user's chat template, without one the model's.
 func (m *Model) loadTemplate(cfg Config) error {
 	template, err := m.Llama.NewTemplate(cfg.Agent.Prompt.ChatTemplate)
 	if err != nil {
@@ -207,8 +207,8 @@ func (m *Model) makeAgent(cfg Config) error {
 	return nil
 }
 
-// findForm asks the model in which form it calls, unless Config.Agent.Prompt.OutputStyle says it, and makes the agent
-// again for another form than the format's. The default model was trained on the format's.
+// findForm finds the model's form of calls, unless Config.Agent.Prompt.OutputStyle sets it, and makes a new agent if
+// the form is not the format's own. The default model was trained with that, so it is not asked.
 func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (agent.Generator, error)) error {
 	style := &cfg.Agent.Prompt.OutputStyle
 	if *style != "" && *style != format.StyleBlocks || m.Info.Default || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
@@ -227,7 +227,7 @@ func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (age
 	return m.makeAgent(cfg)
 }
 
-// sampling merges the parameters of the config, the model file and the protocol.
+// sampling returns the parameters of the config, without one the model file's, without that agent.DefaultSampling's.
 func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	chosen := agent.DefaultSampling
 	if v := model.SamplingDefault("temp"); v != nil && *v > 0 { // 0 is greedy, which inference_mode requests
@@ -257,8 +257,8 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	return chosen
 }
 
-// chooseSizes sets the sizes of contexts that the config leaves open, and returns the bytes of one
-// cell of the KV cache.
+// chooseSizes sets the sizes of contexts that the config leaves open. It returns the bytes of one cell of the
+// KV cache.
 func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, err error) {
 	f, gpu := &m.Info, groups[0].gpu()
 	f.MaxNewTokens = cfg.Agent.MaxNewTokens
@@ -352,7 +352,7 @@ func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGrou
 	return nil
 }
 
-// choose returns the given number, or the default of the device.
+// choose returns given if it is not 0, else the default for the device.
 func choose(given int, gpu bool, onGPU, onCPU int) int {
 	switch {
 	case given > 0:
@@ -363,7 +363,7 @@ func choose(given int, gpu bool, onGPU, onCPU int) int {
 	return onCPU
 }
 
-// loadError says what to change when a model could not be loaded.
+// loadError adds what to change to the error of a model that could not be loaded.
 func loadError(path, mode string, err error) error {
 	if strings.Contains(err.Error(), "SPLIT_MODE_TENSOR not implemented") { // llama.cpp's words
 		return fmt.Errorf("Config.SplitMode %s: llama.cpp can't divide the model %s in this way: %w; use layer", mode, path, err)

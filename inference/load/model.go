@@ -11,14 +11,14 @@ import (
 	"agentd/scheduler/remote"
 )
 
-// Model is a loaded model with the agent that prompts it and the engine that computes it. Make it with Open.
+// Model is a loaded model with its agent and its engine. Make it with Open.
 type Model struct {
 	Info    EngineInfo
-	Llama   *llama.Model // on the first group of devices, or the vocabulary alone
-	Weights *Weights     // nil if another machine has them
+	Llama   *llama.Model // on the first group of devices; with engines at URLs, the vocabulary only
+	Weights *Weights     // nil with engines at URLs
 	Agent   *agent.Agent
-	// Engine computes in this process, Remote asks engines at URLs. One of the two is nil; with a
-	// vocabulary alone, both are.
+	// Engine is the embedded engine, Remote that of engines at URLs. One of them is nil; after
+	// OpenPrompts, both are.
 	Engine *scheduler.Engine
 	Remote *remote.Engine
 
@@ -26,22 +26,22 @@ type Model struct {
 	template *llama.Template // nil if the model has none
 }
 
-// EngineInfo describes the loaded model and the settings that Open chose.
+// EngineInfo describes a loaded model, and the settings that are used.
 type EngineInfo struct {
 	llama.ModelInfo
 	Path    string // "" for the embedded model
-	Default bool   // the embedded model
-	Format  string // of prompts and outputs: qwen, gpt-oss, llama, template
+	Default bool   // it is the embedded model
+	Format  string // of prompts and answers: qwen, gpt-oss, llama, template
 
-	CallForm      string            // in which the model calls: native, bare, fenced, named
-	Device        string            // of the layers
-	Placement     []llama.Placement // of all models and contexts
+	CallForm      string            // the form of the model's calls: native, bare, fenced, named
+	Device        string            // the devices that compute the layers
+	Placement     []llama.Placement // memory of all models and contexts
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
-	Attention     string // on the CPU a value of Config.CPUAttention, else "device"
-	Variance      string // why results may depend on the load, as a clause; "": they do not
-	Isolates      bool   // so each input is computed alone, see scheduler.Config.Isolate
+	Attention     string // a value of Config.CPUAttention, or "device" with a GPU
+	Variance      string // the reason why results may depend on the load, as a clause; "": they do not
+	Isolates      bool   // each input is computed alone, see scheduler.Config.Isolate
 	ContextLength int
 	KVType        string
 	Parallel      int
@@ -51,11 +51,11 @@ type EngineInfo struct {
 	Sampling      generation.Sampling
 
 	Agent   string        // agent.FullHistory or agent.HistorySummarized
-	Summary agent.Summary // of agent.HistorySummarized
+	Summary agent.Summary // for agent.HistorySummarized
 }
 
-// Window returns the most tokens of a prompt with its answer: the context's, or those that the
-// model was trained on if these are fewer. The KV cache may be larger, since sequences share it.
+// Window returns the most tokens of a prompt with its answer: the size of the context, at most the trained
+// context. The KV cache may be larger, since sequences share it.
 func (m *Model) Window() int {
 	window := m.Info.ContextLength
 	if m.Info.ContextTrain > 0 {
@@ -64,11 +64,11 @@ func (m *Model) Window() int {
 	return window
 }
 
-// Name is the model's name for clients of OpenAI's API and for traces.
+// Name returns the model's name for clients of OpenAI's API and for traces.
 func (m *Model) Name() string { return cmp.Or(m.Info.Name, m.Info.Architecture) }
 
-// Stop ends running generations. After a *generation.StuckError a context still uses the model, and
-// Free must not follow.
+// Stop ends running generations. After a *generation.StuckError a context still uses the model, so that
+// Free must not be called.
 func (m *Model) Stop() error {
 	switch {
 	case m.Engine != nil:

@@ -12,7 +12,7 @@ import (
 	"agentd/llama"
 )
 
-// Shared, F32 and GGML are values of Config.CPUAttention.
+// Values of Config.CPUAttention.
 const (
 	Shared = "shared"
 	F32    = "f32"
@@ -45,9 +45,9 @@ func (p deviceGroup) describe() string {
 	return all
 }
 
-// split divides the GPUs into groups for n contexts. Each group has the whole model, and its
-// contexts share it. The CPU is one group. Shares and a Config.SplitMode other than
-// layer need groups of several GPUs.
+// split divides the GPUs into groups for n contexts. Each group has a whole model, which its
+// contexts share. The CPU is one group. The error says that shares, or a Config.SplitMode
+// other than layer, need groups of several GPUs.
 func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 	divided := cmp.Or(cfg.SplitMode, llama.SplitLayer) != llama.SplitLayer
 	if divided && len(p.gpus) < 2 {
@@ -78,8 +78,8 @@ func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 	return list, nil
 }
 
-// freeMemory returns the free memory for the KV cache in bytes. now has the devices after the model
-// was loaded; the devices of p are from before.
+// freeMemory returns the free memory for the KV cache in bytes. now has the devices after the model was
+// loaded, p.gpus those before.
 func (p deviceGroup) freeMemory(now []llama.Device) uint64 {
 	if !p.gpu() {
 		return budget.Free(budget.System)
@@ -93,7 +93,7 @@ func (p deviceGroup) freeMemory(now []llama.Device) uint64 {
 	return free
 }
 
-// placement loads the backend plugins beside the libraries and picks devices.
+// placement loads the backend plugins in the directory of the libraries, and chooses devices.
 func placement(cfg Config) (deviceGroup, error) {
 	dir := llama.LibDir()
 	names, pluginErr := llama.LoadBackends(dir)
@@ -113,7 +113,7 @@ func placement(cfg Config) (deviceGroup, error) {
 	return p, err
 }
 
-// gpus are the GPUs of this machine, with their free memory now.
+// gpus returns the GPUs of this machine, with their current free memory.
 func gpus() []llama.Device {
 	return slices.DeleteFunc(llama.Devices(), func(d llama.Device) bool { return d.Type != "gpu" && d.Type != "igpu" })
 }
@@ -149,8 +149,8 @@ func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
 	return p, nil
 }
 
-// named returns the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" mean all of them, and
-// "cuda:0" means "CUDA0". Shares are nil, or one for each device, as in cuda0=3,cuda1=1.
+// named returns the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" mean all, and "cuda:0" means
+// "CUDA0". shares has the shares of a list such as cuda0=3,cuda1=1, and is nil without any.
 func named(list string, gpus []llama.Device) (found []llama.Device, shares []float32, err error) {
 	var known []string
 	for _, d := range gpus {

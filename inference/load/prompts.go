@@ -10,8 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// OpenPrompts loads the vocabulary and the chat template of the model at cfg.Path, which is required, but
-// no weights. The Model renders prompts and computes nothing.
+// OpenPrompts loads the vocabulary and the chat template of the model at cfg.Path, which is required, without
+// weights. The Model can render prompts and has no engine.
 func OpenPrompts(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := llama.Init(cfg.Log); err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func openVocabulary(ctx context.Context, cfg Config, path string) (*Model, error
 	return m, nil
 }
 
-// Prompt renders the prompt of an input. Its grammar has no marks (see agent.PlainGrammar). An input
-// that needs no model is an error with the reason. It is safe for concurrent use.
+// Prompt renders the prompt of an input. Its grammar has no marks, see agent.PlainGrammar. The error of an input
+// that needs no model says why. It is safe for concurrent use.
 func (m *Model) Prompt(ctx context.Context, in protocol.AgentInput) (*agent.Prompt, error) {
 	prompt, err := m.Agent.Prompt(ctx, &in)
 	if err != nil {

@@ -70,8 +70,8 @@ var embeddedFields = []string{
 	"Scheduler.QueueTime", "Scheduler.NoForcedTokens", "Scheduler.NoPrefixCache", "Agent.KeepRepeating",
 }
 
-// CheckRemote checks the settings of remote engines. It refuses settings of the embedded engine,
-// which would be ignored. "": no setting.
+// CheckRemote checks the settings of engines at URLs. It refuses settings of the embedded engine, which would
+// be ignored.
 func (c *Config) CheckRemote() error {
 	if err := c.Remote.Validate(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Config) CheckRemote() error {
 	return nil
 }
 
-// vocabularyFile opens a GGUF file with the vocabulary of a model.
+// vocabularyFile opens the GGUF file at path, or converts the vocabulary of a Hugging Face directory.
 func vocabularyFile(path string) (*os.File, error) {
 	if path == "" {
 		return defaultmodel.Open()

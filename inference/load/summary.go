@@ -6,8 +6,8 @@ import (
 	"agentd/agent"
 )
 
-// summary configures the history-summarized agent. Settings that the options leave open are
-// chosen so that prompts, answers and summaries fit the context.
+// summary returns the configuration of the history-summarized agent. Open settings get values with which
+// prompts, answers and summaries fit the context.
 func (m *Model) summary(cfg Config) (agent.Summary, error) {
 	c := cfg.Agent.Summary
 	window := m.Window() // 0: unknown without contexts

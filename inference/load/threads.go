@@ -10,10 +10,9 @@ import (
 	"agentd/llama"
 )
 
-// autoThreads returns the number of physical cores, since hyper-threads slow llama.cpp down. From
-// spareCore cores on, one is left for tokenizing, planning and serving. A step of the model takes
-// 30 times as long as the work after it, so with two cores both should compute. A container's CPU
-// limit counts too.
+// autoThreads returns the number of physical cores, or of a container's CPU limit if that is lower: hyper-threads
+// slow llama.cpp down. From spareCore cores on, one is left for tokenizing, planning and serving. With fewer, all
+// compute, since a step takes 30 times as long as the work between steps.
 func autoThreads() int {
 	cores := runtime.GOMAXPROCS(0) // respects affinity and cgroup limits
 	if physical := physicalCores("/sys/devices/system/cpu"); physical > 0 {
@@ -25,7 +24,7 @@ func autoThreads() int {
 	return cores
 }
 
-// attention applies Config.CPUAttention and returns what is used: one of its values, or "device".
+// attention applies want, a Config.CPUAttention. It returns what is used: such a value, or "device".
 func attention(gpu bool, want string) string {
 	llama.SetSharedAttention(want != GGML)
 	llama.SetF32Attention(want == F32)
@@ -39,7 +38,7 @@ func attention(gpu bool, want string) string {
 	}
 }
 
-// physicalCores counts the distinct sets of hyper-threads; 0: unknown.
+// physicalCores counts the distinct sets of hyper-threads in sysfs at root; 0: unknown.
 func physicalCores(root string) int {
 	files, err := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"agentd/llama"
 )
 
-// toolkit is the part of the loaded model that prompt formats need.
+// toolkit implements agent.ModelAPI with a loaded model.
 type toolkit struct {
 	template *llama.Template // nil if the model has none
 	special  []string
@@ -16,8 +16,8 @@ type toolkit struct {
 
 var _ agent.ModelAPI = (*toolkit)(nil)
 
-// newToolkit makes the toolkit of a model. Templates that print the date always see the day of now.
-// Otherwise the prompt of a request would change at midnight, and the prefix cache would miss.
+// newToolkit makes the toolkit of a model. To templates the date is always that of now: otherwise prompts would
+// change at midnight, and miss the prefix cache.
 func newToolkit(v *llama.Vocab, template *llama.Template, now time.Time) *toolkit {
 	tk := &toolkit{template: template, today: now.Truncate(24 * time.Hour)}
 	for _, id := range v.SpecialTokens() {

@@ -15,28 +15,28 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Weights is the identity of the weights in the files of a model: a hash of all their bytes.
-// A large file takes seconds, so begin computes it in the background.
+// Weights identifies the weights in the files of a model by a hash of all bytes. For a large file that takes
+// seconds, so begin computes it in the background.
 type Weights struct {
 	files []*os.File
-	infos []os.FileInfo // of the files before the model was loaded
-	// inMemory: the file is closed after the hash, so that it takes no memory that nobody else uses.
+	infos []os.FileInfo // of files, from before the model was loaded
+	// inMemory: the file is in memory, so it is closed after the hash to free that.
 	inMemory bool
 	log      zerolog.Logger
 
 	mu      sync.Mutex
-	changed string // version of files that were overwritten; "" before
+	changed string // version of overwritten files; "" before they are
 
-	base    context.Context // ends the hash
+	base    context.Context // of the hash
 	stop    context.CancelFunc
-	done    chan struct{}  // closed after version and err are set
-	looks   sync.WaitGroup // of what looks at the files
+	done    chan struct{}  // closed when version and err are set
+	looks   sync.WaitGroup // goroutines that check the files
 	version string
 	err     error
 }
 
-// openWeights opens the files of the model at path. It keeps them open: what is at path later
-// may be another model.
+// openWeights opens the files of the model at path. It keeps them open, since another model may be at path
+// later.
 func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	w = &Weights{log: log, done: make(chan struct{})}
 	w.base, w.stop = context.WithCancel(context.Background())
@@ -55,8 +55,8 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	return w, nil
 }
 
-// begin starts the hash, once, when the model is loaded. Then it looks each interval whether a file was
-// overwritten.
+// begin starts the hash. It must be called once, when the model is loaded. After the hash it checks at each interval
+// whether a file was overwritten.
 func (w *Weights) begin(interval time.Duration) {
 	w.looks.Go(func() {
 		switch w.version, w.err = hash(w.base, w.files); {
@@ -84,9 +84,9 @@ func (w *Weights) begin(interval time.Duration) {
 	})
 }
 
-// Overwritten returns "" while the files are those that were loaded, then another version for each change of a file's
-// size or time. No hash can name what computes then: it is mapped from the files, or a copy of a part of each. A
-// file that is renamed or replaced at its path still serves as it was.
+// Overwritten returns "" while the files are unchanged, and after that a version for each change of a file's size or
+// time. No hash can identify such weights: they are mapped from the files, or copied partly before the change. A file
+// that is renamed or replaced at its path does not count, since the opened file is unchanged.
 func (w *Weights) Overwritten() string {
 	h := sha256.New()
 	different := false
@@ -111,8 +111,8 @@ func (w *Weights) Overwritten() string {
 	return w.changed
 }
 
-// Version returns "sha256:" and the first 32 hexadecimal digits of the hash, or "changed:" and as many of
-// another one if a file was overwritten. It waits for the hash, or until ctx ends. begin comes before it.
+// Version returns "sha256:" and the first 32 hex digits of the hash. If a file was overwritten, it is "changed:"
+// and 32 digits of another hash. It waits for the hash, or until ctx ends. begin must have been called.
 func (w *Weights) Version(ctx context.Context) (string, error) {
 	if changed := w.Overwritten(); changed != "" {
 		return changed, nil
@@ -135,7 +135,7 @@ func FileVersion(ctx context.Context, path string) (string, error) {
 	return hash(ctx, []*os.File{f})
 }
 
-// hash returns the version of files: a hash of their bytes.
+// hash returns the version of files from the SHA-256 of their bytes.
 func hash(ctx context.Context, files []*os.File) (string, error) {
 	h := sha256.New()
 	buffer := make([]byte, hashedPart)
@@ -158,7 +158,7 @@ func hash(ctx context.Context, files []*os.File) (string, error) {
 	return fmt.Sprintf("sha256:%x", h.Sum(nil)[:16]), nil
 }
 
-// Close ends a hash in progress and closes the files. No Version may follow.
+// Close ends a hash in progress and closes the files. Version must not be called after it.
 func (w *Weights) Close() error {
 	w.stop()
 	w.looks.Wait()
@@ -171,7 +171,7 @@ func (w *Weights) Close() error {
 	return errors.Join(errs...)
 }
 
-// Known returns the version if it is known already, "" otherwise.
+// Known returns the version if the hash is computed, "" otherwise.
 func (w *Weights) Known() string {
 	if changed := w.Overwritten(); changed != "" {
 		return changed

@@ -10,7 +10,7 @@ import (
 	"agentd/scheduler/remote"
 )
 
-// vocabulary gives a remote engine what it needs of a model without weights.
+// vocabulary implements remote.Model with a model without weights.
 type vocabulary struct {
 	model *llama.Model
 	path  string
@@ -39,18 +39,18 @@ func (v vocabulary) Control() []generation.Token {
 	return special(v.model.Vocab(), func(id generation.Token) bool { return v.model.Vocab().IsControl(id) && !v.IsEnd(id) })
 }
 
-// Ends are the tokens that end an answer.
+// Ends returns the tokens that end an answer.
 func (m *Model) Ends() []generation.Token {
 	return special(m.Llama.Vocab(), m.Llama.Vocab().IsEOG)
 }
 
-// special are the wanted ones of a vocabulary's special tokens.
+// special returns the special tokens of a vocabulary that wanted accepts.
 func special(v *llama.Vocab, wanted func(generation.Token) bool) []generation.Token {
 	return slices.DeleteFunc(slices.Clone(v.SpecialTokens()), func(id generation.Token) bool { return !wanted(id) })
 }
 
-// Check implements remote.Model with the matcher of the embedded engine, so that both engines
-// admit the same answers.
+// Check implements remote.Model with the embedded engine's grammar matcher, so that both kinds of
+// engines admit the same answers.
 func (v vocabulary) Check(grammar string, ids []generation.Token) (int, error) {
 	if at := v.specialInCall(ids); at < len(ids) {
 		return at, nil
@@ -68,9 +68,9 @@ func (v vocabulary) Check(grammar string, ids []generation.Token) (int, error) {
 	return len(ids), nil
 }
 
-// specialInCall returns the index of the first special token within a JSON string, len(ids)
-// without one. Engines that match grammars by text admit such tokens there, since the string
-// may hold their text. A string begins after a brace, so that quotes in prose do not count.
+// specialInCall returns the index of the first special token within a JSON string, len(ids) without one. Engines
+// that match grammars by text admit such tokens, since a string may contain their text. Quotes count
+// after a brace only, so that quotes in prose do not.
 func (v vocabulary) specialInCall(ids []generation.Token) int {
 	vocab := v.model.Vocab()
 	depth, quoted, escaped := 0, false, false

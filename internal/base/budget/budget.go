@@ -1,5 +1,5 @@
-// Package budget bounds the memory of all requests, by the memory that the process
-// may use.
+// Package budget bounds the memory of all requests in progress, depending on the memory that
+// the process may use.
 package budget
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// ErrFull refuses bytes that other requests hold now. They may be free later.
+// ErrFull refuses bytes that other requests hold. A later try may succeed.
 var ErrFull = errors.New("the requests in progress hold all memory that the server has for them")
 
 // TooLargeError refuses a request that needs more than the limit of all requests.
@@ -25,30 +25,30 @@ func (e *TooLargeError) Error() string {
 // Budget bounds the bytes that all requests hold at the same time. It is safe for concurrent use.
 type Budget struct {
 	limit, used atomic.Int64
-	peak        atomic.Int64 // of used, since the last look of settle
-	burst       int64        // the most since garbage was freed; only settle uses it
+	peak        atomic.Int64 // maximum of used since the last settle
+	burst       int64        // maximum of used since garbage was freed last; only settle uses it
 }
 
-// New makes a budget of so many bytes.
+// New makes a budget of limit bytes.
 func New(limit int64) *Budget {
 	b := new(Budget)
 	b.limit.Store(limit)
 	return b
 }
 
-// Limit returns the bytes of the budget, Used those that are held.
+// Limit returns the bytes of the budget.
 func (b *Budget) Limit() int64 { return b.limit.Load() }
 
 // Used returns the bytes that all shares hold.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// SetLimit changes the bytes of the budget. Shares keep what they hold.
+// SetLimit changes the bytes of the budget. Shares keep their bytes.
 func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 
-// Share makes the share of one request, which holds nothing yet.
+// Share makes the share of one request, of 0 bytes.
 func (b *Budget) Share() *Share { return &Share{budget: b} }
 
-// Share is what one request holds. One goroutine uses it at a time. Release ends it.
+// Share is the bytes that one request holds. One goroutine may use it at a time. Release must be called.
 type Share struct {
 	budget *Budget
 	held   int64
@@ -57,11 +57,11 @@ type Share struct {
 // Held returns the bytes of the share.
 func (s *Share) Held() int64 { return s.held }
 
-// Add makes the share larger. The error is ErrFull or a *TooLargeError; the share is then as before.
+// Add adds bytes to the share. The error is ErrFull or a *TooLargeError; the share is then unchanged.
 func (s *Share) Add(bytes int64) error { return s.Hold(s.held + bytes) }
 
-// Hold sets the bytes of the share. Growing may fail as Add does. A share above smallShare leaves
-// 1/smallPart of the budget to smaller ones, so that large requests do not keep small ones out.
+// Hold sets the bytes of the share. If it grows, it may fail as Add does. Shares above smallShare can't use
+// 1/smallPart of the budget, so that large requests do not block small ones.
 func (s *Share) Hold(bytes int64) error {
 	b, more := s.budget, bytes-s.held
 	limit := b.limit.Load()
@@ -88,11 +88,11 @@ func (s *Share) Hold(bytes int64) error {
 	return nil
 }
 
-// Release ends the share. Further calls do nothing.
+// Release gives all bytes back. Further calls do nothing.
 func (s *Share) Release() { _ = s.Hold(0) } // shrinking does not fail
 
-// settle frees garbage once a burst of requests is over: since the last look they held a small part of its most.
-// Go alone would keep it for two minutes.
+// settle calls free when a burst of requests is over: since the last call, requests held at most 1/burstPart of the
+// burst's maximum. Without that, Go would keep the garbage for two minutes.
 func (b *Budget) settle(free func()) {
 	recent := max(b.peak.Swap(b.used.Load()), b.used.Load())
 	if b.burst = max(b.burst, recent); b.burst >= burstFrom && recent <= b.burst/burstPart {
@@ -103,10 +103,10 @@ func (b *Budget) settle(free func()) {
 
 type key struct{}
 
-// With returns a context in which Add counts into the share.
+// With returns a context with the share, for Add.
 func With(ctx context.Context, s *Share) context.Context { return context.WithValue(ctx, key{}, s) }
 
-// Add makes the share of ctx larger, as Share.Add does. A context without a share has no bound.
+// Add calls Share.Add of the share in ctx. Without a share it does nothing.
 func Add(ctx context.Context, bytes int64) error {
 	if s, ok := ctx.Value(key{}).(*Share); ok {
 		return s.Add(bytes)

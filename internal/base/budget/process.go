@@ -17,16 +17,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// System is the file system in which the kernel shows limits and use of memory. Tests have another
-// one.
+// System is the file system with the kernel's files about limits and use of memory. Tests replace
+// it.
 var System = os.DirFS("/")
 
-// group is a cgroup with a limit of its memory.
+// group is a cgroup with a memory limit.
 type group struct {
-	Limit, Used uint64 // bytes; Used is without the cache of files that nobody reads
+	Limit, Used uint64 // bytes; Used is without the inactive file cache
 }
 
-// groups returns the cgroups with a limit in which the process runs, of both versions.
+// groups returns the process's cgroups that have a limit, of both cgroup versions.
 func groups(system fs.FS) (groups []group) {
 	mounts := mountsOf(system)
 	for line := range lines(system, "proc/self/cgroup") {
@@ -63,19 +63,19 @@ func groups(system fs.FS) (groups []group) {
 	return groups
 }
 
-// unlimited is version 1's word for no limit, about.
+// unlimited: in version 1, a limit of at least about this means no limit.
 const unlimited = 1 << 62
 
-// kinds are the versions of cgroups: the file system, and the files of a group.
+// kinds has, for each cgroup version, the file system's type and the names of a group's files.
 var kinds = [2]struct{ system, limit, used, cache string }{
 	{"cgroup2", "memory.max", "memory.current", "inactive_file"},
 	{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// mount is where the cgroups from root on are mounted. Paths have no leading slash.
+// mount is a mount of cgroups: point shows the group root. Paths have no leading slash.
 type mount struct{ root, point string }
 
-// mountsOf returns the mounts of cgroups that may have memory, by file system.
+// mountsOf returns the mounts of cgroups that may control memory, by the file system's type.
 func mountsOf(system fs.FS) map[string]mount {
 	mounts := map[string]mount{}
 	for line := range lines(system, "proc/self/mountinfo") {
@@ -89,8 +89,8 @@ func mountsOf(system fs.FS) map[string]mount {
 	return mounts
 }
 
-// total returns the memory in bytes that the process may use: that of the machine, or less by a
-// cgroup. 0: unknown.
+// total returns the bytes of memory that the process may use: the machine's, or the lowest limit of its
+// cgroups. 0: unknown.
 func total(system fs.FS) uint64 {
 	total := kibibytes(system, "proc/meminfo", "MemTotal:")
 	for _, g := range groups(system) {
@@ -101,8 +101,8 @@ func total(system fs.FS) uint64 {
 	return total
 }
 
-// Free returns the memory in bytes that is available: that of the machine, or the rest of a cgroup's
-// limit. 0: unknown.
+// Free returns the bytes of available memory: the machine's, or the smallest rest of its cgroups'
+// limits. 0: unknown.
 func Free(system fs.FS) uint64 {
 	free := kibibytes(system, "proc/meminfo", "MemAvailable:")
 	for _, g := range groups(system) {
@@ -111,10 +111,10 @@ func Free(system fs.FS) uint64 {
 	return free
 }
 
-// kibibytes returns a number of a file that counts in KiB, in bytes; 0 if there is none.
+// kibibytes is field for numbers in KiB; it returns bytes.
 func kibibytes(system fs.FS, name, key string) uint64 { return field(system, name, key) << 10 }
 
-// field returns the number after a key in a file of keys and numbers, 0 if there is none.
+// field returns the number after a key in a file of keys and numbers, 0 if the file or the key is missing.
 func field(system fs.FS, name, key string) uint64 {
 	for line := range lines(system, name) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == key {
@@ -136,7 +136,7 @@ func number(system fs.FS, name string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
 }
 
-// lines iterates over the lines of a file with their ends, none if it can't be read.
+// lines iterates over the lines of a file with their ends. If the file can't be read, it has none.
 func lines(system fs.FS, name string) iter.Seq[string] {
 	raw, _ := fs.ReadFile(system, name)
 	return strings.Lines(string(raw))
@@ -144,13 +144,13 @@ func lines(system fs.FS, name string) iter.Seq[string] {
 
 // process is the memory of the process in bytes.
 type process struct {
-	total  uint64 // that it may use; 0: unknown
-	native uint64 // held outside of Go: weights, caches of the model, buffers, code
-	live   uint64 // of Go's heap
+	total  uint64 // see total
+	native uint64 // outside of Go: weights, KV caches, buffers, code
+	live   uint64 // Go's live heap
 	given  uint64 // GOMEMLIMIT; 0: not set
 }
 
-// shares returns Go's memory limit and the budget of requests that hold used bytes now.
+// shares returns Go's memory limit, and the budget of requests, which hold used bytes now.
 func (p process) shares(used int64) (heap, budget int64) {
 	if p.given == 0 && p.total == 0 {
 		return math.MaxInt64, Default
@@ -184,8 +184,8 @@ var given = func() uint64 {
 	return 0
 }()
 
-// Follow makes b follow the memory that the process may use beside what native code holds, until ctx
-// ends. Go's memory limit follows, too, unless GOMEMLIMIT sets it, which then bounds the budget.
+// Follow adapts b, until ctx ends, to the memory that native code leaves. It also sets Go's memory limit, unless
+// GOMEMLIMIT is set, which then bounds the budget.
 func (b *Budget) Follow(ctx context.Context, log zerolog.Logger) {
 	b.follow()
 	log.Debug().Uint64("memory", total(System)).Uint64("gomemlimit", given).Int64("budget", b.Limit()).Msg("memory for requests")

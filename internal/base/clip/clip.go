@@ -3,7 +3,7 @@ package clip
 
 import "unicode/utf8"
 
-// Head is at most the first n bytes of s, never a part of a character.
+// Head returns at most the first n bytes of s, and no part of a UTF-8 character.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -14,7 +14,7 @@ func Head(s string, n int) string {
 	return s[:n]
 }
 
-// Text is Head, with … where something is missing.
+// Text returns Head, with … appended if s is longer.
 func Text(s string, n int) string {
 	if len(s) <= n {
 		return s

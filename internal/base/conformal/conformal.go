@@ -1,7 +1,8 @@
-// Package conformal finds thresholds of probabilities, so that a set of options has the right one with a stated error
-// rate. It is split conformal prediction: Angelopoulos and Bates, "A Gentle Introduction to Conformal Prediction and
-// Distribution-Free Uncertainty Quantification", 2021, arXiv:2107.07511, sections 1 and 3. To ask a person where the set
-// has several options is Ren et al., "Robots That Ask For Help" (KnowNo), 2023, arXiv:2307.01928.
+// Package conformal finds thresholds of probabilities with which a set of options lacks the right one at most at a
+// given error rate. It is split conformal prediction: Angelopoulos and Bates, "A Gentle Introduction to Conformal
+// Prediction and Distribution-Free Uncertainty Quantification", 2021, arXiv:2107.07511, sections 1 and 3. The idea to
+// ask a person if the set has several options is from Ren et al., "Robots That Ask For Help" (KnowNo), 2023,
+// arXiv:2307.01928.
 package conformal
 
 import (
@@ -12,14 +13,14 @@ import (
 	"slices"
 )
 
-// Decision is one with options, of which one is known to be right.
+// Decision is a decision with options, of which the right one is known.
 type Decision struct {
-	Probabilities []float64 // of the options; they sum up to 1
-	Right         int       // its index
+	Probabilities []float64 // one for each option; they sum up to 1
+	Right         int       // index of the right option
 }
 
-// Score is how improbable an option is: 1 minus its probability. It is summed from the others, since 1 minus a
-// probability close to 1 would lose its digits.
+// Score returns 1 minus the probability of an option, as the sum of the other probabilities: 1 minus a probability
+// close to 1 would lose digits.
 func Score(probabilities []float64, option int) float64 {
 	sum := 0.0
 	for i, p := range probabilities {
@@ -30,7 +31,7 @@ func Score(probabilities []float64, option int) float64 {
 	return sum
 }
 
-// Set is the options whose score is at most the threshold, most probable first. It may be empty.
+// Set returns the indexes of the options whose Score is at most the threshold, most probable first. It may be empty.
 func Set(probabilities []float64, threshold float64) []int {
 	set := []int{}
 	for i := range probabilities {
@@ -42,11 +43,13 @@ func Set(probabilities []float64, threshold float64) []int {
 	return set
 }
 
-// rank is ceil((n+1)(1-rate)): the threshold is that smallest of n scores. It is above n where n is too small.
+// rank returns ceil((n+1)(1-rate)): the threshold is the score of that rank among n, from the smallest. It is above n
+// if n is too small.
 func rank(n int, rate float64) int { return n + 1 - int(math.Floor(float64(n+1)*rate+1e-9)) }
 
-// Threshold is the quantile of scores for an error rate between 0 and 1: a further decision's score is at most that with a
-// probability of at least 1-rate, if it is exchangeable with these. ok is false for fewer scores than Least.
+// Threshold returns the quantile of scores for an error rate between 0 and 1: the score of another decision,
+// exchangeable with these, is at most that with a probability of at least 1-rate. ok is false for fewer scores than
+// Least.
 func Threshold(scores []float64, rate float64) (threshold float64, ok bool) {
 	k := rank(len(scores), rate)
 	if k > len(scores) {
@@ -55,31 +58,32 @@ func Threshold(scores []float64, rate float64) (threshold float64, ok bool) {
 	return slices.Sorted(slices.Values(scores))[k-1], true
 }
 
-// Least is how many scores a threshold for the rate needs.
+// Least returns how many scores a threshold for the rate needs.
 func Least(rate float64) int { return int(math.Ceil(1/rate-1e-9)) - 1 }
 
-// Rate is a threshold and how it did on decisions from which it was not made.
+// Rate is a threshold for an error rate, with its measurement on other decisions.
 type Rate struct {
 	Error     float64 `json:"error"`
 	Threshold float64 `json:"threshold"` // options with a probability of at least 1 minus this are in the set
-	N         int     `json:"n"`         // decisions from which it was made
+	N         int     `json:"n"`         // number of decisions from which it was computed
 	Expected  float64 `json:"expected_coverage"`
 	HeldOut   HeldOut `json:"held_out"`
 }
 
-// HeldOut is what a threshold does to other decisions.
+// HeldOut measures a threshold on decisions from which it was not computed.
 type HeldOut struct {
 	N        int        `json:"n"`
 	Covered  int        `json:"covered"` // decisions whose set has the right option
 	Coverage float64    `json:"coverage"`
 	Interval [2]float64 `json:"interval_95"`   // of the coverage, see Interval
 	MeanSize float64    `json:"mean_set_size"` // empty sets count as 0
-	Asked    int        `json:"asked"`         // sets of more than one option
-	Wrong    int        `json:"wrong"`         // most probable options that are wrong
-	Left     int        `json:"wrong_unasked"` // of them, where nobody is asked
+	Asked    int        `json:"asked"`         // decisions whose set has more than one option
+	Wrong    int        `json:"wrong"`         // decisions whose most probable option is wrong
+	Left     int        `json:"wrong_unasked"` // the part of Wrong whose set has at most one option
 }
 
-// Calibrate makes the threshold of each rate from a random half of the decisions, and measures it on the other half.
+// Calibrate computes the threshold of each rate from a random half of the decisions, and measures it on the other half.
+// The error says that there are too few decisions.
 func Calibrate(decisions []Decision, rates []float64, seed uint64) ([]Rate, error) {
 	list := slices.Clone(decisions)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -128,7 +132,8 @@ func measure(list []Decision, threshold float64) HeldOut {
 	return h
 }
 
-// Interval is the 95 % interval of a share of which k of n are seen: Clopper and Pearson, Biometrika 26 (1934), 404.
+// Interval returns the 95 % confidence interval of a proportion with k successes in n trials: Clopper and Pearson,
+// Biometrika 26 (1934), 404.
 func Interval(k, n int) (low, high float64) {
 	const tail = 0.025
 	low, high = 0, 1
@@ -141,7 +146,7 @@ func Interval(k, n int) (low, high float64) {
 	return low, high
 }
 
-// solve finds where below ends in 0 to 1.
+// solve returns the p between 0 and 1 up to which below is true.
 func solve(below func(p float64) bool) float64 {
 	low, high := 0.0, 1.0
 	for range 60 {
@@ -154,7 +159,7 @@ func solve(below func(p float64) bool) float64 {
 	return low
 }
 
-// atLeast is the probability of k or more successes in n trials.
+// atLeast returns the probability of k or more successes in n trials, each with probability p.
 func atLeast(k, n int, p float64) float64 {
 	sum := 0.0
 	all, _ := math.Lgamma(float64(n + 1))

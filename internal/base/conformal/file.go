@@ -12,27 +12,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// File is a calibration: thresholds for the decisions of one model in one form of its prompts.
+// File is a calibration: thresholds for one model with one format of prompts.
 type File struct {
 	Model     string `json:"model"`  // version of the weights
-	Format    string `json:"format"` // of prompts and calls
+	Format    string `json:"format"` // of prompts and calls, see agent.Ask
 	Decisions int    `json:"decisions"`
 	Rates     []Rate `json:"rates"`
 }
 
-// maxFile bounds the bytes of a file, MaxRates its rates.
+// Limits of a file: its bytes, and its rates.
 const (
 	maxFile  = 1 << 20
 	MaxRates = 100
 )
 
-// Text is the file's text.
+// Text returns the file as JSON.
 func (f *File) Text() ([]byte, error) {
 	text, err := json.Marshal(f, jsontext.WithIndent(" "))
 	return append(text, '\n'), err
 }
 
-// ReadFile reads and checks a calibration. The error names the file and what is wrong in it.
+// ReadFile reads and checks a calibration. The error names the file and the mistake.
 func ReadFile(path string) (*File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -78,7 +78,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// Rate is the threshold for an error rate. The error names the rates that the file has.
+// Rate returns the threshold for an error rate. The error lists the rates in the file.
 func (f *File) Rate(rate float64) (*Rate, error) {
 	var known []string
 	for i := range f.Rates {

@@ -1,4 +1,4 @@
-// Package lru is a cache that forgets what was not used for the longest time.
+// Package lru is a cache that evicts the least recently used entries.
 package lru
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Cache holds values whose sizes together have a bound. Make it with New. It is safe for concurrent use.
+// Cache holds a bounded number of values of bounded total size. Make it with New. It is safe for concurrent use.
 type Cache[V any] struct {
 	entries, bytes int // bounds
 
@@ -23,12 +23,12 @@ type entry[V any] struct {
 	bytes int
 }
 
-// New makes a Cache of so many entries and bytes at most.
+// New makes a Cache with these limits.
 func New[V any](entries, bytes int) *Cache[V] {
 	return &Cache[V]{entries: entries, bytes: bytes, byKey: map[string]*list.Element{}}
 }
 
-// Get returns the value of a key, which counts as a use.
+// Get returns the value of a key, and marks it as used.
 func (c *Cache[V]) Get(key string) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,9 +40,8 @@ func (c *Cache[V]) Get(key string) (value V, ok bool) {
 	return value, ok
 }
 
-// Add adds a value of a size, unless the key has one already, and returns the key's value. The newest entry is kept even
-// where it exceeds the bound alone. The
-// cache copies the key, which may be a part of a larger text.
+// Add adds a value with its size, unless the key has a value already, and returns the key's value. The newest entry is
+// kept even if it exceeds the limit by itself. The cache copies the key, which may be a part of a larger text.
 func (c *Cache[V]) Add(key string, value V, bytes int) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +56,7 @@ func (c *Cache[V]) Add(key string, value V, bytes int) V {
 	return value
 }
 
-// Grow adds to the size of a key's value, unless it was forgotten.
+// Grow adds to the size of a key's value, unless it was evicted.
 func (c *Cache[V]) Grow(key string, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +67,7 @@ func (c *Cache[V]) Grow(key string, bytes int) {
 	}
 }
 
-// evict enforces the bounds. c.mu is held.
+// evict enforces the limits. c.mu is held.
 func (c *Cache[V]) evict() {
 	for c.order.Len() > 1 && (c.order.Len() > c.entries || c.held > c.bytes) {
 		oldest := c.order.Remove(c.order.Back()).(*entry[V])

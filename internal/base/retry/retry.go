@@ -1,4 +1,4 @@
-// Package retry has the waits between the tries of a call that failed.
+// Package retry computes the waits between the tries of a call.
 package retry
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxAfter bounds the wait that a server asks for. More is a mistake.
+// maxAfter bounds the wait in Retry-After. A larger one is taken for a mistake.
 const maxAfter = 24 * time.Hour
 
-// Backoff is the wait after so many failures in a row, at least 1. It is first, and doubles up to most. random, from 0
-// to 1, shortens it by up to half, so that callers that failed together do not return together.
+// Backoff returns the wait after a number of failures in a row, at least 1. It begins with first, and doubles up to
+// most. random, from 0 to 1, shortens it by up to half, so that callers that failed together do not retry together.
 func Backoff(failures int, first, most time.Duration, random float64) time.Duration {
 	wait := most
 	if shift := min(failures-1, 32); first <= most>>shift {
@@ -22,7 +22,7 @@ func Backoff(failures int, first, most time.Duration, random float64) time.Durat
 	return wait - time.Duration(random*float64(wait/2))
 }
 
-// Sleep waits, or returns the cause of the end of ctx.
+// Sleep waits for d. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -34,8 +34,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// After reads the header Retry-After: the wait that an answer asks for, 0 without one. A date counts from the
-// answer's own Date, if it has one, since the clocks may differ.
+// After returns the wait in the header Retry-After, 0 without one. A date is compared with the answer's Date header, if
+// it has one, since the clocks may differ.
 func After(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value != "" && strings.Trim(value, "0123456789") == "" {

@@ -1,6 +1,6 @@
 // Package tracing sends OpenTelemetry traces to a collector by OTLP/HTTP. The span of a request
-// is in its context, and with it where its children go, so that no package below the server
-// needs a setting. Without a span that is recorded, all of this does nothing.
+// is in its context, and has the tracer of its children, so that packages below the server need
+// no setting. Without a recorded span, all functions do nothing.
 package tracing
 
 import (
@@ -29,14 +29,14 @@ import (
 // scope is the name of the instrumentation in spans.
 const scope = "agentd"
 
-// Tracer starts the spans of requests. A nil Tracer starts none.
+// Tracer starts the spans of requests. A nil Tracer does nothing.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	exporter *exporter
 }
 
-// Open starts sending traces in the background. It contacts nobody. It returns nil where
-// nothing is traced.
+// Open makes a Tracer that sends traces in the background. It does not connect yet. It returns nil
+// if tracing is off, see Enabled.
 func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, error) {
 	if err := checkSwitches(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, err
 	return &Tracer{sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)), e}, nil
 }
 
-// Close sends what is left, until ctx ends.
+// Close sends the remaining spans, until ctx ends.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -84,14 +84,14 @@ func (t *Tracer) Close(ctx context.Context) {
 	t.exporter.end()
 }
 
-// Drop gives up what is left, so that Close does not wait.
+// Drop discards the remaining spans, so that Close does not wait.
 func (t *Tracer) Drop() {
 	if t != nil {
 		t.exporter.end()
 	}
 }
 
-// Request starts the span of a request, below the caller's that [Extract] found.
+// Request starts the span of a request, as a child of the caller's span that [Extract] found.
 func (t *Tracer) Request(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
@@ -102,8 +102,8 @@ func (t *Tracer) Request(ctx context.Context, name string, attributes ...attribu
 // On reports whether the span in ctx is recorded.
 func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
-// Start starts a span below the one in ctx. Without a recorded one it does nothing and returns
-// that one.
+// Start starts a child of the span in ctx. If that is not recorded, it does nothing and returns
+// it.
 func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -112,13 +112,13 @@ func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (
 	return parent.TracerProvider().Tracer(scope).Start(ctx, name, options...)
 }
 
-// Past makes a span of what already ended.
+// Past makes a span of something that has ended.
 func Past(ctx context.Context, name string, from, to time.Time, attributes ...attribute.KeyValue) {
 	_, span := Start(ctx, name, trace.WithTimestamp(from), trace.WithAttributes(attributes...))
 	span.End(trace.WithTimestamp(to))
 }
 
-// Under returns ctx with the span of another context, or ctx where that is nil.
+// Under returns ctx with the span of another context; if that is nil, it returns ctx.
 func Under(ctx, of context.Context) context.Context {
 	if of == nil {
 		return ctx
@@ -126,32 +126,32 @@ func Under(ctx, of context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, trace.SpanFromContext(of))
 }
 
-// Fail marks a span as failed. kind is one of few words; the message may be "".
+// Fail marks a span as failed. kind is its error.type, of which there are few; message may be "".
 func Fail(span trace.Span, kind, message string) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(cmp.Or(kind, "_OTHER")))
 	span.SetStatus(codes.Error, message)
 }
 
-// Extract returns ctx with the trace context of a caller's headers (W3C Trace Context), if they
+// Extract returns ctx with the trace context in a caller's headers (W3C Trace Context), if they
 // have a valid one.
 func Extract(ctx context.Context, h http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
-// Inject sets the headers of the trace context in ctx: that of the current span, or the
-// caller's where nothing is traced.
+// Inject sets the headers for the trace context in ctx: that of the current span, or the
+// caller's if tracing is off.
 func Inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// exporter logs once that the collector fails, and once that it works again. Its spans are lost.
+// exporter logs once that the collector fails, and once that it works again. Spans in between are lost.
 type exporter struct {
 	to      sdk.SpanExporter
 	log     zerolog.Logger
 	failing atomic.Bool
-	lost    atomic.Int64 // spans since it fails
+	lost    atomic.Int64 // number of lost spans since the first failure
 
-	// base ends with the exporter, whatever the SDK's own goroutine still tries.
+	// base ends with the exporter, and so do exports that the SDK's goroutine still tries.
 	base context.Context
 	end  context.CancelFunc
 }

@@ -16,23 +16,23 @@ import (
 
 const (
 	otlp = "OTEL_EXPORTER_OTLP_"
-	// standardEndpoint is where the standard sends traces if OTEL_TRACES_EXPORTER=otlp is all that is set.
+	// standardEndpoint is OpenTelemetry's default if only OTEL_TRACES_EXPORTER=otlp is set.
 	standardEndpoint = "http://localhost:4318/v1/traces"
 )
 
-// Enabled reports whether the standard's variables OTEL_* name a collector or its exporter. Others of them hold
-// too: of the exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the
-// limits of spans and the resource.
+// Enabled reports whether environment variables OTEL_* name a collector or the exporter otlp. OpenTelemetry's other
+// variables apply too: for the exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue
+// (OTEL_BSP_*), limits of spans and the resource.
 func Enabled() bool {
 	to, _ := endpoint()
 	exporter := strings.ToLower(os.Getenv("OTEL_TRACES_EXPORTER"))
 	return !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && exporter != "none" && (to != "" || exporter == "otlp")
 }
 
-// endpoint is the URL of the collector and the variable that holds it, "" without one.
+// endpoint returns the URL of the collector and the variable with it, "" without one.
 func endpoint() (text, variable string) { return first("ENDPOINT") }
 
-// first is a setting of the exporter and the variable that holds it: that of traces, else that of all signals.
+// first returns a setting of the exporter and its variable: that for traces, without it that for all signals.
 func first(name string) (text, variable string) {
 	for _, variable := range []string{otlp + "TRACES_" + name, otlp + name} {
 		if text := os.Getenv(variable); text != "" {
@@ -42,16 +42,15 @@ func first(name string) (text, variable string) {
 	return "", ""
 }
 
-// checkSwitches returns what is wrong with the variables that turn traces on and off. Some other exporter is
-// not replaced by ours, nor by none.
+// checkSwitches checks the variables that turn tracing on and off. An exporter that we don't have is an
+// error.
 func checkSwitches() error {
 	return errors.Join(
 		oneOf("OTEL_SDK_DISABLED", strings.ToLower(os.Getenv("OTEL_SDK_DISABLED")), "true", "false"),
 		oneOf("OTEL_TRACES_EXPORTER", strings.ToLower(os.Getenv("OTEL_TRACES_EXPORTER")), "otlp", "none"))
 }
 
-// check returns what is wrong with a variable. OpenTelemetry would take its default for one that it can't read,
-// or panic.
+// check checks the variables. OpenTelemetry would use its default for an invalid one, or panic.
 func check() error {
 	if p, name := first("PROTOCOL"); p == "grpc" {
 		return fmt.Errorf("%s is %q, but traces are sent by http/protobuf; set it to that and name the collector's port for HTTP, mostly 4318", name, p)
@@ -82,7 +81,7 @@ func checkEndpoint() error {
 	return nil
 }
 
-// oneOf checks a word, "" where the variable is not set.
+// oneOf checks that text, "" for a variable that is not set, is one of words.
 func oneOf(name, text string, words ...string) error {
 	if text == "" || slices.Contains(words, text) {
 		return nil
@@ -137,10 +136,10 @@ func checkFiles() error {
 	return nil
 }
 
-// maxQueue bounds the spans that wait, whose list takes its memory at the start.
+// maxQueue bounds the queue of spans, which is allocated at the start.
 const maxQueue = 1 << 20
 
-// checkNumbers checks integers. Times are milliseconds.
+// checkNumbers checks integer variables. Times are in milliseconds.
 func checkNumbers() error {
 	const largest = 1<<31 - 1
 	timeout, timeoutName := first("TIMEOUT")
@@ -196,11 +195,11 @@ func checkSampler() error {
 	return nil
 }
 
-// headerName is a name as HTTP allows it.
+// headerName matches the name of an HTTP header.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// checkSecrets finds what OpenTelemetry's exporter would print because it cannot read it: a URL with
-// a password, or a header without a value. The error does not repeat it.
+// checkSecrets refuses invalid values that OpenTelemetry's exporter would log: a URL with a
+// password, or a header without a value. The error does not contain the value.
 func checkSecrets() error {
 	const advice = "has a user or password, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS"
 	for _, name := range []string{otlp + "TRACES_ENDPOINT", otlp + "ENDPOINT"} {

@@ -1,4 +1,4 @@
-// Package version holds the release and the commit that were built.
+// Package version has the release and the commit of this program.
 package version
 
 import (
@@ -8,20 +8,20 @@ import (
 	"runtime/debug"
 )
 
-// Release is the version of agentd, for all that needs one: agentd version, /v1/info and
-// the name of the distribution. Orchestrators compare it between runs, so it has no
+// Release is the version of agentd in agentd version, /v1/info and the name of the
+// distribution. Orchestrators compare it between runs, so it does not contain the
 // commit.
 const Release = "0.1.0"
 
-// commit is set by the build with -ldflags "-X agentd/internal/base/version.commit=…". A
-// plain go build leaves it to what the toolchain recorded.
+// commit is set by the build with -ldflags "-X agentd/internal/base/version.commit=…". After a
+// plain go build, Commit uses what the toolchain recorded.
 var commit = ""
 
-// shownRevision is how many characters of a revision are shown.
+// shownRevision is the number of characters of a shown revision.
 const shownRevision = 12
 
-// Commit is the commit that the program was built from, "unknown" when nobody recorded
-// it.
+// Commit returns the commit from which the program was built, "unknown" if it was not
+// recorded.
 func Commit() string {
 	if commit != "" {
 		return commit
@@ -30,7 +30,7 @@ func Commit() string {
 	return cmp.Or(recorded(info), "unknown")
 }
 
-// recorded is the commit that the toolchain recorded, "" without one.
+// recorded returns the commit that the Go toolchain recorded, "" without one.
 func recorded(info *debug.BuildInfo) string {
 	if info == nil {
 		return ""
@@ -52,7 +52,7 @@ func recorded(info *debug.BuildInfo) string {
 	return revision + changes
 }
 
-// Line describes a program: its release, its commit and its platform.
+// Line returns a line with a program's name, release, commit and platform.
 func Line(program string) string {
 	return fmt.Sprintf("%s %s (commit %s, %s, %s/%s)", program, Release, Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,4 +1,4 @@
-// Package waittest waits, in tests, for what other goroutines or processes do.
+// Package waittest waits in tests for other goroutines or processes.
 package waittest
 
 import (
@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// patience is longer than anything takes on a busy machine.
+	// patience is the timeout, long enough for a busy machine.
 	patience = 2 * time.Minute
-	// pause is the first pause; each later one is longer by a share of the time waited.
+	// pause is the first pause between two tries; later ones are 1/share of the time so far.
 	pause = 2 * time.Millisecond
 	share = 16
 )
 
-// Eventually waits until something is true, and ends the test if it does not become so. what says in a failure what
-// did not happen.
+// Eventually waits until is returns true. If it does not, the test fails with a message about what, such as "it is left
+// out".
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(pause + time.Since(began)/share) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is the cause of a caller's context after the client has left.
+// ErrGone is the cause with which a caller's context ends after the client has left.
 var ErrGone = errors.New("the client closed the connection before the answer")
 
 // side is the state of the other side of a connection.
@@ -20,16 +20,16 @@ type side int
 const (
 	open   side = iota
 	silent      // half-closed: it sends nothing more, and may still read
-	gone
+	gone        // closed or reset
 )
 
-// Caller returns a context for work whose answer r's client waits for. It ends when the client has left, or when the
-// server cancels its work, but not when the client only closes its sending side. settle must be called at the end of
-// the work. It returns the cause of the context's end, nil if it has not ended, and may be called again.
+// Caller returns a context for the work on r. It ends when the client has left, or when the server cancels its work,
+// but not when the client only closes its sending side. settle must be called at the end of the work. It returns the
+// cause of the context's end, nil if it has not ended, and may be called again.
 //
-// Both cases look the same to a reader, but a closed socket answers a write with a reset. So the client is sent interim
-// answers, 100 Continue, until the answer begins. HTTP/1.0 has none (RFC 9110, 15.2): there such a client counts as
-// gone. net/http watches a connection only after the body was read. With unread, Caller watches it itself.
+// To a reader both cases are an end of file, but a closed socket answers a write with a reset. So Caller sends interim
+// answers, 100 Continue, until the answer begins. HTTP/1.0 has none (RFC 9110, 15.2): there, such a client counts as
+// gone. net/http watches a connection only after the body was read; with unread, Caller watches it itself.
 func Caller(r *http.Request, unread bool) (ctx context.Context, settle func() error) {
 	c := of(r)
 	if c == nil { // not through Serve
@@ -81,11 +81,11 @@ func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 	}
 }
 
-// interim is an interim answer.
+// interim is the interim answer that probe sends.
 const interim = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// probe sends an interim answer. A reading client skips it, and a closed socket answers with a
-// reset. Once the answer has begun, as a stream does, its own parts do that.
+// probe sends an interim answer. A client that still reads ignores it; a closed socket answers with a
+// reset. Once a streamed answer has begun, its parts have the same effect.
 func (c *Conn) probe() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

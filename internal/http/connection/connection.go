@@ -1,4 +1,4 @@
-// Package connection handles connections below the HTTP handlers of both servers. It rewrites errors
+// Package connection handles connections below the HTTP handlers of server and console. It rewrites errors
 // of net/http as JSON, and it distinguishes a client that has left from a half-closed one.
 package connection
 
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Prepare prepares s for Serve. Its handler must be set.
+// Prepare prepares s for Serve. s.Handler must be set.
 func Prepare(s *http.Server) {
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,8 +45,8 @@ func Prepare(s *http.Server) {
 	}
 }
 
-// Serve serves the prepared s on l, HTTP/1 only, until s ends, over TLS if there are certificates. It closes l, and
-// returns nil after Shutdown and Close. refused is called for every error that is answered without a handler.
+// Serve serves the prepared s on l until s ends, with HTTP/1 only, and over TLS if there are certificates. It closes l,
+// and returns nil after Shutdown and Close. refused is called for every error that is answered without a handler.
 func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
 	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
 	if len(certificates) > 0 {
@@ -83,7 +83,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // Conn is an accepted connection.
 type Conn struct {
 	net.Conn          // over TLS if that is configured
-	raw      net.Conn // what was accepted
+	raw      net.Conn // the accepted connection
 	listener *listener
 	base     context.Context // the server's
 
@@ -91,7 +91,7 @@ type Conn struct {
 	begun     atomic.Bool // bytes of the next request have arrived
 
 	mu       sync.Mutex
-	head     []byte // what was read without a handler since the last request; mu guards it
+	head     []byte // bytes read since the last request, before a handler runs; mu guards it
 	answered bool   // the answer has begun; mu guards it
 }
 
@@ -131,7 +131,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements [net.Conn]. Without a handler, the bytes are an error of net/http.
+// Write implements [net.Conn]. Bytes that are written while no handler runs are an error of net/http.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.answering.Load() {
 		if string(p) != interim { // which net/http writes for Expect
@@ -149,11 +149,10 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// mayMislead reports whether another server may see another end of the request's body: its head has
-// both Transfer-Encoding and Content-Length, or Transfer-Encoding in HTTP/1.0. Such a connection must
-// close after the answer (RFC 9112, 6.1 and 6.3). net/http hides what it ignored, so the head is
-// compared. One that arrived together with an earlier request is not there to compare, and counts
-// as misleading.
+// mayMislead reports whether a proxy may disagree about the end of the request's body: the head has both
+// Transfer-Encoding and Content-Length, or Transfer-Encoding in HTTP/1.0. Such a connection must close
+// after the answer (RFC 9112, 6.1 and 6.3). net/http removes the ignored header, so the head as it was read is
+// examined. If the head arrived together with an earlier request, it is not known, and the result is true.
 func (c *Conn) mayMislead(r *http.Request) bool {
 	head := c.takeHead()
 	old := !r.ProtoAtLeast(1, 1)
@@ -186,15 +185,15 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// Drain ends an answer to a client that may still send an unreadable body. If the connection closed
-// at once, it would be reset, and the client would not see the answer.
+// Drain closes the sending side after an answer and reads for a while, since a client may still send an
+// unreadable body. If the connection closed at once, it would be reset, and the client would not get the answer.
 func Drain(r *http.Request) {
 	if c := of(r); c != nil {
 		c.drain(c.Conn)
 	}
 }
 
-// drain closes the sending side, and reads for a while.
+// drain closes the sending side, and reads for drainTime or drainBytes.
 func (c *Conn) drain(to net.Conn) {
 	_ = closeWrite(to) // the answer was written
 	_ = c.raw.SetReadDeadline(time.Now().Add(drainTime))
@@ -206,19 +205,19 @@ func (c *Conn) drain(to net.Conn) {
 	}
 }
 
-// IsLoopback reports whether the value of a Host header names this machine itself.
+// IsLoopback reports whether the value of a Host header is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	ip, local := named(host)
 	return ip.IsLoopback() || local
 }
 
-// IsAddress reports whether the value of a Host header is an address, or a name that nobody can make resolve to another.
+// IsAddress reports whether the value of a Host header is an IP address or localhost, which DNS can't point elsewhere.
 func IsAddress(host string) bool {
 	ip, local := named(host)
 	return ip.IsValid() || local || host == ""
 }
 
-// named is the address in the value of a Host header, or whether it is localhost or a name below that.
+// named returns the IP address in the value of a Host header. local: it is localhost or a name below that.
 func named(host string) (ip netip.Addr, local bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

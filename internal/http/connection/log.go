@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ErrorLog logs net/http's own messages (TLS handshakes, accept failures) at debug level, since
-// clients cause most of them. A lack of file descriptors is an error, since nobody can connect then.
+// ErrorLog returns a logger for net/http's messages (TLS handshakes, accept failures). It logs them at debug
+// level, since clients cause most of them, but a lack of file descriptors as an error.
 func ErrorLog(log zerolog.Logger) *stdlog.Logger {
 	return stdlog.New(&errorLog{log: log, now: time.Now}, "", 0)
 }
@@ -19,10 +19,10 @@ func ErrorLog(log zerolog.Logger) *stdlog.Logger {
 type errorLog struct {
 	log  zerolog.Logger
 	now  func() time.Time
-	next atomic.Int64 // when a lack of descriptors is logged again, Unix time in nanoseconds
+	next atomic.Int64 // the earliest time of the next line about a lack of descriptors, Unix time in ns
 }
 
-// tooMany are the texts of the errors of a process, and of a system, without free descriptors.
+// tooMany has the texts of the errors for a process, and for a system, without free descriptors.
 var tooMany = [][]byte{[]byte(syscall.EMFILE.Error()), []byte(syscall.ENFILE.Error())}
 
 func (l *errorLog) Write(p []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"agentd/protocol"
 )
 
-// meaning parses an answer of net/http. ok is false if it is not an error.
+// meaning parses an answer that net/http wrote. ok is false if it is not an error.
 func (c *Conn) meaning(answer []byte) (status int, detail string, ok bool) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
 	if err != nil {

@@ -12,33 +12,33 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Rest is what [SendError] does with the part of a request's body that nobody read.
+// Rest is what [SendError] does with the unread part of a request's body.
 type Rest int
 
 const (
-	// RestLinger reads on for a while: a client that is still sending would see its connection
-	// reset instead of the answer.
+	// RestLinger continues to read for a while: a client that is still sending would get a reset
+	// instead of the answer.
 	RestLinger Rest = iota
-	// RestClose reads on for a while, and closes the connection.
+	// RestClose continues to read for a while, and closes the connection.
 	RestClose
-	// RestDrain closes the connection of a body that has no end to wait for.
+	// RestDrain closes the connection of a body without a known end, see connection.Drain.
 	RestDrain
-	// RestGone leaves the connection alone: its client has left.
+	// RestGone does nothing: the client has left.
 	RestGone
 )
 
-// ErrorAnswer is an answer that is not a success: {"detail": …} or Body.
+// ErrorAnswer is an answer with an error status: {"detail": …} or Body.
 type ErrorAnswer struct {
 	Status     int
 	Detail     string            // for people
-	Problems   protocol.Problems // replace Detail, for invalid input
-	Body       []byte            // replaces both, for another protocol
-	RetryAfter time.Duration     // 0: no header
+	Problems   protocol.Problems // of invalid input; replaces Detail
+	Body       []byte            // in the form of another protocol; replaces both
+	RetryAfter time.Duration     // header Retry-After; 0: none
 	Rest       Rest
 }
 
-// SendError sends an answer and takes care of the rest of the request's body. It returns the
-// error of a client that does not read the answer.
+// SendError sends an answer and handles the rest of the request's body, see Rest. The error is that of
+// a client that does not read the answer.
 func SendError(c *gin.Context, a *ErrorAnswer) error {
 	if a.RetryAfter > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))

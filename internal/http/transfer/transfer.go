@@ -1,4 +1,4 @@
-// Package transfer reads JSON bodies of requests under limits of size and time, and sends JSON
+// Package transfer reads JSON bodies of requests with limits of size and time, and sends JSON
 // answers and errors. The agent server and the console share it.
 package transfer
 
@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	lingerBytes = protocol.MaxBodyBytes // of the rest of a refused body that are read
-	lingerTime  = 5 * time.Second       // the same in time
+	lingerBytes = protocol.MaxBodyBytes // how much of a refused body's rest is read
+	lingerTime  = 5 * time.Second       // how long it is read
 	bodyTimeout = 2 * time.Minute       // for a client to send its body
 
-	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of a streamed answer. Only the time of
-	// writes counts, so it never cuts a long generation. On the whole a client must read writeRate bytes a second:
-	// one that reads a little now and then would hold its answer for hours.
+	// WriteTimeout is the time that a client has to read each writeChunk bytes of a streamed answer. Only the time of
+	// writes counts, so it does not limit a long generation. In all, a client must read writeRate bytes a second: one
+	// that reads a little now and then would otherwise hold its answer for hours.
 	WriteTimeout = 2 * time.Minute
 	writeChunk   = 1 << 20
 	writeRate    = 256 << 10
 
-	writeBuffer  = 64 << 10 // bytes, to join short parts of an answer
-	gzipFrom     = 1 << 10  // the smallest answer in bytes for which compression saves time
-	bodyPrealloc = 1 << 20  // the most bytes that a Content-Length alone makes us allocate
-	usualRatio   = 4        // how much larger a gzipped body usually is than its bytes on the wire
+	writeBuffer  = 64 << 10 // bytes; joins short parts of an answer
+	gzipFrom     = 1 << 10  // bytes; shorter answers are not compressed
+	bodyPrealloc = 1 << 20  // the most bytes that are allocated because of a Content-Length
+	usualRatio   = 4        // usual ratio of a body's size to its gzipped size
 )
 
 // Reasons why a body could not be read.
@@ -54,9 +54,9 @@ var (
 	ErrEncoding  = errors.New("the body's Content-Encoding is not gzip")
 )
 
-// ReadBody reads a request's JSON body, plain or gzipped, to its end: only then does net/http notice a client that
-// leaves. The limit, in bytes, holds on the wire and after decompression. The share grows by the memory that holds the
-// body, also while it is read. The error is one of this package's or of share's.
+// ReadBody reads a request's JSON body, plain or gzipped, to its end: only after that, net/http detects a client that
+// leaves. limit, in bytes, applies before and after decompression. The body's memory is added to share while it is
+// read. The error is one of this package's, or share's.
 func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
 	if declared := c.GetHeader("Content-Type"); declared != "" {
@@ -105,8 +105,8 @@ func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) 
 	return body, nil
 }
 
-// readAll reads at most so many bytes into a buffer that grows from start bytes with what arrives.
-// The share holds the buffer, and its copy while it grows.
+// readAll reads at most most bytes into a buffer, which begins with start bytes and grows with the data. share
+// includes the buffer, and its copy while it grows.
 func readAll(from io.Reader, start, most int64, share *budget.Share) ([]byte, error) {
 	rest := share.Held()
 	move := func(body []byte, size int64) ([]byte, error) {
@@ -138,7 +138,7 @@ func readAll(from io.Reader, start, most int64, share *budget.Share) ([]byte, er
 	return body, nil
 }
 
-// bodyError is the reason why a body could not be read or decompressed.
+// bodyError returns this package's error for an error of reading or decompressing a body.
 func bodyError(err error, wire io.Reader) error {
 	var tooLarge *http.MaxBytesError
 	var corrupt flate.CorruptInputError
@@ -165,8 +165,8 @@ func bodyError(err error, wire io.Reader) error {
 	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
-// Linger reads on for a while after an answer that was sent before the end of the body. Without
-// it, a client that is still sending would see its connection reset instead of the answer.
+// Linger continues to read for a while after an answer that was sent before the end of the body. Without
+// that, a client that is still sending would get a reset instead of the answer.
 func Linger(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
@@ -178,7 +178,7 @@ func Linger(c *gin.Context) {
 const jsonType = "application/json; charset=utf-8"
 
 // SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is long enough. The client
-// has WriteTimeout for it and a second for each writeRate bytes. The error is that of one that does not read it.
+// has WriteTimeout plus a second for each writeRate bytes to read it; otherwise there is an error.
 func SendJSON(c *gin.Context, status int, body []byte) error {
 	if len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding")) {
 		var packed bytes.Buffer // whose writes do not fail
@@ -203,8 +203,8 @@ func SendJSON(c *gin.Context, status int, body []byte) error {
 	return nil
 }
 
-// StreamJSON is SendJSON for a long answer, which write writes in parts. So it is never in memory
-// as a whole, and has no Content-Length.
+// StreamJSON is SendJSON for a long answer, which write writes in parts. It is never in memory as a
+// whole, and has no Content-Length.
 func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
 	c.Header("Content-Type", jsonType)
 	c.Writer.Header().Add("Vary", "Accept-Encoding")
@@ -227,13 +227,13 @@ func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
 	return nil
 }
 
-// kept ends the deadline of an answer, after all of it was sent: the connection may be kept alive.
+// kept removes the write deadline after an answer, since the connection may be kept alive.
 func kept(control *http.ResponseController) {
 	_ = control.Flush()
 	_ = control.SetWriteDeadline(time.Time{})
 }
 
-// Parts returns a function that sends parts of a stream, each at once, and the headers with the first
+// Parts returns a function that sends the parts of a stream immediately, and the headers with the first
 // part, which may be empty. Its error is that of a client that does not read.
 func Parts(c *gin.Context, contentType string) (send func(part []byte) error) {
 	patient := newPatientWriter(c, flushed{c.Writer})
@@ -248,7 +248,7 @@ func Parts(c *gin.Context, contentType string) (send func(part []byte) error) {
 	}
 }
 
-// flushed sends each part at once.
+// flushed is a writer that flushes after each write.
 type flushed struct{ to http.ResponseWriter }
 
 func (f flushed) Write(p []byte) (int, error) {
@@ -259,13 +259,13 @@ func (f flushed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// patientWriter gives a client time for each part of an answer, and for all of it. The time between
-// two writes is not the client's.
+// patientWriter sets write deadlines for each part of an answer, see WriteTimeout. The time between two writes
+// does not count.
 type patientWriter struct {
 	to       io.Writer
-	deadline func(time.Time) error // for the next write
+	deadline func(time.Time) error // sets the deadline of the next write
 	now      func() time.Time
-	left     time.Duration // for the next part
+	left     time.Duration // the client's time for the next part
 }
 
 func newPatientWriter(c *gin.Context, to io.Writer) *patientWriter {
@@ -298,13 +298,13 @@ var zippers = sync.Pool{New: func() any {
 // AcceptsGzip reports whether an Accept-Encoding header admits gzip: it has gzip or *, without q=0.
 func AcceptsGzip(header string) bool { return accepts(header, "gzip", "*") }
 
-// AcceptsLines reports whether an Accept header names NDJSON, without q=0.
+// AcceptsLines reports whether an Accept header has NDJSON, without q=0.
 func AcceptsLines(header string) bool { return accepts(header, NDJSON, NDJSON) }
 
-// NDJSON is the media type of lines that are JSON.
+// NDJSON is the media type of newline-delimited JSON.
 const NDJSON = "application/x-ndjson"
 
-// accepts reports whether a header has one of two values, of which the first outranks the second.
+// accepts reports whether a header admits value: by value itself, or without it, by wild.
 func accepts(header, value, wild string) bool {
 	accepted := false
 	for part := range strings.SplitSeq(header, ",") {

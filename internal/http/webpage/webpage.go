@@ -1,4 +1,4 @@
-// Package webpage serves the files of a web page from memory, with what all pages of agentd share:
+// Package webpage serves the files of a web page from memory, with the files that all pages of agentd share:
 // base.css and icon.svg.
 package webpage
 
@@ -19,8 +19,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// contentTypes are the types of the page's files. Other files are not served, and the
-// machine's own table of types is not used.
+// contentTypes has the media types by file extension. Other files are not served, and the
+// machine's table of types is not used.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -43,7 +43,7 @@ type pageFile struct {
 	gzipped   []byte
 }
 
-// New reads the files in a folder of a page. The page needs an index.html.
+// New reads the files of a page in a folder, which must have an index.html.
 func New(files fs.FS, folder string) (*Page, error) {
 	p := &Page{files: map[string]pageFile{}}
 	if err := errors.Join(p.read(shared, "shared"), p.read(files, folder)); err != nil {
@@ -84,7 +84,7 @@ func (p *Page) read(files fs.FS, folder string) error {
 
 const indexFile = "index.html"
 
-// Index answers with index.html.
+// Index sends index.html.
 func (p *Page) Index(g *gin.Context) { p.serve(g, indexFile) }
 
 // Asset answers with the file that the parameter path names.
