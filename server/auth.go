@@ -10,10 +10,10 @@ import (
 // authenticator has the accepted bearer tokens.
 type authenticator []accepted
 
-// accepted is a token by its digest, so all comparisons have equal lengths.
+// accepted is a token's digest, so that all comparisons have equal lengths, with what the token allows.
 type accepted struct {
 	digest  [sha256.Size]byte
-	client  string // "": none
+	client  string // name of the client, "" without one
 	weights bool   // has the right to change the weights
 }
 
@@ -25,9 +25,9 @@ func newAuthenticator(tokens []string, clients map[string]string, mayChangeWeigh
 	return a
 }
 
-// accepts returns the accepted token of a request, in constant time; nil: none. A program may also send it as the
-// password of the scheme Basic: clients of HTTP do so with http://NAME:TOKEN@HOST, where their callers can set no
-// header. From a page of a browser, which could send such a password unasked, it does not count.
+// accepts returns the accepted token of a request, nil without one, in constant time. A program may also send the token
+// as the password of the scheme Basic, which HTTP clients do for http://NAME:TOKEN@HOST. That does not count for a
+// request from a page in a browser, which may send stored passwords without the user's knowledge.
 func (a authenticator) accepts(r *http.Request) *accepted {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

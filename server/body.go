@@ -9,8 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// readBody reads the request body to its end. What the request holds counts in share, which is to be
-// released when the request has ended: the body, and so many times its text.
+// readBody reads the request body to its end. share counts the body and that many copies of its text; it must be
+// released when the request has ended.
 func (s *Server) readBody(c *gin.Context, copies int64) (body []byte, share *budget.Share, err error) {
 	share = s.memory.Share()
 	body, err = transfer.ReadBody(c, maxBody, share)
@@ -24,7 +24,7 @@ func (s *Server) readBody(c *gin.Context, copies int64) (body []byte, share *bud
 	return body, share, err
 }
 
-// bodyError maps an error of transfer to its reason.
+// bodyError returns the Error for an error of package transfer.
 func bodyError(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):

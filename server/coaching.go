@@ -38,7 +38,7 @@ func (s *Server) putSession(c *gin.Context) {
 	})
 }
 
-// postCoaching asks for a repair. A person may answer, so no timeout or deadline ends it.
+// postCoaching answers a request for a repair. A person may answer, so it has no timeout.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, share, err := s.readBody(c, 0)
@@ -70,7 +70,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 	})
 }
 
-// coachingWork does work that a draining server refuses and a loading one delays, unless coaching is off.
+// coachingWork calls work. If coaching is on, a draining server refuses it and a loading one delays it.
 func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
 		if _, err := s.admit(c, false); err != nil {
@@ -82,7 +82,7 @@ func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte
 	s.answerCoaching(c, work)
 }
 
-// deleteSession closes a session in any state, since a draining server then ends sooner.
+// deleteSession closes a session in any state of the server: it lets a draining one end sooner.
 func (s *Server) deleteSession(c *gin.Context) {
 	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
@@ -100,7 +100,7 @@ func (s *Server) deleteSession(c *gin.Context) {
 	})
 }
 
-// answerCoaching answers with the body of work, or with 204 if there is none.
+// answerCoaching answers with the body that work returns, or with 204 if it is nil.
 func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	ctx, settle := connection.Caller(c.Request, false)
 	defer func() { _ = settle() }()

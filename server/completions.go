@@ -22,10 +22,10 @@ const (
 	pathTokenize    = "/tokenize"
 	pathModels      = "/v1/models"
 	pathDecisions   = "/v1/decisions"
-	pathSystemOne   = "/v1/systemone" // of vLLM
+	pathSystemOne   = "/v1/systemone" // vLLM's
 )
 
-// openAICall answers a body, or sends events and returns nil.
+// openAICall returns the answer to a body, or sends events to s and returns nil.
 type openAICall func(ctx context.Context, m openai.Model, id string, body []byte, s openai.Stream) ([]byte, error)
 
 func (s *Server) routeCompletions(r *gin.Engine) {
@@ -47,7 +47,7 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 	r.POST(pathSystemOne, mark, s.openAI(true, deciding(decide.SystemOne)))
 }
 
-// deciding answers questions, where the model can.
+// deciding returns a call that answers questions; it refuses them if the model has no probabilities of answers.
 func deciding(answer func(ctx context.Context, m decide.Model, id string, body []byte) ([]byte, error)) openAICall {
 	return func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
 		decides, ok := m.(decide.Model)

@@ -19,17 +19,17 @@ import (
 	"agentd/server/openai"
 )
 
-// Code is the reason for an answer that is not a success. The client reads its detail unless the error has its own.
+// Code is the kind of an error answer, with its status and its default detail.
 type Code *code
 
 type code struct {
 	status int
 	detail string
-	retry  time.Duration
-	rest   transfer.Rest // of the request's body
+	retry  time.Duration // Retry-After; 0: none
+	rest   transfer.Rest // what happens to the unread part of the request's body
 }
 
-var codes []Code // all reasons
+var codes []Code // all codes
 
 func newCode(status int, detail string, retry time.Duration, rest transfer.Rest) Code {
 	codes = append(codes, &code{status, detail, retry, rest})
@@ -38,7 +38,7 @@ func newCode(status int, detail string, retry time.Duration, rest transfer.Rest)
 
 const statusClientGone = 499 // for logs and metrics: the client left before the answer
 
-// The one table of HTTP errors.
+// The table of all HTTP errors.
 var (
 	CodeInternal            = newCode(http.StatusInternalServerError, "internal error; the server's log has the request id", 0, 0)
 	CodeInvalid             = newCode(http.StatusUnprocessableEntity, "invalid request", 0, 0)
@@ -68,7 +68,7 @@ var (
 	CodeClientGone = newCode(http.StatusServiceUnavailable, "the client closed the connection before the answer", 0, transfer.RestGone)
 )
 
-// Error is a reason with its particulars. Only Code is required.
+// Error is an error answer. Only Code is required.
 type Error struct {
 	Code       Code
 	Detail     string            // replaces the table's
@@ -86,7 +86,7 @@ func (e *Error) Error() string {
 	return detail
 }
 
-// reason is what the client reads, in one line for the log.
+// reason returns the text for the client in one line, for the log.
 func (e *Error) reason() string {
 	reason := e.detail()
 	if len(e.Problems) > 0 {
@@ -95,7 +95,7 @@ func (e *Error) reason() string {
 	return clip.Text(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
 }
 
-// logged is the reason for the log of requests without text of a body: problems have types and fields.
+// logged returns the reason for the log of requests, without text from a body: problems become types and fields.
 func (e *Error) logged() string {
 	if len(e.Problems) == 0 {
 		return clip.Text(e.reason(), maxLogCause)
@@ -114,13 +114,13 @@ func (e *Error) logged() string {
 	return clip.Text(strings.Join(problems, "; "), maxLogCause)
 }
 
-var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`) // what fields of the protocol are named like
+var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`) // matches names of the protocol's fields
 
 func (e *Error) detail() string { return cmp.Or(e.Detail, e.Code.detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// asError finds the reason in err. An error without one is internal.
+// asError returns the Error for err. An error that it does not know is internal.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -177,7 +177,7 @@ func asError(err error) *Error {
 	return &Error{Code: CodeInternal, Err: err}
 }
 
-// ended is why a request's context ended: the server cancelled it, or the client left.
+// ended returns the Error for the end of a request's context: the server cancelled it, or the client left.
 func ended(cause error) *Error {
 	if e, ok := errors.AsType[*Error](cause); ok {
 		return e
@@ -185,15 +185,15 @@ func ended(cause error) *Error {
 	return &Error{Code: CodeClientGone}
 }
 
-// invalid is the error of an answer that breaks the contract.
+// invalid returns the Error for an answer of ours that violates the protocol.
 func invalid(err error) *Error {
 	return &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 }
 
-// otherAPI answers the body of OpenAI's Responses, which has the same path.
+// otherAPI is the message for a body of OpenAI's Responses API, which has the same path.
 const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
 
-// sayOtherAPI puts otherAPI first.
+// sayOtherAPI puts otherAPI before the problems of a body of that API.
 func sayOtherAPI(err error) error {
 	problems, ok := errors.AsType[protocol.Problems](err)
 	at := func(kind, name string) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// fail answers the request with the reason in err and ends its handling.
+// fail answers the request with the error err, see asError, and ends its handling.
 func (s *Server) fail(c *gin.Context, err error) {
 	e := asError(err)
 	c.Abort()
@@ -47,15 +47,15 @@ func (s *Server) fail(c *gin.Context, err error) {
 	}))
 }
 
-// sent logs an answer whose client did not read it.
+// sent logs the error err of a client that did not read its answer.
 func (s *Server) sent(c *gin.Context, err error) {
 	if err != nil {
 		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
-// logRefusedCoaching logs why a session or a repair was refused, which clients show
-// to nobody. Requests without a token are not warnings: everybody can send them.
+// logRefusedCoaching logs why a session or a repair was refused, which clients do not
+// show. Requests without a token are not warnings, since anyone can send them.
 func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	message, runID, kind, level := "", "", "", zerolog.InfoLevel
 	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
@@ -85,7 +85,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 		Msg(message)
 }
 
-// pathRunID returns the unescaped run_id of the path, of any characters. The error is protocol.Problems.
+// pathRunID returns the unescaped run_id in the path; all characters are allowed. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter decodes + as a space in a path with escapes.
 	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)

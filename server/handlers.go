@@ -19,8 +19,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// getHealth answers 200 only if the server takes work. With the query parameter live it also answers
-// 200 unless only another process can go on, for a supervisor that restarts it.
+// getHealth answers 200 if the server takes work. With the query parameter live it answers 200 unless the process
+// must be restarted, for a supervisor.
 func (s *Server) getHealth(c *gin.Context) {
 	health, dead := s.health()
 	if !forMagma(c) { // whose clients know the status only
@@ -49,7 +49,7 @@ func (s *Server) getOpenAPI(c *gin.Context) {
 	s.sent(c, transfer.SendJSON(c, http.StatusOK, protocol.OpenAPI()))
 }
 
-// getMetrics answers with the metrics, within the time limit of other answers.
+// getMetrics answers with the metrics, with the write deadlines of other answers.
 func (s *Server) getMetrics(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
@@ -58,7 +58,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// health describes the server. dead: only another process can go on.
+// health returns the server's health. dead: the process must be restarted.
 func (s *Server) health() (health protocol.AgentHealth, dead bool) {
 	health.Status = s.State().String()
 	if health.Status != protocol.HealthDraining {
@@ -77,7 +77,7 @@ func (s *Server) health() (health protocol.AgentHealth, dead bool) {
 	return health, dead
 }
 
-// postResponses answers an AgentRequest with one AgentOutput for every candidate, or with lines.
+// postResponses answers an AgentRequest with one AgentOutput for every candidate, as a list or as NDJSON.
 func (s *Server) postResponses(c *gin.Context) {
 	inference, err := s.admit(c, true)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 }
 
-// decide makes and validates the candidates of the request. They hold share.
+// decide makes and validates the candidates of the request, and adds their memory to share.
 func (s *Server) decide(
 	c *gin.Context, inference Inference, req *protocol.AgentRequest, began time.Time, share *budget.Share, held int,
 ) ([]protocol.AgentOutput, error) {

@@ -33,7 +33,7 @@ func (s *Server) asking() int {
 	return a.Asking()
 }
 
-// LoadHangs makes /health report that a step of the load does not end, until the server is ready.
+// LoadHangs makes /health report, until the server is ready, that a step of the load is stuck.
 func (s *Server) LoadHangs(e *generation.StuckError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Server) State() State {
 	return s.state
 }
 
-// Ready opens the server for work, unless it drains, and reports whether it is ready.
+// Ready opens the server for work. It returns false if the server drains.
 func (s *Server) Ready(i Inference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Server) Ready(i Inference) bool {
 	return true
 }
 
-// FailLoading refuses waiting and future work because the model cannot be loaded.
+// FailLoading makes the server refuse waiting and future requests, because the model cannot be loaded.
 func (s *Server) FailLoading() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Server) FailLoading() {
 	}
 }
 
-// stopWaiting ends the waits for the model. s.mu must be locked.
+// stopWaiting ends the waits for the model. s.mu is held.
 func (s *Server) stopWaiting() {
 	if !s.failed { // else loaded is closed
 		close(s.loaded)
@@ -81,7 +81,7 @@ func (s *Server) stopWaiting() {
 }
 
 // admit counts a request in flight until s.end, if the server is ready. While the model loads, the request waits, see
-// await. One that the model computes also waits while the weights are paused.
+// await. With computes, it also waits during a pause.
 func (s *Server) admit(c *gin.Context, computes bool) (Inference, error) {
 	for waited := false; ; waited = true {
 		s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *Server) admit(c *gin.Context, computes bool) (Inference, error) {
 	}
 }
 
-// await waits up to LoadingWait for an event, with the body unread, else returns the refusal.
+// await waits for an event, for at most LoadingWait and with the body unread. Without the event it returns refusal.
 func (s *Server) await(c *gin.Context, event <-chan struct{}, refusal error) error {
 	select {
 	case <-event:
@@ -161,8 +161,8 @@ func (s *Server) InFlight() int {
 	return s.inFlight
 }
 
-// within calls work with a context that ends when the client leaves, when the server cancels its work and,
-// with a limit above 0, after that time. The error is the work's, or the reason why the client's context ended.
+// within calls work with a context that ends when the client leaves, when the server cancels its work, and after limit
+// if that is above 0. The error is the work's, or the reason why the client's context ended.
 func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) error) error {
 	ctx, settle := connection.Caller(c.Request, false)
 	defer func() { _ = settle() }()
@@ -180,7 +180,7 @@ func within(c *gin.Context, limit time.Duration, work func(ctx context.Context) 
 	return err
 }
 
-// Drain refuses new work, ends a pause and waits for work in flight, or until ctx ends.
+// Drain refuses new work, ends a pause, and waits for work in flight, until ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
@@ -210,10 +210,10 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// CancelWork ends all current and future requests with 503, for work that outlasts the drain.
+// CancelWork ends all current and future requests with 503. It is called after a Drain that took too long.
 func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 
-// Serve accepts connections on l and closes it. After Shutdown or Close it returns nil.
+// Serve serves connections on l until Shutdown or Close, after which it returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	s.loopback.Store(connection.IsLoopback(l.Addr().String()))
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {

@@ -9,10 +9,10 @@ import (
 // Limits of the HTTP side.
 const (
 	maxBody        = protocol.MaxBodyBytes // of a request, before and after decompression
-	looseCopies    = 8                     // how many times its text a body takes where that is not counted exactly
+	looseCopies    = 8                     // estimated copies of a body's text while it is handled
 	coachingCopies = 3                     // the same for a coaching request: the point, the question and the log
-	streamFrom     = 1 << 20               // from how many bytes on an answer is never whole in memory
-	maxHeader      = 64 << 10              // of request line and headers together
+	streamFrom     = 1 << 20               // bytes; larger answers are streamed and never whole in memory
+	maxHeader      = 64 << 10              // bytes of request line and headers together
 	headerTimeout  = 10 * time.Second      // for a client to send its headers
 	idleTimeout    = 2 * time.Minute       // closes idle keep-alive connections
 	maxWaiting     = 1024                  // requests that wait for the model or a pause, without their bodies
@@ -21,9 +21,9 @@ const (
 	maxLogID       = 200                   // bytes of a run_id in the log
 	maxLogReason   = 4000                  // bytes of a reason in the log
 	maxLogCause    = 500                   // bytes of a reason in the log of a request
-	keepAlive      = 10 * time.Second      // between comments of a stream: proxies close what is quiet for a minute
+	keepAlive      = 10 * time.Second      // between comments of a stream: proxies close one without data for a minute
 
-	// The default values of Retry-After.
+	// Default values of Retry-After.
 	retryLoading  = 2 * time.Second
 	retryDraining = 10 * time.Second
 	retryBusy     = time.Second

@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the server's own. inference/live has the engine's.
+// metrics are the server's metrics. inference/live has the engine's.
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
 	inFlight   prometheus.Gauge
 	candidates *prometheus.CounterVec
-	// Of clients with a name. The names of the token file bound their series.
+	// For clients with a name. The token file bounds the number of names, and so of series.
 	clientRequests, clientCandidates *prometheus.CounterVec
 	panics                           prometheus.Counter
 }
@@ -89,7 +89,7 @@ func (m *metrics) outputs(client string, outs []protocol.AgentOutput) {
 	}
 }
 
-// Build is the version of a program.
+// Build is the version of the program, for the metric agentd_build_info.
 type Build struct {
 	Version string // the release
 	Commit  string // "unknown" if it was not recorded
@@ -97,7 +97,7 @@ type Build struct {
 
 const routeUnmatched = "unmatched"
 
-// knownMethod bounds the values of the metric label.
+// knownMethod returns a method of HTTP, or one value for all others: it bounds the values of a label.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,

@@ -21,7 +21,7 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// identify sets the request's id, the client's if valid, in context and answer, and the trace context.
+// identify sets the request's id, the client's if that is valid, in context and answer. It also sets the trace context.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
 	if !validID(id) {
@@ -34,7 +34,7 @@ func (s *Server) identify(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 }
 
-// validID accepts ids that need no escaping in a log line or a header.
+// validID reports whether an id needs no escapes in a log line or a header.
 var validID = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_.:/+=-]{1,%d}$`, maxRequestID)).MatchString
 
 // observe writes the access log and the metrics of requests, without paths, headers and bodies.
@@ -83,10 +83,10 @@ func (s *Server) observe(c *gin.Context) {
 	c.Next()
 }
 
-// authorize checks tokens if there are any. /health stays open, and the page, which asks for a token. Without
-// tokens it refuses requests that a browser sends for a page other than ours: otherwise any web page could use
-// this server and the private addresses that it reaches. On a loopback address it also refuses names that are not
-// of this machine: a site can make its own name resolve to 127.0.0.1, and would read what GET answers.
+// authorize checks the token if tokens are configured, except for /health and the page, which asks for a token. Without
+// tokens it refuses requests from a browser's page that is not ours: otherwise any web page could use this server, and
+// through it private addresses. On a loopback address it also refuses Host names that are not this machine's: a site
+// can let its own name resolve to 127.0.0.1, and could then read the answers (DNS rebinding).
 func (s *Server) authorize(c *gin.Context) {
 	path, method := c.Request.URL.Path, c.Request.Method
 	switch {
@@ -108,13 +108,13 @@ func (s *Server) authorize(c *gin.Context) {
 	}
 }
 
-// polled reports whether a route is asked every few seconds.
+// polled reports whether clients call a route every few seconds, so that it is logged at debug level.
 func polled(c *gin.Context) bool {
 	path := strings.TrimPrefix(c.FullPath(), pathMagma)
 	return path == pathHealth || path == pathMetrics
 }
 
-// statusOf is the status of an answer for log, metrics and traces.
+// statusOf returns the status of an answer for log, metrics and traces.
 func statusOf(c *gin.Context) int {
 	if replaced, ok := c.Get(keyStatus); ok {
 		return replaced.(int)
@@ -122,7 +122,7 @@ func statusOf(c *gin.Context) int {
 	return c.Writer.Status()
 }
 
-// trace makes the span of a request, which has the route and no text of a client.
+// trace makes the span of a request, with the route and without text of a client.
 func (s *Server) trace(c *gin.Context) {
 	if s.opts.Tracer == nil || polled(c) || c.FullPath() == "" {
 		return
@@ -151,8 +151,8 @@ func (s *Server) trace(c *gin.Context) {
 	panicked = false
 }
 
-// panicked answers 500 to a request whose handler panicked. gin ends one that panics with an error of its connection
-// without a call of this, so handlers must not.
+// panicked answers 500 to a request whose handler panicked. gin does not call it for a panic with an error of the
+// connection, so handlers must not panic with one.
 func (s *Server) panicked(c *gin.Context, p any) {
 	s.metrics.panics.Inc()
 	s.log.Error().

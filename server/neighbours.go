@@ -13,21 +13,21 @@ type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
 
-// Failing is an Inference that can fail for good: /health says so, and a supervisor restarts the process.
+// Failing is an Inference that can fail permanently, which /health reports so that a supervisor restarts the process.
 type Failing interface {
-	// Failure is nil while requests can be decided. generation.ErrUnreachable passes, as loading does.
+	// Failure returns nil while requests can be decided. generation.ErrUnreachable is temporary.
 	Failure() error
 }
 
-// Asking is an Inference that lets coaches choose: /health says how many decisions wait for them.
+// Asking is an Inference that lets coaches choose. /health reports the number of decisions that wait for them.
 type Asking interface {
 	Asking() int
 }
 
-// Streaming is an Inference that gives candidates before all of them are complete.
+// Streaming is an Inference that delivers candidates before all of them are complete.
 type Streaming interface {
-	// DecideEach is Decide that calls begun after admission and all checks of the whole, and then each
-	// with every complete candidate and its input's index, from any goroutine. The others have its error.
+	// DecideEach is Decide. It calls begun when the request is admitted and checked, and then each with every
+	// complete candidate and its input's index, from any goroutine. Its error is that of the other candidates.
 	DecideEach(
 		ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
 	) ([]protocol.AgentOutput, error)
@@ -35,24 +35,24 @@ type Streaming interface {
 
 // Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
 type Weights interface {
-	// Current describes the weights. It may wait for the hash of a large file.
+	// Current returns the weights that serve. It may wait for the hash of a large file.
 	Current(ctx context.Context) (*protocol.Weights, error)
 	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
 	// They return when new requests use the file at path. After an error nothing has changed.
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
-	// Pause stops what computes, in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain also does in a
-	// pause of that mode. Resume ends it. Resumed returns a channel that is closed when there is no pause.
+	// Pause pauses in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain does not fail in a pause of
+	// that mode. Resume ends a pause. Resumed returns a channel that is closed when there is no pause.
 	Pause(ctx context.Context, mode string) error
 	PauseAgain(ctx context.Context, mode string) error
 	Resume()
 	Resumed() <-chan struct{}
-	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
+	// ClearCache frees all cached prefixes. all is false if some stay because requests run.
 	ClearCache(ctx context.Context) (all bool, err error)
 }
 
-// Coach holds coaching sessions and answers their requests, as *coaching.Service with its errors.
+// Coach has coaching sessions and answers their requests. A *coaching.Service is one; errors are as there.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	// ConfigureReachable is Configure, after every backend has answered a test call.

@@ -21,7 +21,7 @@ const (
 	pathResponses = "/v1/responses"
 )
 
-// routePage adds the page for browsers. Its files need no token, its requests do.
+// routePage adds the page for browsers. Its files need no token, but its requests do.
 func (s *Server) routePage(r *gin.Engine) error {
 	page, err := webpage.New(pageFiles, "web")
 	if err != nil {
@@ -44,11 +44,11 @@ func (s *Server) routePage(r *gin.Engine) error {
 	return nil
 }
 
-// isPage reports whether a path is that of the page or of one of its files.
+// isPage reports whether a path is the page's or that of one of its files.
 func isPage(path string) bool { return path == pathPage || strings.HasPrefix(path, pathAssets) }
 
-// fromPage reports whether our own page sent a request, on this machine. The host names are checked,
-// since a site can make its own name resolve to 127.0.0.1. A proxy may have changed Host.
+// fromPage reports whether our page, opened on this machine, sent a request. It checks the names in Origin and Host,
+// since a site can let its own name resolve to 127.0.0.1, and a proxy may have changed Host.
 func fromPage(r *http.Request) bool {
 	origin, err := url.Parse(r.Header.Get("Origin"))
 	return err == nil && connection.IsLoopback(origin.Host) && connection.IsLoopback(r.Host) &&

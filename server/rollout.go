@@ -13,15 +13,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Paths of trainers beside rollout.Routes.
+// Paths for trainers that are not in rollout.Routes.
 const (
 	pathGenerate   = "/inference/v1/generate"
 	pathDetokenize = "/detokenize"
 	pathLiveness   = "/liveness"
 )
 
-// routeRollout adds the routes of vLLM's trainers. They are always there, as /v1/weights is: without a
-// directory of weights, changes are a 403 that says so, and without an option for these routes nobody needs to find it.
+// routeRollout adds the routes for trainers of vLLM. Like /v1/weights, they need no option: without a directory of
+// weights, changes are refused with a 403 that says so.
 func (s *Server) routeRollout(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
 	r.POST(pathGenerate, mark, s.openAI(true, openai.Generate))
@@ -43,7 +43,7 @@ func (s *Server) routeRollout(r *gin.Engine) {
 	}
 }
 
-// getLiveness answers 503 where /health?live does.
+// getLiveness answers as /health?live, 200 or 503.
 func (s *Server) getLiveness(c *gin.Context) {
 	if _, dead := s.health(); dead {
 		s.fail(c, &Error{Code: CodeNotLoaded, Detail: "a step does not end, or every device failed; see /health"})
@@ -97,7 +97,7 @@ func (s *Server) callRollout(c *gin.Context, route rollout.Route, answer *any) e
 	})
 }
 
-// rolloutError makes an error name the member. Files that can't be used are a 400, as other members are.
+// rolloutError makes an error name the member of the body. Unusable files are a 400, like other invalid members.
 func (s *Server) rolloutError(err error, route rollout.Route) error {
 	if absent, ok := errors.AsType[*rollout.AbsentError](err); ok {
 		return &Error{Code: CodeNotImplemented, Detail: absent.Reason, Param: absent.Param}

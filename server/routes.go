@@ -58,10 +58,10 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the server without its listener. CancelWork does not reach its requests.
+// Handler returns the handler of all routes, for tests. CancelWork does not end its requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
-// routes builds the router: middleware in the order it runs, then the paths.
+// routes builds the router: the middleware in the order in which it runs, then the paths.
 func (s *Server) routes() (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()

@@ -22,20 +22,20 @@ import (
 type Options struct {
 	Info  protocol.AgentInfo // the answer of /v1/info
 	Build Build              // the program's version for /metrics
-	// Coach answers the coaching routes, as Info advertises; without one they answer 503.
+	// Coach answers the coaching routes; nil: they answer 503. It must agree with Info.
 	Coach            Coach
-	Log              zerolog.Logger    // receives the access log and failures, never bodies or secrets
-	Tokens           []string          // the accepted bearer tokens; none: no authentication
-	Clients          map[string]string // names of tokens, by token: for the log, metrics and traces
+	Log              zerolog.Logger    // for the access log and failures; never gets bodies or secrets
+	Tokens           []string          // the accepted bearer tokens; empty: no authentication
+	Clients          map[string]string // names of clients by token, for the log, metrics and traces
 	MayChangeWeights map[string]bool   // the tokens with the right to change the weights
-	Certificates     []tls.Certificate // make Serve speak TLS
-	LoadingWait      time.Duration     // bounds the wait of a request while the model loads; 0: it does not wait
-	RequestTimeout   time.Duration     // bounds the generation of one request; 0: unbounded
+	Certificates     []tls.Certificate // for TLS; empty: plain HTTP
+	LoadingWait      time.Duration     // how long a request waits at most while the model loads
+	RequestTimeout   time.Duration     // limit of the generation of one request; 0: none
 	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Provider.
 	Completions bool
-	Registry    *prometheus.Registry // has the metrics of /metrics, and gets the server's own; nil: a new one
-	Tracer      *tracing.Tracer      // makes the spans of requests; nil: none
-	Memory      *budget.Budget       // bounds what all requests hold; nil: budget.Default
+	Registry    *prometheus.Registry // the registry of /metrics, to which New adds the server's; nil: a new one
+	Tracer      *tracing.Tracer      // makes the spans of requests; nil: no tracing
+	Memory      *budget.Budget       // of all requests together; nil: budget.Default bytes
 }
 
 // Server is the HTTP server. Make it with New.
@@ -54,17 +54,17 @@ type Server struct {
 	waiting  atomic.Int64   // requests that wait for the model to load
 	loopback atomic.Bool    // it listens on a loopback address
 
-	mu        sync.Mutex // guards the fields below; locked for a few instructions only
+	mu        sync.Mutex // guards the following; held for a few instructions only
 	state     State
 	failed    bool          // the model cannot be loaded
-	hangs     error         // a step of its load; nil: it does not hang
-	loaded    chan struct{} // closed when waiting for the model ends
+	hangs     error         // a step of the load is stuck; nil: it is not
+	loaded    chan struct{} // closed when requests no longer wait for the model
 	inference Inference     // set by Ready
 	inFlight  int           // requests between admit and end
 	idle      chan struct{} // closed when draining and inFlight is 0
 }
 
-// Paths that middleware handles differently, and the prefix of a run_id.
+// Paths that middleware handles specially, and the path before a run_id.
 const (
 	pathHealth   = "/health"
 	queryLive    = "live"
@@ -76,11 +76,11 @@ const (
 // Keys of values in a request's context.
 const (
 	keyRequestID = "agentd.request_id"
-	keyClient    = "agentd.client"  // name of the token's client; "": none
+	keyClient    = "agentd.client"  // name of the token's client, "" without one
 	keyWeights   = "agentd.weights" // true: the client may change the weights
-	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
-	keyReason    = "agentd.reason"  // why the request failed, for the log
+	keyStatus    = "agentd.status"  // status for log and metrics, if not the sent one
+	keyReason    = "agentd.reason"  // reason of a failed request, for the log
 	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
 
-	keyCoachingRequest = "agentd.coaching_request" // a *protocol.SpecializedCoachingRequest that was decoded
+	keyCoachingRequest = "agentd.coaching_request" // the decoded *protocol.SpecializedCoachingRequest
 )

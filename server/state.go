@@ -2,10 +2,10 @@ package server
 
 import "agentd/protocol"
 
-// State is a stage of a Server's life.
+// State is the state of a Server.
 type State int
 
-// The states, in the order a server passes through them.
+// States, in the order in which a server has them.
 const (
 	Loading State = iota
 	Ready

@@ -17,8 +17,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// stream answers with a candidate a line, in the order of completion. The request holds so many bytes of
-// share. It returns the error of a request that has no answer yet.
+// stream answers with one candidate a line (NDJSON), in the order of completion. held is the request's part of
+// share, in bytes. The error is that of a request whose answer has not begun.
 func (s *Server) stream(c *gin.Context, inference Streaming, req *protocol.AgentRequest, share *budget.Share, held int) error {
 	l := &lines{server: s, c: c, req: req, send: transfer.Parts(c, transfer.NDJSON), ready: make(chan line, req.Candidates()+1)}
 	for i := range req.Inputs {
@@ -64,20 +64,20 @@ type lines struct {
 	c        *gin.Context
 	req      *protocol.AgentRequest
 	send     func(part []byte) error
-	ready    chan line // has space for all, so that a slow client holds up no engine
-	first    []int     // number of the first candidate of each input
-	sent     []bool    // by number
-	err      error     // of the client, which then gets nothing more
+	ready    chan line // has space for all lines, so that a slow client does not block the engine
+	first    []int     // index in the response of each input's first candidate
+	sent     []bool    // by index in the response
+	err      error     // of sending; nothing more is sent after it
 	panicked any
 }
 
-// line is a candidate of an input; without one the answer begins.
+// line is a candidate of an input; out is nil for the line that only begins the answer.
 type line struct {
 	input int
 	out   *protocol.AgentOutput
 }
 
-// write sends what is ready until there is no more, or the client does not read, which cancels the work.
+// write sends the lines from ready until it is closed. If the client does not read, it calls cancel.
 func (l *lines) write(cancel func()) {
 	defer func() {
 		if l.panicked = recover(); l.panicked != nil {
@@ -115,7 +115,7 @@ func (l *lines) Write(part []byte) (int, error) {
 	return len(part), l.err
 }
 
-// candidate sends a line, unless the candidate breaks the contract.
+// candidate sends a line. A candidate that violates the protocol is an error.
 func (l *lines) candidate(input int, out *protocol.AgentOutput) {
 	if err := protocol.ValidateCandidate(l.req, input, out.CandidateIndex, out); err != nil {
 		_ = l.server.endedEarly(l.c, invalid(err)) // it logs the error
@@ -128,7 +128,7 @@ func (l *lines) candidate(input int, out *protocol.AgentOutput) {
 	}
 }
 
-// end sends the candidates that are missing, with the error err, and the last line.
+// end sends the missing candidates with the error err, and the last line.
 func (l *lines) end(err error) {
 	var e *Error
 	if slices.Contains(l.sent, false) {
@@ -149,13 +149,13 @@ func (l *lines) end(err error) {
 	l.server.sent(l.c, l.err)
 }
 
-// What a candidate has whose request ended early.
+// Code and component of the error of candidates whose request ended early.
 const (
 	codeModelError     = "model_error"
 	componentScheduler = "scheduler"
 )
 
-// endedEarly logs why a stream does not have all that was asked for.
+// endedEarly logs why a stream is incomplete, and returns that error.
 func (s *Server) endedEarly(c *gin.Context, err error) *Error {
 	e := asError(err)
 	level := zerolog.DebugLevel

@@ -29,7 +29,7 @@ const (
 	pathResume   = "/v1/resume"
 )
 
-// mayChangeWeights refuses clients whose token does not have the right.
+// mayChangeWeights refuses clients whose token may not change the weights.
 func (s *Server) mayChangeWeights(c *gin.Context) {
 	switch {
 	case len(s.auth) == 0:
@@ -87,7 +87,7 @@ func decodeWeightsChange(body []byte) (*weightsChange, error) {
 	return change, nil
 }
 
-// weightsWork does work on the weights and answers with those that serve afterwards.
+// weightsWork calls work and answers with the weights that serve after it.
 func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights) error) {
 	inference, err := s.admit(c, false)
 	if err != nil {

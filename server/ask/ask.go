@@ -1,4 +1,4 @@
-// Package ask lets coaches choose where a model is unsure between the options of a decision.
+// Package ask lets coaches choose if a model is unsure between the options of a decision.
 package ask
 
 import (
@@ -19,28 +19,29 @@ import (
 	"agentd/protocol"
 )
 
-// Coach answers a request for a repair, as *coaching.Service with its errors.
+// Coach answers requests for repairs. A *coaching.Service is one; errors are as there.
 type Coach interface {
 	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
 }
 
-// Decider decides requests, as *live.Service.
+// Decider decides requests. A *live.Service is one.
 type Decider interface {
 	DecideEach(
 		ctx context.Context, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
 	) ([]protocol.AgentOutput, error)
 }
 
-// Asker decides as a Decider does. Where the set of an input with extra_keys.ask has several options, the coaches of that
-// session choose. Without a choice the most probable option stays. Make it with New.
+// Asker adds the choices of coaches to a Decider. If the set of an input with extra_keys.ask has several options, the
+// coaches of that session choose one. Without a choice the most probable option stays. Make it with New.
 type Asker struct {
-	coach   Coach // nil: coaching is off
-	wait    time.Duration
-	waiting atomic.Int64
+	coach   Coach         // nil: coaching is off
+	wait    time.Duration // how long an answer waits for a coach at most
+	waiting atomic.Int64  // number of decisions that wait
 	counts  *prometheus.CounterVec
 }
 
-// New makes an Asker whose asks wait for a coach for at most this time. It fails if metrics of the same names are registered.
+// New makes an Asker that waits at most wait for a coach; coach may be nil. It fails if metrics of the same names are
+// registered.
 func New(coach Coach, wait time.Duration, registry prometheus.Registerer) (*Asker, error) {
 	a := &Asker{coach: coach, wait: wait}
 	a.counts = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -55,10 +56,10 @@ func New(coach Coach, wait time.Duration, registry prometheus.Registerer) (*Aske
 	return a, errors.Join(registry.Register(a.counts), registry.Register(gauge))
 }
 
-// Waiting is how many decisions wait for a coach.
+// Waiting returns the number of decisions that wait for a coach.
 func (a *Asker) Waiting() int { return int(a.waiting.Load()) }
 
-// DecideEach is the Decider's. begun and each may be nil, for a caller that waits for all candidates.
+// DecideEach is the DecideEach of d with the choices of coaches. begun and each may be nil.
 func (a *Asker) DecideEach(
 	ctx context.Context, d Decider, req *protocol.AgentRequest, begun func(), each func(input int, out *protocol.AgentOutput),
 ) ([]protocol.AgentOutput, error) {
@@ -115,7 +116,7 @@ func (a *Asker) DecideEach(
 	return outs, nil
 }
 
-// stated is what the step of an answer with options says.
+// stated has the members of a step of an answer with options.
 type stated struct {
 	Option        int       `json:"option"`
 	Probabilities []float64 `json:"probabilities"`
@@ -125,10 +126,10 @@ type stated struct {
 	} `json:"ask"`
 }
 
-// where in a step the object about its candidate is.
+// where is the path in a step of the object about its candidate.
 var where = []string{"input_elements", "generation", "candidate"}
 
-// settle returns the answer to an input after its coaches were asked, if its set has several options.
+// settle asks the coaches if the set of an answer has several options, and returns the answer with their choice.
 func (a *Asker) settle(ctx context.Context, d Decider, req *protocol.AgentRequest, input int, session string, out *protocol.AgentOutput) *protocol.AgentOutput {
 	in := &req.Inputs[input]
 	var t stated
@@ -169,7 +170,7 @@ func (a *Asker) settle(ctx context.Context, d Decider, req *protocol.AgentReques
 	return &answered
 }
 
-// at is a member of objects within objects.
+// at returns the member at a path of nested objects.
 func at(v protocol.Raw, path ...string) protocol.Raw {
 	for _, name := range path {
 		v, _ = protocol.Get(v, name)
@@ -177,7 +178,7 @@ func at(v protocol.Raw, path ...string) protocol.Raw {
 	return v
 }
 
-// set returns v with a member of objects within objects replaced.
+// set returns v with the member at a path of nested objects replaced.
 func set(v, member protocol.Raw, path ...string) protocol.Raw {
 	for i, name := range slices.Backward(path) {
 		member = protocol.SetMember(at(v, path[:i]...), name, member)
@@ -185,13 +186,13 @@ func set(v, member protocol.Raw, path ...string) protocol.Raw {
 	return member
 }
 
-// option is one of an input's.
+// option is one of an input's options.
 type option struct {
 	index    int
 	decision *protocol.AgentDecision
 }
 
-// ask lets the coaches of a session choose an option. The error says why none was chosen.
+// ask lets the coaches of a session choose an option. The error says why they chose none.
 func (a *Asker) ask(ctx context.Context, requestID, session string, in *protocol.AgentInput, out *protocol.AgentOutput, t *stated) (chosen option, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -236,7 +237,7 @@ func (a *Asker) ask(ctx context.Context, requestID, session string, in *protocol
 	return option{}, errors.New("the coach's decision is not one of the options")
 }
 
-// coachingCopies is how often what a coach is asked is in memory, as with POST /v1/coaching.
+// coachingCopies is the number of copies in memory of a question to coaches, as with POST /v1/coaching.
 const coachingCopies = 3
 
 // Names in a coaching request about an unsure decision.
@@ -245,8 +246,8 @@ const (
 	codeUnsure = "unsure"
 )
 
-// question is the coaching request about a decision that was not taken yet, and its options. The same request has the same
-// id, so its coaches are asked once.
+// question returns the coaching request about a decision that is not taken yet, and its options. A repeated request
+// gets the same id, so that coaches are asked once.
 func question(
 	requestID, session string, in *protocol.AgentInput, out *protocol.AgentOutput, t *stated, raw protocol.Raw,
 ) (*protocol.SpecializedCoachingRequest, []*protocol.AgentDecision, error) {
@@ -281,7 +282,7 @@ func question(
 	}, options, nil
 }
 
-// correct is the answer to an input with a chosen option. No model computes.
+// correct returns the answer to an input with the chosen option, as a correction: the model computes nothing.
 func correct(ctx context.Context, d Decider, req *protocol.AgentRequest, in *protocol.AgentInput, chosen option) (*protocol.AgentOutput, error) {
 	var correction protocol.Correction = &protocol.ReplaceDecision{Decision: *chosen.decision}
 	if len(chosen.decision.ToolCalls) == 0 {

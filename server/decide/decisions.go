@@ -10,7 +10,8 @@ import (
 	"agentd/server/openai"
 )
 
-// decisionsRequest is the body of POST /v1/decisions, as in OpenAI's package 3.51.0. Tools, Orders and MinMass are ours.
+// decisionsRequest is the body of POST /v1/decisions, as in OpenAI's package 3.51.0. tools, orders and min_label_mass
+// are our additions.
 type decisionsRequest struct {
 	openai.Strict
 	asking
@@ -31,10 +32,10 @@ type function struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Parameters  jsontext.Value `json:"parameters"`
-	StrictCalls *bool          `json:"strict"` // calls always fit
+	StrictCalls *bool          `json:"strict"` // ignored: calls always fit the schema
 }
 
-// decisionAnswer is an answer of any type. Label mass is ours.
+// decisionAnswer is an answer of any type. label_mass is our addition.
 type decisionAnswer struct {
 	Type          string   `json:"type"`
 	Name          *string  `json:"name"`
@@ -110,7 +111,7 @@ func Decisions(ctx context.Context, m Model, body []byte) ([]byte, error) {
 	return openai.Marshal(map[string]any{"answers": list, "model": c.served.Name, "usage": &usage})
 }
 
-// answer is the answer of the question.
+// answer returns the answer to the question.
 func (a *asked) answer(given *decide.Answer) decisionAnswer {
 	out := decisionAnswer{Type: a.Type, Name: a.Name, LabelMass: given.Mass}
 	p := given.Probabilities
@@ -136,7 +137,7 @@ func (a *asked) answer(given *decide.Answer) decisionAnswer {
 	return out
 }
 
-// expected is the mean level.
+// expected returns the mean index of the levels, weighted by their probabilities.
 func expected(p []float64) (sum float64) {
 	for i, x := range p {
 		sum += float64(i) * x

@@ -45,9 +45,9 @@ type part struct {
 	Breakpoint jsontext.Value `json:"prompt_cache_breakpoint"` // changes nothing here
 }
 
-const maxJSON = 256 << 10 // bytes of a part, as OpenAI has it
+const maxJSON = 256 << 10 // bytes of a JSON part, OpenAI's limit
 
-// chat makes the state of the input.
+// chat returns the input as a conversation, which is the state.
 func (r *decisionsRequest) chat(ctx context.Context) (*format.Chat, error) {
 	chat := &format.Chat{Functions: tools.Functions{OneCall: true}}
 	for i := range r.Tools {
@@ -94,15 +94,15 @@ func (r *decisionsRequest) chat(ctx context.Context) (*format.Chat, error) {
 	return chat, nil
 }
 
-// turns collect the items of an input.
+// turns collects the items of an input.
 type turns struct {
 	openai.Turns
 	system *string
-	calls  []openai.ToolCall // of one turn of the model
+	calls  []openai.ToolCall // of the model's turn so far
 	n      int
 }
 
-// flush adds the turn of the model whose calls came last.
+// flush adds the model's turn with the calls so far.
 func (t *turns) flush() error {
 	if len(t.calls) == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (t *turns) add(raw protocol.Raw) error {
 	return nil
 }
 
-// at puts a field before that of an error.
+// at returns an error whose field is within field.
 func at(field string, err error) error {
 	refused, ok := errors.AsType[*openai.Error](err)
 	switch {
@@ -179,7 +179,7 @@ func at(field string, err error) error {
 	return openai.Refuse(field, "%s", refused.Message)
 }
 
-// textOf reads a text, or parts of one.
+// textOf reads a text, or a list of parts with texts.
 func textOf(v jsontext.Value, field string) (string, error) {
 	raw := v
 	if text, ok := protocol.Text(raw); ok {

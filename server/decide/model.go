@@ -21,21 +21,21 @@ type Model interface {
 	decide.Model
 }
 
-// asking are the fields that both kinds of requests have beyond their API.
+// asking has the fields that we add to both kinds of requests.
 type asking struct {
-	// Orders is in how many orders the options of each question are shown.
+	// Orders is the number of orders in which the options of each question are shown.
 	Orders *int `json:"orders"`
-	// MinMass is the least label_mass: a question with less is refused.
+	// MinMass is the least label_mass of a question; less is an error.
 	MinMass float64 `json:"min_label_mass"`
 }
 
-// question is a question with its place in the body.
+// question is a question with its path in the body.
 type question struct {
 	decide.Question
 	path string
 }
 
-// call is the answer of a call in progress.
+// call is one request in progress.
 type call struct {
 	asking
 	model  Model
@@ -43,7 +43,7 @@ type call struct {
 	params generation.Params
 }
 
-// ask checks and answers the questions. state is the field with the state.
+// ask checks and answers the questions. state is the name of the field with the state.
 func (c *call) ask(ctx context.Context, chat *format.Chat, state string, questions []question) ([]decide.Answer, error) {
 	orders := 1
 	if c.Orders != nil {
@@ -77,7 +77,7 @@ func (c *call) ask(ctx context.Context, chat *format.Chat, state string, questio
 	return answers, nil
 }
 
-// refused makes an error name the field.
+// refused returns an openai.Error that names the field.
 func (c *call) refused(err error, state string, questions []question) error {
 	var overflow *generation.OverflowError
 	var wrong *decide.Error
@@ -103,7 +103,7 @@ func (c *call) refused(err error, state string, questions []question) error {
 	return openai.Refuse("tools", "%s (asked by %s)", reason, field)
 }
 
-// checkOptions refuses options that are too few, too many, empty or equal.
+// checkOptions refuses fewer options than least, too many, empty or equal ones; key tells options apart.
 func (q *question) checkOptions(field string, least int, key func(o *decide.Option) string) error {
 	field = q.path + "." + field
 	if n := len(q.Options); n < least || n > decide.MaxOptions {

@@ -42,7 +42,7 @@ type level struct {
 	Description string `json:"description"`
 }
 
-// question checks a question. path is its field.
+// question checks and converts a question. path is its path in the body.
 func (a *asked) question(path string, hasTools bool) (q question, err error) {
 	q.path = path
 	if q.Instructions, err = textOf(a.Instructions, path+".instructions"); err != nil {
@@ -71,7 +71,7 @@ func (a *asked) question(path string, hasTools bool) (q question, err error) {
 	return q, err
 }
 
-// choices reads the choices: texts and booleans, or calls and replies.
+// choices reads the choices: strings and booleans, or calls and replies.
 func (a *asked) choices(q *question, hasTools bool) error {
 	q.Kind = decide.Letters
 	keys := map[*decide.Option]string{}

@@ -16,7 +16,7 @@ import (
 	"agentd/server/openai"
 )
 
-// systemOneRequest is the body of POST /v1/systemone, as in vLLM 0.32. Orders and MinMass are ours.
+// systemOneRequest is the body of POST /v1/systemone, as in vLLM 0.32. orders and min_label_mass are our additions.
 type systemOneRequest struct {
 	openai.Strict
 	asking
@@ -52,7 +52,7 @@ type diagnostics struct {
 	ArgmaxIsLabel bool    `json:"argmax_is_label"`
 }
 
-// maxPriority bounds our priorities.
+// maxPriority is the limit of a priority, and its negative too.
 const maxPriority = 100
 
 // SystemOne answers POST /v1/systemone.
@@ -113,7 +113,7 @@ func SystemOne(ctx context.Context, m Model, id string, body []byte) ([]byte, er
 	})
 }
 
-// check refuses what can't be read or done.
+// check refuses fields that are not supported.
 func (r *systemOneRequest) check() error {
 	for _, media := range []struct {
 		name string
@@ -139,7 +139,7 @@ func (r *systemOneRequest) check() error {
 	return nil
 }
 
-// plain is a text, or JSON as it is shown.
+// plain returns a string's text, or JSON with the spacing of prompts.
 func plain(v jsontext.Value) string {
 	if text, ok := protocol.Text(v); ok {
 		return text
@@ -150,7 +150,7 @@ func plain(v jsontext.Value) string {
 	return format.SpacedJSON(v)
 }
 
-// question checks a question. path is its field.
+// question checks and converts a question. path is its path in the body.
 func (q *systemQuestion) question(path string) (checked question, err error) {
 	checked.path, checked.Instructions = path, plain(q.Instructions)
 	criteria := q.Criteria
@@ -192,7 +192,7 @@ func (q *systemQuestion) question(path string) (checked question, err error) {
 	return checked, err
 }
 
-// answer is the answer of the question. A question without a probability has the type refusal.
+// answer returns the answer to the question. Without probabilities its type is refusal.
 func (q *systemQuestion) answer(a *decide.Answer, options []decide.Option) map[string]any {
 	p := a.Probabilities
 	if p == nil {

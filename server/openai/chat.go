@@ -40,7 +40,7 @@ type tool struct {
 		Name        string         `json:"name,omitzero"`
 		Description string         `json:"description,omitzero"`
 		Parameters  jsontext.Value `json:"parameters,omitzero"`
-		Strict      *bool          `json:"strict,omitzero"` // calls always fit
+		Strict      *bool          `json:"strict,omitzero"` // ignored: calls always fit the schema
 	} `json:"function"`
 }
 
@@ -58,7 +58,7 @@ type called struct {
 	Arguments string `json:"arguments"`
 }
 
-// newCalls are the calls of an answer. Their ids are unique.
+// newCalls returns the calls of an answer, with unique ids.
 func newCalls(calls []tools.Call) (list []toolCall) {
 	for _, c := range calls {
 		list = append(list, toolCall{ID: "call_" + rand.Text(), Type: "function", Function: called{Name: c.Name, Arguments: string(c.Arguments)}})
@@ -66,7 +66,7 @@ func newCalls(calls []tools.Call) (list []toolCall) {
 	return list
 }
 
-// toolChoice is auto (also ""), none or required, perhaps of one function.
+// toolChoice is a mode, auto (or ""), none or required, and the name of the only function, "" for all.
 type toolChoice struct{ mode, name string }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -115,10 +115,10 @@ type chatChoice struct {
 	IDs          []generation.Token `json:"token_ids,omitempty"` // with return_token_ids
 }
 
-// said is a message of the model, delta a part of one.
+// said is a message of the model, delta a part of one in a stream.
 type said struct {
 	Role      string     `json:"role"`
-	Content   *string    `json:"content"` // null: a call, or one that was cut off
+	Content   *string    `json:"content"` // null: a call, complete or truncated
 	ToolCalls []toolCall `json:"tool_calls,omitzero"`
 }
 
@@ -135,7 +135,7 @@ type chat struct {
 	request *generation.Request
 	answers format.Reader
 	id      string
-	created int64 // of all parts of a stream
+	created int64 // Unix time, equal in all parts of a stream
 	top     int   // alternatives of each token, with logprobs
 }
 
@@ -203,7 +203,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
 }
 
-// functions are the tools that the model is shown.
+// functions returns the tools in the prompt.
 func (r *chatRequest) functions() (f tools.Functions, err error) {
 	choice := r.ToolChoice
 	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
@@ -229,7 +229,7 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 	return f, nil
 }
 
-// refused makes an error of Model.Chat name the field.
+// refused returns an *Error that names the field for an error of Model.Chat.
 func (c *chat) refused(err error, talk *format.Chat) error {
 	field, reason := "tools", err.Error()
 	var overflow *generation.OverflowError
@@ -248,7 +248,8 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 	return refuse(field, "%s", reason)
 }
 
-// read makes the message of a completion. Content is null beside calls, or if it was cut off before.
+// read makes the message and the finish_reason of a completion. Content is null beside calls, or if the answer was
+// truncated before any.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
 	var text string
 	var calls []tools.Call
@@ -285,7 +286,7 @@ func (c *chat) stopped(done *generation.Completion) bool {
 	return stop.Ends(done.Text) || stop != nil && done.Stop == "" && n > 0 && slices.Contains(stop.Tokens, done.Tokens[n-1])
 }
 
-// tokens adds to a choice what the request asks for of a part of its tokens.
+// tokens adds the ids and logprobs of a part to a choice, if the request asks for them.
 func (c *chat) tokens(choice *chatChoice, p part) {
 	if c.ReturnIDs {
 		choice.IDs = p.ids

@@ -24,16 +24,16 @@ type completionRequest struct {
 	} `json:"structured_outputs"`
 	ReturnMask  bool  `json:"return_sampling_mask"`
 	NamedTokens bool  `json:"return_tokens_as_token_ids"` // in logprobs
-	AddSpecial  *bool `json:"add_special_tokens"`         // adds BOS to a text where the model wants it
+	AddSpecial  *bool `json:"add_special_tokens"`         // adds BOS to a text if the model needs it
 	SkipSpecial *bool `json:"skip_special_tokens"`        // text never has special tokens; token ids always do
 
 	Echo           bool `json:"echo"`
 	Logprobs       *int `json:"logprobs"`
 	PromptLogprobs *int `json:"prompt_logprobs"`
-	// PromptStart leaves out the logprobs of tokens up to it, as vLLM's sampling parameter does.
+	// PromptStart is the index of the first token of the prompt with a logprob, as in vLLM's sampling parameters.
 	PromptStart int  `json:"prompt_logprob_start"`
 	BestOf      *int `json:"best_of"`
-	// Continue has the token ids with which each choice begins, of an answer that broke off.
+	// Continue has the token ids with which each choice begins, from an incomplete answer.
 	Continue [][]generation.Token `json:"continue"`
 }
 
@@ -44,7 +44,7 @@ type completionChoice struct {
 	Logprobs       *completionScores    `json:"logprobs"`
 	PromptLogprobs []map[string]ranked  `json:"prompt_logprobs,omitempty"`
 	TokenIDs       []generation.Token   `json:"token_ids,omitempty"`
-	PromptIDs      []generation.Token   `json:"prompt_token_ids,omitempty"` // of the first choice of each prompt
+	PromptIDs      []generation.Token   `json:"prompt_token_ids,omitempty"` // in the first choice of each prompt
 	SamplingMask   [][]generation.Token `json:"sampling_mask,omitempty"`    // null: too many tokens
 }
 
@@ -56,9 +56,9 @@ type completion struct {
 	texts    []string // of the prompts
 	requests []generation.Request
 	copies   []copied // of scores, by request
-	order    []int    // of requests, as the engine gets them
+	order    []int    // the order in which the engine gets the requests
 	id       string
-	created  int64 // of all parts of a stream
+	created  int64 // Unix time, equal in all parts of a stream
 }
 
 // Complete answers POST /v1/completions. With stream it sends the answer to s and returns nil.
@@ -95,7 +95,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	return marshal(a, withNulls...)
 }
 
-// withNulls writes null for a list or map that is not known.
+// withNulls are the options to write null for nil slices and maps.
 var withNulls = []json.Options{json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true)}
 
 func (c *completion) generate(ctx context.Context, admitted func()) ([]*generation.Result, error) {
@@ -131,7 +131,7 @@ func (c *completion) usage(results []*generation.Result) *usage {
 	return all
 }
 
-// choice makes a whole choice: completion k of request i.
+// choice makes the whole choice for completion k of request i.
 func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, error) {
 	done, request := &r.Completions[k], &c.requests[i]
 	if done.Err != nil {
@@ -164,7 +164,7 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	return choice, nil
 }
 
-// read checks the request, and makes what the engine is asked.
+// read checks the request, and makes the requests to the engine.
 func (c *completion) read() error {
 	s := &c.served
 	empty := c.MaxTokens != nil && *c.MaxTokens == 0 && (c.Echo || c.PromptLogprobs != nil)
@@ -249,12 +249,12 @@ func (c *completion) read() error {
 	return c.share()
 }
 
-// scores reports whether scores of the prompt are wanted.
+// scores reports whether the request asks for logprobs of the prompt.
 func (c *completion) scores() bool {
 	return c.PromptLogprobs != nil || c.Echo && c.Logprobs != nil
 }
 
-// path names prompt i.
+// path returns the path of prompt i in the body.
 func (c *completion) path(i int) string {
 	if len(c.texts) == 1 {
 		return "prompt"
@@ -262,7 +262,7 @@ func (c *completion) path(i int) string {
 	return path("prompt", i)
 }
 
-// resume returns what the choices of a prompt begin with; nil: nothing.
+// resume returns the tokens with which the n choices of prompt i begin, as a result to resume; nil without any.
 func (c *completion) resume(i, n int) (*generation.Result, error) {
 	if c.Continue == nil {
 		return nil, nil
@@ -277,7 +277,7 @@ func (c *completion) resume(i, n int) (*generation.Result, error) {
 	return r, nil
 }
 
-// known refuses ids that are not tokens.
+// known refuses ids that are not in the vocabulary.
 func (c *completion) known(field string, ids []generation.Token) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= c.served.Size {
@@ -350,7 +350,7 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
-// modelEntry is an entry of /v1/models. The parent of an adapter is the model, as vLLM has it.
+// modelEntry is an entry of /v1/models. As in vLLM, the parent of an adapter is the model.
 type modelEntry struct {
 	ID      string  `json:"id"`
 	Object  string  `json:"object"`

@@ -12,7 +12,7 @@ import (
 type completionStream struct {
 	feed
 	*completion
-	bytes []int // of the tokens that were sent, by choice
+	bytes []int // by choice: bytes of the texts of sent tokens
 }
 
 // streamTo sends the events of completions: tokens as they are chosen.
@@ -48,12 +48,12 @@ func (s *completionStream) event(u *usage, choices ...completionChoice) {
 	s.feed.event(a, withNulls...)
 }
 
-// progress sends the new tokens of a choice, and what is certain of its text.
+// progress sends the new tokens of a choice, and the part of its text that can't change any more.
 func (s *completionStream) progress(i int, p part) {
 	s.part(i, p, s.Stop.settled(s.model.Detokenize(p.ids)), nil)
 }
 
-// part sends what was not sent yet of a choice.
+// part sends the new part of a choice.
 func (s *completionStream) part(i int, p part, text string, reason *string) {
 	first := len(s.sent[i].ids) == 0
 	p = p.from(len(s.sent[i].ids), len(p.ids))
@@ -75,7 +75,7 @@ func (s *completionStream) part(i int, p part, text string, reason *string) {
 	s.event(nil, choice)
 }
 
-// finish sends the ends of all choices, and then the error of one that failed.
+// finish sends the ends of all choices, and then the error of a failed one.
 func (s *completionStream) finish(results []*generation.Result) {
 	var failed error
 	for i, r := range results {

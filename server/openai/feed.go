@@ -14,10 +14,10 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Stream is where the events of an answer go.
+// Stream sends the events of an answer.
 type Stream struct {
-	Send func(part []byte) error // sends a part of the body, and the status before the first one. It may be empty.
-	// Quiet asks for a comment, so that a client and what is between see that the answer goes on.
+	Send func(part []byte) error // sends a part of the body, which may be empty; before the first one, the status
+	// Quiet has a value when a comment should be sent, so that client and proxies do not close the connection.
 	Quiet <-chan time.Time
 }
 
@@ -25,14 +25,14 @@ type Stream struct {
 type feed struct {
 	to   Stream
 	err  error
-	sent []sent // by choice: the completions of all requests in their order
+	sent []sent // by choice, which are the completions of all requests in order
 
-	more   chan struct{} // there are tokens; holds at most one
+	more   chan struct{} // has a value when chosen has new tokens
 	mu     sync.Mutex
 	chosen []part // by choice; guarded by mu
 }
 
-// sent is what was sent of a choice. A choice that continues another answer begins with that.
+// sent is the part of a choice that was sent. A choice that continues another answer begins with that answer.
 type sent struct {
 	ids  []generation.Token
 	text string
@@ -45,13 +45,13 @@ type part struct {
 	scores []generation.Score
 }
 
-// from is the part after n tokens, up to max of them in all.
+// from returns the part after n tokens, up to token most.
 func (p part) from(n, most int) part {
 	end := max(n, min(len(p.ids), most))
 	return part{p.ids[n:end], p.scores[min(n, len(p.scores)):min(end, len(p.scores))]}
 }
 
-// wholeOf is all of a completion, with its end.
+// wholeOf returns all tokens of a completion, with the one that ended it.
 func wholeOf(done *generation.Completion) part { return part{done.All(), done.Scores} }
 
 // open prepares the feed of requests.
@@ -65,7 +65,7 @@ func (f *feed) open(to Stream, requests ...*generation.Request) {
 	}
 }
 
-// add takes an event of a request with n choices. It never blocks the engine.
+// add handles an event of a request with n choices, of which first is the first. It does not block.
 func (f *feed) add(first, n int, e generation.Event) {
 	f.mu.Lock()
 	if e.Kind == generation.Restarted { // another device computes the request again
@@ -89,8 +89,8 @@ func single(m Model, r *generation.Request) func(context.Context, func()) ([]*ge
 	}
 }
 
-// run generates. It calls progress with all there is of a choice that has more than was sent, and finish with the results,
-// if there are any.
+// run calls generate. Meanwhile it calls progress with all tokens so far of each choice that has new ones. At the end
+// it calls finish with the results, unless there was an error.
 func (f *feed) run(ctx context.Context, generate func(context.Context, func()) ([]*generation.Result, error), progress func(int, part), finish func([]*generation.Result)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +133,7 @@ func (f *feed) run(ctx context.Context, generate func(context.Context, func()) (
 	return f.err
 }
 
-// agrees reports whether tokens of a choice begin with those that were sent.
+// agrees reports whether ids, tokens of choice i, begin with the sent ones.
 func (f *feed) agrees(i int, ids []generation.Token) bool {
 	was := f.sent[i].ids
 	if len(ids) >= len(was) && slices.Equal(ids[:len(was)], was) {
@@ -144,7 +144,7 @@ func (f *feed) agrees(i int, ids []generation.Token) bool {
 	return false
 }
 
-// agree refuses results that do not begin with what was sent. A completion that failed may have lost its tokens.
+// agree sets an error if results do not begin with the sent tokens. A failed completion may have lost its tokens.
 func (f *feed) agree(results []*generation.Result) {
 	i := 0
 	for _, r := range results {
@@ -157,7 +157,7 @@ func (f *feed) agree(results []*generation.Result) {
 	}
 }
 
-// rest is what was not sent yet of a text, which counts as sent then.
+// rest returns the part of a text that was not sent yet, and marks it as sent.
 func (f *feed) rest(i int, text string) string {
 	rest, ok := strings.CutPrefix(text, f.sent[i].text)
 	if !ok {
@@ -180,5 +180,5 @@ func (f *feed) event(v any, options ...json.Options) {
 	f.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }
 
-// done ends the events.
+// done sends the event that ends the stream.
 func (f *feed) done() { f.write([]byte("data: [DONE]\n\n")) }

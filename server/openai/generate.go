@@ -17,12 +17,12 @@ type generateRequest struct {
 
 	TokenIDs []generation.Token `json:"token_ids"`
 	Sampling *generateParams    `json:"sampling_params"`
-	Mode     string             `json:"output_mode"` // tokens, also "", or text
-	// ReturnMask asks for sampling_mask, which vLLM's answers have where its server has an option.
+	Mode     string             `json:"output_mode"` // tokens (or "") or text
+	// ReturnMask asks for sampling_mask, which an option of the server turns on in vLLM.
 	ReturnMask bool `json:"return_sampling_mask"`
 }
 
-// generateParams has the defaults of vLLM, not the server's.
+// generateParams has vLLM's defaults, not those of the server's settings.
 type generateParams struct {
 	strict
 	sampling
@@ -35,7 +35,7 @@ type generateParams struct {
 	OutputKind   int                `json:"output_kind"` // of vLLM's engine; its server has its own, too
 	Detokenize   *bool              `json:"detokenize"`
 	SkipSpecial  *bool              `json:"skip_special_tokens"`
-	// ExpertsFrom cuts routed experts, which answers never have.
+	// ExpertsFrom is ignored: answers have no routed experts.
 	ExpertsFrom int `json:"routed_experts_prompt_start"`
 	Structured  *struct {
 		strict
@@ -62,13 +62,14 @@ type generateChoice struct {
 	Logprobs     any                `json:"logprobs"`
 	SamplingMask []any              `json:"sampling_mask,omitempty"` // null: too many tokens
 	FinishReason *string            `json:"finish_reason"`
-	// StopReason is the text or the token of the request that ended the completion; null: the model ended it, or
-	// something else did.
+	// StopReason is the stop text or stop token of the request that ended the completion, null if it ended
+	// otherwise.
 	StopReason any             `json:"stop_reason"`
 	Versions   []weightVersion `json:"weight_versions,omitempty"` // at the end of a completion
 }
 
-// weightVersion names the weights of tokens from Start to before End: a model, and after + its adapter.
+// weightVersion names the weights of the tokens in [Start, End): the version of the model, then + and that of the
+// adapter.
 type weightVersion struct {
 	Version string `json:"version"`
 	Start   int    `json:"start"`
@@ -207,14 +208,14 @@ func (g *generating) prepare() (err error) {
 	return nil
 }
 
-// ofWhole are the members outside of sampling_params that params reads.
+// ofWhole has the members outside of sampling_params that params reads, for paths in errors.
 var ofWhole = []string{"model", "stream_options", "stream_options.continuous_usage_stats", "priority", "cache_salt", "request_id"}
 
 func (g *generating) answer(u *usage) *generateAnswer {
 	return &generateAnswer{ID: g.id, Mode: cmp.Or(g.Mode, "tokens"), Choices: []generateChoice{}, Usage: u}
 }
 
-// choice is the part of completion i that follows what was given.
+// choice returns the choice for a part of completion i.
 func (g *generating) choice(i int, p part) generateChoice {
 	c := generateChoice{Index: i, IDs: append([]generation.Token{}, p.ids...)}
 	switch {
@@ -230,7 +231,7 @@ func (g *generating) choice(i int, p part) generateChoice {
 	return c
 }
 
-// ended is the end of completion i, from token n on.
+// ended returns the choice for the end of completion i, from token n on.
 func (g *generating) ended(i int, done *generation.Completion, n int) (generateChoice, error) {
 	if done.Err != nil && done.Finish != generation.FinishPaused {
 		return generateChoice{}, done.Err
@@ -253,7 +254,7 @@ func (g *generating) ended(i int, done *generation.Completion, n int) (generateC
 	return c, nil
 }
 
-// cut cuts a text before the stop text that comes first, or after it where the request wants that.
+// cut cuts a text at the first stop text: before it, or after it if the request asks for that.
 func (g *generating) cut(text string) (before, stop string) {
 	before, _ = g.Sampling.Stop.cut(text, "")
 	for _, s := range g.Sampling.Stop {
@@ -276,7 +277,7 @@ func (g *generating) chunk(u *usage, choices ...generateChoice) {
 	g.event(a)
 }
 
-// progress sends the tokens that are new, with their text as far as it is certain.
+// progress sends the new tokens of completion i, and the part of their text that can't change any more.
 func (g *generating) progress(i int, p part) {
 	c := g.choice(i, p.from(len(g.sent[i].ids), len(p.ids)))
 	g.sent[i].ids = p.ids

@@ -9,10 +9,10 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// unknown stands for a logprob that is not known, or too small for a number, as in vLLM.
+// unknown is the logprob -9999 for unknown or infinite ones, as in vLLM.
 const unknown = -9999
 
-// chatScores are logprobs in the form of chats: of all tokens of an answer, its calls and its end included.
+// chatScores has logprobs in the form of chats, for all tokens of an answer with its calls and its end.
 type chatScores struct {
 	Content []chatScore `json:"content"`
 }
@@ -28,7 +28,7 @@ type chatLikely struct {
 	Bytes   []int   `json:"bytes"` // of the token, which may be a part of a character
 }
 
-// tokenScores are logprobs with ids, as /inference/v1/generate has them.
+// tokenScores has logprobs in the form of /inference/v1/generate, with ids.
 type tokenScores struct {
 	Content []tokenScore `json:"content"`
 }
@@ -40,9 +40,9 @@ type tokenScore struct {
 
 type tokenLikely struct {
 	ID      generation.Token `json:"token_id"`
-	Named   string           `json:"token"` // token_id:17, as vLLM had it before 0.32: released clients read it
+	Named   string           `json:"token"` // token_id:17, for clients of vLLM before 0.32
 	Logprob float32          `json:"logprob"`
-	Rank    *int             `json:"rank"` // from 1; null is not known
+	Rank    *int             `json:"rank"` // from 1; null: not known
 }
 
 func named(id generation.Token) string { return fmt.Sprintf("token_id:%d", id) }
@@ -54,7 +54,7 @@ func finite(p float32) float32 {
 	return p
 }
 
-// logprobOf is the logprob of token i.
+// logprobOf returns the logprob of token i.
 func logprobOf(scores []generation.Score, i int) float32 {
 	if i >= len(scores) {
 		return unknown
@@ -62,7 +62,7 @@ func logprobOf(scores []generation.Score, i int) float32 {
 	return finite(scores[i].Logprob)
 }
 
-// topOf are the alternatives of token i.
+// topOf returns the alternatives of token i.
 func topOf(scores []generation.Score, i int) []generation.Likely {
 	if i >= len(scores) {
 		return nil
@@ -70,7 +70,7 @@ func topOf(scores []generation.Score, i int) []generation.Likely {
 	return scores[i].Top
 }
 
-// chatScoresOf writes scores of ids, with so many alternatives. asIDs: tokens are written as token_id:17.
+// chatScoresOf returns the scores of ids with top alternatives. With asIDs, tokens are written as token_id:17.
 func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, top int, asIDs bool) *chatScores {
 	one := func(id generation.Token, p float32) (l chatLikely) {
 		piece := m.Piece(id)
@@ -94,7 +94,7 @@ func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, to
 	return s
 }
 
-// tokenScoresOf writes scores of ids. Of the alternatives the first one is the token itself, and counts.
+// tokenScoresOf returns the scores of ids. The token itself is the first of its top alternatives.
 func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *tokenScores {
 	s := &tokenScores{Content: make([]tokenScore, len(ids))}
 	for i, id := range ids {
@@ -115,7 +115,7 @@ func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *
 	return s
 }
 
-// scored asks for the logprobs of an answer's tokens with so many alternatives. field is the name of these.
+// scored sets p to return logprobs with top alternatives. field is the name of the member for errors.
 func scored(p *generation.Params, field string, top int) error {
 	if top < 0 || top > maxTop {
 		return refuse(field, "is %d, want 0 to %d", top, maxTop)
@@ -127,7 +127,7 @@ func scored(p *generation.Params, field string, top int) error {
 	return nil
 }
 
-// stopTokens returns the ids that do not end every answer of the model anyway.
+// stopTokens returns the ids without those that end every answer of the model.
 func stopTokens(ids []generation.Token, field string, s *generation.Served) (others []generation.Token, err error) {
 	if len(ids) > maxBias {
 		return nil, refuse(field, "has %d tokens, at most %d are allowed", len(ids), maxBias)
@@ -143,7 +143,7 @@ func stopTokens(ids []generation.Token, field string, s *generation.Served) (oth
 	return others, nil
 }
 
-// stopAt adds tokens that end an answer.
+// stopAt adds tokens to p.Stop.
 func stopAt(p *generation.Params, ids []generation.Token) {
 	if len(ids) == 0 {
 		return

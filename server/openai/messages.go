@@ -27,7 +27,7 @@ type chatMessage struct {
 	Thoughts   string     `json:"reasoning_content"` // an older name of reasoning
 }
 
-// content is a text, or a list of texts.
+// content is a text; in JSON also a list of parts with texts.
 type content string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -62,25 +62,25 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// present reports whether a member is there and not null.
+// present reports whether a member exists and is not null.
 func present(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
 
-// pending stands for the result of a call that has none.
+// pending is in place of the result of a call without one.
 const pending = `{"status": "pending"}`
 
-// turns are the messages of a chat. The results of calls follow their turn, in the order of the calls.
+// turns has the messages of a chat. The results of calls follow their turn, in the order of the calls.
 type turns struct {
 	List    []format.ChatMessage
-	waiting map[string][]int // in list, results of the last turn by the ids of their calls, and all by ""
-	open    map[int]bool     // those that have not come
+	waiting map[string][]int // indexes in List of results for the last turn, by the id of the call; "" has all
+	open    map[int]bool     // the indexes whose result has not come
 }
 
-// Add adds a message to the model.
+// Add adds a message that is not the model's.
 func (t *turns) Add(m format.ChatMessage) {
 	t.List, t.waiting, t.open = append(t.List, m), nil, nil
 }
 
-// Model adds a message of the model. field is its name.
+// Model adds a message of the model. field is its path, for errors.
 func (t *turns) Model(m *chatMessage, field string) error {
 	turn := len(t.List)
 	t.Add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal), Reasoning: cmp.Or(m.Reasoning, m.Thoughts)})
@@ -104,7 +104,7 @@ func (t *turns) Model(m *chatMessage, field string) error {
 	return nil
 }
 
-// Result sets the result of the call of that id. It reports whether one waits for it.
+// Result sets the result of the call with that id. It returns false if no call waits for it.
 func (t *turns) Result(id, text string) bool {
 	for len(t.waiting[id]) > 0 {
 		at := t.waiting[id][0]
@@ -117,7 +117,7 @@ func (t *turns) Result(id, text string) bool {
 	return false
 }
 
-// conversation makes turns of the messages. It ends with ctx.
+// conversation converts the messages. It stops when ctx ends.
 func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	var system []string
 	var t turns
@@ -167,7 +167,7 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	return talk, r.constrain(talk)
 }
 
-// constrain adds what answers must be: calls, or a JSON value.
+// constrain sets what an answer must be: a call, or a JSON value.
 func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	if talk.Functions, err = r.functions(); err != nil {
 		return err

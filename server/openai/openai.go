@@ -1,5 +1,5 @@
-// Package openai reads and writes bodies of OpenAI's completions and chat, with vLLM's
-// fields for token ids and grammars. An unknown or unsupported field is an error.
+// Package openai decodes and encodes bodies of OpenAI's completions and chat, with vLLM's
+// fields for token ids and grammars. Unknown and unsupported fields are errors.
 package openai
 
 import (
@@ -22,34 +22,34 @@ import (
 
 // Model generates the texts of one request.
 type Model interface {
-	// Served describes the model.
+	// Served returns the name and the limits of the model.
 	Served() generation.Served
-	// Tokenize returns the ids of a text; special: texts of special tokens become these.
+	// Tokenize returns the ids of a text. With special it adds BOS, and texts of special tokens become these tokens.
 	Tokenize(text string, special bool) ([]generation.Token, error)
-	// Detokenize returns the text of ids, special tokens included.
+	// Detokenize returns the text of ids, with special tokens.
 	Detokenize(ids []generation.Token) string
 	// Piece returns the bytes of a token, which may be a part of a character.
 	Piece(id generation.Token) []byte
 	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
 	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
-	// GenerateAll does the same for several prompts together: a result for each, or the first error.
+	// GenerateAll completes several prompts together. It returns a result for each, or the first error.
 	GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) ([]*generation.Result, error)
-	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
-	// answers. Errors are a *format.UnusableError, a *format.TemplateError, a *generation.OverflowError, or that of ctx.
+	// Chat makes the request of a conversation, without N, seeds and sampling, and the reader of its answers.
+	// The error is a *format.UnusableError, a *format.TemplateError, a *generation.OverflowError, or ctx's.
 	Chat(ctx context.Context, c *format.Chat) (*generation.Request, format.Reader, error)
-	// Adapter returns the LoRA adapter of that name, which a request may name as its model.
+	// Adapter returns the LoRA adapter of that name, which a request may use as its model.
 	Adapter(name string) (generation.AdapterID, bool)
-	// Adapters are the names of all adapters, sorted.
+	// Adapters returns the names of all adapters, sorted.
 	Adapters() []string
 }
 
-// Provider has a Model whose weights may change.
+// Provider returns the current Model, whose weights may change.
 type Provider interface {
-	// OpenAI returns the Model for one request. Its weights stay until release is called.
+	// OpenAI returns the Model for one request. It stays open until release is called.
 	OpenAI() (m Model, release func())
 }
 
-// Error refuses a request, or an answer of the model. Param is the field, in the form of a path.
+// Error refuses a request, or an answer of the model. Param is the path of the field.
 type Error struct {
 	Param, Message string
 	Answer         bool // Param is a field of the answer
@@ -61,7 +61,7 @@ func refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// AppendError writes the body of an error. Status 422: the model's answer is not valid.
+// AppendError returns the body of an error in OpenAI's form. Status 422 means that the model's answer is invalid.
 func AppendError(status int, message, param string) []byte {
 	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
 	if status < 500 && status != http.StatusUnprocessableEntity {
@@ -77,12 +77,12 @@ func AppendError(status int, message, param string) []byte {
 	return body
 }
 
-// strict refuses members of an object that are not known, unless they are null.
+// strict refuses unknown members of an object, unless they are null.
 type strict struct {
 	Others map[string]absent `json:",embed"`
 }
 
-// absent is the value of a member that is not known.
+// absent is the value of an unknown member.
 type absent struct{}
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -93,7 +93,7 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return d.SkipValue()
 }
 
-// decode reads a body as strictly as package protocol does. Members that are null count as absent.
+// decode decodes a body as strictly as package protocol. Members that are null count as absent.
 func decode(body []byte, into any) error {
 	var problems protocol.Problems
 	if errors.As(protocol.Unmarshal(body, into), &problems) {
@@ -112,7 +112,7 @@ func marshal(v any, options ...json.Options) ([]byte, error) {
 	return json.Marshal(v, append(options, json.Deterministic(true))...)
 }
 
-// common are the fields of completions and chats.
+// common has the fields of completions and chats.
 type common struct {
 	strict
 	sampling
@@ -124,7 +124,7 @@ type common struct {
 	Metadata jsontext.Value `json:"metadata"`
 }
 
-// sampling says how tokens are chosen.
+// sampling has the fields about the choice of tokens.
 type sampling struct {
 	N           *int               `json:"n"`
 	Seed        *int64             `json:"seed"`
@@ -136,18 +136,18 @@ type sampling struct {
 	Stop        list               `json:"stop"`
 	LogitBias   map[string]float64 `json:"logit_bias"`
 
-	// These must have the value that changes nothing.
+	// These must have the value with which they have no effect.
 	Presence   float64  `json:"presence_penalty"`
 	Frequency  float64  `json:"frequency_penalty"`
 	Repetition *float64 `json:"repetition_penalty"`
 	MinTokens  int      `json:"min_tokens"`
 	BadWords   []string `json:"bad_words"`
 
-	// These say how ids become a text, and change no id. Text never has special tokens.
+	// Ignored: texts never have special tokens.
 	Spaces *bool `json:"spaces_between_special_tokens"`
 }
 
-// whole is of all of a request.
+// whole has the fields about a request as a whole.
 type whole struct {
 	Model         string `json:"model"`
 	RequestID     string `json:"request_id"` // see Running
@@ -158,28 +158,28 @@ type whole struct {
 		Continuous   bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
 	ReturnIDs bool    `json:"return_token_ids"`
-	Priority  int64   `json:"priority"` // a lower one comes first, as in vLLM
+	Priority  int64   `json:"priority"` // a lower one is first, as in vLLM
 	CacheSalt *string `json:"cache_salt"`
 }
 
 // Bounds of requests.
 const (
-	maxN     = 256 // as num_outputs
+	maxN     = 256 // choices, like protocol.MaxNumOutputs
 	maxStops = 4
 	maxStop  = 256 // bytes
 	maxBias  = 4096
 	maxNamed = 20 // models in a message
 	maxTop   = 20 // alternatives of a token, as vLLM's default
-	// Alternatives of all tokens of an answer, at most, each with the token itself.
+	// Alternatives of all tokens of an answer together, with the tokens themselves.
 	maxTops = 1 << 20
-	// MaxSalt is the limit of bytes of a cache_salt.
+	// MaxSalt is the limit of a cache_salt in bytes.
 	MaxSalt = 128
 	maxID   = 256 // bytes of a request_id
-	maxRank = 100 // the highest priority, and negated the lowest, as in extra_keys
+	maxRank = 100 // limit of a priority, and its negative too, as in extra_keys
 )
 
-// choose returns the adapter that a request names as its model. Answers then name it too, so it
-// becomes the name in s. Where there never were adapters, every name is the model's.
+// choose returns the adapter that a request names as its model, and sets s to its name for the answer. If no
+// adapter was ever loaded, every name means the model.
 func choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
@@ -198,7 +198,7 @@ func choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
-// params reads what all requests have in common. p has what holds where a request names nothing.
+// params returns p with the fields that all requests have in common. p has the defaults.
 func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.Params) (_ generation.Params, err error) {
 	set(&p.N, c.N)
 	set(&p.MaxTokens, c.MaxTokens)
@@ -266,7 +266,7 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	return p, nil
 }
 
-// defaults are the settings of the server.
+// defaults returns the settings of the server.
 func defaults(s *generation.Served) generation.Params {
 	return generation.Params{N: 1, MaxTokens: s.Longest, Sampling: s.Sampling}
 }
@@ -277,7 +277,7 @@ func set[T any](to, from *T) {
 	}
 }
 
-// list is one text or several.
+// list is a list of texts; in JSON also one text.
 type list []string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -293,7 +293,8 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// fits refuses a prompt that leaves too few tokens for max_tokens, where the request names them. field is the name of these, what the prompt.
+// fits refuses a prompt that leaves too few tokens for max_tokens, if the request sets that. field is the name of that
+// field, what the name of the prompt, for the error.
 func (c *sampling) fits(field, what string, prompt int, s *generation.Served) error {
 	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
 		return refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
@@ -301,7 +302,7 @@ func (c *sampling) fits(field, what string, prompt int, s *generation.Served) er
 	return nil
 }
 
-// cut cuts a text that ended for a reason before the first stop text, which then is the reason.
+// cut cuts a text before the first stop text. why is then stop, otherwise reason.
 func (l list) cut(text, reason string) (before, why string) {
 	at := len(text)
 	for _, s := range l {
@@ -312,7 +313,7 @@ func (l list) cut(text, reason string) (before, why string) {
 	return text[:at], reason
 }
 
-// suppressed reads logit_bias, of which only the exclusion of tokens is supported.
+// suppressed returns the tokens that logit_bias excludes. Other values are errors.
 func suppressed(bias map[string]float64, s *generation.Served) (ids []generation.Token, err error) {
 	if len(bias) > maxBias {
 		return nil, refuse("logit_bias", "has %d tokens, at most %d are allowed", len(bias), maxBias)
@@ -334,7 +335,7 @@ func suppressed(bias map[string]float64, s *generation.Served) (ids []generation
 	return ids, nil
 }
 
-// answer is the body of an answer, or of a part of one.
+// answer is the body of an answer, or of an event of a stream.
 type answer[C any] struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -342,7 +343,7 @@ type answer[C any] struct {
 	Model   string `json:"model"`
 	Choices []C    `json:"choices"`
 	Usage   *usage `json:"usage,omitzero"`
-	// PromptIDs are of chats, with return_token_ids.
+	// PromptIDs is set in chats with return_token_ids.
 	PromptIDs []generation.Token `json:"prompt_token_ids,omitempty"`
 }
 

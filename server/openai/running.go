@@ -7,7 +7,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Running are requests that can be aborted by their ids. Its methods are safe for concurrent use.
+// Running has the requests that can be aborted by an id. Its methods are safe for concurrent use.
 type Running struct {
 	mu   sync.Mutex
 	list map[*running]bool
@@ -21,13 +21,13 @@ type running struct {
 
 type runningKey struct{}
 
-// With returns a context in which requests of this package are among r.
+// With returns a context in which this package adds its requests to r.
 func (r *Running) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runningKey{}, r)
 }
 
-// Abort ends the requests with one of these ids, which are in their answers, or the request_id of their bodies; nil:
-// all. Their answers have the tokens so far and the reason abort. It returns how many there were.
+// Abort ends the requests with one of these ids: the id of an answer, or the request_id of a body; nil means all. Their
+// answers have the tokens so far and the finish_reason abort. It returns the number of aborted requests.
 func (r *Running) Abort(ids []string) (aborted int) {
 	named := map[string]bool{}
 	for _, id := range ids {
@@ -48,7 +48,7 @@ func (r *Running) Abort(ids []string) (aborted int) {
 	return aborted
 }
 
-// begin makes a request one that can be aborted, until end is called.
+// begin makes a request abortable by ids, until end is called.
 func begin(ctx context.Context, request *generation.Request, ids ...string) (end func()) {
 	r, ok := ctx.Value(runningKey{}).(*Running)
 	if !ok {
@@ -74,7 +74,7 @@ func begin(ctx context.Context, request *generation.Request, ids ...string) (end
 	}
 }
 
-// aborted reports whether a request was aborted by its id. A pause with abort is another thing.
+// aborted reports whether Abort ended a request; a pause with mode=abort does not count.
 func aborted(r *generation.Request) bool {
 	select {
 	case <-r.Abort:

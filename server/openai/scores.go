@@ -11,22 +11,22 @@ import (
 
 // Bounds of scores.
 const (
-	maxPromptTop = 128     // tokens beside each one of a prompt: distillation asks for 100
-	maxScored    = 1 << 18 // tokens of all prompts of a call whose scores are returned, those beside them included
+	maxPromptTop = 128     // alternatives of a prompt's token; distillation asks for 100
+	maxScored    = 1 << 18 // scored tokens of all prompts of a call, with alternatives
 )
 
-// completionScores are the logprobs of tokens, with the end of a completion.
+// completionScores has the logprobs of a completion's tokens, with the end token.
 type completionScores struct {
 	Tokens     []string             `json:"tokens"`
-	Logprobs   []*float32           `json:"token_logprobs"` // null is not known
-	TextOffset []int                `json:"text_offset"`    // in bytes, special tokens included
-	Top        []map[string]float32 `json:"top_logprobs"`   // the token itself and alternatives; null is not known
+	Logprobs   []*float32           `json:"token_logprobs"` // null: not known
+	TextOffset []int                `json:"text_offset"`    // in bytes of the text with special tokens
+	Top        []map[string]float32 `json:"top_logprobs"`   // the token itself and alternatives; null: not known
 
 	end   int  // of the text, in bytes
 	named bool // tokens are written as token_id:17
 }
 
-// add appends tokens with their scores, and so many alternatives of each. A nil s takes none.
+// add appends tokens with their scores, and top alternatives of each. It does nothing if s is nil.
 func (s *completionScores) add(m Model, ids []generation.Token, scores []generation.Score, top int) {
 	if s == nil {
 		return
@@ -65,7 +65,7 @@ func pieceOf(m Model, id generation.Token) (text string, size int) {
 	return strings.ToValidUTF8(string(piece), "\ufffd"), len(piece)
 }
 
-// logprob returns nil for what is not known.
+// logprob returns a pointer to p, nil for NaN.
 func logprob(p float32) *float32 {
 	if math.IsNaN(float64(p)) {
 		return nil
@@ -80,7 +80,7 @@ type ranked struct {
 	Text    string  `json:"decoded_token"`
 }
 
-// rankedOf has nil for each token without a score, as the first one.
+// rankedOf returns an element for each token, which is nil for one without a score, such as the first.
 func rankedOf(m Model, ids []generation.Token, scores []generation.Score, top int) []map[string]ranked {
 	all := make([]map[string]ranked, len(ids))
 	for i, id := range ids {
@@ -108,7 +108,7 @@ func masksOf(scores []generation.Score) (masks [][]generation.Token) {
 	return masks
 }
 
-// nullable are values of which some are null.
+// nullable returns the values of a list, with null for those for which null is true.
 func nullable[T any](list []T, null func(T) bool) []any {
 	values := make([]any, len(list))
 	for i, v := range list {
@@ -119,7 +119,7 @@ func nullable[T any](list []T, null func(T) bool) []any {
 	return values
 }
 
-// promptScores has a score for each of n tokens of a prompt, known from one on.
+// promptScores returns a score for each of n tokens of a prompt, with NaN before index from.
 func promptScores(n, from int, r *generation.Result) []generation.Score {
 	scores := slices.Repeat([]generation.Score{{Logprob: float32(math.NaN())}}, n)
 	if from < n {
@@ -128,11 +128,11 @@ func promptScores(n, from int, r *generation.Result) []generation.Score {
 	return scores
 }
 
-// copied are the scores of a prompt that another one of the call has, too: those from a token on, of request of.
+// copied describes scores of a prompt that are copied from request of, beginning with token from.
 type copied struct{ of, from int }
 
-// share orders the requests by their prompts. Each computes the scores only from where its prompt leaves the one before:
-// these begin with the same tokens, which are computed once.
+// share orders the requests by their prompts. The scores of a prefix that a prompt shares with the prompt before it are
+// computed once, and copied.
 func (c *completion) share() error {
 	total, last := 0, -1
 	order := make([]int, len(c.requests))
@@ -166,7 +166,7 @@ func (c *completion) share() error {
 	return nil
 }
 
-// copyScores completes the scores of prompts.
+// copyScores adds the copied scores to the results.
 func (c *completion) copyScores(results []*generation.Result) {
 	for _, i := range c.order {
 		from := c.copies[i]

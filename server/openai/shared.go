@@ -2,9 +2,9 @@ package openai
 
 import "agentd/scheduler/generation"
 
-// What packages decide and rollout share.
+// Types for packages decide and rollout.
 type (
-	// Strict refuses members of an object that are not known, unless they are null.
+	// Strict, embedded in a struct, refuses unknown members, unless they are null.
 	Strict = strict
 	// Message is a message of a chat.
 	Message = chatMessage
@@ -16,16 +16,16 @@ type (
 	Turns = turns
 )
 
-// Decode reads a body as strictly as this package does. The error is an *Error.
+// Decode decodes a body as strictly as this package. The error is an *Error.
 func Decode(body []byte, into any) error { return decode(body, into) }
 
-// Refuse is the error of a field.
+// Refuse returns an *Error about the field param.
 func Refuse(param, format string, args ...any) error { return refuse(param, format, args...) }
 
-// Marshal writes a body.
+// Marshal encodes a body.
 func Marshal(v any) ([]byte, error) { return marshal(v) }
 
-// Choose returns the adapter that a request names as its model, whose name it sets in s.
+// Choose returns the adapter that a request names as its model, and sets its name in s.
 func Choose(m Model, s *generation.Served, name string) (generation.AdapterID, error) {
 	return choose(m, s, name)
 }

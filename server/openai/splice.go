@@ -6,16 +6,16 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// spoken are the tokens of an assistant message, as NeMo Gym returns those that it got: the prompt and the answer. So
-// the next prompt begins with what was sampled, which its text may not be tokenized to.
+// spoken has the tokens of an assistant message, prompt and answer, which NeMo Gym sends back. With them the next
+// prompt begins with the sampled tokens; its text might be tokenized differently.
 type spoken struct {
 	PromptIDs    []generation.Token `json:"prompt_token_ids"`
 	GeneratedIDs []generation.Token `json:"generation_token_ids"`
-	Logprobs     []float32          `json:"generation_log_probs"` // the client's record; no prompt needs it
+	Logprobs     []float32          `json:"generation_log_probs"` // ignored
 }
 
-// splice replaces the beginning of a chat's prompt by the tokens of the last message that has some, and keeps what is
-// rendered after it. Messages end with an end token each, which finds the place.
+// splice replaces the beginning of a chat's prompt by the tokens of the last message that has any, and keeps the prompt
+// after that message. It finds the end of the message by counting end tokens, since each message has one.
 func (r *chatRequest) splice(prompt []generation.Token, s *generation.Served) ([]generation.Token, error) {
 	at := -1
 	for i := range r.Messages {

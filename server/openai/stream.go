@@ -12,7 +12,7 @@ import (
 type streaming struct {
 	feed
 	*chat
-	begun []bool // by completion, as the others
+	begun []bool // by completion, like next
 	next  []part // tokens for the next event
 	first bool   // an event was sent
 }
@@ -46,7 +46,7 @@ func (s *streaming) part(i int, d delta, reason *string) {
 	s.chunk(nil, choice)
 }
 
-// progress sends what is certain of a text.
+// progress sends the part of a completion's text that can't change any more.
 func (s *streaming) progress(i int, p part) {
 	s.next[i] = p.from(len(s.sent[i].ids), len(p.ids))
 	s.text(i, s.Stop.settled(s.answers.SoFar(s.model.Detokenize(p.ids))))
@@ -55,7 +55,7 @@ func (s *streaming) progress(i int, p part) {
 	}
 }
 
-// settled is what is certain of a text that has not ended: up to a stop text, if there is one.
+// settled returns the part of an unfinished text that can't change any more, up to the first stop text.
 func (l list) settled(text string) string {
 	before, reason := l.cut(text, "")
 	if reason == "" {
@@ -64,7 +64,7 @@ func (l list) settled(text string) string {
 	return before
 }
 
-// certain cuts a text before what may be the beginning of one of the others, or of a character.
+// certain cuts off an end that may be the beginning of a stop text or of a character.
 func (l list) certain(text string) string {
 	text = strings.TrimRight(text, "\uFFFD") // a part of a character
 	hold := 0
@@ -78,7 +78,7 @@ func (l list) certain(text string) string {
 	return text[:len(text)-hold]
 }
 
-// text sends what was not sent yet of a text.
+// text sends the part of a text that was not sent yet.
 func (s *streaming) text(i int, text string) {
 	if rest := s.rest(i, text); rest != "" {
 		s.part(i, delta{Content: &rest}, nil)

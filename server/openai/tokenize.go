@@ -9,7 +9,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// TokenizeChat answers POST /tokenize of messages: the prompt of a chat, as vLLM has it. ok is false for a body without.
+// TokenizeChat answers POST /tokenize with messages, as vLLM: with the tokens of a chat's prompt. ok is false for a
+// body without messages.
 func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok bool, err error) {
 	var r struct {
 		chatRequest

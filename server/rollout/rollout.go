@@ -1,5 +1,5 @@
-// Package rollout answers the control routes that trainers of reinforcement learning call on vLLM 0.32, and those that
-// prime-rl and SkyRL add. They are other names and bodies of /v1/pause, /v1/resume and /v1/weights.
+// Package rollout answers the control routes of vLLM 0.32 that reinforcement-learning trainers call, and those that
+// prime-rl and SkyRL add. They do what /v1/pause, /v1/resume and /v1/weights do, with other names and bodies.
 package rollout
 
 import (
@@ -16,40 +16,40 @@ import (
 	"agentd/server/openai"
 )
 
-// Engine has weights that change.
+// Engine is an engine whose weights can change.
 type Engine interface {
 	Current(ctx context.Context) (*protocol.Weights, error)
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
-	// PauseAgain pauses, or waits until nothing runs in a pause of the same mode.
+	// PauseAgain pauses; in a pause of the same mode, it waits until nothing runs.
 	PauseAgain(ctx context.Context, mode string) error
 	Resume()
-	// ClearCache frees all cached prefixes. all is false where some stay, since requests run.
+	// ClearCache frees all cached prefixes. all is false if some stay because requests run.
 	ClearCache(ctx context.Context) (all bool, err error)
 }
 
-// Call is a request.
+// Call is a request to a Route.
 type Call struct {
 	Engine
 	Running *openai.Running
 	Query   url.Values
-	Body    []byte // empty: the client sent none
+	Body    []byte // may be empty
 }
 
-// Route is a path with what answers it.
+// Route is a path with its handler.
 type Route struct {
 	Method, Path string
-	// Changes: the client needs the right to change weights.
+	// Changes: the client needs the right to change the weights.
 	Changes bool
-	// Names is the member or parameter that an error of the engine is about, with Changes; "": none.
+	// Names is the member or parameter to which errors of the engine belong; "" for none.
 	Names string
-	// Answer makes the body of an answer: a value for JSON, or a plain text. Errors are an *openai.Error, that of the
-	// engine, or of ctx.
+	// Answer returns the body of the answer: a value for JSON, or a plain text. The error is an *openai.Error, the
+	// engine's, or ctx's.
 	Answer func(ctx context.Context, c *Call) (any, error)
 }
 
-// Routes are all routes of the package but [Absent].
+// Routes lists the routes of the package, without those in [Absent].
 var Routes = []Route{
 	{http.MethodPost, "/pause", true, "mode", pause},
 	{http.MethodPost, "/resume", true, "", resume},
@@ -68,7 +68,7 @@ var Routes = []Route{
 	{http.MethodPost, "/finish_session", false, "", finishSession},
 }
 
-// Absent are routes of vLLM that this server can't answer, with the reason.
+// Absent has the routes of vLLM that this server refuses, with the reason.
 var Absent = map[string]string{
 	"/init_weight_transfer_engine": noTransfer,
 	"/start_weight_update":         noTransfer,
@@ -82,12 +82,12 @@ const (
 	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
 )
 
-// AdapterName is what an adapter may be named.
+// AdapterName matches the allowed names of adapters.
 var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 var modes = []string{"abort", "wait", "keep"}
 
-// pause has vLLM's defaults: it aborts, and clears the cache unless requests are kept.
+// pause has vLLM's defaults: it aborts requests, and clears the cache unless requests are kept.
 func pause(ctx context.Context, c *Call) (any, error) {
 	mode := "abort"
 	if c.Query.Has("mode") {
@@ -111,7 +111,7 @@ func pause(ctx context.Context, c *Call) (any, error) {
 	return map[string]string{"status": "paused"}, nil
 }
 
-// flag reads a parameter that is true or false.
+// flag reads a boolean parameter; otherwise is its default.
 func flag(query url.Values, name string, otherwise bool) (bool, error) {
 	if !query.Has(name) {
 		return otherwise, nil
@@ -136,7 +136,7 @@ func isPaused(ctx context.Context, c *Call) (any, error) {
 	return map[string]bool{"is_paused": w.Paused != ""}, nil
 }
 
-// updateWeights has prime-rl's body. vLLM's own one is for NCCL.
+// updateWeights accepts prime-rl's body. vLLM's own body is for NCCL.
 func updateWeights(ctx context.Context, c *Call) (any, error) {
 	var body struct {
 		openai.Strict
@@ -158,12 +158,12 @@ func updateWeights(ctx context.Context, c *Call) (any, error) {
 	return map[string]string{"status": "ok"}, nil
 }
 
-// AbsentError refuses what this server can't do at all. Its status is 501.
+// AbsentError refuses a request that this server does not support. Its status is 501.
 type AbsentError struct{ Param, Reason string }
 
 func (e *AbsentError) Error() string { return e.Reason }
 
-// renamed makes the problem of a path that of a member.
+// renamed returns an error about a path as an error about a member.
 func renamed(err error, member string) error {
 	var problems protocol.Problems
 	if errors.As(err, &problems) {
@@ -177,7 +177,7 @@ func loadAdapter(ctx context.Context, c *Call) (any, error) {
 	return "Success: LoRA adapter '" + name + "' added successfully.", err
 }
 
-// loadAdapterInPlace is the route of prime-rl and SkyRL, which may replace an adapter.
+// loadAdapterInPlace answers the routes of prime-rl and SkyRL, which replace an adapter of the same name.
 func loadAdapterInPlace(ctx context.Context, c *Call) (any, error) {
 	_, err := c.load(ctx, true)
 	return map[string]string{"status": "ok"}, err
@@ -236,7 +236,7 @@ func unloadAdapter(_ context.Context, c *Call) (any, error) {
 	return "Success: LoRA adapter '" + body.Name + "' removed successfully.", c.RemoveAdapter(body.Name)
 }
 
-// resetCache takes its parameters from the query, as vLLM does, or from a body, as SkyRL sends it.
+// resetCache reads its parameters from the query, as vLLM, or from a body, as SkyRL sends it.
 func resetCache(ctx context.Context, c *Call) (any, error) {
 	var body struct {
 		openai.Strict
@@ -274,7 +274,7 @@ func abort(_ context.Context, c *Call) (any, error) {
 	return map[string]any{"status": "aborted", "aborted": c.Running.Abort(body.IDs)}, nil
 }
 
-// worldSize is that of one process: no other one takes part in an update of the weights.
+// worldSize returns 1: no other process takes part in an update of the weights.
 func worldSize(context.Context, *Call) (any, error) { return map[string]int{"world_size": 1}, nil }
 
 func weightInfo(ctx context.Context, c *Call) (any, error) {
@@ -285,8 +285,8 @@ func weightInfo(ctx context.Context, c *Call) (any, error) {
 	return map[string]string{"weight_version": w.Model.Version}, nil
 }
 
-// serverInfo has the members of vLLM's configuration that trainers read, of what there is here: logprobs before
-// temperature and truncation, one replica, no transfer of tensors. Adapters have no limit of rank or number but memory.
+// serverInfo returns the members of vLLM's configuration that trainers read: logprobs before temperature and
+// truncation, one replica, no transfer of tensors. Rank and number of adapters are limited by memory only.
 func serverInfo(context.Context, *Call) (any, error) {
 	return map[string]any{"vllm_config": map[string]any{
 		"model_config":           map[string]any{"logprobs_mode": "raw_logprobs"},
@@ -296,7 +296,7 @@ func serverInfo(context.Context, *Call) (any, error) {
 	}}, nil
 }
 
-// finishSession has nothing to free: a session is a hint for routers, and leaves no state here.
+// finishSession does nothing: a session is a hint for routers and has no state here.
 func finishSession(context.Context, *Call) (any, error) {
 	return map[string]string{"status": "ok"}, nil
 }
