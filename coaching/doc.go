@@ -1,6 +1,6 @@
 // Package coaching answers requests to repair a step that went wrong. An orchestrator
-// configures a session for a run, asks in it any number of times, and closes it. Coaches
-// are models, tried in their order, or people, or both if the server's operator names
+// configures a session for a run, sends any number of requests in it, and closes it. Coaches
+// are models, asked in their order, or people, or both if the server's operator names
 // people.
 //
 // A [Service] holds the sessions. Every session has its own pool: slots for running
@@ -12,15 +12,15 @@
 // Each package uses only packages after it:
 //
 //	coaching                  the service: sessions from PUT to DELETE, and their requests
-//	coach                     who is asked, in which order; what becomes of the answers
+//	coach                     which coaches are asked, in which order; their replies
 //	logbook                   the Markdown log of a request
-//	session                   what one session has in progress here
-//	store, postgres           which sessions there are
+//	session                   what one session has in progress on this server
+//	store, postgres           the existing sessions
 //	repair/prompt             the question for a model, the task for a person
 //	repair, repair/parse      the answer, read and checked
 //	human, backend            one task for people; one call of a model with its retries
 //	egress                    where the server may connect
-//	internal/quote            foreign texts in messages, without keys
+//	internal/quote            clients' and models' texts in messages, without keys
 //
 // Package console is beside them: it is the page of an endpoint for people, which serves any
 // agent. It uses repair and internal/quote only.

@@ -14,18 +14,18 @@ const (
 	// DefaultMaxSteps bounds the steps of a trajectory. Real tasks have far fewer.
 	DefaultMaxSteps = 2000
 	// DefaultMaxBytes bounds the bytes of all requests in progress or waiting, in all sessions.
-	// They take about twice as much memory. Each session has a share, so that one cannot
-	// block all others.
+	// They take about twice as much memory. Each session may use 1/sessionShare, so that one
+	// cannot block all others.
 	DefaultMaxBytes = 1 << 30
 )
 
 const (
-	// sessionShare is the share of one session in the bytes of all: a quarter.
+	// 1/sessionShare of the bytes of all sessions is the limit of one session.
 	sessionShare = 4
 	// allAnswerBytes bounds the kept responses of all sessions.
 	allAnswerBytes = 256 << 20
 
-	// modelsRetryAfter is when to try again where models are busy.
+	// modelsRetryAfter is the Retry-After while all slots for models are busy.
 	modelsRetryAfter = 5 * time.Second
 
 	// countTimeout bounds the count of sessions for the metrics.

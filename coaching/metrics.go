@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what coaches do. Labels are fixed words of this package and of protocol,
+// metrics are the metrics of coaching. Labels are constants of this package and of protocol,
 // never names, models or URLs of clients.
 type metrics struct {
 	requests *prometheus.CounterVec
@@ -21,11 +21,11 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 }
 
-// secondsBuckets reach from a repair without a model to a person who answers the next
+// secondsBuckets range from a repair without a model to a person who answers the next
 // day.
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
-// newMetrics registers the metrics; a nil registerer is fine.
+// newMetrics registers the metrics; the registerer may be nil.
 func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {
 	const name = "agentd_coaching_"
 	counter := func(what, help string, labels ...string) *prometheus.CounterVec {
@@ -77,7 +77,7 @@ func (m *metrics) attempt(typ string, a backend.Attempt) {
 	m.tokens.WithLabelValues(typ, "completion").Add(float64(max(a.Answer.CompletionTokens, 0)))
 }
 
-// full counts a rejection if err is one, and returns err.
+// full counts err if it is a *FullError, and returns err.
 func (m *metrics) full(bound string, err error) error {
 	if full := (*FullError)(nil); errors.As(err, &full) {
 		m.refused.WithLabelValues(bound).Inc()

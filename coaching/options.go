@@ -20,8 +20,8 @@ import (
 // Options are the settings of a [Service]. The zero value works.
 type Options struct {
 	Policy      *egress.Policy // allowed endpoints; nil: the default policy
-	People      People         // who coach every session, beside its backends
-	Local       backend.Local  // this server's own model; see SetLocal if it loads later
+	People      People         // people who coach every session besides its backends
+	Local       backend.Local  // this server's model; see SetLocal if it loads later
 	Workers     int            // requests of one session in progress at once; 0: DefaultWorkers
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
 	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
@@ -39,7 +39,7 @@ type Options struct {
 	Rand  func() float64
 }
 
-// withDefaults fills in what is unset.
+// withDefaults returns the options with defaults for unset fields. The error names a field.
 func (o Options) withDefaults() (Options, error) {
 	if o.Policy == nil {
 		policy, err := egress.NewPolicy(nil)
@@ -69,23 +69,22 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// People coach every session on behalf of the server's operator, beside the
-// session's own backends. A session of provider human has its own people, who are
-// asked alone.
+// People coach every session for the server's operator, besides the session's backends.
+// In a session with provider human only the session's own people are asked.
 type People struct {
-	Endpoint string // "": nobody
+	Endpoint string // "": no people
 	When     string // PeopleFirst or PeopleFailed; "": PeopleFirst
 }
 
-// When people are asked.
+// Values of People.When.
 const (
 	PeopleFirst  = "first"  // before the backends, which are asked if no person answers
 	PeopleFailed = "failed" // if the backends gave no correction
 )
 
-// policy is where connections for these people may go: to their endpoint, which the
-// operator chose and which so may have a private address. The error is about an
-// endpoint that is not such a URL.
+// policy allows connections to the people's endpoint only, which may have a private
+// address since the operator chose it. The error is about an endpoint that is not a
+// usable URL.
 func (p People) policy() (*egress.Policy, error) {
 	if !slices.Contains([]string{"", PeopleFirst, PeopleFailed}, p.When) {
 		return nil, fmt.Errorf("people can be asked %s or %s, not %q", PeopleFirst, PeopleFailed, p.When)
@@ -93,7 +92,7 @@ func (p People) policy() (*egress.Policy, error) {
 	return egress.PolicyFor(p.Endpoint)
 }
 
-// Check returns what is wrong with the endpoint, nil if nothing is.
+// Check checks the endpoint.
 func (p People) Check() error {
 	_, err := p.policy()
 	return err

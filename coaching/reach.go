@@ -7,9 +7,9 @@ import (
 	"agentd/protocol"
 )
 
-// ConfigureReachable is Configure after one short test call to each backend. A run that
-// has a session already makes no calls. The errors are Configure's, an
-// *UnreachableError, or ctx's. People and this server's own model are not asked.
+// ConfigureReachable is Configure after one short test call to each backend, except this
+// server's model; people are not asked. If the run has a session already, it makes no
+// calls. The error is one of Configure's, an *UnreachableError, or ctx's.
 func (s *Service) ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err

@@ -64,7 +64,7 @@ type request struct {
 	provider string // of the response: the session's unless a person decided
 }
 
-// answerOnce is answer, unless another server has the answer or is about to have it.
+// answerOnce calls answer, unless another server has the answer or is finding it.
 func (r *request) answerOnce(ctx context.Context) (found session.Answer, err error) {
 	kept, err := r.Lease.Once(ctx, r.room.Abort, r.ID, func() (*store.Kept, error) {
 		var err error
@@ -86,8 +86,8 @@ func (r *request) answerOnce(ctx context.Context) (found session.Answer, err err
 	return session.Answer{Response: res, Provider: kept.Provider, Keep: true, Repeated: true}, nil
 }
 
-// answer asks the coaches and makes the response. One that no coach gave is not kept,
-// so that the same request may ask again.
+// answer asks the coaches and makes the response. A response that no coach gave is not kept,
+// so that the same request asks again.
 func (r *request) answer(ctx context.Context) (session.Answer, error) {
 	r.Log = logbook.New(r.room.keys, r.entered, r.Body, r.provider, r.room.Record.Config.CaptureLogs)
 	reply, err := coach.Ask(ctx, r.room.coaches, r.Request)
@@ -102,7 +102,7 @@ func (r *request) answer(ctx context.Context) (session.Answer, error) {
 	return session.Answer{Response: res, Provider: provider, Keep: reply.ByPerson || res.Status != protocol.CoachingFailed}, nil
 }
 
-// response is the valid response of a reply.
+// response returns the response for a reply. It is valid in any case.
 func (r *request) response(given coach.Reply) *protocol.SpecializedCoachingResponse {
 	res := r.render(given)
 	if err := res.Validate(r.Body); err != nil {
@@ -126,8 +126,8 @@ func (r *request) render(given coach.Reply) *protocol.SpecializedCoachingRespons
 	return res
 }
 
-// report writes to metrics and the server's log how the request ended. The server logs those
-// that ended with an error.
+// report writes the result of the request to metrics and log. The server logs requests that ended with an
+// error.
 func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated bool) {
 	took := r.service.opts.Now().Sub(r.entered)
 	r.service.metrics.request(r.Body.Kind, r.provider, res.Status, took)

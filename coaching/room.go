@@ -20,22 +20,22 @@ type room struct {
 	coaches []coach.Coach // in the order in which they are asked
 }
 
-// rooms makes the rooms of a service.
+// rooms makes the rooms of a service, and has what they share.
 type rooms struct {
 	opts    Options // with the defaults
 	metrics *metrics
 	local   backend.LateLocal
-	people  *egress.Policy // of the operator's people; nil: there are none
+	people  *egress.Policy // of the operator's people; nil without any
 	breaker *coach.Breaker // of the operator's people
 
 	requestBytes *session.Budget // for the requests of all sessions
 	answerBytes  *session.Budget // for their kept responses
 
-	// alive ends as soon as the service is closed, base when that aborts what is in progress.
+	// alive ends when the service is closed, base when the close aborts requests in progress.
 	base, alive context.Context
 }
 
-// open makes a session's room. released is called when the session was released.
+// open makes a session's room. released is called after the session is released.
 func (s *rooms) open(rec store.Record, released func()) (*room, error) {
 	cfg := rec.Config
 	o := s.opts.Egress

@@ -112,7 +112,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	return nil
 }
 
-// session returns what runs for a record here, and makes it if needed.
+// session returns the room of a record, and makes it if there is none.
 func (s *Service) session(rec store.Record) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Service) session(rec store.Record) (*room, error) {
 	return sess, err
 }
 
-// running are the sessions with a room here.
+// running returns the sessions with a room here.
 func (s *Service) running() []uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +152,8 @@ func (s *Service) seal(id uuid.UUID) <-chan struct{} {
 	return sess.Seal()
 }
 
-// confirm seals the session unless the store still has it as configured. It may have begun to
-// close after the lookup, perhaps before sess was made. Then nobody else would release it.
+// confirm seals the session unless the store still has it as configured: it may have begun to close
+// after the lookup and before sess was made, and then nothing else would release it.
 func (s *Service) confirm(ctx context.Context, sess *room) error {
 	rec, err := s.opts.Store.Get(ctx, sess.Record.RunID)
 	if err == nil && (rec == nil || rec.ID != sess.Record.ID || rec.State != store.Configured) {
@@ -162,8 +162,8 @@ func (s *Service) confirm(ctx context.Context, sess *room) error {
 	return err
 }
 
-// acquire counts a request of this many bytes into the run's session. The lease's Drop and
-// then Leave must follow.
+// acquire counts a request of this many bytes into the run's session. The lease's Drop and then the
+// session's Leave must be called.
 func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room, *store.Lease, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
@@ -192,10 +192,10 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room
 	return nil, nil, err
 }
 
-// CloseSession closes the run's session. No request enters any more, those in it finish,
-// tasks for people are withdrawn, and connections are released. It returns when all of
-// that is done, or with ctx's error, and then goes on in the background. The error is
-// ErrUnknown if the run has no session or it is closing already.
+// CloseSession closes the run's session: no request enters any more, requests in it finish,
+// tasks for people are withdrawn, and connections are released. It returns when that is
+// done; if ctx ends first, it returns ctx's error and the close continues in the background.
+// The error is ErrUnknown if the run has no session or it is closing already.
 func (s *Service) CloseSession(ctx context.Context, runID string) error {
 	return s.closeMarked(ctx, func(ctx context.Context) ([]store.Record, error) {
 		rec, err := s.opts.Store.MarkClosing(ctx, runID)
@@ -259,8 +259,8 @@ func (s *Service) finish(rec store.Record) error {
 	}
 }
 
-// begin counts background work, unless the service is closed. s.background.Done must
-// follow.
+// begin counts background work; s.background.Done must be called. It returns false if the service is
+// closed.
 func (s *Service) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,9 +282,9 @@ func (s *Service) inBackground(f func()) (started bool) {
 	return true
 }
 
-// Close closes all sessions and waits as CloseSession does. If ctx ends first, it aborts
-// requests in progress and returns ctx's error. From its beginning on, other methods fail
-// with ErrShutdown.
+// Close closes all sessions and waits, like CloseSession. If ctx ends first, it aborts requests
+// in progress and returns ctx's error. Once it was called, other methods fail with
+// ErrShutdown.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -320,7 +320,7 @@ func (s *Service) Close(ctx context.Context) error {
 	return err
 }
 
-// countSessions is the number of sessions, for the metric.
+// countSessions returns the number of sessions, for the metric.
 func (s *Service) countSessions() float64 {
 	ctx, cancel := context.WithTimeout(s.base, countTimeout)
 	defer cancel()
@@ -339,7 +339,7 @@ func (s *Service) sweepLoop() {
 	}
 }
 
-// sweep closes idle sessions as DELETE does, also those that no server has in use.
+// sweep closes idle sessions like DELETE, also those without a room on any server.
 func (s *Service) sweep() {
 	err := s.closeMarked(s.alive, func(ctx context.Context) ([]store.Record, error) {
 		idle, err := s.opts.Store.MarkIdle(ctx, s.opts.Idle)

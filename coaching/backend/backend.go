@@ -42,20 +42,20 @@ type Question struct {
 	Messages   []Message
 	SchemaName string       // letters, digits, _ and -; endpoints show it to the model
 	Schema     protocol.Raw // the portable strict subset: every property required, additionalProperties false
-	Exact      protocol.Raw // the exact schema, for models that a grammar constrains (local)
+	Exact      protocol.Raw // the exact schema, for models with a grammar (local)
 	MaxTokens  int          // of the answer; 0 for DefaultMaxTokens
-	Adapter    string       // the adapter of local that answers; "": none. Other models do not have it
+	Adapter    string       // for local: the LoRA adapter; "" for none. Others ignore it.
 }
 
-// Output modes: how a model was asked for JSON.
+// Output modes: the way in which a model is asked for JSON.
 const (
 	ModeSchema = "schema" // the endpoint enforces the schema
 	ModeTool   = "tool"   // the answer is the arguments of a tool that the model had to call
 	ModeText   = "text"   // the schema is in the system text, and the reply contains JSON
 )
 
-// schemaMode is the mode of an answer. One that was asked for with ModeSchema and is not JSON shows that the endpoint
-// ignores the schema.
+// schemaMode returns the mode of an answer: ModeText instead of ModeSchema if it is not JSON, which shows that the
+// endpoint ignores the schema.
 func schemaMode(mode, text string) string {
 	if mode == ModeSchema && json.Valid([]byte(text)) {
 		return ModeSchema
@@ -63,7 +63,7 @@ func schemaMode(mode, text string) string {
 	return ModeText
 }
 
-// system is the system text of a question. With ModeText it holds the schema.
+// system returns the system text of a question, with the schema for ModeText.
 func system(q Question, mode string) string {
 	if mode != ModeText {
 		return q.System
@@ -72,7 +72,7 @@ func system(q Question, mode string) string {
 		string(q.Schema) + "\n```")
 }
 
-// maxTokens is the limit on the answer of a question.
+// maxTokens returns the token limit of a question's answer.
 func maxTokens(q Question) int {
 	return cmp.Or(max(q.MaxTokens, 0), DefaultMaxTokens)
 }
@@ -80,7 +80,7 @@ func maxTokens(q Question) int {
 // Answer is a model's answer.
 type Answer struct {
 	Text             string // may be empty; callers decide whether it is a correction
-	Model            string // as the endpoint names it, else as configured
+	Model            string // the endpoint's name of the model, without one the configured name
 	PromptTokens     int    // 0 if the endpoint does not report it
 	CompletionTokens int    // 0 if the endpoint does not report it
 	Mode             string // ModeSchema, ModeTool or ModeText
@@ -88,23 +88,23 @@ type Answer struct {
 
 // Backend is a model that can be asked.
 type Backend interface {
-	// Name is its name in the session's configuration.
+	// Name returns the name in the session's configuration.
 	Name() string
-	// Type is one of protocol's Backend types.
+	// Type returns one of protocol's Backend types.
 	Type() string
-	// Describe is for logs: `name (type, model at scheme://host/path)`.
+	// Describe returns `name (type, model at scheme://host/path)`, for logs.
 	Describe() string
 	// Ask makes one try. The error is a *Error, or ctx's if that ended.
 	Ask(ctx context.Context, q Question) (Answer, error)
-	// Budget is the limit of the prompt in characters, 0 if the backend has none.
+	// Budget returns the limit of the prompt in characters, 0 if the backend has none.
 	Budget() int
 }
 
-// Local is this server's own model. Question.Exact is the schema that it enforces. Its errors should be *Error, with
-// KindBusy for a full queue. Others count as KindFailed.
+// Local is this server's own model, which enforces Question.Exact. Errors should be *Error, with KindBusy for a full
+// queue; others count as KindFailed.
 type Local interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
-	// Window bounds the tokens of prompt and answer together.
+	// Window returns the limit of tokens of prompt and answer together.
 	Window() int
 }
 
@@ -112,19 +112,19 @@ type Local interface {
 type Options struct {
 	Client   *egress.Client  // sends every request of the remote types
 	Local    Local           // nil: a backend of type local is an error that says so
-	Redactor *quote.Redactor // takes the session's header values out of texts
+	Redactor *quote.Redactor // removes the session's header values from texts
 }
 
-// Kind is why a try failed.
+// Kind is the kind of an Error.
 type Kind string
 
-// The kinds of errors.
+// Kinds of errors.
 const (
 	KindUnreachable Kind = "unreachable" // no connection, or it broke
 	KindForbidden   Kind = "forbidden"   // the policy forbids the endpoint, or it redirects
 	KindTimeout     Kind = "timeout"     // no answer in time
 	KindRefused     Kind = "refused"     // the request was rejected (4xx); a retry does not help
-	KindBusy        Kind = "busy"        // 409, 425, 429, 503, 529: later
+	KindBusy        Kind = "busy"        // 409, 425, 429, 503, 529; a retry may help
 	KindFailed      Kind = "failed"      // the endpoint failed (5xx)
 	KindTooLarge    Kind = "too_large"   // the answer is larger than the server reads
 	KindGarbled     Kind = "garbled"     // the answer does not match the API
@@ -133,7 +133,7 @@ const (
 	KindClosed      Kind = "closed"      // the session is closed, or the server's own model is
 )
 
-// kindTexts are the kinds in words.
+// kindTexts has a clause for each kind.
 var kindTexts = map[Kind]string{
 	KindUnreachable: "cannot reach the model",
 	KindForbidden:   "the server may not connect there",
@@ -156,7 +156,7 @@ type Error struct {
 	Detail     string        // for a person: redacted, one line, at most 500 characters
 	Err        error         // the cause if it is egress's; others are dropped, since they repeat what was sent
 
-	// lasting marks an error of a temporary kind that will not pass, such as a wrong certificate.
+	// lasting: the error is permanent although its kind is temporary, such as a wrong certificate.
 	lasting bool
 }
 
@@ -187,10 +187,10 @@ func (e *Error) Temporary() bool {
 	}
 }
 
-// OutcomeLeft is the outcome of a try whose caller left.
+// OutcomeLeft is the outcome of a try whose caller has left.
 const OutcomeLeft = "left"
 
-// Outcome is how a try ended, in one word: answered, the kind of its error, or left.
+// Outcome returns the result of a try as one word: answered, the kind of its error, or OutcomeLeft.
 func Outcome(err error) string {
 	var failure *Error
 	switch {
@@ -203,7 +203,7 @@ func Outcome(err error) string {
 	}
 }
 
-// statusKind is the kind of a failing HTTP status.
+// statusKind returns the kind of an HTTP error status.
 func statusKind(status int) Kind {
 	switch {
 	case status == http.StatusRequestTimeout:

@@ -14,7 +14,7 @@ import (
 type local struct {
 	model Local
 	name  string
-	shown string // the model's name in the definition
+	shown string // the model's name in the session's configuration
 	keys  *quote.Redactor
 }
 
@@ -25,7 +25,7 @@ func (l *local) Describe() string {
 	return quote.Line(fmt.Sprintf("%s (%s, this server's own model)", l.name, protocol.BackendLocal), maxDetail)
 }
 
-// reserve is the part of the window for the answer: at most half, so that a prompt within Budget always fits.
+// reserve returns the tokens of the window for the answer: at most half, so that a prompt within Budget always fits.
 func (l *local) reserve() int {
 	if window := l.model.Window(); window > 0 {
 		return min(DefaultMaxTokens, window/2)
@@ -64,7 +64,7 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, nil
 }
 
-// LateLocal is this server's own model, which sessions may name before it has loaded.
+// LateLocal is this server's model for sessions that are configured before it has loaded.
 type LateLocal struct{ model atomic.Pointer[Local] }
 
 // Set sets the model, unless it is nil.
@@ -83,7 +83,7 @@ func (l *LateLocal) Ask(ctx context.Context, q Question) (Answer, error) {
 	return (*model).Ask(ctx, q)
 }
 
-// Window is the model's, 0 before it has loaded.
+// Window returns the model's Window, 0 before it has loaded.
 func (l *LateLocal) Window() int {
 	if model := l.model.Load(); model != nil {
 		return (*model).Window()

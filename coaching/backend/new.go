@@ -7,7 +7,7 @@ import (
 	"agentd/protocol"
 )
 
-// New returns the backend of a definition. It contacts nobody.
+// New returns the backend of a definition. It makes no connection.
 func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 	r := &remote{name: def.Name, typ: def.Type, model: def.DefaultModel}
 	switch def.Type {

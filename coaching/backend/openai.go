@@ -8,8 +8,7 @@ import (
 	"agentd/protocol"
 )
 
-// limitParam and newLimitParam name the limit of tokens. OpenAI's newer models want the newer name; all other servers
-// know the older one.
+// Names of the limit of tokens. OpenAI's newer models accept only newLimitParam; other servers know limitParam.
 const (
 	limitParam    = "max_tokens"
 	newLimitParam = "max_completion_tokens"
@@ -28,7 +27,7 @@ type chatResponse struct {
 	} `json:"usage"`
 }
 
-// chatMessage is a model's message. Content is a text or a list of parts, of which the texts count.
+// chatMessage is a model's message. Content is a text, or a list of parts of which the texts are used.
 type chatMessage struct {
 	Content          protocol.Raw `json:"content"`
 	Refusal          string       `json:"refusal"`
@@ -60,7 +59,7 @@ func (r *remote) tryChat(ctx context.Context, q Question, mode string) (Answer, 
 	return r.readChat(&res, mode)
 }
 
-// postLimited posts a body with a limit of tokens, under the newer name once the endpoint has rejected the older one.
+// postLimited posts a body with a limit of tokens, with the newer name once the endpoint has rejected the older one.
 func (r *remote) postLimited(ctx context.Context, body object, limit int, res *chatResponse) error {
 	if !r.newLimit.Load() {
 		body[limitParam] = limit
@@ -102,7 +101,7 @@ func (r *remote) readChat(res *chatResponse, mode string) (Answer, error) {
 	return a, nil
 }
 
-// text is the text of a message. A message with separate thoughts and no content ends within its thoughts.
+// text returns the text of a message. A message with separate reasoning and no content ended within its reasoning.
 func (m *chatMessage) text() string {
 	text, _ := protocol.Text(m.Content)
 	for part := range protocol.Elements(m.Content) {

@@ -19,7 +19,7 @@ type remote struct {
 	name     string
 	typ      string
 	model    string
-	newLimit atomic.Bool // the endpoint wants newLimitParam
+	newLimit atomic.Bool // the endpoint needs newLimitParam
 }
 
 func (r *remote) Name() string { return r.name }
@@ -41,14 +41,14 @@ func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, nil
 }
 
-// modeFallback holds the output modes of a backend, the strictest first. What an endpoint supports shows only when it
-// is asked. A refusal leads to the next mode, and later questions begin with the mode that worked.
+// modeFallback has the output modes of a backend, the strictest first. Whether an endpoint supports a mode shows only
+// when it is asked. After a refusal the next mode is tried, and later questions begin with the mode that worked.
 type modeFallback struct {
 	modes []string
 	first atomic.Int32 // index into modes; only rises
 }
 
-// ask tries the modes from the first that may work. All of them are one try, since a refusal comes at once.
+// ask tries the modes from first on. Together they are one try, since endpoints refuse a mode immediately.
 func (f *modeFallback) ask(ctx context.Context, try func(mode string) (Answer, error)) (Answer, error) {
 	for i := int(f.first.Load()); ; i++ {
 		a, err := try(f.modes[i])
@@ -63,7 +63,7 @@ func (f *modeFallback) ask(ctx context.Context, try func(mode string) (Answer, e
 	}
 }
 
-// keep remembers that mode i led to answer a.
+// keep records that mode i led to answer a, so that later questions begin with a mode that works.
 func (f *modeFallback) keep(i int, a Answer) {
 	if a.Mode != f.modes[i] && i < len(f.modes)-1 {
 		i++ // accepted, but ignored
@@ -76,8 +76,8 @@ func (f *modeFallback) keep(i int, a Answer) {
 	}
 }
 
-// refusesMode reports whether an error may be about the output mode. Endpoints use different statuses for that, so all
-// of them count. If the error is about something else, one more request costs little.
+// refusesMode reports whether an error may be about the output mode. Endpoints use different statuses for that, so
+// every refusal counts. If it is about something else, one more request costs little.
 func refusesMode(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && slices.Contains(
@@ -93,7 +93,7 @@ const (
 // toolDescription describes the tool of ModeTool to the model.
 const toolDescription = "Give your answer by calling this."
 
-// messages are a question's messages, with the system's text as the first one.
+// messages returns a question's messages, with the system text as the first one.
 func messages(q Question, mode string) (list []object) {
 	if text := system(q, mode); text != "" {
 		list = append(list, object{"role": "system", "content": text})

@@ -29,8 +29,8 @@ type Retry struct {
 	OnAttempt func(Attempt)
 }
 
-// Ask asks b until it answers, fails for good, asks for a longer wait than MaxRetryAfter, or no tries are left. The
-// error is the *Error of the last try, or the context's if that ended.
+// Ask asks b until it answers, fails permanently, asks for a wait above MaxRetryAfter, or no tries are left. The error
+// is the *Error of the last try, or the context's if that ended.
 func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 	var waited time.Duration
 	for try := 1; ; try++ {
@@ -51,7 +51,7 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 	}
 }
 
-// once is one try, with its timeout.
+// once makes one try, with its timeout.
 func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) {
 	trial := ctx
 	if r.Timeout > 0 {
@@ -72,7 +72,7 @@ func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) 
 	}
 }
 
-// reachQuestion is short, and so is its answer.
+// reachQuestion is the question of Reach.
 var reachQuestion = Question{
 	System:    "This is a test of the connection.",
 	Messages:  []Message{{RoleUser, "Answer with an empty JSON object."}},
@@ -80,9 +80,9 @@ var reachQuestion = Question{
 	MaxTokens: 32,
 }
 
-// Reach makes one short call to a backend in the plainest mode and returns why it cannot be used. Any answer of the
-// model counts, also a truncated or declined one, and so does a busy backend. This server's own model gets no call. The
-// error is a *Error, or the context's if that ended.
+// Reach makes one short call to a backend in its last mode, and returns the reason why it cannot be used. A truncated
+// or declined answer and a busy backend are no errors. This server's own model is not called. The error is a *Error, or
+// the context's if that ended.
 func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	r, ok := b.(*remote)
 	if !ok {
@@ -96,7 +96,7 @@ func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	return err
 }
 
-// usable reports whether a failed call shows that the model is there.
+// usable reports whether a failed call still shows that the model can be used.
 func (e *Error) usable() bool {
 	switch e.Kind {
 	case KindTruncated, KindDeclined, KindBusy:

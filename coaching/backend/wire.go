@@ -26,7 +26,7 @@ const userAgent = "agentd"
 // claudeVersion is the version of Anthropic's API. A session's header may name another one.
 const claudeVersion = "2023-06-01"
 
-// wire sends the requests of one backend. It holds the headers in a function, which nothing can print.
+// wire sends the requests of one backend. The headers are in a closure, so that fmt can't print them.
 type wire struct {
 	client     *http.Client
 	endpoint   *url.URL
@@ -63,13 +63,13 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}, nil
 }
 
-// ollamaChat ends the path of an endpoint that speaks Ollama's own API.
+// ollamaChat is the end of the path of an endpoint with Ollama's own API.
 const ollamaChat = "/api/chat"
 
-// wholePaths end the paths of complete endpoints. Any other endpoint is a base.
+// wholePaths are the ends of the paths of complete endpoints. Any other endpoint is a base.
 var wholePaths = []string{"/chat/completions", ollamaChat, "/messages"}
 
-// basePaths complete a base, by type.
+// basePaths has the path that is appended to a base, by type.
 var basePaths = map[string]string{
 	protocol.BackendOpenAI:    "/chat/completions",
 	protocol.BackendOllama:    "/v1/chat/completions",
@@ -99,8 +99,8 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 	return u.JoinPath(rest), nil
 }
 
-// post sends a request as JSON and decodes the answer, a complete JSON object, into res. Fields that the answer lacks
-// stay as they are. The error is a *Error, or the context's.
+// post sends a request as JSON and decodes the answer, a complete JSON object, into res. Fields that the answer does
+// not have keep their values. The error is a *Error, or the context's.
 func (w *wire) post(ctx context.Context, request object, res any) error {
 	sent, err := json.Marshal(request)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *wire) post(ctx context.Context, request object, res any) error {
 	return nil
 }
 
-// exchange sends a body and returns the answer's.
+// exchange sends a body and returns the body of the answer.
 func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint.String(), bytes.NewReader(sent))
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 	return body, nil
 }
 
-// lastingKinds are the kinds of egress's errors, which stay the cause.
+// lastingKinds has the kinds of permanent errors of package egress.
 var lastingKinds = []struct {
 	cause error
 	kind  Kind
@@ -155,7 +155,7 @@ var lastingKinds = []struct {
 	{egress.ErrEncoded, KindGarbled}, {egress.ErrClosed, KindClosed},
 }
 
-// broken is the error of a request without a complete answer.
+// broken returns the error of a request without a complete answer.
 func (w *wire) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -185,7 +185,7 @@ func (w *wire) broken(ctx context.Context, err error) error {
 	return e
 }
 
-// refused is the error of an answer with a failing status.
+// refused returns the error of an answer with an error status.
 func (w *wire) refused(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody+1))
 	detail := ""
@@ -203,7 +203,7 @@ func (w *wire) refused(res *http.Response) error {
 	return e
 }
 
-// hidden is the error in an answer with status 200. Gateways send that status before they have asked the model.
+// hidden returns the error in an answer with status 200, which gateways send before they have asked the model.
 func (w *wire) hidden(raw json.RawMessage) error {
 	message, status := innerMessage(raw)
 	if message == "" {
@@ -216,8 +216,8 @@ func (w *wire) hidden(raw json.RawMessage) error {
 	return e
 }
 
-// errorMessage is the message in an error's body: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
-// gateways, else the text.
+// errorMessage returns the message in an error's body: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
+// gateways, otherwise the text.
 func errorMessage(body []byte) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) == nil {
@@ -245,13 +245,13 @@ func innerMessage(raw json.RawMessage) (message string, code int) {
 	return inner.Message, code
 }
 
-// fail makes an error with a redacted detail.
+// fail returns an error with a redacted detail.
 func (w *wire) fail(kind Kind, detail string) *Error {
 	return &Error{Kind: kind, Detail: w.show(detail, maxDetail)}
 }
 
-// show makes one line of at most limit characters without secrets. It redacts before clipping, which could leave half a
-// secret, and again after joining spaces.
+// show returns one line of at most limit characters without secrets. It redacts before it clips, which could leave half
+// a secret, and again after it has joined spaces.
 func (w *wire) show(s string, limit int) string {
 	return w.redact(quote.Line(w.redact(s), limit))
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ProbeInterval and probeTimeout are how often, and for how long, an unreachable
-// human endpoint is looked for.
+// ProbeInterval is the time between two probes of an unreachable human endpoint,
+// probeTimeout the timeout of one.
 const (
 	ProbeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
 )
 
-// Breaker remembers that the operator's people are unreachable. Sessions then skip them
-// at once, where each request would else wait for several tries. It looks for the
-// endpoint in the background until it is back. A nil Breaker never trips.
+// Breaker is the circuit breaker of the operator's people. While their endpoint is unreachable,
+// sessions skip it, so that requests do not wait for several tries. It probes the endpoint
+// in the background until that answers. A nil Breaker never trips.
 type Breaker struct {
 	Endpoint string
-	Client   func() *egress.Client         // makes one for the search
+	Client   func() *egress.Client         // makes the client of the probes
 	Alive    context.Context               // ends when the service is closed
 	Go       func(f func()) (started bool) // runs f in the background, unless the service was closed
 	Sleep    func(ctx context.Context, d time.Duration) error
@@ -35,10 +35,10 @@ type Breaker struct {
 
 	mu     sync.Mutex
 	reason error     // why the endpoint is unreachable; nil: it is not
-	since  time.Time // of reason
+	since  time.Time // since when
 }
 
-// Check returns why people cannot be asked now, nil if they can.
+// Check returns the reason why people cannot be asked now, nil if they can.
 func (b *Breaker) Check() error {
 	if b == nil {
 		return nil
@@ -51,7 +51,7 @@ func (b *Breaker) Check() error {
 	return fmt.Errorf("%w (since %s; agentd looks for it every %s)", b.reason, b.since.UTC().Format(time.RFC3339), ProbeInterval)
 }
 
-// Observe takes what came of asking the endpoint.
+// Observe records the result of a request to the endpoint.
 func (b *Breaker) Observe(err error) {
 	var failure *human.Error
 	if b == nil || !errors.As(err, &failure) || failure.Kind != human.Unreachable {
@@ -67,7 +67,7 @@ func (b *Breaker) Observe(err error) {
 		Msg("human endpoint unreachable; coaching continues without people")
 }
 
-// probe waits until the endpoint answers again, or the service is closed.
+// probe probes the endpoint until it answers, or the service is closed.
 func (b *Breaker) probe() {
 	client := b.Client()
 	defer client.Close()

@@ -1,5 +1,5 @@
 // Package coach asks the coaches of a session for a correction: models in their order, and
-// people. A coach that fails gives a reply, never an error.
+// people. The failure of a coach is a reply and not an error.
 //
 // Each file uses only files after it: models.go, people.go, tasks.go, breaker.go, spans.go, coach.go.
 package coach
@@ -21,19 +21,19 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// MaxReason bounds the bytes of a reply's reason, and maxNote what is noted about its rest.
+// MaxReason bounds the bytes of a reply's reason, and maxNote those of the note about the cut part.
 const (
 	MaxReason = 2000
 	maxNote   = 50
 )
 
-// Coach gives corrections: the models of a session, or the people at an endpoint. The error is
-// the context's of a caller who left, a *store.FullError, or errClosing.
+// Coach is the models of a session, or the people at an endpoint. The error is the context's of a
+// caller that has left, a *store.FullError, or errClosing.
 type Coach interface {
 	Ask(ctx context.Context, r *Request) (Reply, error)
 }
 
-// Env is what the coaches of a session share.
+// Env has what the coaches of a session share.
 type Env struct {
 	Session *session.Session
 	Keys    *quote.Redactor // of the session's configuration
@@ -48,16 +48,16 @@ type Env struct {
 // Request is one coaching request. One goroutine at a time uses it.
 type Request struct {
 	Body     *protocol.SpecializedCoachingRequest
-	ID       string // also of its task for people: the same for the same content in a session only
+	ID       string // equal for equal requests of a session; also the id of its task for people
 	Lease    *store.Lease
 	Log      *logbook.Book
 	Keys     *quote.Redactor // of the session's configuration
-	Attempts int             // tries at models, and tasks for people
+	Attempts int             // number of calls of models and tasks for people
 
 	asked *repair.Case // nil until a coach needs it
 }
 
-// repair is the request, prepared for coaches.
+// repair returns the request, prepared for coaches.
 func (r *Request) repair() *repair.Case {
 	if r.asked == nil {
 		r.asked = repair.NewCase(r.Body)
@@ -65,8 +65,8 @@ func (r *Request) repair() *repair.Case {
 	return r.asked
 }
 
-// redacted is the prepared request, whose errors and reasons hold no keys: others than the
-// coach read them. They are clipped, and a key cut in two would not be recognised later.
+// redacted returns the prepared request for errors and reasons that clients read: these have no keys. Keys are
+// removed before the texts are clipped, since half a key would not be recognised.
 func (r *Request) redacted() *repair.Case { return r.repair().Redacted(r.Keys) }
 
 // Reply is the outcome of asking a coach.
@@ -75,7 +75,7 @@ type Reply struct {
 	Reason    string // also the reason of a correction
 	Proposals []protocol.CoachingProposal
 	ByPerson  bool // a person answered, with or without a correction
-	Decided   bool // people decided, and no other coach is asked
+	Decided   bool // people decided, so no other coach is asked
 
 	final bool // no other coach is asked
 }
@@ -84,12 +84,12 @@ func corrected(v *repair.Verdict) Reply {
 	return Reply{Status: protocol.CoachingCorrected, Reason: v.Why, Proposals: v.Proposals, final: true}
 }
 
-// Abandoned is the reply of a coach that declined, or that gave no valid correction.
+// Abandoned returns the reply of a coach that declined, or that gave no valid correction.
 func Abandoned(format string, args ...any) Reply {
 	return Reply{Status: protocol.CoachingAbandoned, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Failed is the reply if no coach could be reached.
+// Failed returns the reply if no coach could be reached.
 func Failed(format string, args ...any) Reply {
 	return Reply{Status: protocol.CoachingFailed, Reason: fmt.Sprintf(format, args...)}
 }
@@ -103,8 +103,8 @@ func (r Reply) last() Reply {
 // errClosing is the error of a coach that a closing session does not ask.
 var errClosing = errors.New("the coaching session is closing")
 
-// Ask asks coaches in turn until one of them decides. The error is the context's of a caller
-// who left, or a *store.FullError.
+// Ask asks coaches in turn until one decides. The error is the context's of a caller that has
+// left, or a *store.FullError.
 func Ask(ctx context.Context, coaches []Coach, r *Request) (Reply, error) {
 	if len(r.Body.ReinjectionPoints) == 0 {
 		return Abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
@@ -129,7 +129,7 @@ func Ask(ctx context.Context, coaches []Coach, r *Request) (Reply, error) {
 	return all, nil
 }
 
-// both joins the reply of coaches without a correction with the next coach's.
+// both merges the reply of coaches without a correction and that of the next coach.
 func (r *Request) both(first, next Reply) Reply {
 	next.ByPerson = next.ByPerson || first.ByPerson
 	if next.Status == protocol.CoachingCorrected {
@@ -144,7 +144,7 @@ func (r *Request) both(first, next Reply) Reply {
 	return next
 }
 
-// interrupted is the reply to a request whose context ended while it was in progress.
+// interrupted returns the reply to a request whose context ended while it was in progress.
 func interrupted(ctx context.Context) (Reply, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, session.ErrShutdown) {
 		return Failed("the server shut down before a coach had answered; ask again when it is back").last(), nil

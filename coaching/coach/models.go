@@ -107,8 +107,8 @@ func (p *Models) correct(ctx context.Context, m *model, r *Request) (Reply, erro
 	}
 }
 
-// verdict asks the model until its answer is valid. An invalid answer uses up one of its
-// tries, like a failure.
+// verdict asks the model until its answer is valid. An invalid answer counts as a try, like a
+// failure.
 func (p *Models) verdict(ctx context.Context, m *model, r *Request) (*repair.Verdict, error) {
 	tries := int64(0)
 	retry := backend.Retry{
@@ -173,15 +173,15 @@ func answered(err error) bool {
 
 // UnreachableError means that backends of a session failed a test call.
 type UnreachableError struct {
-	Why string // each of them with its reason, without keys
+	Why string // the backends with their reasons, without keys
 }
 
 func (e *UnreachableError) Error() string {
 	return "coaching backends cannot be used, so the session was not configured: " + e.Why
 }
 
-// Reach makes one short test call to each model, but none to this server's own. The error is
-// an *UnreachableError, or ctx's if that ended.
+// Reach makes one short test call to each model other than this server's. The error is an
+// *UnreachableError, or ctx's if that ended.
 func (p *Models) Reach(ctx context.Context) error {
 	failures := make([]error, len(p.list))
 	var group errgroup.Group

@@ -20,8 +20,8 @@ type People struct {
 	last    bool     // asked after the models
 }
 
-// NewPeople makes the coach of an endpoint. A session that closes does not ask those who come
-// last. The breaker may be nil.
+// NewPeople makes the coach of an endpoint. With last the people are asked after the models, and not at all in a
+// closing session. The breaker may be nil.
 func NewPeople(env *Env, endpoint string, client *egress.Client, b *Breaker, last bool) *People {
 	retrying := func(f human.Failure) {
 		env.Log.Debug().Err(f.Err).Int("try", f.Try).Dur("wait", f.Wait).Msg("human endpoint unreachable; retrying")
@@ -75,7 +75,7 @@ func (p *People) wait(ctx context.Context, r *Request) (Reply, error) {
 	return given, nil
 }
 
-// read is the reply of a task that is done.
+// read returns the reply of an ended task.
 func (p *People) read(r *Request, t *task) Reply {
 	if t.err != nil {
 		r.Log.NoAnswer(t.err)

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced makes one try at a model, in its own span. The endpoint gets no trace context, since
-// a client of the server named it.
+// traced makes one try at a model, in its own span. The endpoint gets no trace context, since a client
+// chose it.
 func traced(ctx context.Context, b backend.Backend, def protocol.CoachingBackend, q backend.Question) (backend.Answer, error) {
 	ctx, span := tracing.Start(ctx, "chat "+def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
 	if !span.IsRecording() {
@@ -59,7 +59,7 @@ func tracedPeople(ctx context.Context, endpoint string, wait func(context.Contex
 	return given, err
 }
 
-// server has the host and port of an endpoint. The rest of the URL may hold a key.
+// server returns the host and port of an endpoint; the rest of the URL may contain a key.
 func server(endpoint string) (list []attribute.KeyValue) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
@@ -72,7 +72,7 @@ func server(endpoint string) (list []attribute.KeyValue) {
 	return list
 }
 
-// failSpan marks the span of a try that failed. It has no text of the endpoint.
+// failSpan marks the span of a failed try. It adds no text of the endpoint.
 func failSpan(span trace.Span, err error) {
 	var failure *backend.Error
 	switch {

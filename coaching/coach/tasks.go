@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// withdrawTimeout bounds the request that withdraws a task from a person. An
-	// endpoint that hangs must not hold up a closing session.
+	// withdrawTimeout is the timeout of the request that withdraws a task from a person: an
+	// endpoint that hangs must not block a closing session.
 	withdrawTimeout = 5 * time.Second
-	// MaxUndelivered bounds the answers of people that a session keeps for callers
-	// whose connection broke, beside their bytes.
+	// MaxUndelivered bounds the number of people's answers that a session keeps for callers
+	// whose connection broke.
 	MaxUndelivered = 64
 )
 
-// tasks are the requests that the people at an endpoint were asked. They outlive callers
-// that lose their connection.
+// tasks are the tasks of the people at an endpoint. They continue when a caller loses its
+// connection.
 type tasks struct {
 	env      *Env
 	endpoint string
@@ -30,11 +30,11 @@ type tasks struct {
 
 	mu      sync.Mutex
 	running map[string]*task  // by ID
-	done    *lru.Cache[*task] // the last ones that were answered
+	done    *lru.Cache[*task] // the last answered ones
 }
 
-// task is a request that people were asked. Callers join it by its ID, so that
-// an orchestrator whose connection broke does not ask twice.
+// task is a request that was sent to people. Callers join it by its ID, so that an
+// orchestrator whose connection broke does not ask twice.
 type task struct {
 	id     string
 	posted time.Time
@@ -50,7 +50,7 @@ func (p *tasks) has(id string) bool {
 	return p.find(id) != nil
 }
 
-// find is the task with this ID, nil if there is none. The lock is held.
+// find returns the task with this ID, nil if there is none. The lock is held.
 func (p *tasks) find(id string) *task {
 	if t := p.running[id]; t != nil {
 		return t
@@ -59,8 +59,8 @@ func (p *tasks) find(id string) *task {
 	return t
 }
 
-// join returns the task with this ID. It posts one if there is none, which ended learns the
-// end of. The error is a *store.FullError.
+// join returns the task with this ID. If there is none, it posts one, and calls ended at its end. The
+// error is a *store.FullError.
 func (p *tasks) join(ask *protocol.HumanCoachingRequest, held *store.Lease, ended func(error)) (t *task, joined bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,8 +83,8 @@ func (p *tasks) join(ask *protocol.HumanCoachingRequest, held *store.Lease, ende
 	return t, false, nil
 }
 
-// await waits for a person. A session that closes first withdraws the task. One that
-// outlives this server does not, since another server may go on.
+// await waits for a person. If the session closes first, it withdraws the task, unless the
+// session outlives this server and another server may continue.
 func (p *tasks) await(t *task, ask *protocol.HumanCoachingRequest, ended func(error)) {
 	s := p.env.Session
 	t.answer, t.err = p.human.Ask(s.Open, ask)
@@ -103,8 +103,8 @@ func (p *tasks) await(t *task, ask *protocol.HumanCoachingRequest, ended func(er
 	}
 }
 
-// end counts a task out. It keeps an answer, since the caller may have lost its connection.
-// After an error the same request may ask again.
+// end removes a task from the running ones. It keeps an answer, since the caller may have lost its
+// connection. After an error the same request may ask again.
 func (p *tasks) end(t *task, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

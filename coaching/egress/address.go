@@ -9,10 +9,10 @@ import (
 type class int
 
 const (
-	never    class = iota // refused, whatever the operator listed
-	private               // only when listed
-	loopback              // this machine: unless a list leaves it out
-	public                // likewise
+	never    class = iota // always refused
+	private               // allowed if listed
+	loopback              // this machine; allowed if listed, or without a list
+	public                // allowed if listed, or without a list
 )
 
 // special is a range of addresses with its own class.
@@ -73,7 +73,7 @@ var (
 	teredo    = netip.MustParsePrefix("2001::/32")
 )
 
-// embedded are the IPv4 addresses in an IPv6 address.
+// embedded returns the IPv4 addresses in an IPv6 address.
 func embedded(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
@@ -94,7 +94,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	return nil
 }
 
-// classify returns the class of an address, and what it is unless it is public.
+// classify returns the class of an address, and what kind of address it is unless it is public.
 func classify(a netip.Addr) (class, string) {
 	if a.Zone() != "" {
 		return never, "a link-local address" // no other needs a zone
@@ -124,7 +124,7 @@ func lookup(a netip.Addr) (class, string) {
 	return never, "not an address" // of the zero Addr
 }
 
-// neverWithin returns why no address of a range can be allowed. ok is false if some may be.
+// neverWithin returns the reason why no address of a range can be allowed. ok is false if some can.
 func neverWithin(p netip.Prefix) (what string, ok bool) {
 	if p.IsSingleIP() {
 		c, what := classify(p.Addr())

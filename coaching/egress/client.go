@@ -31,7 +31,7 @@ type Client struct {
 	dialer    *dialer
 }
 
-// NewClient makes a client that obeys the policy. Close it.
+// NewClient makes a client with the policy. Close must be called.
 func (p *Policy) NewClient(o ClientOptions) *Client {
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = DefaultConnectTimeout
@@ -66,8 +66,8 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 	}
 }
 
-// HTTP is the HTTP client. It has no timeout; calls end with their context. Its errors
-// hold the URL with its query; see [Cause].
+// HTTP returns the HTTP client. It has no timeout; calls end with their context. Its errors
+// contain the URL with its query, see [Cause].
 func (c *Client) HTTP() *http.Client { return c.http }
 
 // Close closes every connection, also those in use. Running and later calls fail. It

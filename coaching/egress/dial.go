@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dialer connects to what the policy allows and tracks its connections to close them.
+// dialer makes the connections that the policy allows, and tracks them to close them.
 type dialer struct {
 	policy   *Policy
 	timeout  time.Duration
@@ -65,8 +65,8 @@ func (d *dialer) explain(err error) error {
 	return err
 }
 
-// resolve returns the addresses of a host. One forbidden address makes the whole name
-// forbidden. An honest name has none, and the result must not depend on their order.
+// resolve returns the addresses of a host. If one is forbidden, the name is: the result must not
+// depend on the order of addresses. vouched: the policy lists the name itself.
 func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, vouched bool, err error) {
 	addr, why := d.policy.checkHost(host)
 	if why != "" {
@@ -92,7 +92,7 @@ func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, 
 	return addrs[:min(len(addrs), maxAddresses)], vouched, nil
 }
 
-// connect tries the addresses in turn. Each gets its share of the remaining time.
+// connect tries the addresses in turn, each for its share of the remaining time.
 func (d *dialer) connect(ctx context.Context, addrs []netip.Addr, port string, vouched bool) (net.Conn, error) {
 	var errs []error
 	for i, a := range addrs {

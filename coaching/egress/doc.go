@@ -1,10 +1,10 @@
-// Package egress is the only way out of the server on behalf of a client.
+// Package egress makes all connections of the server to endpoints that clients choose.
 //
-// A client that configures a coaching session names the endpoints that the
-// server will then talk to, and the headers it sends. Without care that makes
-// the server a way into networks that the client cannot reach itself. So a
-// [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
-// cannot be evaded: on the address of each connection, after the name was resolved.
+// A client that configures a coaching session chooses the endpoints to which the server
+// connects, and the headers that it sends. Without a check, that gives the client access to
+// networks that it cannot reach itself (server-side request forgery). So a [Policy] decides
+// which URLs and headers are acceptable. A [Client] enforces it on the address of each
+// connection, after the name was resolved.
 //
 // Each file uses only files after it: client.go, dial.go, url.go, policy.go, address.go,
 // errors.go, limits.go. The rules of names are the exception: policies need them, too.

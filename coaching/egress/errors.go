@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ForbiddenError means that the policy forbids a connection or header. A retry does not
-// help.
+// ForbiddenError means that the policy forbids a connection or a header. A retry does
+// not help.
 type ForbiddenError struct {
 	What string // the URL without its secrets, the host, the header or the address
 	Why  string // the rule, and what to do
@@ -33,14 +33,14 @@ var (
 	ErrClosed = errors.New("the session's connections are closed")
 )
 
-// Untrusted reports whether the other side has a wrong certificate or no TLS. Waiting does not change that.
+// Untrusted reports whether the server has an invalid certificate or no TLS, which a retry does not change.
 func Untrusted(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) ||
 		errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// Cause removes from an error of net/http what clients must not see: the URL, whose query
-// may hold a key, and this server's own address. Other errors are returned unchanged.
+// Cause removes from an error of net/http what clients must not see: the URL, whose query may
+// contain a key, and this server's address. Other errors are returned unchanged.
 func Cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -7,7 +7,7 @@ const (
 	// handshake.
 	DefaultConnectTimeout = 10 * time.Second
 
-	// MaxResponse bounds the bytes of an answer's body. A decision has hundreds, and thoughts
+	// MaxResponse bounds the bytes of an answer's body. A decision has hundreds, and reasoning
 	// before it up to some hundred thousand.
 	MaxResponse = 2 << 20
 
@@ -20,8 +20,7 @@ const (
 	// maxAddresses bounds the addresses of one name that are tried.
 	maxAddresses = 8
 
-	// minAddressTime is the minimum time for each of several addresses, so that silent
-	// ones leave enough for the next.
+	// minAddressTime is the least time for each of several addresses.
 	minAddressTime = 2 * time.Second
 
 	// idleTimeout closes idle connections.

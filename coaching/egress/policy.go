@@ -17,11 +17,11 @@ import (
 // Policy decides which endpoints and headers of clients are acceptable. It never
 // changes, so any number of goroutines may use it.
 type Policy struct {
-	option   string         // how messages name the list of what is allowed
-	listed   bool           // the entries below replace the default
+	option   string         // the name of the option with the list, for messages
+	listed   bool           // the following entries replace the default
 	hosts    []string       // "example.org", in lower case
-	domains  []string       // ".example.org": what ends so
-	prefixes []netip.Prefix // masked; addresses are ranges of one
+	domains  []string       // ".example.org": all names below example.org
+	prefixes []netip.Prefix // masked; an address is a range of one
 }
 
 // metadataNames are the names of metadata services of clouds. Most of their addresses are
@@ -53,16 +53,16 @@ func NewPolicy(allow []string) (*Policy, error) {
 	return p, nil
 }
 
-// Named returns the same policy, whose messages name the option that lists what is
-// allowed.
+// Named returns the same policy with the name of the option that has the list, for
+// messages.
 func (p *Policy) Named(option string) *Policy {
 	named := *p
 	named.option = option
 	return &named
 }
 
-// PolicyFor is the policy of an endpoint that the operator chose. It allows only that
-// host, even a private one, with any address. The error is about the endpoint.
+// PolicyFor returns the policy for an endpoint that the operator chose. It allows only that
+// host, with any address, also a private one. The error is about the endpoint.
 func PolicyFor(endpoint string) (*Policy, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" || u.User != nil {
@@ -130,13 +130,13 @@ func (p *Policy) vouches(name string) bool {
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// allowWith says in messages how to allow a host or an address.
+// allowWith returns how to allow a host or an address, for messages.
 func (p *Policy) allowWith(entry string) string {
 	return "(" + cmp.Or(p.option, "allow") + " " + entry + ")"
 }
 
-// refuse returns why an address is not allowed, "" if it is. entry is what an operator
-// would list to allow it.
+// refuse returns the reason why an address is not allowed, "" if it is. entry is the entry
+// with which an operator would allow it.
 func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	switch c, what := classify(a); {
 	case c == never:
@@ -151,8 +151,8 @@ func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	return ""
 }
 
-// lists reports whether an entry holds an address. One that embeds a private IPv4
-// address needs an entry for that, too.
+// lists reports whether an entry contains an address. An address that embeds a private
+// IPv4 address needs an entry for that, too.
 func (p *Policy) lists(a netip.Addr) bool {
 	if !p.holds(a) {
 		return false
@@ -183,8 +183,8 @@ var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-
 // these headers are refused as well.
 var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata-request"}
 
-// CheckHeader returns why a client must not set a header. The error is a
-// *ForbiddenError. Clients may set cookies and the User-Agent.
+// CheckHeader returns a *ForbiddenError if a client must not set a header. Clients may
+// set cookies and the User-Agent.
 func (p *Policy) CheckHeader(name string) error {
 	n := folded(name)
 	switch {
@@ -200,8 +200,8 @@ func (p *Policy) CheckHeader(name string) error {
 	return nil
 }
 
-// folded is a header's name in lower case with hyphens. Some gateways treat underscores
-// as hyphens.
+// folded returns a header's name in lower case with hyphens: some gateways treat
+// underscores as hyphens.
 func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 func isHopByHop(name string) bool {
@@ -258,8 +258,8 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	return ps
 }
 
-// isList reports whether backends came as a list, whose elements are named by index. An
-// object looks the same only if its names are 0, 1, …
+// isList reports whether the names of backends are 0, 1, …, as those of a list. An object with
+// these names looks the same.
 func isList(backends []protocol.CoachingBackend) bool {
 	for i := range backends {
 		if backends[i].Name != strconv.Itoa(i) {

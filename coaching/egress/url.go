@@ -10,9 +10,9 @@ import (
 	"unicode"
 )
 
-// CheckURL checks an endpoint before its name is resolved. The error is a
-// *ForbiddenError. It rejects URLs that two programs could read in different ways, so
-// that the checked host is the connected one.
+// CheckURL checks an endpoint before its name is resolved. The error is a *ForbiddenError. It
+// rejects URLs that two programs could parse in different ways, so that the checked host is
+// the host of the connection.
 func (p *Policy) CheckURL(raw string) error {
 	forbid := func(format string, args ...any) error {
 		return &ForbiddenError{What: SafeURL(raw), Why: fmt.Sprintf(format, args...)}
@@ -42,7 +42,7 @@ func (p *Policy) CheckURL(raw string) error {
 	return nil
 }
 
-// checkAuthority returns what is wrong with host and port, "" if nothing is.
+// checkAuthority returns the reason why host and port are invalid, "" if they are valid.
 func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	_, written, _ := strings.Cut(raw, "://")
 	if i := strings.IndexAny(written, "/?"); i >= 0 {
@@ -62,8 +62,8 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	return why
 }
 
-// checkHost returns what is wrong with a host, "" if nothing is, and its address if it is
-// one.
+// checkHost returns the reason why a host is invalid, "" if it is valid, and its IP address if
+// it is one.
 func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if why := p.refuse(addr, false, addr.Unmap().String()); why != "" {
@@ -84,7 +84,7 @@ func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	return addr, ""
 }
 
-// canonical is a host name in lower case without a final dot, as entries are stored.
+// canonical returns a host name in lower case without a final dot, the form of entries.
 func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // badName returns why a text is not a host name, "" if it is one. It rejects names that
@@ -127,8 +127,8 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// SafeURL is a URL for logs and reasons, without user, password and query, which may hold
-// keys. It shows nothing if a password with an @ or a slash may have become host or path.
+// SafeURL returns a URL for logs and reasons, without user, password and query, which may contain
+// keys. If a password with an @ or a slash may have become a part of host or path, it shows nothing.
 func SafeURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

@@ -1,8 +1,8 @@
-// Package human asks people. It posts a task to an endpoint where they work, such as the
-// console, and waits for the answer without a time limit.
+// Package human asks people for corrections. It posts a task to an endpoint, such as the console,
+// and waits for the answer without a time limit.
 //
-// A wait of hours outlives connections, proxies and the endpoint's process. After a
-// failure the task is posted again with the same id and joins the one in progress.
+// A wait may take hours, in which connections break and the endpoint restarts. After such a
+// failure the task is posted again with the same id, and joins the one in progress.
 package human
 
 import (
@@ -25,8 +25,8 @@ import (
 	"agentd/protocol"
 )
 
-// Options are what [Coach.Ask] needs. Log gets every failure after which the task is posted again,
-// from the goroutine that asks. Sleep waits, or returns an error once ctx has ended.
+// Options configure a [Coach]. Log is called with every failure after which the task is posted again,
+// from the goroutine of Ask. Sleep waits, or returns an error if ctx ends.
 type Options struct {
 	Log   func(Failure)
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -63,9 +63,9 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	}
 }
 
-// Ask posts the task and waits for the person. Only ctx ends the wait. After a broken
-// connection it posts the same task again. The answer matches the task. The error is a
-// *Error, or ctx's cause if that ended.
+// Ask posts the task and waits for the person until ctx ends. After a broken connection it posts
+// the task again. The answer is validated against the task. The error is a *Error, or ctx's
+// cause if that ended.
 func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
 	body := req.AppendJSON(nil)
 	everSent, failures := false, 0
@@ -145,9 +145,9 @@ func decode(body []byte, req *protocol.HumanCoachingRequest) (*protocol.HumanCoa
 	return res, res.Validate(req)
 }
 
-// Withdraw takes a task back, so that no person works on it in vain. It tolerates
-// endpoints that cannot do that or do not know the task. The error is a *Error, or ctx's
-// cause if that ended.
+// Withdraw removes a task, so that no person works on it in vain. An endpoint that does not
+// support that or does not know the task is not an error. The error is a *Error, or
+// ctx's cause if that ended.
 func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	res, err := c.do(ctx, http.MethodDelete, "/"+url.PathEscape(requestID), nil)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	return c.broken(res.StatusCode, nil, "does not withdraw the task: it answered %d %s", res.StatusCode, c.said(res))
 }
 
-// Reach reports why the endpoint does not answer; nil means that it does. It withdraws a task
-// that nobody has: the caller makes its id up.
+// Reach returns the reason why the endpoint does not answer, nil if it does. It withdraws a task that does
+// not exist: the caller makes up the id.
 func (c *Coach) Reach(ctx context.Context, id string) error {
 	err := c.Withdraw(ctx, id)
 	var e *Error
@@ -201,7 +201,7 @@ func (c *Coach) do(ctx context.Context, method, below string, body []byte) (*htt
 	return res, nil
 }
 
-// said is the reason that an endpoint gave for a status.
+// said returns the reason in an error's body.
 func (c *Coach) said(res *http.Response) string {
 	// Failures to read an error's body are ignored.
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
@@ -212,7 +212,7 @@ func (c *Coach) said(res *http.Response) string {
 	return c.clean(detail)
 }
 
-// clean is an endpoint's text on one line, clipped and without keys.
+// clean returns an endpoint's text on one line, clipped and without keys.
 func (c *Coach) clean(s string) string {
 	return quote.Line(c.keys.Text(strings.ToValidUTF8(s, "?")), maxDetail)
 }
@@ -220,31 +220,31 @@ func (c *Coach) clean(s string) string {
 // Kind is the kind of an Error.
 type Kind string
 
-// The kinds of errors.
+// Kinds of errors.
 const (
 	Unreachable Kind = "unreachable" // no connection, or it was lost for good
 	Forbidden   Kind = "forbidden"   // the policy does not allow the endpoint
 	Broken      Kind = "broken"      // the endpoint violates the protocol
 )
 
-// Error is why no person answered.
+// Error is the reason why no person answered.
 type Error struct {
 	Kind   Kind
 	Status int    // of the answer, 0 without one
-	Detail string // a sentence for a person, without keys
-	Err    error  // nil if the answer itself is wrong
+	Detail string // a sentence without keys
+	Err    error  // the cause; nil if the answer is invalid
 }
 
 func (e *Error) Error() string { return e.Detail }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// broken is an error about an answer of the endpoint.
+// broken returns an error about an answer of the endpoint.
 func (c *Coach) broken(status int, cause error, format string, args ...any) *Error {
 	return &Error{Broken, status, "the coaching endpoint " + c.shown + " " + fmt.Sprintf(format, args...), cause}
 }
 
-// final is the error of a failed exchange that a retry would not change, else nil.
+// final returns the error of a failed exchange that a retry would not change, otherwise nil.
 func (c *Coach) final(err error) *Error {
 	var refused *Error
 	var forbidden *egress.ForbiddenError
@@ -265,8 +265,8 @@ func (c *Coach) unreachable(err error) *Error {
 	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
 }
 
-// temporary reports whether a status comes from a proxy or a busy endpoint, not from the
-// protocol.
+// temporary reports whether a status is that of a proxy or a busy endpoint, and not one of
+// the protocol.
 func temporary(status int) bool {
 	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status)
@@ -282,7 +282,7 @@ func (e *busyError) Error() string {
 	return fmt.Sprintf("it answered %d %s", e.status, http.StatusText(e.status))
 }
 
-// wait is the wait after a number of failures in a row. An endpoint may ask for more, up to the longest wait.
+// wait returns the wait after a number of failures in a row. An endpoint may ask for more, up to maxBackoff.
 func (c *Coach) wait(failures int, err error) time.Duration {
 	wait := retry.Backoff(failures, firstBackoff, maxBackoff, 1-c.opts.Rand())
 	var busy *busyError

@@ -1,8 +1,8 @@
 // Package logbook writes the Markdown log of one coaching request, for people: questions,
 // answers, times and the result. Keys are redacted everywhere.
 //
-// Foreign texts stand in code spans and fences only. They can neither pass for a part
-// of the log nor make a viewer load something.
+// Texts of clients and models are in code spans and fences only, so that they can neither
+// imitate a part of the log nor make a viewer load something.
 package logbook
 
 import (
@@ -32,11 +32,11 @@ const (
 type Book struct {
 	quote.Quoter
 	b    strings.Builder
-	full bool // nothing more is written
-	off  bool // nobody wants the log
+	full bool // the limit is reached
+	off  bool // the session has no logs
 }
 
-// New begins the log of a request that came at a time. If it is not wanted, nothing is written.
+// New begins the log of a request that arrived at now. If it is not wanted, all methods do nothing.
 func New(keys *quote.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string, wanted bool) *Book {
 	l := &Book{Quoter: quote.Quoter{Keys: keys}, full: !wanted, off: !wanted}
 	l.line("# Coaching: %s\n", req.Kind)
@@ -52,7 +52,7 @@ func New(keys *quote.Redactor, now time.Time, req *protocol.SpecializedCoachingR
 	return l
 }
 
-// WithoutModel writes how the repair without a model ended.
+// WithoutModel writes the result of the repair without a model.
 func (l *Book) WithoutModel(err error) {
 	l.line("## Repair without a model\n")
 	if err == nil {
@@ -88,7 +88,7 @@ func (l *Book) Attempt(a backend.Attempt) {
 		a.Try, waited, round(a.Took), l.code(a.Answer.Model), a.Answer.Mode, a.Answer.PromptTokens, a.Answer.CompletionTokens)
 }
 
-// Answer writes an answer and what is wrong with it.
+// Answer writes an answer, and the reason why it is invalid.
 func (l *Book) Answer(a backend.Answer, err error) {
 	l.line("\nThe answer:\n")
 	l.block("json", a.Text)
@@ -109,7 +109,7 @@ func (l *Book) Task(endpoint string, ask *protocol.HumanCoachingRequest, posted 
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// NotAsked is the section of people who are not asked.
+// NotAsked writes the section of people who are not asked.
 func (l *Book) NotAsked(endpoint string, why error) {
 	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
 	l.line("Not asked: %s\n", l.code(why.Error()))
@@ -129,7 +129,7 @@ func (l *Book) Person(a *protocol.HumanCoachingResponse) {
 	}
 }
 
-// Verdict ends the log and returns it, "" if it is not wanted.
+// Verdict ends the log and returns it, "" if it was not wanted.
 func (l *Book) Verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
 	if l.off {
 		return ""
@@ -147,7 +147,7 @@ func (l *Book) Verdict(res *protocol.SpecializedCoachingResponse, why string, to
 	return l.b.String() + end.b.String()
 }
 
-// line writes one line. Texts of others must be arguments, quoted by code.
+// line writes one line. Texts of clients and models must be arguments, quoted by code.
 func (l *Book) line(format string, args ...any) {
 	l.write(fmt.Sprintf(format, args...) + "\n")
 }
@@ -170,12 +170,12 @@ func (l *Book) write(s string) {
 	l.b.WriteString(s)
 }
 
-// code is a text of others as a code span within a line.
+// code returns a text as a code span within a line.
 func (l *Book) code(text string) string {
 	return quote.Span(strings.Join(strings.Fields(l.head(text, maxSpan)), " "))
 }
 
-// head is the beginning of a text without keys, with a note about the rest.
+// head returns the beginning of a text without keys, with a note about the rest.
 func (l *Book) head(text string, limit int) string {
 	if l.off {
 		return ""

@@ -21,7 +21,7 @@ type Answers struct {
 	bytes   int64
 }
 
-// entry is an answer that is there, or that a caller is waiting for.
+// entry is an answer that is kept or that is being found.
 type entry struct {
 	id     string
 	done   chan struct{}
@@ -33,7 +33,7 @@ type entry struct {
 type Answer struct {
 	Response *protocol.SpecializedCoachingResponse // nil if its caller left
 	Provider string                                // of the coach who gave it
-	Keep     bool                                  // for the same request posted again
+	Keep     bool                                  // keep it for a repeated request
 	Repeated bool                                  // another server gave it before
 }
 
@@ -57,7 +57,7 @@ func (a *Answers) Do(ctx context.Context, id string, find func() (Answer, error)
 	}
 }
 
-// claim returns the entry of id. If first is true, the caller finds its answer.
+// claim returns the entry of id. If first is true, the caller must call find.
 func (a *Answers) claim(id string) (e *entry, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +107,7 @@ func (a *Answers) keep(e *entry) bool {
 	return true
 }
 
-// evict forgets the oldest answer. The lock is held.
+// evict removes the oldest answer. The lock is held.
 func (a *Answers) evict() {
 	oldest := a.kept[0]
 	a.kept = a.kept[1:]
@@ -116,7 +116,7 @@ func (a *Answers) evict() {
 	a.shared.Release(oldest.bytes)
 }
 
-// clear forgets all answers.
+// clear removes all answers.
 func (a *Answers) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,8 +125,8 @@ func (a *Answers) clear() {
 	}
 }
 
-// Budget bounds the memory of requests or answers. Their number alone does not, since one may
-// be as long as a body may be. One request always fits.
+// Budget bounds the bytes of requests or answers, which a limit of their number does not, since
+// one may be as long as a body. A single request always fits.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
@@ -135,7 +135,7 @@ type Budget struct {
 // NewBudget returns a budget of this many bytes.
 func NewBudget(bytes int64) *Budget { return &Budget{limit: bytes} }
 
-// Take takes n bytes unless too few are left.
+// Take takes n bytes. It returns false if too few are left.
 func (b *Budget) Take(n int64) bool {
 	if used := b.used.Add(n); used > b.limit && used > n {
 		b.used.Add(-n)
@@ -147,5 +147,5 @@ func (b *Budget) Take(n int64) bool {
 // Release gives n bytes back.
 func (b *Budget) Release(n int64) { b.used.Add(-n) }
 
-// Used is how many bytes are taken.
+// Used returns the number of taken bytes.
 func (b *Budget) Used() int64 { return b.used.Load() }

@@ -1,7 +1,7 @@
 // Package session counts what a coaching session has on one server: requests, tasks for
 // people, their bytes, and the answers that it keeps.
 //
-// A session is open until it is sealed. Nothing enters a sealed session, and its waits for
+// A session is open until it is sealed. Requests can't enter a sealed session, and its waits for
 // people end. The last request or task that leaves releases it:
 //
 //	open --Seal--> sealed --the last one leaves--> released
@@ -31,10 +31,10 @@ var (
 
 // Options are the bounds of a session.
 type Options struct {
-	Workers     int             // requests that ask models at once
-	Queue       int             // requests that wait
-	RetryAfter  time.Duration   // when to try again if it is full
-	Share       int64           // bytes that the session may take
+	Workers     int             // limit of requests that ask models at once
+	Queue       int             // limit of requests that wait
+	RetryAfter  time.Duration   // of a FullError
+	Share       int64           // limit of bytes of the session's requests
 	Bytes       *Budget         // of the requests of all sessions
 	AnswerBytes *Budget         // of the answers that all sessions keep
 	Abort       context.Context // ends when requests in progress are aborted, with ErrShutdown as its cause
@@ -60,7 +60,7 @@ type Session struct {
 	mu      sync.Mutex
 	sealed  bool
 	callers int
-	tasks   int // that people have not answered yet
+	tasks   int // tasks that people have not answered yet
 }
 
 // New returns an open session.
@@ -74,18 +74,18 @@ func New(rec store.Record, o Options) *Session {
 	return s
 }
 
-// Enter counts a caller in, whose request has this many bytes. Leave must follow. The error is
-// ErrUnknown if the session is sealed, or a *store.FullError.
+// Enter counts a caller whose request has this many bytes; Leave must be called. The error is ErrUnknown
+// if the session is sealed, or a *store.FullError.
 func (s *Session) Enter(bytes int64) error { return s.enter(&s.callers, bytes, true) }
 
-// Leave counts a caller out.
+// Leave ends what Enter began.
 func (s *Session) Leave(bytes int64) { s.leave(&s.callers, bytes) }
 
-// EnterTask counts a task for people in, also into a sealed session. It outlives its caller.
-// LeaveTask must follow. The error is a *store.FullError.
+// EnterTask counts a task for people, which may outlive its caller, also in a sealed session; LeaveTask
+// must be called. The error is a *store.FullError.
 func (s *Session) EnterTask(bytes int64) error { return s.enter(&s.tasks, bytes, false) }
 
-// LeaveTask counts a task out.
+// LeaveTask ends what EnterTask began.
 func (s *Session) LeaveTask(bytes int64) { s.leave(&s.tasks, bytes) }
 
 func (s *Session) enter(count *int, bytes int64, mustBeOpen bool) error {
@@ -117,8 +117,8 @@ func (s *Session) leave(count *int, bytes int64) {
 	s.releaseIfDone()
 }
 
-// Seal lets nobody in any more and ends the waits for people. It may be called again.
-// The channel is closed once the session is released.
+// Seal makes Enter fail and ends the waits for people. It may be called again. The channel is
+// closed once the session is released.
 func (s *Session) Seal() <-chan struct{} {
 	s.mu.Lock()
 	if s.sealed {
@@ -131,8 +131,8 @@ func (s *Session) Seal() <-chan struct{} {
 	return s.released
 }
 
-// releaseIfDone unlocks the session, and releases it if it is sealed and empty. Only one
-// caller finds it so, since nobody enters any more.
+// releaseIfDone unlocks the session, and releases it if it is sealed and empty. That happens once, since
+// no request can enter any more.
 func (s *Session) releaseIfDone() {
 	done := s.sealed && s.callers == 0 && s.tasks == 0
 	s.mu.Unlock()
@@ -145,23 +145,23 @@ func (s *Session) releaseIfDone() {
 	close(s.released)
 }
 
-// Outlive seals a session that goes on without this server: its store keeps it.
+// Outlive seals a session that continues on other servers: the store keeps it.
 func (s *Session) Outlive() {
 	s.outlived.Store(true)
 	s.Seal()
 }
 
-// Outlived reports whether the session goes on without this server.
+// Outlived reports whether Outlive was called.
 func (s *Session) Outlived() bool { return s.outlived.Load() }
 
-// InProgress is how many callers and tasks are in the session.
+// InProgress returns the number of callers and of tasks in the session.
 func (s *Session) InProgress() (callers, tasks int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.callers, s.tasks
 }
 
-// Within is the caller's context, which also ends when requests in progress are aborted.
+// Within returns the caller's context, cancelled also when requests in progress are aborted.
 func (s *Session) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.Abort, func() { cancel(context.Cause(s.Abort)) })
@@ -171,7 +171,7 @@ func (s *Session) Within(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// Work waits for one of the slots for questions to models. Call rest to free it, unless ctx ended.
+// Work waits for one of the slots for questions to models. rest frees it. The error is ctx's.
 func (s *Session) Work(ctx context.Context) (rest func(), err error) {
 	return func() { s.slots.Release(1) }, s.slots.Acquire(ctx, 1)
 }

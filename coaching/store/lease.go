@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// renewals is how often a lease is renewed within its time. Some may fail.
+	// renewals is how often a lease is renewed within the lease time, in case some fail.
 	renewals = 5
-	// leaveTimeout bounds the end of a lease in the store. It ends by itself later.
+	// leaveTimeout bounds the call that ends a lease in the store; without it the lease expires.
 	leaveTimeout = 5 * time.Second
 )
 
@@ -32,14 +32,14 @@ type Leases struct {
 	change chan struct{} // closed when the shared store may have changed
 }
 
-// NewLeases returns the leases of a server that has just started: none.
+// NewLeases returns an empty Leases for a store.
 func NewLeases(s Store, log zerolog.Logger) *Leases {
 	shared, _ := s.(Shared)
 	return &Leases{store: s, shared: shared, log: log, held: make(map[uuid.UUID]struct{}), change: make(chan struct{})}
 }
 
-// Lease keeps a session from being removed from the store. The request that entered holds
-// it, and so do its tasks for people, which may outlive the request.
+// Lease prevents that a session is removed from the store. The request holds it, and so do its
+// tasks for people, which may outlive the request.
 type Lease struct {
 	of      *Leases
 	session Record
@@ -47,8 +47,8 @@ type Lease struct {
 	holders atomic.Int32
 }
 
-// Enter adds a lease to a session. ok is false if the session is closing or gone. Drop must
-// follow if it is true.
+// Enter adds a lease to a session; Drop must be called. ok is false if the session is closing or
+// gone.
 func (l *Leases) Enter(ctx context.Context, session Record) (lease *Lease, ok bool, err error) {
 	lease = &Lease{of: l, session: session, id: uuid.New()}
 	lease.Hold()
@@ -65,7 +65,7 @@ func (l *Leases) Enter(ctx context.Context, session Record) (lease *Lease, ok bo
 	return lease, ok && err == nil, err
 }
 
-// Hold adds a holder. Drop must follow.
+// Hold adds a holder; Drop must be called.
 func (l *Lease) Hold() { l.holders.Add(1) }
 
 // Drop removes a holder. The last one ends the lease.
@@ -81,7 +81,7 @@ func (l *Lease) Drop() {
 	}
 }
 
-// forget stops renewing a lease.
+// forget removes a lease from those that are renewed.
 func (l *Leases) forget(id uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Lease) Once(ctx, abort context.Context, request string, find func() (*K
 	}
 }
 
-// settle finds the answer that this lease has claimed, and gives it to other servers.
+// settle calls find for the answer that this lease has claimed, and stores it for other servers.
 func (l *Lease) settle(ctx context.Context, request string, find func() (*Kept, error)) (*Kept, error) {
 	store, settled := l.of.shared, false
 	defer func() {
@@ -167,7 +167,7 @@ func (l *Leases) Watch(ctx context.Context, running func() []uuid.UUID, closed f
 	}
 }
 
-// renew is one round of Watch.
+// renew makes one round of Watch.
 func (l *Leases) renew(ctx context.Context, running []uuid.UUID, closed func(uuid.UUID)) error {
 	l.mu.Lock()
 	held := slices.Collect(maps.Keys(l.held))
@@ -183,7 +183,8 @@ func (l *Leases) renew(ctx context.Context, running []uuid.UUID, closed func(uui
 	return err
 }
 
-// Changed is closed when a shared store may have changed: every fifth of a lease.
+// Changed returns a channel that is closed when a shared store may have changed: after 1/renewals of the lease
+// time.
 func (l *Leases) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package store holds coaching sessions by their run: in memory here, and in a database that
-// several servers share in package postgres. It knows nothing of what runs for a session.
+// Package store keeps coaching sessions by their run: in memory here, and in package postgres in a
+// database that several servers share. It does not run anything for a session.
 //
 // Each file uses only files after it: lease.go, memory.go, store.go.
 package store
@@ -17,13 +17,13 @@ import (
 // State is the state of an existing session. A closed session no longer exists.
 type State string
 
-// The states of a session.
+// States of a session.
 const (
 	Configured State = "configured"
 	Closing    State = "closing"
 )
 
-// Record describes a session, without what runs for it on one server.
+// Record describes a session as it is stored.
 type Record struct {
 	// ID is random. It differs from that of an earlier session of the run. The ids of
 	// tasks for people are derived from it.
@@ -55,8 +55,8 @@ type Store interface {
 	MarkClosing(ctx context.Context, runID string) (*Record, error)
 	// MarkIdle does the same to all sessions without leases that were not used for a time.
 	MarkIdle(ctx context.Context, unused time.Duration) ([]Record, error)
-	// Delete removes the session with this id, unless it has leases. gone: it does not
-	// exist any more.
+	// Delete removes the session with this id, unless it has leases. gone: it no longer
+	// exists.
 	Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	// Count returns the number of sessions.
 	Count(ctx context.Context) (int, error)
@@ -66,16 +66,16 @@ type Store interface {
 // server has not renewed it for the lease time, by the store's clock.
 type Shared interface {
 	Store
-	// LeaseTime is how long a lease lasts without renewal.
+	// LeaseTime returns how long a lease lasts without renewal.
 	LeaseTime() time.Duration
 	// Renew renews leases, removes those that ended and closing sessions that have none,
 	// and returns which of these sessions are closing or gone.
 	Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed []uuid.UUID, err error)
-	// Claim returns the kept answer to a request. If there is none, the first lease
-	// claims it, until that is settled or the lease ends. Others get neither.
+	// Claim returns the kept answer to a request. If there is none, the first lease claims
+	// it (claimed), until Settle or the end of the lease. Other leases get neither.
 	Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *Kept, claimed bool, err error)
-	// Settle keeps an answer unless another one is kept, and returns the one that is. A
-	// nil answer only gives the claim up.
+	// Settle keeps an answer unless another one is kept, and returns the kept one. With a nil
+	// answer it only gives up the claim.
 	Settle(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID, answer *Kept) (*Kept, error)
 }
 
@@ -99,7 +99,7 @@ func (e *Error) Error() string { return "the store of coaching sessions failed: 
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryAfter is when to try again where people are busy, or sessions or bytes have to be freed.
+// RetryAfter is that of errors about people, sessions and bytes.
 const RetryAfter = time.Minute
 
 // FullError means that a bound is reached. The same call may succeed later.
@@ -112,7 +112,7 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("%s; try again in %s", e.What, e.RetryAfter)
 }
 
-// TooManySessions is the error of [Store.Create] at its limit.
+// TooManySessions returns the error of [Store.Create] at its limit.
 func TooManySessions(limit int) *FullError {
 	return &FullError{
 		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),

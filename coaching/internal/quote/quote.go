@@ -1,5 +1,5 @@
-// Package quote puts the texts of others into messages and Markdown: cut, without keys,
-// and so that nothing in them ends the quotation.
+// Package quote quotes texts of clients and models in messages and Markdown: clipped, without
+// keys, and so that nothing in a text ends the quotation.
 package quote
 
 import (
@@ -11,17 +11,17 @@ import (
 	"agentd/internal/base/clip"
 )
 
-// Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
-// key would not be recognised later.
+// Quoter quotes texts in messages. It removes keys before it clips, since half a key would not
+// be recognised.
 type Quoter struct{ Keys *Redactor } // nil hides nothing
 
-// Head is the beginning of a text without keys. whole: nothing is missing.
+// Head returns the beginning of a text without keys, at most limit bytes. whole: the text is complete.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	s, whole = q.Keys.Head(s, limit)
 	return clip.Head(s, limit), whole && len(s) <= limit
 }
 
-// Short is the beginning of a text without keys, with a note about the rest.
+// Short returns the beginning of a text without keys, with a note about the rest.
 func (q Quoter) Short(s string, limit int) string {
 	head, whole := q.Head(s, limit)
 	if whole {
@@ -30,10 +30,10 @@ func (q Quoter) Short(s string, limit int) string {
 	return fmt.Sprintf("%s… (%d more bytes)", head, len(s)-len(head))
 }
 
-// ID is a client's id for the server's own log.
+// ID returns a client's id clipped for the server's log.
 func ID(id string) string { return Quoter{}.Short(id, maxID) }
 
-// Quote is a text in quotes, clipped to MaxQuoted.
+// Quote returns a text in quotes, clipped to MaxQuoted bytes.
 func (q Quoter) Quote(s string) string {
 	head, whole := q.Head(s, MaxQuoted)
 	if !whole {
@@ -42,7 +42,7 @@ func (q Quoter) Quote(s string) string {
 	return strconv.Quote(head)
 }
 
-// Names lists names for a message.
+// Names returns a list of names for a message.
 func (q Quoter) Names(list []string) string {
 	rest := ""
 	if len(list) > maxNames {
@@ -56,7 +56,7 @@ func (q Quoter) Names(list []string) string {
 	return strings.Join(quoted, ", ") + rest
 }
 
-// ErrorText is the text of an error on one line, clipped.
+// ErrorText returns the text of an error on one line, clipped.
 func (q Quoter) ErrorText(err error) string {
 	if err == nil {
 		return "unknown"
@@ -68,7 +68,7 @@ func (q Quoter) ErrorText(err error) string {
 // OneLine replaces each run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Line is a text on one line, without control characters and clipped to limit characters.
+// Line returns a text on one line, without control characters and clipped to limit characters.
 func Line(s string, limit int) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
@@ -79,8 +79,8 @@ func Line(s string, limit int) string {
 	return s
 }
 
-// Clip shortens a text to about n bytes: its beginning and its end, with a note between
-// them about the missing part.
+// Clip shortens a text to about n bytes: its beginning and its end, with a note about the missing part between
+// them.
 func Clip[T ~string | ~[]byte](s T, n int) string {
 	if len(s) <= n {
 		return string(s)
@@ -102,10 +102,10 @@ const maxNames = 30
 // MaxQuoted bounds the bytes of a quoted text in a message.
 const MaxQuoted = 120
 
-// Fence is a fence for a code block that the text does not contain.
+// Fence returns a Markdown fence that the text does not contain.
 func Fence(text string) string { return strings.Repeat("`", max(3, longestRun(text)+1)) }
 
-// Span is the text as a code span.
+// Span returns the text as a code span.
 func Span(text string) string {
 	ticks := strings.Repeat("`", longestRun(text)+1)
 	if text == "" || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
@@ -114,7 +114,7 @@ func Span(text string) string {
 	return ticks + text + ticks
 }
 
-// longestRun is the length of the longest run of backticks.
+// longestRun returns the length of the longest run of backticks.
 func longestRun(text string) int {
 	longest, run := 0, 0
 	for i := range len(text) {

@@ -15,24 +15,24 @@ import (
 	"agentd/protocol"
 )
 
-// hidden stands for a secret in output.
+// hidden replaces a secret.
 const hidden = "***"
 
 // minSecret is the shortest header value that is redacted. A "1" is not a key, and
 // hiding each would make texts unreadable.
 const minSecret = 4
 
-// Redactor takes the keys of a session out of texts: errors, answers of endpoints,
-// logs. A nil Redactor changes nothing.
+// Redactor replaces the keys of a session in texts: errors, answers of endpoints, logs. A
+// nil Redactor changes nothing.
 type Redactor struct {
 	replacer *strings.Replacer
 	longest  int // bytes of the longest form of a key
 }
 
-// NewRedactor makes a redactor of header values. It knows each value, the part after a
-// scheme such as Bearer, the user and password of Basic, and single cookies. It finds
-// them also as JSON and URLs spell them, and in base64. It ignores values of fewer than
-// four characters.
+// NewRedactor makes a redactor of header values. It replaces each value, the part after a
+// scheme such as Bearer, the user and password of Basic, and single cookies, also as
+// spelled in JSON and URLs and in base64. It ignores values of fewer than minSecret
+// characters.
 func NewRedactor(headers ...protocol.Headers) *Redactor {
 	var forms []string
 	for _, h := range headers {
@@ -54,7 +54,7 @@ func NewRedactor(headers ...protocol.Headers) *Redactor {
 	return r
 }
 
-// secretForms are all spellings of the secrets in a header that are long enough to look for.
+// secretForms returns all spellings of the secrets in a header that are long enough.
 func secretForms(name, value string) (forms []string) {
 	for _, secret := range parts(name, value) {
 		for _, form := range spellings(secret) {
@@ -66,7 +66,7 @@ func secretForms(name, value string) (forms []string) {
 	return forms
 }
 
-// parts are a header's value and the secrets inside it.
+// parts returns a header's value and the secrets inside it.
 func parts(name, value string) []string {
 	value = strings.TrimSpace(value)
 	list := []string{value}
@@ -94,7 +94,7 @@ func isScheme(s string) bool {
 	return slices.Contains([]string{"bearer", "basic", "token", "apikey", "api-key", "key"}, strings.ToLower(s))
 }
 
-// spellings are the forms in which a text may come back.
+// spellings returns the forms in which a text may occur.
 func spellings(s string) []string {
 	once := quoted(s)
 	list := []string{
@@ -108,14 +108,14 @@ func spellings(s string) []string {
 	return list
 }
 
-// quoted is the inside of a quoted text.
+// quoted returns the inside of a quoted text.
 func quoted(s string) string {
 	q := strconv.Quote(s)
 	return q[1 : len(q)-1]
 }
 
-// Text is s with *** in place of every key. Redact a text before you clip it: half a key
-// is not recognised.
+// Text returns s with *** in place of every key. Call it before a text is clipped: half a key is not
+// recognised.
 func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
@@ -123,8 +123,8 @@ func (r *Redactor) Text(s string) string {
 	return r.replacer.Replace(s)
 }
 
-// Head is the beginning of Text(s), at most limit bytes, without half a key at its end.
-// It does not read all of a long text. A text slightly longer than limit is returned
+// Head returns the beginning of Text(s), at most limit bytes, without half a key at its end. It
+// does not read all of a long text. A text slightly longer than limit is returned
 // whole.
 func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 	longest := 0
@@ -138,11 +138,11 @@ func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 	return strings.ToValidUTF8(head[:max(len(head)-longest, 0)], ""), false
 }
 
-// Format prints nothing of what the redactor knows.
+// Format implements fmt.Formatter. It prints no key.
 func (r *Redactor) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "redactor") }
 
-// QueryKeys are the values in an endpoint's query, as headers for NewRedactor. They may
-// be keys, too.
+// QueryKeys returns the values in an endpoint's query, which may be keys, as headers for
+// NewRedactor.
 func QueryKeys(endpoint string) protocol.Headers {
 	keys := make(protocol.Headers)
 	_, query, _ := strings.Cut(endpoint, "?")

@@ -29,10 +29,10 @@ type Call struct {
 	Body           string
 }
 
-// String is method, target and body on one line.
+// String returns method, target and body on one line.
 func (c Call) String() string { return c.Method + " " + c.Target + " " + c.Body }
 
-// JSON is the body as a JSON object.
+// JSON returns the body as a JSON object.
 func (c Call) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -84,14 +84,14 @@ func (s *Server) Script(steps ...http.HandlerFunc) {
 	s.steps = steps
 }
 
-// Calls are the requests so far.
+// Calls returns the requests so far.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// Lines are the requests so far, as Call.String writes them.
+// Lines returns the requests so far as Call.String.
 func (s *Server) Lines() (lines []string) {
 	for _, c := range s.Calls() {
 		lines = append(lines, c.String())
@@ -99,10 +99,10 @@ func (s *Server) Lines() (lines []string) {
 	return lines
 }
 
-// Asked is the number of requests so far.
+// Asked returns the number of requests so far.
 func (s *Server) Asked() int64 { return int64(len(s.Calls())) }
 
-// Answer is a step with a status, a body, and headers by name and value.
+// Answer returns a step that answers with a status, a body, and headers (name, value, ...).
 func Answer(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
