@@ -26,7 +26,7 @@ func (c *Console) getHealth(*gin.Context) (any, error) {
 	return map[string]string{"status": protocol.HealthReady}, nil
 }
 
-// postRequest takes an agent's task and answers once a person has answered it.
+// postRequest stores an agent's task, and answers when a person has answered it.
 func (c *Console) postRequest(g *gin.Context) (any, error) {
 	body, share, err := c.readBody(g, maxTaskBody)
 	if err != nil {
@@ -69,7 +69,7 @@ type candidateList struct {
 	Candidates []candidate `json:"candidates"`
 }
 
-// candidate is a decision of the agent server. Valid: it could be sent as it is.
+// candidate is a decision of the agent server. Valid: it passes the check of answers.
 type candidate struct {
 	Status   string       `json:"status"`
 	Decision protocol.Raw `json:"decision"`
@@ -132,8 +132,8 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
 }
 
-// questions makes the inputs for n candidates. A deterministic input gives the same candidate
-// each time, so it is asked once. The other candidates are sampled, because a person wants a
+// questions returns the inputs for n candidates. A greedy input gives the same candidate each
+// time, so it is asked for one. The other candidates are sampled, so that a person has a
 // choice.
 func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 	input.NumOutputs = n

@@ -19,7 +19,7 @@ import (
 // keyRequestID is the key of a request's id in its context.
 const keyRequestID = "console.request_id"
 
-// handler handles a request and returns its answer; nil is 204.
+// handler handles a request and returns its answer; nil means 204.
 type handler func(g *gin.Context) (any, error)
 
 // handle makes a handler of gin's.
@@ -43,7 +43,7 @@ func (c *Console) handle(h handler) gin.HandlerFunc {
 	}
 }
 
-// change is the handler of a change to the task that a path names.
+// change returns the handler of a change to the task in the path.
 func change[B any](c *Console, do func(seq uint64, body *B) (any, error)) gin.HandlerFunc {
 	return c.handle(func(g *gin.Context) (any, error) {
 		seq, err := seqOf(g.Param("id"))
@@ -58,7 +58,7 @@ func change[B any](c *Console, do func(seq uint64, body *B) (any, error)) gin.Ha
 	})
 }
 
-// about is the handler of a question about a task, or its answer, that needs its view.
+// about returns the handler of a request about the task in the path that needs its view.
 func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body *B) (any, error)) gin.HandlerFunc {
 	return c.handle(func(g *gin.Context) (any, error) {
 		t, s, err := c.load(g)
@@ -73,7 +73,7 @@ func about[B any](c *Console, do func(g *gin.Context, t *task, s *taskView, body
 	})
 }
 
-// load returns the task that a path names, and its view.
+// load returns the task in the path, and its view.
 func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
 	seq, err := seqOf(g.Param("id"))
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
 	return t, s, err
 }
 
-// readBody reads a body to its end. share counts the memory of the request. Release it when the
+// readBody reads a body to its end. share counts the memory of the request; it must be released when the
 // request has ended.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
 	share = c.opts.Memory.Share()
@@ -102,7 +102,7 @@ func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *bud
 	return body, share, err
 }
 
-// bodyFailure maps an error of transfer to its answer.
+// bodyFailure returns the failure for an error of package transfer.
 func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
@@ -148,14 +148,14 @@ func decode(raw []byte, b any) error {
 	return nil
 }
 
-// sent logs an answer whose client did not read it.
+// sent logs the error err of a client that did not read its answer.
 func (c *Console) sent(g *gin.Context, err error) {
 	if err != nil {
 		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
-// fail answers the request with the reason in err and ends its handling.
+// fail answers the request with the error err, see asFailure, and ends its handling.
 func (c *Console) fail(g *gin.Context, err error) {
 	f := asFailure(err)
 	g.Abort()
@@ -189,13 +189,13 @@ func (b *claimBody) check() error {
 	return nil
 }
 
-// visible reports whether a character can be seen by itself.
+// visible reports whether a character is visible by itself.
 func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !unicode.IsMark(r) && !unicode.In(r, unicode.C)
 }
 
-// unfit reports whether a character must not be in a name. Joiners and all spaces may be: names
-// in many scripts need them. Line breaks and embedded directions would change the text around.
+// unfit reports whether a character is not allowed in a name. Joiners and all spaces are, since names in
+// many scripts need them. Line breaks and embedded directions would change the text around the name.
 func unfit(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
 		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
@@ -243,7 +243,7 @@ func (b *correction) check() error {
 	return err // protocol.Problems, located from the decision
 }
 
-// judge returns the output that would be sent, and the problems of the body.
+// judge returns the output for the agent, and the problems of the body.
 func (b *correction) judge(s *taskView) (output string, problems protocol.Problems) {
 	switch {
 	case b.Output != nil:
@@ -260,8 +260,8 @@ func (b *correction) judge(s *taskView) (output string, problems protocol.Proble
 	return output, problems
 }
 
-// checkBody asks whether a correction could be sent. A malformed decision is a result of the
-// check and no error of the request.
+// checkBody asks whether a correction is valid. A malformed decision is a result of the check and
+// not an error of the request.
 type checkBody struct {
 	correction
 	malformed protocol.Problems // located from the decision

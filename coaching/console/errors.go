@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// failure is the reason for an answer that is not a success: an answer, and its cause.
+// failure is an error answer with its cause.
 type failure struct {
 	transfer.ErrorAnswer
 	err error // logged, never sent
@@ -28,7 +28,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// fail is an answer with a sentence. A client should repeat a request that was answered 503.
+// fail returns a failure with a sentence. After a 503 a client should repeat its request.
 func fail(status int, format string, args ...any) *failure {
 	f := &failure{ErrorAnswer: transfer.ErrorAnswer{Status: status, Detail: fmt.Sprintf(format, args...)}}
 	if status == http.StatusServiceUnavailable {
@@ -37,18 +37,18 @@ func fail(status int, format string, args ...any) *failure {
 	return f
 }
 
-// invalid is a 422 with its problems.
+// invalid returns a 422 with its problems.
 func invalid(problems ...protocol.Problem) *failure {
 	return &failure{ErrorAnswer: transfer.ErrorAnswer{Status: http.StatusUnprocessableEntity, Problems: problems}}
 }
 
-// leaving sets what becomes of the rest of the request's body.
+// leaving sets the treatment of the rest of the request's body.
 func (f *failure) leaving(rest transfer.Rest) *failure {
 	f.Rest = rest
 	return f
 }
 
-// Reasons that several places use.
+// Failures that several handlers return.
 var (
 	errNoTask     = fail(http.StatusNotFound, "there is no such task; it may be too old to be kept")
 	errLapsed     = fail(http.StatusConflict, "your claim on this task has lapsed; claim it again")
@@ -66,7 +66,7 @@ var (
 	errClientGone = fail(http.StatusServiceUnavailable, "the client closed the connection before the answer").leaving(transfer.RestGone)
 )
 
-// asFailure finds the reason in err. An error without one is internal.
+// asFailure returns the failure for err. An error that it does not know is internal.
 func asFailure(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {

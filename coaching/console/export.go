@@ -36,7 +36,7 @@ func EachCorrected(path string, f func(*Corrected) error) (err error) {
 	})
 }
 
-// corrected is a task as people corrected it; nil if they did not, or if its request is not one of the protocol's.
+// corrected returns a task with its correction; nil if it has none, or if its request is not one of the protocol's.
 func corrected(x txn, t *task) (*Corrected, error) {
 	if t.Answer == nil || t.Answer.Status != protocol.HumanCompleted || t.Answer.Output == nil {
 		return nil, nil

@@ -2,8 +2,8 @@ package console
 
 import "sync"
 
-// hub notifies open pages of changes. A notification has no content, so a page that missed ten
-// changes fetches once.
+// hub notifies open pages of changes. A notification has no content, so that a page fetches once after
+// any number of changes.
 type hub struct {
 	mu      sync.Mutex
 	version int64
@@ -32,7 +32,7 @@ func (h *hub) current() int64 {
 	return h.version
 }
 
-// join adds a stream until leave. ok is false when there are maxStreams already.
+// join adds a stream until leave is called. ok is false if there are maxStreams already.
 func (h *hub) join() (stream chan struct{}, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

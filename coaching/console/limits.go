@@ -20,7 +20,7 @@ const (
 const (
 	// maxTaskBody is the largest task an agent may post.
 	maxTaskBody = protocol.MaxBodyBytes
-	// bodyCopies is how many times its text a body takes beside itself: decoded, and to store.
+	// bodyCopies is the number of copies of a body's text in memory: decoded, and for the store.
 	bodyCopies = 3
 	// maxRequestID is the longest request_id.
 	maxRequestID = 1 << 10

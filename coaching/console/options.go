@@ -18,17 +18,17 @@ type Options struct {
 	Path string
 	// Agent answers requests for candidates; nil: no candidates.
 	Agent *client.Client
-	// Tokens are what people log in with; none: no login.
+	// Tokens are the tokens with which people log in; empty: no login.
 	Tokens []string
-	// PublicHosts are the host names of the page, beside localhost and IP addresses.
+	// PublicHosts are the host names of the page, besides localhost and IP addresses.
 	PublicHosts []string
-	// AgentsFrom are the addresses of agents; none: all addresses.
+	// AgentsFrom are the addresses of agents; empty: all addresses.
 	AgentsFrom []netip.Prefix
 	// Claim is the lifetime of a claim that is not renewed; 0: DefaultClaim.
 	Claim time.Duration
 	// Keep is the retention time of done tasks; 0: DefaultKeep.
 	Keep time.Duration
-	// Certificates make Serve speak TLS.
+	// Certificates are for TLS; empty: plain HTTP.
 	Certificates []tls.Certificate
 	// Log receives events, never an answer, a draft or a secret.
 	Log zerolog.Logger
@@ -36,11 +36,11 @@ type Options struct {
 	Now func() time.Time
 	// NewSecret makes claims and ids; nil: random text.
 	NewSecret func() string
-	// Memory bounds what all requests hold; nil: budget.Default.
+	// Memory bounds the memory of all requests; nil: budget.Default bytes.
 	Memory *budget.Budget
 	// Page has the files of the web page; nil: the embedded ones.
 	Page fs.FS
 }
 
-// clock is the time as tasks have it.
+// clock returns the time in the precision of tasks.
 func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }

@@ -31,10 +31,10 @@ type taskService struct {
 	open map[uint64]*presence // every open task
 }
 
-// presence counts the connections of an agent that waits for the answer to an open task.
+// presence counts the connections of agents that wait for the answer to an open task.
 type presence struct {
-	waiting int           // its connections
-	since   time.Time     // when the last one left, while there are none
+	waiting int           // number of connections
+	since   time.Time     // when the last one left, if there are none
 	ended   chan struct{} // closed when the task is answered or withdrawn
 }
 
@@ -54,7 +54,7 @@ func newTaskService(stored *store, o Options) (*taskService, error) {
 	return s, err
 }
 
-// now is the time as tasks have it.
+// now returns the time in the precision of tasks.
 func (s *taskService) now() time.Time { return s.opts.clock() }
 
 // submit stores an agent's task, or joins a known one, and waits for the answer until ctx ends.

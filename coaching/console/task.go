@@ -24,7 +24,7 @@ type task struct {
 	RunID       string    `json:"run_id"`
 	Stage       string    `json:"stage"`
 	ReceivedAt  time.Time `json:"received_at"`
-	Claim       *claim    `json:"claim,omitempty"` // the last one, also when it has lapsed or the task is done
+	Claim       *claim    `json:"claim,omitempty"` // the last one, even if it has lapsed or the task is done
 	HasDraft    bool      `json:"has_draft,omitempty"`
 	EndedAt     time.Time `json:"ended_at,omitzero"` // set when answered or withdrawn
 	Answer      *answer   `json:"answer,omitempty"`  // nil when withdrawn
@@ -55,8 +55,8 @@ func (t *task) holder(now time.Time) *claim {
 	return t.Claim
 }
 
-// response is the agent's response for an ended task. For a withdrawn task it is an aborted
-// one.
+// response returns the response to the agent for an ended task; for a withdrawn task it is
+// aborted.
 func (t *task) response() *protocol.HumanCoachingResponse {
 	if t.Answer == nil {
 		return &protocol.HumanCoachingResponse{
@@ -138,7 +138,7 @@ func readTask(raw []byte) (*task, error) {
 	return t, nil
 }
 
-// idKey makes a key of an id of any length.
+// idKey returns the key of an id of any length.
 func idKey(id string) []byte {
 	digest := sha256.Sum256([]byte(id))
 	return digest[:]

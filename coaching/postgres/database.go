@@ -73,7 +73,7 @@ func Check(address string) error {
 	return errors.New(text[strings.LastIndex(text, "`")+1:])
 }
 
-// SafeURL is a connection string for logs, without passwords.
+// SafeURL returns a connection string without passwords, for logs.
 func SafeURL(address string) string {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil || Check(address) != nil {
@@ -159,8 +159,8 @@ func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error
 	}
 }
 
-// undone reports whether a transaction has certainly had no effect, and may succeed if it is
-// tried again.
+// undone reports whether a transaction has certainly had no effect, and may succeed when it is
+// repeated.
 func undone(err error) bool {
 	var failed *pgconn.PgError
 	if errors.As(err, &failed) {

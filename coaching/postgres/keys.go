@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Keys encrypt the configurations of sessions, which hold the headers of backends. The
-// first one encrypts. The others decrypt what they encrypted while they were first.
+// Keys encrypt the configurations of sessions, which contain the headers of backends. The first
+// key encrypts; the others decrypt what was encrypted while they were the first.
 type Keys struct {
 	first string // its id
 	byID  map[string]cipher.AEAD
@@ -21,11 +21,11 @@ type Keys struct {
 const (
 	// keyBytes is the length of a key for AES-256.
 	keyBytes = 32
-	// keyIDBytes is the length of a key's id. It distinguishes keys and reveals nothing.
+	// keyIDBytes is the length of a key's id, which identifies a key without revealing it.
 	keyIDBytes = 8
 )
 
-// ReadKeys reads keys, one a line, in hexadecimal digits or base64. # begins a comment line.
+// ReadKeys reads keys, one in each line, in hexadecimal digits or base64. Lines with # are comments.
 func ReadKeys(text string) (*Keys, error) {
 	k := &Keys{byID: make(map[string]cipher.AEAD)}
 	n := 0
@@ -63,12 +63,12 @@ func ReadKeys(text string) (*Keys, error) {
 	return k, nil
 }
 
-// seal encrypts text. It can only be opened for the same owner.
+// seal encrypts text with AES-256-GCM. It can be opened for the same owner only.
 func (k *Keys) seal(text, owner []byte) (id string, sealed []byte) {
 	return k.first, k.byID[k.first].Seal(nil, nil, text, owner) //nolint:gosec // the AEAD makes the nonce itself
 }
 
-// open decrypts what seal returned.
+// open decrypts the result of seal.
 func (k *Keys) open(id string, sealed, owner []byte) ([]byte, error) {
 	aead := k.byID[id]
 	if aead == nil {

@@ -15,8 +15,8 @@ import (
 	"agentd/protocol"
 )
 
-// Case is one coaching request with its points and their compiled tools. It never
-// changes and may be used by any number of goroutines.
+// Case is one coaching request with its points and their compiled tools. It is immutable, and
+// safe for concurrent use.
 type Case struct {
 	quote.Quoter
 	Request *protocol.SpecializedCoachingRequest
@@ -30,19 +30,19 @@ type Case struct {
 type Point struct {
 	quote.Quoter
 	ID     string
-	StepID *int64 // the step whose input it is, nil for an explicit input
+	StepID *int64 // the step with this input; nil for an explicit input
 	Input  *protocol.AgentInput
-	// Tools are nil if they are unusable. ToolsErr then holds the reason, and only a
-	// text can be proposed here.
+	// Tools is nil if the tools are unusable. Then ToolsErr has the reason, and only a text
+	// can be proposed here.
 	Tools    *tools.Set
 	ToolsErr error
 	Robots   []string // the known robots, empty if the input names none
 
-	// DefaultRobot is the robot of a call that names none, unless several are known.
+	// DefaultRobot is the robot of a call without a robot, unless several are known.
 	DefaultRobot string
 }
 
-// NewCase prepares a request that was decoded, and so is valid.
+// NewCase prepares a decoded request.
 func NewCase(req *protocol.SpecializedCoachingRequest) *Case {
 	c := &Case{
 		Request: req,
@@ -77,7 +77,7 @@ func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput m
 	return &p
 }
 
-// newPoint is a point with an input, without its ID.
+// newPoint returns a point with an input, without its ID.
 func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 	p := Point{Input: input}
 	p.Robots = tools.KnownRobots(p.Input.Attributes)
@@ -89,9 +89,9 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 	return p
 }
 
-// Redacted is the same case with keys taken out of errors and reasons. Decisions stay
-// as they are. The coach itself gets errors of the original case, since a hidden
-// text may be a name that it has to write.
+// Redacted returns the case with keys removed from errors and reasons. Decisions are not
+// changed. The coach itself gets errors of the original case, since a removed text may be
+// a name that it has to write.
 func (c *Case) Redacted(keys *quote.Redactor) *Case {
 	redacted := *c
 	redacted.Keys = keys
@@ -105,7 +105,7 @@ func (c *Case) Redacted(keys *quote.Redactor) *Case {
 	return &redacted
 }
 
-// TargetFirst returns all points, first the target step's.
+// TargetFirst returns all points, those of the target step first.
 func (c *Case) TargetFirst() []*Point {
 	at := slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return !c.AtTarget(p) })
 	return append(at, slices.DeleteFunc(slices.Clone(c.Points), c.AtTarget)...)
@@ -128,14 +128,14 @@ func SameTurn(a, b *protocol.AgentInput) bool {
 	return a.Instruction == b.Instruction && string(a.Memory) == string(b.Memory)
 }
 
-// StepIndex is the index of a step of the trajectory.
+// StepIndex returns the index of a step in the trajectory.
 func (c *Case) StepIndex(id int64) int { return c.steps[id] }
 
-// Step is the target step.
+// Step returns the target step.
 func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.Target] }
 
-// PointOf is the point that an answer names, nil if it names none of several. The
-// number of a step names the only point at that step.
+// PointOf returns the point that an answer names. It is nil if name is "" and there are several. The
+// number of a step also names the only point at that step.
 func (c *Case) PointOf(name string) (*Point, error) {
 	trimmed := strings.TrimSpace(name)
 	if p := cmp.Or(c.byID[name], c.byID[trimmed]); p != nil {
@@ -157,8 +157,8 @@ func (c *Case) PointOf(name string) (*Point, error) {
 	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", c.Quote(name), c.PointIDs())
 }
 
-// Repeats reports whether the agent took the same decision at the point. The target of
-// the kind format has no readable decision, so nothing repeats it.
+// Repeats reports whether the agent made the same decision at the point. It is false for the target of
+// the kind format, whose decision can't be read.
 func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
 	own := canonical(d)
 	for i := range c.Request.Trajectory {
@@ -171,7 +171,7 @@ func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
 	return false
 }
 
-// canonical is a decision's JSON with sorted names, so that equal decisions have equal
+// canonical returns a decision's JSON with sorted names, so that equal decisions have equal
 // bytes.
 func canonical(d *protocol.AgentDecision) protocol.Raw {
 	v := protocol.Raw(d.AppendJSON(nil))
@@ -181,8 +181,8 @@ func canonical(d *protocol.AgentDecision) protocol.Raw {
 	return v
 }
 
-// RawOutput is the target step's raw output, else the text of its error, which may
-// quote one.
+// RawOutput returns the target step's raw output; without one, the text of its error, which may
+// quote it.
 func (c *Case) RawOutput() (text string, isOutput bool) {
 	step := c.Step()
 	text, isOutput = RawOutputOf(step)
@@ -192,7 +192,7 @@ func (c *Case) RawOutput() (text string, isOutput bool) {
 	return text, isOutput
 }
 
-// RawOutputOf is the raw output of the last internal step of a model that has one.
+// RawOutputOf returns the raw output of the last internal step of a model that has one.
 func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
 	for i := len(step.InternalSteps) - 1; i >= 0; i-- {
 		origin, _ := protocol.Get(step.InternalSteps[i], "origin")
@@ -207,7 +207,7 @@ func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
 	return "", false
 }
 
-// PointIDs lists the IDs of all points for a message.
+// PointIDs returns a list of the IDs of all points, for a message.
 func (c *Case) PointIDs() string {
 	if len(c.Points) == 0 {
 		return "none"
@@ -219,7 +219,7 @@ func (c *Case) PointIDs() string {
 	return c.Names(ids)
 }
 
-// toolSets compiles each set of tools once. Points of a trajectory mostly share theirs.
+// toolSets compiles each set of tools once, since most points share their tools.
 type toolSets struct {
 	robot string // default target of calls
 	made  map[string]func() (*tools.Set, error)
@@ -242,7 +242,7 @@ func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
 	return s.made[key]()
 }
 
-// toolsKey identifies a set of tools: its JSON and robot names, each after its length.
+// toolsKey returns the key of a set of tools: its JSON and robot names, each after its length.
 func toolsKey(raw []protocol.Raw, robots []string) string {
 	var key strings.Builder
 	for _, r := range raw {
@@ -255,8 +255,8 @@ func toolsKey(raw []protocol.Raw, robots []string) string {
 	return key.String()
 }
 
-// usualRobot is the robot that all calls of the trajectory share, else the agent's
-// default.
+// usualRobot returns the robot that all calls of the trajectory share, otherwise
+// DefaultRobot.
 func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 	usual := ""
 	for i := range req.Trajectory {
@@ -271,5 +271,5 @@ func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 	return cmp.Or(usual, DefaultRobot)
 }
 
-// DefaultRobot is the agent's name for a robot that nobody named.
+// DefaultRobot is the agent's default name of a robot.
 const DefaultRobot = "robot"

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Proposal is the proposal of a decision that passed [Point.Check].
+// Proposal returns the proposal of a decision that passed [Point.Check].
 func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
 
-// Correction is applied by the agent: the generic replacement for a text, its own for
+// Correction returns the correction for a decision: a replace_say for a text, a replace_decision for
 // calls.
 func Correction(d *protocol.AgentDecision) protocol.Correction {
 	if len(d.ToolCalls) == 0 {
@@ -121,7 +121,7 @@ func (p *problems) add(typ, msg string, loc ...any) {
 	}
 }
 
-// closest is the only known name that equals name after fold.
+// closest returns the only known name that equals name after fold.
 func closest(name string, known []string) (found string, ok bool) {
 	folded := fold(name)
 	for _, k := range known {
@@ -136,8 +136,8 @@ func closest(name string, known []string) (found string, ok bool) {
 	return found, ok
 }
 
-// fold is a name in lower case, without separators and without the prefix that some
-// models give functions.
+// fold returns a name in lower case, without separators and without the prefix that some models
+// give functions.
 func fold(name string) string {
 	name = strings.TrimPrefix(strings.ToLower(name), "functions.")
 	return strings.Map(func(r rune) rune {
@@ -148,7 +148,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// unknownName is a message that lists the known names and the one probably meant.
+// unknownName returns a message that lists the known names and suggests the closest.
 func unknownName(q quote.Quoter, what, name string, known []string) string {
 	if len(known) == 0 {
 		return fmt.Sprintf("the %s %s is unknown: there are no %ss here", what, q.Quote(name), what)
@@ -174,8 +174,8 @@ func (p *problems) addArguments(q quote.Quoter, tool *tools.Tool, arguments prot
 	}
 }
 
-// argumentProblems returns all reasons why arguments break the tool's schema, each with
-// its location. The tool set alone decides whether arguments are accepted.
+// argumentProblems returns all reasons why arguments do not match the tool's schema, each with
+// its location. Only the tool set decides whether arguments are accepted.
 func argumentProblems(q quote.Quoter, tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
 	doc, err := tool.Document.Validate(arguments)
 	var invalid *jsonschema.ValidationError

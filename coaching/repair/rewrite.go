@@ -13,9 +13,8 @@ import (
 	"agentd/protocol"
 )
 
-// Decide turns a parsed decision into one for this point. A robot among the arguments
-// becomes the target. A call without a robot gets the only possible one. The result
-// is not checked.
+// Decide converts a parsed decision to one for this point. A robot among the arguments becomes the
+// target; a call without a robot gets the only possible one. The result is not checked.
 func (p *Point) Decide(w parse.Decision) (*protocol.AgentDecision, error) {
 	d := &protocol.AgentDecision{Say: w.Say}
 	for _, call := range w.Calls {
@@ -41,9 +40,9 @@ func (p *Point) tool(name string) *tools.Tool {
 	return tool
 }
 
-// liftRobot moves the robot out of the arguments, where models are shown it. An
-// argument with another name is the robot only if none is named and the tool takes no
-// such argument.
+// liftRobot moves the robot out of the arguments, where prompts show it to models. An argument with
+// another name for robots counts only if the call has no robot and the tool has no such
+// argument.
 func (p *Point) liftRobot(call *parse.Call) {
 	tool := p.tool(call.Name)
 	if tool == nil {
@@ -64,8 +63,8 @@ func (p *Point) liftRobot(call *parse.Call) {
 	}
 }
 
-// dropNulls takes out arguments that are null where the tool does not take null. Strict schemas
-// require every argument and allow null for those that the tool does not require.
+// dropNulls removes arguments that are null although the tool does not allow null. Strict schemas
+// require every argument, and allow null for those that the tool does not require.
 func (p *Point) dropNulls(call *parse.Call) {
 	tool := p.tool(call.Name)
 	if tool == nil {
@@ -84,7 +83,7 @@ func (p *Point) dropNulls(call *parse.Call) {
 	}
 }
 
-// withoutNull takes out the member of an object at a location if it is null.
+// withoutNull removes the member of an object at a location if it is null.
 func withoutNull(v protocol.Raw, loc []any) protocol.Raw {
 	if len(loc) == 0 {
 		return v
@@ -123,8 +122,8 @@ func takesArgument(tool *tools.Tool, name string) bool {
 	return said && string(others) != "false" || len(patterns) > 0 && string(patterns) != "{}" && string(patterns) != "null"
 }
 
-// Rewrite turns a raw output into a decision for this point, not checked. isOutput is
-// false if the text is an error's, which may only quote an output.
+// Rewrite converts a raw output to a decision for this point; the result is not checked. isOutput
+// is false for the text of an error, which may quote an output.
 func (p *Point) Rewrite(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
 	if len(out.Calls) > 0 {
 		return p.repairCalls(out)
@@ -146,8 +145,8 @@ func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
 	return p.Decide(w)
 }
 
-// repairText takes the text of say. Plain text is a reply only if nothing in it looks
-// like an attempt to act.
+// repairText returns the text as a reply. Plain text is a reply only if nothing in it looks like an
+// attempt to call.
 func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
 	if say := strings.TrimSpace(out.Say); say != "" {
 		return &protocol.AgentDecision{Say: say}, nil
@@ -171,8 +170,8 @@ func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDeci
 	return &protocol.AgentDecision{Say: reply}, nil
 }
 
-// mend corrects what can be corrected in one way only: the spelling of tool and robot
-// names, and the types of arguments.
+// mend corrects mistakes that have only one possible correction: in the spelling of tool and
+// robot names, and in the types of arguments.
 func (p *Point) mend(call *parse.Call) {
 	if p.Tools == nil {
 		return

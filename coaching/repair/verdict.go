@@ -28,7 +28,7 @@ import (
 // Verdict is a coach's decision.
 type Verdict struct {
 	Corrected bool   // there are proposals; else the coach declined
-	Why       string // the coach's reason, for a person
+	Why       string // the coach's reason
 	Proposals []protocol.CoachingProposal
 }
 
@@ -153,8 +153,8 @@ func invalidDecision(found protocol.Problems) error {
 	return errors.New("the decision is invalid: " + strings.Join(lines, "\n"))
 }
 
-// WithoutModel rewrites the raw output of the target step without asking a coach, for
-// requests of kind format only. The error is the reason why it cannot.
+// WithoutModel rewrites the raw output of the target step without asking a coach, for requests
+// of kind format only. The error is the reason why that is not possible.
 //
 // It changes the notation of a decision and never its meaning. A coach has to judge an
 // output that is ambiguous, cut off within a value, or has a question beside its

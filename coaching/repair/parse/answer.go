@@ -1,5 +1,5 @@
-// Package parse reads the answers of coaches and the raw outputs of models, in whatever
-// notation they are written. It does not check what they say.
+// Package parse parses the answers of coaches and the raw outputs of models, in any notation.
+// It does not check their content.
 //
 // Each file uses only files after it: output.go, answer.go, decision.go, json.go, limits.go.
 package parse
@@ -93,7 +93,7 @@ func (r *reader) findAnswer(text string) (*Answer, error) {
 	return nil, fmt.Errorf("the answer can't be read: %w", err)
 }
 
-// wrapped is the answer inside a JSON string or a list of one element. Some models
+// wrapped returns the answer inside a JSON string or a list of one element: some models
 // encode their answer twice.
 func wrapped(text string) (protocol.Raw, bool) {
 	v, err := JSON(unfenced(strings.TrimSpace(text)))
@@ -167,11 +167,11 @@ func (r *reader) readAnswer(v protocol.Raw) (*Answer, error) {
 	return a, err
 }
 
-// thoughtsEnd ends a model's thoughts.
+// thoughtsEnd is the mark after a model's reasoning.
 const thoughtsEnd = "</think>"
 
-// withoutThoughts removes leading thoughts, whose opening mark may be in the prompt.
-// Marks of calls inside them are ignored.
+// withoutThoughts removes leading reasoning, whose opening mark may be in the prompt. Marks of
+// calls within it are ignored.
 func withoutThoughts(text string) (string, error) {
 	answer := afterThoughts(text)
 	if len(answer) == len(text) && strings.Contains(text, "<think>") {
@@ -180,7 +180,7 @@ func withoutThoughts(text string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// openings are marks that begin thoughts, each with the mark before the answer.
+// openings are marks that begin reasoning, each with the mark before the answer.
 var openings = []struct{ open, end string }{
 	{"<think>", thoughtsEnd},
 	{"<thinking>", "</thinking>"},
@@ -190,7 +190,7 @@ var openings = []struct{ open, end string }{
 	{"<|channel|>thought", "<channel|>"},
 }
 
-// checkThoughts rejects an answer that ends within its thoughts.
+// checkThoughts rejects an answer that ends within its reasoning.
 func checkThoughts(answer string) error {
 	answer = strings.TrimPrefix(strings.TrimSpace(answer), "<|start|>assistant")
 	for _, mark := range openings {
@@ -201,8 +201,8 @@ func checkThoughts(answer string) error {
 	return nil
 }
 
-// afterThoughts is a model's answer without leading thoughts. A mark inside a JSON
-// string of the answer is ignored: the text after it would be half an answer.
+// afterThoughts returns a model's answer without leading reasoning. A mark inside a JSON string of
+// the answer is ignored, since the text after it is half an answer.
 func afterThoughts(text string) string {
 	if _, err := JSON(text); err == nil {
 		return text

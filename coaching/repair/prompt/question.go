@@ -1,5 +1,5 @@
-// Package prompt writes what coaches are asked: the question for a model with the
-// schema of its answer, and the task for a person.
+// Package prompt writes the questions for coaches: for a model with the schema of its answer,
+// and as a task for a person.
 //
 // Each file uses only files after it: person.go, question.go, schema.go, trajectory.go,
 // instructions.go, limits.go.
@@ -22,9 +22,9 @@ import (
 // keyAdapter is the member of extra_keys that names the adapter of an input.
 const keyAdapter = "adapter"
 
-// Question is the question to a model about a case. budget bounds the bytes of its texts
-// and its schema; 0 means DefaultBudget. A budget below the length of the
-// instructions is exceeded.
+// Question returns the question to a model about a case. budget is the limit of bytes of its texts
+// and its schema; 0 means DefaultBudget. If it is below minBudget, the question may be
+// longer.
 func Question(c *repair.Case, budget int) backend.Question {
 	t := request{c}
 	budget = max(cmp.Or(max(budget, 0), DefaultBudget), minBudget)
@@ -48,12 +48,11 @@ func Question(c *repair.Case, budget int) backend.Question {
 	return q
 }
 
-// retryBytes bounds what Retry appends to a question.
+// retryBytes returns the limit of bytes that Retry appends to a question.
 func retryBytes(question int) int { return min(max(question/8, minRetry), maxRetry) }
 
-// Retry is a question that was answered in an unusable way, asked again. It appends the
-// answer and what is wrong with it, both clipped. The oldest of several are dropped
-// when they are too long together.
+// Retry returns a question with an unusable answer and the reason appended, both clipped. If
+// several such answers are too long together, the oldest are dropped.
 func Retry(q backend.Question, answer string, why error) backend.Question {
 	first := len(q.System) + len(q.Schema) + len(q.Messages[0].Text)
 	limit := retryBytes(first)
@@ -77,8 +76,8 @@ func Retry(q backend.Question, answer string, why error) backend.Question {
 	return q
 }
 
-// listedPoints are the points that a coach is offered, in the order of the request: all
-// of them, or those nearest to the target step.
+// listedPoints returns the points that a coach is offered, in the order of the request: all, or
+// the maxListedPoints nearest to the target step.
 func (t request) listedPoints() []*repair.Point {
 	distance := func(p *repair.Point) int {
 		if p.StepID == nil {
@@ -93,8 +92,8 @@ func (t request) listedPoints() []*repair.Point {
 	return slices.DeleteFunc(slices.Clone(t.Points), func(p *repair.Point) bool { return !slices.Contains(near, p) })
 }
 
-// describe is the request as a text of about budget bytes. Each part has a share of
-// them, and the trajectory gets the rest.
+// describe returns the request as a text of about budget bytes. Each part has a share of
+// them; the trajectory gets the rest.
 func (t request) describe(points []*repair.Point, budget int) string {
 	share := func(parts int) int { return max(budget/parts, briefValue) }
 	r := &trajectory{t: t, memories: make(map[int]*memory.Memory)}

@@ -39,9 +39,9 @@ type trajectory struct {
 	memories map[int]*memory.Memory // by index of a step
 }
 
-// render is the trajectory in at most budget bytes, as far as possible. The target step
-// and the last one are whole. The others get as much detail as fits, those nearest to
-// the end or to the target first. A note replaces steps that are left out.
+// render returns the trajectory in at most budget bytes, if possible. The target step and the last
+// one are whole. The others get as much detail as fits, those nearest to the end or to the
+// target first. A note replaces steps that are left out.
 func (r *trajectory) render(budget int) string {
 	steps := r.t.Request.Trajectory
 	texts := make([]string, len(steps))
@@ -89,8 +89,8 @@ func (r *trajectory) keySteps(texts []string, details []detail, budget int) (use
 	}
 }
 
-// byNearness are the indexes of the steps, nearest to the target or the end first.
-// Among equals the later one comes first.
+// byNearness returns the indexes of the steps, nearest to the target or the end first. Of two
+// equally near, the later one comes first.
 func (r *trajectory) byNearness() []int {
 	n := len(r.t.Request.Trajectory)
 	order := make([]int, 0, n)
@@ -170,8 +170,8 @@ func agentErrorText(e *protocol.AgentError) string {
 	return e.Code + " (" + e.Component + "): " + e.Message
 }
 
-// changes writes what is new in a step's input, without the turn since the step before.
-// Histories grow with every step and would otherwise be repeated.
+// changes writes the new parts of a step's input, without the turn since the step before. Otherwise
+// every step would repeat the history.
 func (r *trajectory) changes(b *strings.Builder, i, limit int) {
 	input := &r.t.Request.Trajectory[i].Input
 	if i == 0 {
@@ -207,7 +207,7 @@ func (r *trajectory) changes(b *strings.Builder, i, limit int) {
 
 func sameEntry(a, b memory.Entry) bool { return a.Author == b.Author && a.Content == b.Content }
 
-// withoutTurn drops the turn of a step from the entries after it.
+// withoutTurn removes the turn of a step from the entries after it.
 func withoutTurn(entries []memory.Entry, step *protocol.TrajectoryStep) []memory.Entry {
 	if step.Output == nil || len(entries) == 0 || entries[0].Content != step.Input.Instruction.Content {
 		return entries
@@ -219,7 +219,7 @@ func withoutTurn(entries []memory.Entry, step *protocol.TrajectoryStep) []memory
 	return entries
 }
 
-// memory is the readable part of the memory of a step's input.
+// memory returns the readable part of the memory of a step's input.
 func (r *trajectory) memory(i int) *memory.Memory {
 	m, ok := r.memories[i]
 	if !ok {
@@ -229,14 +229,14 @@ func (r *trajectory) memory(i int) *memory.Memory {
 	return m
 }
 
-// readMemory reads what it can. Coaching also serves inputs whose memory the agent
+// readMemory reads the valid parts of a memory. Coaching also serves inputs whose memory the agent
 // would reject.
 func readMemory(in *protocol.AgentInput) *memory.Memory {
 	m, _ := memory.Parse(in.Memory, "")
 	return m
 }
 
-// historyText is the last entries of a history, in at most budget bytes.
+// historyText returns the last entries of a history in at most budget bytes.
 func historyText(history []memory.Entry, budget int) string {
 	var lines []string
 	for i := len(history) - 1; i >= 0; i-- {
