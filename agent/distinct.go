@@ -64,7 +64,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 	return distinct, problems
 }
 
-// distinctKey returns the key by which a search tells an input's decisions apart.
+// distinctKey returns the key by which a search distinguishes an input's decisions.
 func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	catalog := in.catalog
 	return &generation.Distinct{Key: func(text string) (string, bool) {

@@ -1,7 +1,6 @@
-// Package coaching answers requests to repair a step that went wrong. An orchestrator
-// configures a session for a run, sends any number of requests in it, and closes it. Coaches
-// are models, asked in their order, or people, or both if the server's operator names
-// people.
+// Package coaching answers requests to repair a step that went wrong. An orchestrator configures a session for a run,
+// sends any number of requests in it, and closes it. Coaches are models, asked in their order, or people, or both if
+// the server's operator names people.
 //
 // A [Service] holds the sessions. Every session has its own pool: slots for running
 // requests, a bounded queue, and an HTTP client. So a coach that hangs affects one session

@@ -13,9 +13,8 @@ const (
 	DefaultMaxSessions = 1024
 	// DefaultMaxSteps bounds the steps of a trajectory. Real tasks have far fewer.
 	DefaultMaxSteps = 2000
-	// DefaultMaxBytes bounds the bytes of all requests in progress or waiting, in all sessions.
-	// They take about twice as much memory. Each session may use 1/sessionShare, so that one
-	// cannot block all others.
+	// DefaultMaxBytes bounds the bytes of all requests in progress or waiting, in all sessions. They take about twice
+	// as much memory. Each session may use 1/sessionShare, so that one cannot block all others.
 	DefaultMaxBytes = 1 << 30
 )
 

@@ -21,8 +21,7 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 }
 
-// secondsBuckets range from a repair without a model to a person who answers the next
-// day.
+// secondsBuckets range from a repair without a model to a person who answers the next day.
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
 // newMetrics registers the metrics; the registerer may be nil.

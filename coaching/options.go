@@ -82,9 +82,8 @@ const (
 	PeopleFailed = "failed" // if the backends gave no correction
 )
 
-// policy allows connections to the people's endpoint only, which may have a private
-// address since the operator chose it. The error is about an endpoint that is not a
-// usable URL.
+// policy allows connections to the people's endpoint only, which may have a private address since the operator chose
+// it. The error is about an endpoint that is not a usable URL.
 func (p People) policy() (*egress.Policy, error) {
 	if !slices.Contains([]string{"", PeopleFirst, PeopleFailed}, p.When) {
 		return nil, fmt.Errorf("people can be asked %s or %s, not %q", PeopleFirst, PeopleFailed, p.When)

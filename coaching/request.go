@@ -126,8 +126,7 @@ func (r *request) render(given coach.Reply) *protocol.SpecializedCoachingRespons
 	return res
 }
 
-// report writes the result of the request to metrics and log. The server logs requests that ended with an
-// error.
+// report writes the result of the request to metrics and log. The server logs requests that ended with an error.
 func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated bool) {
 	took := r.service.opts.Now().Sub(r.entered)
 	r.service.metrics.request(r.Body.Kind, r.provider, res.Status, took)

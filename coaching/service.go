@@ -192,10 +192,9 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room
 	return nil, nil, err
 }
 
-// CloseSession closes the run's session: no request enters any more, requests in it finish,
-// tasks for people are withdrawn, and connections are released. It returns when that is
-// done; if ctx ends first, it returns ctx's error and the close continues in the background.
-// The error is ErrUnknown if the run has no session or it is closing already.
+// CloseSession closes the run's session: no request enters any more, requests in it finish, tasks for people are
+// withdrawn, and connections are released. It returns when that is done; if ctx ends first, it returns ctx's error and
+// the close continues in the background. The error is ErrUnknown if the run has no session or it is closing already.
 func (s *Service) CloseSession(ctx context.Context, runID string) error {
 	return s.closeMarked(ctx, func(ctx context.Context) ([]store.Record, error) {
 		rec, err := s.opts.Store.MarkClosing(ctx, runID)
@@ -259,8 +258,7 @@ func (s *Service) finish(rec store.Record) error {
 	}
 }
 
-// begin counts background work; s.background.Done must be called. It returns false if the service is
-// closed.
+// begin counts background work; s.background.Done must be called. It returns false if the service is closed.
 func (s *Service) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,9 +280,8 @@ func (s *Service) inBackground(f func()) (started bool) {
 	return true
 }
 
-// Close closes all sessions and waits, like CloseSession. If ctx ends first, it aborts requests
-// in progress and returns ctx's error. Once it was called, other methods fail with
-// ErrShutdown.
+// Close closes all sessions and waits, like CloseSession. If ctx ends first, it aborts requests in progress and returns
+// ctx's error. Once it was called, other methods fail with ErrShutdown.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

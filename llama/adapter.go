@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// Adapter is a LoRA adapter of a model. Each context of the model can apply it to its batches.
-// The format is llama.cpp's: a GGUF file with general.type "adapter", adapter.type "lora",
-// adapter.lora.alpha, and for a matrix NAME of the model the tensors NAME.lora_a and
-// NAME.lora_b. The matrix becomes NAME + alpha/rank * lora_b * lora_a.
+// Adapter is a LoRA adapter of a model. Each context of the model can apply it to its batches. The format is
+// llama.cpp's: a GGUF file with general.type "adapter", adapter.type "lora", adapter.lora.alpha, and for a matrix NAME
+// of the model the tensors NAME.lora_a and NAME.lora_b. The matrix becomes NAME + alpha/rank * lora_b * lora_a.
 type Adapter struct {
 	model *Model
 	path  string

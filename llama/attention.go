@@ -5,10 +5,9 @@ import "C"
 
 import "sync/atomic"
 
-// Shared attention is our own attention on the CPU, for many sequences in one unified KV cache,
-// see native/attention. It supports all types of SetKVType, and does not round F32. llama.cpp
-// computes attention with ALiBi or capped logits. The same backend defers the computation of
-// logits until they are read.
+// Shared attention is our own attention on the CPU, for many sequences in one unified KV cache, see native/attention.
+// It supports all types of SetKVType, and does not round F32. llama.cpp computes attention with ALiBi or capped logits.
+// The same backend defers the computation of logits until they are read.
 var sharedAttentionOff atomic.Bool
 
 // SetSharedAttention switches shared attention and deferred logits on (the default) or

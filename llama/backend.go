@@ -45,8 +45,7 @@ var deviceTypes = map[C.enum_ggml_backend_dev_type]string{
 	C.GGML_BACKEND_DEVICE_TYPE_ACCEL: "accel", C.GGML_BACKEND_DEVICE_TYPE_META: "meta",
 }
 
-// LibDir returns the directory from which libllama.so was loaded. It also has backend plugins and
-// the vocabulary file.
+// LibDir returns the directory from which libllama.so was loaded. It also has backend plugins and the vocabulary file.
 func LibDir() string { return filepath.Dir(C.GoString(C.agd_lib_file())) }
 
 // loaded keeps LoadBackends from loading a library twice.
@@ -55,11 +54,10 @@ var loaded = struct {
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// LoadBackends loads the backend plugins in dir. It must be called before a model is loaded. Of the CPU
-// variants of a portable tree (libggml-cpu-*.so) it loads the best one for this machine,
-// and it loads every other plugin (libggml-cuda.so). It returns the names of the loaded
-// libraries. If a plugin can't be loaded, the error says why, and the others are
-// loaded: a caller may log the error and continue.
+// LoadBackends loads the backend plugins in dir. It must be called before a model is loaded. Of the CPU variants of a
+// portable tree (libggml-cpu-*.so) it loads the best one for this machine, and it loads every other plugin
+// (libggml-cuda.so). It returns the names of the loaded libraries. If a plugin can't be loaded, the error says why, and
+// the others are loaded: a caller may log the error and continue.
 func LoadBackends(dir string) ([]string, error) {
 	install()
 	loaded.Lock()

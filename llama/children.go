@@ -23,7 +23,7 @@ var _ [unsafe.Sizeof(Child{})]byte = [C.sizeof_struct_agd_child]byte{}
 // Children appends to list the tokens that Sample can draw from a row of logits, in no order, with their
 // probabilities. It does not advance the grammar. Without top-k, top-p and min-p it omits improbable
 // tokens, which together have at most a probability of share; rest is an upper bound of their
-// probability. The sampler needs SamplerConfig.Score and a temperature. Errors are those of Sample.
+// probability. The sampler needs SamplerConfig.Score and a temperature. Errors are Sample's.
 func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

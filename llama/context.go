@@ -28,9 +28,8 @@ type Row struct {
 
 // Context is a KV cache with compute buffers for a model. The package's documentation says which goroutines may use it.
 //
-// The cache is unified: sequences share its cells, so that Copy forks a sequence without new
-// cells. Contexts of sliding-window models keep all cells, which forks and the reuse of
-// prefixes need.
+// The cache is unified: sequences share its cells, so that Copy forks a sequence without new cells. Contexts of
+// sliding-window models keep all cells, which forks and the reuse of prefixes need.
 type Context struct {
 	model   *Model
 	nctx    int
@@ -60,9 +59,8 @@ type Context struct {
 	abortPtr *C.struct_agd_context
 }
 
-// NewContext allocates a context. Without options it has 4096 cells, a batch size of
-// 2048 tokens and one sequence. The error is ErrIncompatible if shared attention does not
-// work with this llama.cpp.
+// NewContext allocates a context. Without options it has 4096 cells, a batch size of 2048 tokens and one sequence. The
+// error is ErrIncompatible if shared attention does not work with this llama.cpp.
 func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	o := defaultContextOptions()
 	for _, opt := range opts {
@@ -171,12 +169,11 @@ func (c *Context) SetThreads(n int) error {
 // Memory returns the context's memory, for operations on it.
 func (c *Context) Memory() *Memory { return &c.memory }
 
-// Decode computes a batch of rows and appends their tokens to their sequences. The rows of a
-// sequence must have consecutive positions that continue it in the KV cache. Afterwards
-// Logits returns the logits of rows with Output set. Without such rows Decode may return
-// before a device has finished. It keeps no reference to rows. Errors are ErrNoKVSlot,
-// ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost, ErrIncompatible and
-// ErrClosed; the documentation of each says what happened to the KV cache.
+// Decode computes a batch of rows and appends their tokens to their sequences. The rows of a sequence must have
+// consecutive positions that continue it in the KV cache. Afterwards Logits returns the logits of rows with Output set.
+// Without such rows Decode may return before a device has finished. It keeps no reference to rows. Errors are
+// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost, ErrIncompatible and ErrClosed; the
+// documentation of each says what happened to the KV cache.
 func (c *Context) Decode(rows []Row) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,9 +277,8 @@ func (c *Context) Abort() {
 	}
 }
 
-// Logits returns the Vocab().Size() logits of the i-th row of the last decoded batch,
-// which must have had Output set. It is a view of native memory that is
-// valid until the next Decode or Close and must not be modified.
+// Logits returns the Vocab().Size() logits of the i-th row of the last decoded batch, which must have had Output set.
+// It is a view of native memory that is valid until the next Decode or Close and must not be modified.
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

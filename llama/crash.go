@@ -9,8 +9,7 @@ import (
 	"sort"
 )
 
-// SetBuild sets the program's name and version in the line that the process writes to stderr
-// when native code ends it.
+// SetBuild sets the program's name and version in the line that the process writes to stderr when native code ends it.
 func SetBuild(build string) {
 	install()
 	cstring(build, func(p *C.char) { C.agd_crash_build(p) })

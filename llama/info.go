@@ -79,8 +79,7 @@ func sizeName(params uint64) string {
 	return strconv.FormatFloat(size, 'f', 0, 64) + unit
 }
 
-// Metadata returns a copy of the file's key-value pairs as text, without
-// arrays.
+// Metadata returns a copy of the file's key-value pairs as text, without arrays.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.metadata) }
 
 func readMetadata(ptr *C.struct_llama_model) map[string]string {
@@ -112,8 +111,7 @@ func modelString(read func(buf *C.char, size C.size_t) C.int32_t) string {
 	}
 }
 
-// SamplingDefault returns the sampling parameter general.sampling.NAME of the model file, nil if it has
-// none.
+// SamplingDefault returns the sampling parameter general.sampling.NAME of the model file, nil if it has none.
 func (m *Model) SamplingDefault(name string) *float32 {
 	f, err := strconv.ParseFloat(m.metadata["general.sampling."+name], 32)
 	if err != nil || math.IsNaN(f) {

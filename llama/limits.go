@@ -7,8 +7,7 @@ import "agentd/llama/internal/gguf"
 
 // Limits that this package enforces before a value reaches native code.
 const (
-	// MaxSequences is the limit of sequence ids of a context (LLAMA_MAX_SEQ of
-	// llama.cpp).
+	// MaxSequences is the limit of sequence ids of a context (LLAMA_MAX_SEQ of llama.cpp).
 	MaxSequences = C.AGD_MAX_SEQUENCES
 
 	// MaxBatch bounds the tokens of a batch. A Context holds about 60 bytes for each.

@@ -25,9 +25,8 @@ var (
 // is right for one sequence, but here many sequences share the cells.
 const sharedCache = "> n_ctx_train"
 
-// Init starts llama.cpp and sends its log lines to log: errors and warnings at their level,
-// information at debug level, the rest at trace level. Without Init llama.cpp logs
-// nothing. A later call replaces the logger.
+// Init starts llama.cpp and sends its log lines to log: errors and warnings at their level, information at debug level,
+// the rest at trace level. Without Init llama.cpp logs nothing. A later call replaces the logger.
 func Init(log zerolog.Logger) error {
 	l := log.With().Str("component", "llama.cpp").Logger()
 	logger.Store(&l)

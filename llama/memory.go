@@ -9,10 +9,8 @@ import "fmt"
 // [p0, p1); a negative p0 means the beginning, a negative p1 the end.
 type Memory struct{ c *Context }
 
-// Copy makes dst share the cells of src in [p0, p1), without new cells. dst must
-// end at p0, so it must be empty if p0 is the beginning. Recurrent and hybrid
-// models can copy whole sequences only, and return ErrPartial
-// otherwise.
+// Copy makes dst share the cells of src in [p0, p1), without new cells. dst must end at p0, so it must be empty if p0
+// is the beginning. Recurrent and hybrid models can copy whole sequences only, and return ErrPartial otherwise.
 func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	c := m.c
 	c.mu.Lock()

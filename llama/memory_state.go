@@ -5,9 +5,8 @@ import "C"
 
 import "fmt"
 
-// State is a copy of the cells of consecutive positions in host memory. It stays valid after its
-// context is closed, and can be loaded any number of times into contexts of the same model and
-// KV type.
+// State is a copy of the cells of consecutive positions in host memory. It stays valid after its context is closed, and
+// can be loaded any number of times into contexts of the same model and KV type.
 type State struct {
 	ptr      *C.struct_agd_state
 	from, to Pos
@@ -26,8 +25,7 @@ func (s *State) Free() {
 // the window are not saved.
 func (m *Memory) CanSave() bool { return !m.c.wholeOnly() && m.c.model.info.SlidingWindow == 0 }
 
-// Save copies the cells of seq in [p0, p1) to host memory. scratch must be an empty sequence,
-// and is empty afterwards.
+// Save copies the cells of seq in [p0, p1) to host memory. scratch must be an empty sequence, and is empty afterwards.
 func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 	c := m.c
 	c.mu.Lock()
@@ -45,9 +43,8 @@ func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 	return &State{ptr: ptr, from: p0, to: p1}, nil
 }
 
-// Load appends the positions [p0, p1) of the state to seq, which must end at p0. It
-// briefly needs free cells for the whole state, otherwise it returns ErrNoKVSlot. scratch must be
-// an empty sequence, and is empty afterwards.
+// Load appends the positions [p0, p1) of the state to seq, which must end at p0. It briefly needs free cells for the
+// whole state, otherwise it returns ErrNoKVSlot. scratch must be an empty sequence, and is empty afterwards.
 func (m *Memory) Load(s *State, seq, scratch SeqID, p0, p1 Pos) error {
 	c := m.c
 	c.mu.Lock()

@@ -142,8 +142,7 @@ func agdProgress(fraction C.float, handle unsafe.Pointer) C.bool {
 	return p.ctx.Err() == nil
 }
 
-// Free releases the model. While a context, sampler, template or adapter is open, it does
-// nothing and returns ErrInUse.
+// Free releases the model. While a context, sampler, template or adapter is open, it does nothing and returns ErrInUse.
 func (m *Model) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,8 +183,7 @@ func (m *Model) Vocab() *Vocab { return m.vocab }
 // Info returns a description of the model, also after Free.
 func (m *Model) Info() ModelInfo { return m.info }
 
-// ChatTemplate returns the Jinja source of the model's chat template, "" if
-// the file has none.
+// ChatTemplate returns the Jinja source of the model's chat template, "" if the file has none.
 func (m *Model) ChatTemplate() string { return m.template }
 
 // Path returns the path from which the model was loaded.

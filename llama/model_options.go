@@ -24,8 +24,7 @@ type modelOptions struct {
 	cancel      context.Context
 }
 
-// SetGPULayers sets how many layers GPUs compute; negative means all (the
-// default).
+// SetGPULayers sets how many layers GPUs compute; negative means all (the default).
 func SetGPULayers(n int) ModelOption { return func(o *modelOptions) { o.gpuLayers = n } }
 
 // SetDevices restricts offloading to the named devices (see Devices). "cpu"
@@ -53,12 +52,10 @@ var splitModes = map[string]C.enum_llama_split_mode{
 // fails if the backend or the architecture does not support the mode.
 func SetSplitMode(mode string) ModelOption { return func(o *modelOptions) { o.splitMode = mode } }
 
-// SetMMap sets whether the file is mapped into memory or read; by default
-// llama.cpp decides.
+// SetMMap sets whether the file is mapped into memory or read; by default llama.cpp decides.
 func SetMMap(on bool) ModelOption { return func(o *modelOptions) { o.mmap = &on } }
 
-// SetVocabOnly loads the vocabulary and the metadata without weights. Such a model
-// can't have contexts.
+// SetVocabOnly loads the vocabulary and the metadata without weights. Such a model can't have contexts.
 func SetVocabOnly(on bool) ModelOption { return func(o *modelOptions) { o.vocabOnly = on } }
 
 // SetProgress sets a function that the loading goroutine calls with the loaded fraction, from 0 to 1.

@@ -44,7 +44,7 @@ func (v *Vocab) normalize(text string, special bool) string {
 	return b.String()
 }
 
-// appendNFC appends a text in the NFC of the library tokenizers 0.23. Its tables are those of Unicode 9: a later
+// appendNFC appends a text in the NFC of the library tokenizers 0.23. Its tables are from Unicode 9: a later
 // character has no decomposition, does not combine, and no mark moves past it. Any number of marks combine, while
 // package norm inserts U+034F after each 30.
 func appendNFC(b *strings.Builder, text string) {

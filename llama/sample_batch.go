@@ -26,10 +26,9 @@ type batchSampling struct {
 	pinned   runtime.Pinner
 }
 
-// SampleBatch calls Sample for each sampler with its row, on SamplerThreads threads, and
-// writes the results to out. The three slices have the same length, and samplers are different.
-// Goroutines would compete for the CPUs with OpenMP's threads, which spin for a while after each
-// Decode. Only the goroutine that calls Decode may call SampleBatch.
+// SampleBatch calls Sample for each sampler with its row, on SamplerThreads threads, and writes the results to out. The
+// three slices have the same length, and samplers are different. Goroutines would compete for the CPUs with OpenMP's
+// threads, which spin for a while after each Decode. Only the goroutine that calls Decode may call SampleBatch.
 func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampled) {
 	t := &c.sampling
 	t.samplers, t.rows = t.samplers[:0], t.rows[:0]

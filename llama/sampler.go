@@ -25,9 +25,8 @@ type SamplerConfig struct {
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
 	Grammar string
 
-	// SuppressControl excludes control tokens that do not end a generation, such as <|im_start|>. It does
-	// not exclude tokens in Allow, nor those that the grammar names as tokens: <|channel|> or <[200005]>
-	// outside of quotes.
+	// SuppressControl excludes control tokens that do not end a generation, such as <|im_start|>. It does not exclude
+	// tokens in Allow, nor those that the grammar names as tokens: <|channel|> or <[200005]> outside of quotes.
 	SuppressControl bool
 	Allow           []Token
 	Suppress        []Token // never sampled
@@ -105,11 +104,10 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: cfg.Grammar != "", lists: lists, ptr: ptr}, nil
 }
 
-// Sample chooses the next token from a row of logits and advances the grammar by it. The row must have
-// the vocabulary's size and is not modified. The grammar checks the drawn token only; if it
-// rejects that, another token is drawn from those that it admits. Errors are ErrGrammarDead if no
-// token is admitted, ErrGrammar if the text so far is too ambiguous, and ErrCompute if the row has no
-// finite number. Sample does not allocate Go memory.
+// Sample chooses the next token from a row of logits and advances the grammar by it. The row must have the vocabulary's
+// size and is not modified. The grammar checks the drawn token only; if it rejects that, another token is drawn from
+// those that it admits. Errors are ErrGrammarDead if no token is admitted, ErrGrammar if the text so far is too
+// ambiguous, and ErrCompute if the row has no finite number. Sample does not allocate Go memory.
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +165,7 @@ func (s *Sampler) Top(list []Child) []Child {
 }
 
 // Mask returns the tokens from which Sample drew the last one, ascending: those that grammar and options allow.
-// Score.Drawn is by the softmax of logits / temperature over them. It is nil if there are more than
-// SamplerConfig.Mask.
+// Score.Drawn is by the softmax of logits / temperature over them. It is nil if there are more than SamplerConfig.Mask.
 func (s *Sampler) Mask() []Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,12 +197,11 @@ func (s *Sampler) Accept(t Token) error {
 	return nil
 }
 
-// Force accepts the tokens that the grammar forces and appends them to list, at most
-// MaxForced. They are the tokenizer's tokens of the forced text, up to the last token boundary
-// that is the same for every continuation; Sample chooses the tokens after it. end is the
-// end-of-generation token if it must come next, else -1. If the model has several such tokens,
-// Sample chooses one, unless one is ChatML's <|im_end|>, which ends every turn. Without
-// a grammar nothing is forced.
+// Force accepts the tokens that the grammar forces and appends them to list, at most MaxForced. They are the
+// tokenizer's tokens of the forced text, up to the last token boundary that is the same for every continuation; Sample
+// chooses the tokens after it. end is the end-of-generation token if it must come next, else -1. If the model has
+// several such tokens, Sample chooses one, unless one is ChatML's <|im_end|>, which ends every turn. Without a grammar
+// nothing is forced.
 func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,8 +236,7 @@ func (s *Sampler) failure(rc C.int) error {
 // Clone returns a copy of the sampler in the same state.
 func (s *Sampler) Clone() (*Sampler, error) { return s.clone(false, 0) }
 
-// CloneSeed is Clone with another seed. It is cheaper than to parse the grammar again for
-// each candidate.
+// CloneSeed is Clone with another seed. It is cheaper than to parse the grammar again for each candidate.
 func (s *Sampler) CloneSeed(seed uint32) (*Sampler, error) { return s.clone(true, seed) }
 
 func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {

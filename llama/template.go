@@ -54,9 +54,8 @@ func newTemplateError(text string) error {
 	return templateError(clip.Text(strings.TrimSpace(text), maxErrorText))
 }
 
-// NewTemplate parses a Jinja source with llama-common's engine; "" means the model's
-// template. The error is ErrNoTemplate if the model has none, and ErrTemplate for
-// an invalid source.
+// NewTemplate parses a Jinja source with llama-common's engine; "" means the model's template. The error is
+// ErrNoTemplate if the model has none, and ErrTemplate for an invalid source.
 func (m *Model) NewTemplate(jinja string) (*Template, error) {
 	if jinja == "" {
 		if jinja = m.template; jinja == "" {
@@ -149,9 +148,8 @@ func (t *Template) Close() error {
 	return nil
 }
 
-// checkNesting bounds the depth of a JSON text, which native code reads by
-// recursion. It counts brackets outside of strings; the parser checks the
-// rest.
+// checkNesting bounds the depth of a JSON text, which native code reads by recursion. It counts brackets outside of
+// strings; the parser checks the rest.
 func checkNesting(json []byte, limit int) error {
 	depth, inString := 0, false
 	for i := 0; i < len(json); i++ {

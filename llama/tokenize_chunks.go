@@ -21,15 +21,15 @@ const maxMarkup = 64
 // preTokenizes are the kinds of vocabularies (tokenizer.ggml.model) that have a pre-tokenizer.
 var preTokenizes = map[string]bool{"gpt2": true, "hybriddna": true, "whitespace": true}
 
-// linear are the pre-tokenizers (tokenizer.ggml.pre) that split words without std::regex: those of the
-// patch (agentd-unicode.h), and GPT-2's.
+// linear are the pre-tokenizers (tokenizer.ggml.pre) that split words without std::regex: the patch's
+// (agentd-unicode.h), and GPT-2's.
 var linear = map[string]bool{"llama-bpe": true, "llama3": true, "qwen2": true, "qwen35": true, "gpt-4o": true, "smollm": true, "gpt-2": true}
 
 // firstChunk returns how many bytes of a text to tokenize separately. A short text stays whole. A longer one is split
 // at the last place in a chunk where every pre-tokenizer begins a new word: after a line break, before a single space,
 // or between a letter and a sign. Without such a place it is split at the next one, up to wordBytes. With recursive, or
-// without a place up to there, it is split between any two characters; only then may the tokens differ from those of
-// the whole text.
+// without a place up to there, it is split between any two characters; only then may the tokens differ from the whole
+// text's.
 func firstChunk(text string, recursive bool) int {
 	if len(text) <= chunkBytes {
 		return len(text)

@@ -161,9 +161,8 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	return slices.Clone(tokens), nil
 }
 
-// Piece returns the text of one token, which may be a part of a UTF-8 character.
-// Without special, control and unknown tokens have no text. Invalid tokens have
-// no text.
+// Piece returns the text of one token, which may be a part of a UTF-8 character. Without special, control and unknown
+// tokens have no text. Invalid tokens have no text.
 func (v *Vocab) Piece(t Token, special bool) []byte { return []byte(v.pieceText(t, special)) }
 
 func (v *Vocab) pieceText(t Token, special bool) string {
@@ -228,6 +227,5 @@ func (v *Vocab) Plain(list []Token, piece string) []Token {
 // Size returns the number of tokens, which is also the number of logits in a row.
 func (v *Vocab) Size() int { return len(v.attrs) }
 
-// SpecialTokens returns the control and user-defined tokens. The caller must not modify
-// the slice.
+// SpecialTokens returns the control and user-defined tokens. The caller must not modify the slice.
 func (v *Vocab) SpecialTokens() []Token { return v.special }

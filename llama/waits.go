@@ -24,11 +24,10 @@ type contextWaits struct {
 	brief, closed bool
 }
 
-// SetBriefWaits sets how the threads of a computation wait for each other. In a brief wait a thread
-// spins for about 1 µs and then sleeps, which is faster while other programs use the processors.
-// Otherwise it spins for milliseconds, which is faster on free processors and the default. Waits are
-// brief while at least one context of the process has set them. Any goroutine may call it, also
-// during a Decode, for its next waits.
+// SetBriefWaits sets how the threads of a computation wait for each other. In a brief wait a thread spins for about 1
+// µs and then sleeps, which is faster while other programs use the processors. Otherwise it spins for milliseconds,
+// which is faster on free processors and the default. Waits are brief while at least one context of the process has set
+// them. Any goroutine may call it, also during a Decode, for its next waits.
 func (c *Context) SetBriefWaits(on bool) error {
 	briefWaits.Lock()
 	defer briefWaits.Unlock()

@@ -55,7 +55,7 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	return e.lastAdapter, nil
 }
 
-// tryAdapter computes a short prompt with an adapter in a small engine of its own, while the worker runs.
+// tryAdapter computes a short prompt with an adapter in its own small engine, while the worker runs.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
 	options := append(slices.Clone(w.Options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
 		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))

@@ -15,8 +15,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Admission holds queue places for the candidates of one API request. Its methods are safe
-// for concurrent use.
+// Admission holds queue places for the candidates of one API request. Its methods are safe for concurrent use.
 type Admission struct {
 	*admission
 	// Host, if set, makes interrupted requests wait for the end of a pause. Without it their results
@@ -184,8 +183,7 @@ func (a *admission) Keep(n int) {
 	}
 }
 
-// Release gives back the unused queue places. It must be called after the last GenerateAll; a second
-// call does nothing.
+// Release gives back the unused queue places. It must be called after the last GenerateAll; a second call does nothing.
 func (a *admission) Release() { a.Keep(0) }
 
 // beginCall registers a call that Close must wait for.
@@ -221,8 +219,7 @@ func (p *completionRate) record(n int, now, busySince time.Time) {
 	}
 }
 
-// excess returns how many of the waiting candidates will not end within limit; 0 means no
-// limit.
+// excess returns how many of the waiting candidates will not end within limit; 0 means no limit.
 func (p *completionRate) excess(waiting int, limit time.Duration) int {
 	if limit <= 0 || p.interval <= 0 {
 		return 0

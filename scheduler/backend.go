@@ -11,7 +11,7 @@ type backend interface {
 	Apply(o core.Op) error
 	// Clear removes all sequences and blocks. With zero it also overwrites the cells with zeros.
 	Clear(zero bool) error
-	// Decode computes the rows. Errors are those of llama.Context.Decode.
+	// Decode computes the rows. Errors are llama.Context.Decode's.
 	Decode(rows []core.Row) error
 	// Logits returns a view of the logits of the i-th row, valid until the next Decode.
 	Logits(i int) ([]float32, error)

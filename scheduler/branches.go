@@ -92,8 +92,7 @@ func (s *trees) submit(c *core.Core, b *branch, fork bool) {
 	c.Submit(part)
 }
 
-// expand adds the children of the step's branches to their trees, and sets the choices of these
-// branches.
+// expand adds the children of the step's branches to their trees, and sets the choices of these branches.
 func (s *trees) expand(c *core.Core, tasks []sampleTask, choices []core.Choice) {
 	for i := range tasks {
 		task := &tasks[i]
@@ -190,8 +189,7 @@ func (s *trees) selectBranches(c *core.Core, t *tree) bool {
 	return len(live) > 0
 }
 
-// makeBranch makes a branch of a node, with the tokens that the grammar forces after it. These may end
-// the completion.
+// makeBranch makes a branch of a node, with the tokens that the grammar forces after it. These may end the completion.
 func (s *trees) makeBranch(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}

@@ -14,23 +14,20 @@ import (
 // Policy has the scheduling options of each context.
 type Policy = core.Policy
 
-// Config configures an Engine. Zero values select the defaults. For Policy, defaults and
-// upper bounds come from the context: its batch size for BatchTokens, its sequence ids for
-// MaxSequences, its outputs for MaxRunning and DraftRows. HostCells applies to each context and
-// takes one sequence id; New returns ErrNoHostCache for models whose memory cannot save parts
-// of a sequence. DraftRows has no effect on models whose memory cannot remove rejected tokens.
+// Config configures an Engine. Zero values select the defaults. For Policy, defaults and upper bounds come from the
+// context: its batch size for BatchTokens, its sequence ids for MaxSequences, its outputs for MaxRunning and DraftRows.
+// HostCells applies to each context and takes one sequence id; New returns ErrNoHostCache for models whose memory
+// cannot save parts of a sequence. DraftRows has no effect on models whose memory cannot remove rejected tokens.
 type Config struct {
 	Policy
 	// QueueLimit is the limit of admitted candidates, waiting and running together. Default:
 	// 64 times MaxRunning.
 	QueueLimit int
-	// QueueTime refuses candidates that, at the recent rate, would probably wait longer: their
-	// answers would come too late. The first MaxRunning candidates of each context do not
-	// count as waiting. 0: no limit.
+	// QueueTime refuses candidates that, at the recent rate, would probably wait longer: their answers would come too
+	// late. The first MaxRunning candidates of each context do not count as waiting. 0: no limit.
 	QueueTime time.Duration
-	// Threads, if above 1, is the number of threads that compute a step while the processors are
-	// free. While other programs use them, fewer threads compute if that is faster, see
-	// core.Threads. 0: always the context's threads.
+	// Threads, if above 1, is the number of threads that compute a step while the processors are free. While other
+	// programs use them, fewer threads compute if that is faster, see core.Threads. 0: always the context's threads.
 	Threads int
 	// Isolate computes each generation alone, in an empty context: always in the same steps and cells,
 	// so that equal requests have equal completions. It is for kernels that are not batch-invariant, or

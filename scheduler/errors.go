@@ -9,8 +9,7 @@ import (
 var (
 	// ErrClosed is returned after Engine.Close.
 	ErrClosed = generation.ErrClosed
-	// ErrModel is wrapped by the error of a failed computation. Other generations continue, and
-	// a retry may succeed.
+	// ErrModel is wrapped by the error of a failed computation. Other generations continue, and a retry may succeed.
 	ErrModel     = errors.New("scheduler: computation failed")
 	errNoContext = errors.New("no context is left: all devices failed")
 	// ErrContext is wrapped where a context could not be created, mostly for lack of memory.

@@ -41,8 +41,7 @@ const (
 	// tryCells is the number of cells of a context in which an adapter is tried.
 	tryCells = 64
 
-	// maxLostDevices is how many devices may be lost in steps with one generation; after more,
-	// it is not retried.
+	// maxLostDevices is how many devices may be lost in steps with one generation; after more, it is not retried.
 	maxLostDevices = 1
 
 	// maxFailures is the number of consecutive failed steps that pause a context, first for

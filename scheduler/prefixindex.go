@@ -7,9 +7,8 @@ import (
 	"agentd/scheduler/core"
 )
 
-// prefixIndex estimates which prompt blocks are in the prefix cache of a context. It has the
-// blocks added last: at least limit and at most twice as many. When young is full, it
-// becomes old, and the former old is dropped.
+// prefixIndex estimates which prompt blocks are in the prefix cache of a context. It has the blocks added last: at
+// least limit and at most twice as many. When young is full, it becomes old, and the former old is dropped.
 type prefixIndex struct {
 	limit      int
 	young, old map[core.PrefixHash]bool

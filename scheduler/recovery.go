@@ -26,8 +26,7 @@ func (w *worker) resync() {
 	}
 }
 
-// reset clears the context, whose contents are unknown. Requests move to other contexts; the rest fails with
-// ErrModel.
+// reset clears the context, whose contents are unknown. Requests move to other contexts; the rest fails with ErrModel.
 func (w *worker) reset(cause error) {
 	w.log.Error().Err(cause).Msg("clearing context")
 	all := w.list()

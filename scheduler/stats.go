@@ -99,7 +99,7 @@ func (s *Stats) setUsage() {
 	}
 }
 
-// addNumbers adds the numeric fields of one struct to those of another of the same type.
+// addNumbers adds the numeric fields of one struct to the fields of another of the same type.
 func addNumbers(to, from reflect.Value) {
 	for i := range to.NumField() {
 		switch f := to.Field(i); f.Kind() {

@@ -81,7 +81,7 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 }
 
 // startsOf returns the beginnings of calls in other forms. A model that writes bare JSON sometimes appends to the name
-// of a tool, as in go_to_kitchen, so for such a model the beginning does not include the quote after the name.
+// of a tool, as in go_to_kitchen. For such a model the beginning does not include the quote after the name.
 func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 	s, nameEnd := new(gbnf.Starts), `"`
 	if r.form == FormBare || r.form == FormFenced {

@@ -110,7 +110,7 @@ func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	return c
 }
 
-// The texts around the tools are those of the models' templates, with which they were trained.
+// The texts around the tools are the texts of the models' templates, with which they were trained.
 const (
 	hermesIntro = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>"

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// typeNames maps type names that clients use, in lower case, to those of JSON Schema.
+// typeNames maps type names that clients use, in lower case, to JSON Schema's.
 var typeNames = map[string]string{
 	"string": "string", "str": "string",
 	"integer": "integer", "int": "integer", "long": "integer", "short": "integer", "byte": "integer",

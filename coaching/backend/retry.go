@@ -81,8 +81,8 @@ var reachQuestion = Question{
 }
 
 // Reach makes one short call to a backend in its last mode, and returns the reason why it cannot be used. A truncated
-// or declined answer and a busy backend are no errors. This server's own model is not called. The error is a *Error, or
-// the context's if that ended.
+// or declined answer and a busy backend are not errors. This server's own model is not called. The error is a *Error,
+// or the context's if that ended.
 func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	r, ok := b.(*remote)
 	if !ok {

@@ -14,8 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ProbeInterval is the time between two probes of an unreachable human endpoint,
-// probeTimeout the timeout of one.
+// ProbeInterval is the time between two probes of an unreachable human endpoint, probeTimeout the timeout of one.
 const (
 	ProbeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second

@@ -21,7 +21,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// MaxReason bounds the bytes of a reply's reason, and maxNote those of the note about the cut part.
+// MaxReason bounds the bytes of a reply's reason, and maxNote the bytes of the note about the cut part.
 const (
 	MaxReason = 2000
 	maxNote   = 50

@@ -107,8 +107,7 @@ func (p *Models) correct(ctx context.Context, m *model, r *Request) (Reply, erro
 	}
 }
 
-// verdict asks the model until its answer is valid. An invalid answer counts as a try, like a
-// failure.
+// verdict asks the model until its answer is valid. An invalid answer counts as a try, like a failure.
 func (p *Models) verdict(ctx context.Context, m *model, r *Request) (*repair.Verdict, error) {
 	tries := int64(0)
 	retry := backend.Retry{

@@ -15,8 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced makes one try at a model, in its own span. The endpoint gets no trace context, since a client
-// chose it.
+// traced makes one try at a model, in its own span. The endpoint gets no trace context, since a client chose it.
 func traced(ctx context.Context, b backend.Backend, def protocol.CoachingBackend, q backend.Question) (backend.Answer, error) {
 	ctx, span := tracing.Start(ctx, "chat "+def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
 	if !span.IsRecording() {

@@ -16,13 +16,11 @@ const (
 	// withdrawTimeout is the timeout of the request that withdraws a task from a person: an
 	// endpoint that hangs must not block a closing session.
 	withdrawTimeout = 5 * time.Second
-	// MaxUndelivered bounds the number of people's answers that a session keeps for callers
-	// whose connection broke.
+	// MaxUndelivered bounds the number of people's answers that a session keeps for callers whose connection broke.
 	MaxUndelivered = 64
 )
 
-// tasks are the tasks of the people at an endpoint. They continue when a caller loses its
-// connection.
+// tasks are the tasks of the people at an endpoint. They continue when a caller loses its connection.
 type tasks struct {
 	env      *Env
 	endpoint string

@@ -132,9 +132,8 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
 }
 
-// questions returns the inputs for n candidates. A greedy input gives the same candidate each
-// time, so it is asked for one. The other candidates are sampled, so that a person has a
-// choice.
+// questions returns the inputs for n candidates. A greedy input gives the same candidate each time, so it is asked for
+// one. The other candidates are sampled, so that a person has a choice.
 func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 	input.NumOutputs = n
 	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")

@@ -55,8 +55,7 @@ func (t *task) holder(now time.Time) *claim {
 	return t.Claim
 }
 
-// response returns the response to the agent for an ended task; for a withdrawn task it is
-// aborted.
+// response returns the response to the agent for an ended task; for a withdrawn task it is aborted.
 func (t *task) response() *protocol.HumanCoachingResponse {
 	if t.Answer == nil {
 		return &protocol.HumanCoachingResponse{

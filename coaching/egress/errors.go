@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// ForbiddenError means that the policy forbids a connection or a header. A retry does
-// not help.
+// ForbiddenError means that the policy forbids a connection or a header. A retry does not help.
 type ForbiddenError struct {
 	What string // the URL without its secrets, the host, the header or the address
 	Why  string // the rule, and what to do

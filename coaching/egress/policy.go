@@ -53,8 +53,7 @@ func NewPolicy(allow []string) (*Policy, error) {
 	return p, nil
 }
 
-// Named returns the same policy with the name of the option that has the list, for
-// messages.
+// Named returns the same policy with the name of the option that has the list, for messages.
 func (p *Policy) Named(option string) *Policy {
 	named := *p
 	named.option = option
@@ -183,8 +182,7 @@ var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-
 // these headers are refused as well.
 var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata-request"}
 
-// CheckHeader returns a *ForbiddenError if a client must not set a header. Clients may
-// set cookies and the User-Agent.
+// CheckHeader returns a *ForbiddenError if a client must not set a header. Clients may set cookies and the User-Agent.
 func (p *Policy) CheckHeader(name string) error {
 	n := folded(name)
 	switch {
@@ -200,8 +198,7 @@ func (p *Policy) CheckHeader(name string) error {
 	return nil
 }
 
-// folded returns a header's name in lower case with hyphens: some gateways treat
-// underscores as hyphens.
+// folded returns a header's name in lower case with hyphens: some gateways treat underscores as hyphens.
 func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 func isHopByHop(name string) bool {
@@ -258,7 +255,7 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	return ps
 }
 
-// isList reports whether the names of backends are 0, 1, …, as those of a list. An object with
+// isList reports whether the names of backends are 0, 1, …, as in a list. An object with
 // these names looks the same.
 func isList(backends []protocol.CoachingBackend) bool {
 	for i := range backends {

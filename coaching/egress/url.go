@@ -10,9 +10,8 @@ import (
 	"unicode"
 )
 
-// CheckURL checks an endpoint before its name is resolved. The error is a *ForbiddenError. It
-// rejects URLs that two programs could parse in different ways, so that the checked host is
-// the host of the connection.
+// CheckURL checks an endpoint before its name is resolved. The error is a *ForbiddenError. It rejects URLs that two
+// programs could parse in different ways, so that the checked host is the host of the connection.
 func (p *Policy) CheckURL(raw string) error {
 	forbid := func(format string, args ...any) error {
 		return &ForbiddenError{What: SafeURL(raw), Why: fmt.Sprintf(format, args...)}
@@ -62,8 +61,7 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	return why
 }
 
-// checkHost returns the reason why a host is invalid, "" if it is valid, and its IP address if
-// it is one.
+// checkHost returns the reason why a host is invalid, "" if it is valid, and its IP address if it is one.
 func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if why := p.refuse(addr, false, addr.Unmap().String()); why != "" {

@@ -63,9 +63,8 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	}
 }
 
-// Ask posts the task and waits for the person until ctx ends. After a broken connection it posts
-// the task again. The answer is validated against the task. The error is a *Error, or ctx's
-// cause if that ended.
+// Ask posts the task and waits for the person until ctx ends. After a broken connection it posts the task again. The
+// answer is validated against the task. The error is a *Error, or ctx's cause if that ended.
 func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
 	body := req.AppendJSON(nil)
 	everSent, failures := false, 0
@@ -145,9 +144,8 @@ func decode(body []byte, req *protocol.HumanCoachingRequest) (*protocol.HumanCoa
 	return res, res.Validate(req)
 }
 
-// Withdraw removes a task, so that no person works on it in vain. An endpoint that does not
-// support that or does not know the task is not an error. The error is a *Error, or
-// ctx's cause if that ended.
+// Withdraw removes a task, so that no person works on it in vain. An endpoint that does not support that or does not
+// know the task is not an error. The error is a *Error, or ctx's cause if that ended.
 func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	res, err := c.do(ctx, http.MethodDelete, "/"+url.PathEscape(requestID), nil)
 	if err != nil {
@@ -265,8 +263,7 @@ func (c *Coach) unreachable(err error) *Error {
 	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
 }
 
-// temporary reports whether a status is that of a proxy or a busy endpoint, and not one of
-// the protocol.
+// temporary reports whether a status is that of a proxy or a busy endpoint, and not one of the protocol.
 func temporary(status int) bool {
 	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status)

@@ -159,8 +159,7 @@ func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error
 	}
 }
 
-// undone reports whether a transaction has certainly had no effect, and may succeed when it is
-// repeated.
+// undone reports whether a transaction has certainly had no effect, and may succeed when it is repeated.
 func undone(err error) bool {
 	var failed *pgconn.PgError
 	if errors.As(err, &failed) {

@@ -15,8 +15,7 @@ import (
 	"agentd/protocol"
 )
 
-// Case is one coaching request with its points and their compiled tools. It is immutable, and
-// safe for concurrent use.
+// Case is one coaching request with its points and their compiled tools. It is immutable, and safe for concurrent use.
 type Case struct {
 	quote.Quoter
 	Request *protocol.SpecializedCoachingRequest
@@ -32,8 +31,7 @@ type Point struct {
 	ID     string
 	StepID *int64 // the step with this input; nil for an explicit input
 	Input  *protocol.AgentInput
-	// Tools is nil if the tools are unusable. Then ToolsErr has the reason, and only a text
-	// can be proposed here.
+	// Tools is nil if the tools are unusable. Then ToolsErr has the reason, and only a text can be proposed here.
 	Tools    *tools.Set
 	ToolsErr error
 	Robots   []string // the known robots, empty if the input names none
@@ -89,9 +87,8 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 	return p
 }
 
-// Redacted returns the case with keys removed from errors and reasons. Decisions are not
-// changed. The coach itself gets errors of the original case, since a removed text may be
-// a name that it has to write.
+// Redacted returns the case with keys removed from errors and reasons. Decisions are not changed. The coach itself gets
+// errors of the original case, since a removed text may be a name that it has to write.
 func (c *Case) Redacted(keys *quote.Redactor) *Case {
 	redacted := *c
 	redacted.Keys = keys
@@ -105,7 +102,7 @@ func (c *Case) Redacted(keys *quote.Redactor) *Case {
 	return &redacted
 }
 
-// TargetFirst returns all points, those of the target step first.
+// TargetFirst returns all points, the target step's first.
 func (c *Case) TargetFirst() []*Point {
 	at := slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return !c.AtTarget(p) })
 	return append(at, slices.DeleteFunc(slices.Clone(c.Points), c.AtTarget)...)
@@ -171,8 +168,7 @@ func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
 	return false
 }
 
-// canonical returns a decision's JSON with sorted names, so that equal decisions have equal
-// bytes.
+// canonical returns a decision's JSON with sorted names, so that equal decisions have equal bytes.
 func canonical(d *protocol.AgentDecision) protocol.Raw {
 	v := protocol.Raw(d.AppendJSON(nil))
 	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
@@ -181,8 +177,7 @@ func canonical(d *protocol.AgentDecision) protocol.Raw {
 	return v
 }
 
-// RawOutput returns the target step's raw output; without one, the text of its error, which may
-// quote it.
+// RawOutput returns the target step's raw output; without one, the text of its error, which may quote it.
 func (c *Case) RawOutput() (text string, isOutput bool) {
 	step := c.Step()
 	text, isOutput = RawOutputOf(step)
@@ -255,8 +250,7 @@ func toolsKey(raw []protocol.Raw, robots []string) string {
 	return key.String()
 }
 
-// usualRobot returns the robot that all calls of the trajectory share, otherwise
-// DefaultRobot.
+// usualRobot returns the robot that all calls of the trajectory share, otherwise DefaultRobot.
 func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 	usual := ""
 	for i := range req.Trajectory {

@@ -24,8 +24,7 @@ func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.Coac
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
 
-// Correction returns the correction for a decision: a replace_say for a text, a replace_decision for
-// calls.
+// Correction returns the correction for a decision: a replace_say for a text, a replace_decision for calls.
 func Correction(d *protocol.AgentDecision) protocol.Correction {
 	if len(d.ToolCalls) == 0 {
 		return &protocol.ReplaceSay{Text: d.Say}
@@ -136,8 +135,7 @@ func closest(name string, known []string) (found string, ok bool) {
 	return found, ok
 }
 
-// fold returns a name in lower case, without separators and without the prefix that some models
-// give functions.
+// fold returns a name in lower case, without separators and without the prefix that some models give functions.
 func fold(name string) string {
 	name = strings.TrimPrefix(strings.ToLower(name), "functions.")
 	return strings.Map(func(r rune) rune {

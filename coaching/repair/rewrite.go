@@ -40,9 +40,8 @@ func (p *Point) tool(name string) *tools.Tool {
 	return tool
 }
 
-// liftRobot moves the robot out of the arguments, where prompts show it to models. An argument with
-// another name for robots counts only if the call has no robot and the tool has no such
-// argument.
+// liftRobot moves the robot out of the arguments, where prompts show it to models. An argument with another name for
+// robots counts only if the call has no robot and the tool has no such argument.
 func (p *Point) liftRobot(call *parse.Call) {
 	tool := p.tool(call.Name)
 	if tool == nil {
@@ -145,8 +144,7 @@ func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
 	return p.Decide(w)
 }
 
-// repairText returns the text as a reply. Plain text is a reply only if nothing in it looks like an
-// attempt to call.
+// repairText returns the text as a reply. Plain text is a reply only if nothing in it looks like an attempt to call.
 func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
 	if say := strings.TrimSpace(out.Say); say != "" {
 		return &protocol.AgentDecision{Say: say}, nil

@@ -47,8 +47,7 @@ type Lease struct {
 	holders atomic.Int32
 }
 
-// Enter adds a lease to a session; Drop must be called. ok is false if the session is closing or
-// gone.
+// Enter adds a lease to a session; Drop must be called. ok is false if the session is closing or gone.
 func (l *Leases) Enter(ctx context.Context, session Record) (lease *Lease, ok bool, err error) {
 	lease = &Lease{of: l, session: session, id: uuid.New()}
 	lease.Hold()
@@ -183,8 +182,7 @@ func (l *Leases) renew(ctx context.Context, running []uuid.UUID, closed func(uui
 	return err
 }
 
-// Changed returns a channel that is closed when a shared store may have changed: after 1/renewals of the lease
-// time.
+// Changed returns a channel that is closed when a shared store may have changed: after 1/renewals of the lease time.
 func (l *Leases) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,7 @@ type Store interface {
 	MarkClosing(ctx context.Context, runID string) (*Record, error)
 	// MarkIdle does the same to all sessions without leases that were not used for a time.
 	MarkIdle(ctx context.Context, unused time.Duration) ([]Record, error)
-	// Delete removes the session with this id, unless it has leases. gone: it no longer
-	// exists.
+	// Delete removes the session with this id, unless it has leases. gone: it no longer exists.
 	Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	// Count returns the number of sessions.
 	Count(ctx context.Context) (int, error)

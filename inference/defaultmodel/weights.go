@@ -20,9 +20,8 @@ import (
 //go:embed weights/household.gguf
 var gguf []byte
 
-// Path returns the path of a GGUF file in dir with the embedded weights. It writes the
-// file if it is missing or differs. An empty dir means synth.CacheDir. Several
-// processes may call it at once.
+// Path returns the path of a GGUF file in dir with the embedded weights. It writes the file if it is missing or
+// differs. An empty dir means synth.CacheDir. Several processes may call it at once.
 func Path(dir string) (string, error) {
 	sum := sha256.Sum256(gguf)
 	name := fmt.Sprintf("household-%s.gguf", hex.EncodeToString(sum[:8]))

@@ -16,12 +16,10 @@ import (
 // model, the engine's counters start at 0.
 type collector struct{ service *Service }
 
-// Collector returns a collector of the current engine's statistics, of its model, and of changes of the
-// weights.
+// Collector returns a collector of the current engine's statistics, of its model, and of changes of the weights.
 func (l *Service) Collector() prometheus.Collector { return collector{l} }
 
-// Describe implements prometheus.Collector. It declares no metric, since labels of some change with the
-// model.
+// Describe implements prometheus.Collector. It declares no metric, since labels of some change with the model.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

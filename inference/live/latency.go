@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// latency has the latency histograms of generations, with vLLM's names, and the counters of
-// summaries.
+// latency has the latency histograms of generations, with vLLM's names, and the counters of summaries.
 type latency struct {
 	queue, firstToken, perToken prometheus.Histogram
 	summaries                   *prometheus.CounterVec

@@ -37,9 +37,8 @@ func neverPaused() pause {
 	return p
 }
 
-// Pause stops the engine, so that the weights can change while nothing is computed. It returns when nothing
-// runs; the pause lasts until Resume. The error is an *Error or ctx's; then this call has left no
-// pause.
+// Pause stops the engine, so that the weights can change while nothing is computed. It returns when nothing runs; the
+// pause lasts until Resume. The error is an *Error or ctx's; then this call has left no pause.
 func (l *Service) Pause(ctx context.Context, mode PauseMode) error {
 	if l.cfg.Remote.Enabled() {
 		return &Error{NotAllowed, "this server's engines are at other URLs; pause them there"}

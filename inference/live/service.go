@@ -197,8 +197,8 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	return nil
 }
 
-// SetAdapter loads the file at path as the adapter of that name, and replaces an adapter of that name. Errors are
-// those of SetModel.
+// SetAdapter loads the file at path as the adapter of that name, and replaces an adapter of that name. Errors are the
+// same as SetModel's.
 func (l *Service) SetAdapter(ctx context.Context, name, path string) error {
 	return l.set(ctx, "adapter", path, func(path string) error {
 		v, release := l.use()

@@ -41,7 +41,7 @@ type Config struct {
 	// FixedTokens, if above 0, is the number of tokens of every answer, for benchmarks.
 	FixedTokens int
 
-	// Sampling parameters; nil: the model file's, else those of [agent.DefaultSampling].
+	// Sampling parameters; nil: the model file's, else [agent.DefaultSampling]'s.
 	Temperature, TopP, MinP *float64
 	TopK                    *int
 

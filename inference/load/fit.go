@@ -7,16 +7,14 @@ import (
 	"agentd/scheduler"
 )
 
-// kvBytes has the bytes of one element of the KV cache by type. In block formats 32 elements share
-// a scale.
+// kvBytes has the bytes of one element of the KV cache by type. In block formats 32 elements share a scale.
 var kvBytes = map[string]float64{
 	"f32": 4, "f16": 2, "bf16": 2,
 	"q8_0": 34.0 / 32, "q5_1": 24.0 / 32, "q5_0": 22.0 / 32, "q4_1": 20.0 / 32, "q4_0": 18.0 / 32, "iq4_nl": 18.0 / 32,
 }
 
-// cellBytes returns the bytes of one cell of the KV cache: keys and values of every layer. It reads the
-// metadata of the architecture, also for layers and embedding if these are 0. Missing keys have
-// llama.cpp's defaults.
+// cellBytes returns the bytes of one cell of the KV cache: keys and values of every layer. It reads the metadata of the
+// architecture, also for layers and embedding if these are 0. Missing keys have llama.cpp's defaults.
 func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
 	number := func(key string, otherwise int) int {
 		n, err := strconv.Atoi(metadata[architecture+"."+key])
@@ -60,8 +58,8 @@ func fitContext(trained, limit int, free uint64, perCell float64) int {
 	return (cells + 255) / 256 * 256
 }
 
-// hostCells returns the number of evicted cells that each context can keep in its part of that many megabytes. The error
-// says that they are more than free, the free bytes of host memory (0: unknown), or too few.
+// hostCells returns the number of evicted cells that each context can keep in its part of that many megabytes. The
+// error says that they are more than free, the free bytes of host memory (0: unknown), or too few.
 func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
 	if megabytes == 0 {
 		return 0, nil

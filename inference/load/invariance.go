@@ -48,8 +48,7 @@ func variance(gpu bool, attention string, info llama.ModelInfo) string {
 	return ""
 }
 
-// chooseIsolation sets m.Info.Variance. With Config.Reproducible, it sets Isolate if the model is not
-// batch-invariant.
+// chooseIsolation sets m.Info.Variance. With Config.Reproducible, it sets Isolate if the model is not batch-invariant.
 func (m *Model) chooseIsolation(cfg *Config, gpu bool) error {
 	m.Info.Variance = variance(gpu, m.Info.Attention, m.Llama.Info())
 	if !cfg.Reproducible || m.Info.Variance == "" {

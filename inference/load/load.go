@@ -257,8 +257,7 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	return chosen
 }
 
-// chooseSizes sets the sizes of contexts that the config leaves open. It returns the bytes of one cell of the
-// KV cache.
+// chooseSizes sets the sizes of contexts that the config leaves open. It returns the bytes of one cell of the KV cache.
 func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, err error) {
 	f, gpu := &m.Info, groups[0].gpu()
 	f.MaxNewTokens = cfg.Agent.MaxNewTokens

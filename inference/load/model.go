@@ -17,8 +17,7 @@ type Model struct {
 	Llama   *llama.Model // on the first group of devices; with engines at URLs, the vocabulary only
 	Weights *Weights     // nil with engines at URLs
 	Agent   *agent.Agent
-	// Engine is the embedded engine, Remote that of engines at URLs. One of them is nil; after
-	// OpenPrompts, both are.
+	// Engine is the embedded engine, Remote that of engines at URLs. One of them is nil; after OpenPrompts, both are.
 	Engine *scheduler.Engine
 	Remote *remote.Engine
 

@@ -45,9 +45,8 @@ func (p deviceGroup) describe() string {
 	return all
 }
 
-// split divides the GPUs into groups for n contexts. Each group has a whole model, which its
-// contexts share. The CPU is one group. The error says that shares, or a Config.SplitMode
-// other than layer, need groups of several GPUs.
+// split divides the GPUs into groups for n contexts. Each group has a whole model, which its contexts share. The CPU is
+// one group. The error says that shares, or a Config.SplitMode other than layer, need groups of several GPUs.
 func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 	divided := cmp.Or(cfg.SplitMode, llama.SplitLayer) != llama.SplitLayer
 	if divided && len(p.gpus) < 2 {

@@ -35,8 +35,7 @@ type Weights struct {
 	err     error
 }
 
-// openWeights opens the files of the model at path. It keeps them open, since another model may be at path
-// later.
+// openWeights opens the files of the model at path. It keeps them open, since another model may be at path later.
 func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	w = &Weights{log: log, done: make(chan struct{})}
 	w.base, w.stop = context.WithCancel(context.Background())

@@ -47,7 +47,7 @@ type hyperparameters struct {
 	linearAttention
 }
 
-// maxSize bounds all sizes in config.json, far above those of any model.
+// maxSize bounds all sizes in config.json, far above the sizes of any model.
 const maxSize = 1 << 24
 
 // readConfig reads config.json of a model of a known architecture. Absent members get the defaults of transformers'

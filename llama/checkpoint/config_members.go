@@ -79,7 +79,7 @@ const (
 		"partial_rotary_factor": 0.25, "full_attention_interval": 4}`
 )
 
-// ropeMembers are the members of rope_parameters and rope_scaling by rope_type; "" has those of all types.
+// ropeMembers are the members of rope_parameters and rope_scaling by rope_type; "" has the members of all types.
 var ropeMembers = map[string]members{
 	"":        use("rope_type", "type", "rope_theta", "partial_rotary_factor"),
 	"default": join(use("mrope_section"), only("true", noOther, "mrope_interleaved")),

@@ -214,7 +214,7 @@ func (l *layout) in(n named) string {
 	return ""
 }
 
-// transposes reports whether the experts' matrices must be transposed: those of GPT-OSS have their inputs
+// transposes reports whether the experts' matrices must be transposed: GPT-OSS's have their inputs
 // as rows, unless they are MXFP4.
 func (l *layout) transposes(n named) bool {
 	return l.name == gptOSS && n.part == "mlp.experts.down_proj" && n.kind == "weight"

@@ -53,8 +53,8 @@ func join(lists ...members) members {
 
 type jsonObject = map[string]json.RawMessage
 
-// read decodes an object into a struct, with defaults for absent members. null is None in transformers, so it leaves
-// the field unchanged. Unknown members and refused values are errors that name the member.
+// read decodes an object into a struct, with defaults for absent members. null counts as transformers' None, so it
+// leaves the field unchanged. Unknown members and refused values are errors that name the member.
 func (m members) read(text []byte, defaults jsonObject, into any) error {
 	var given jsonObject
 	if err := json.Unmarshal(text, &given); err != nil {

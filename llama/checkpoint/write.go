@@ -36,9 +36,8 @@ func isFile(path string) bool {
 }
 
 // Write writes a checkpoint as a GGUF file. dir is a directory of Hugging Face's transformers with config.json,
-// tokenizer.json, and model.safetensors or an index and its files. generation_config.json, tokenizer_config.json
-// and chat_template.jinja are optional. Weights keep their type and bits, see keepsType. Errors name the
-// file.
+// tokenizer.json, and model.safetensors or an index and its files. generation_config.json, tokenizer_config.json and
+// chat_template.jinja are optional. Weights keep their type and bits, see keepsType. Errors name the file.
 func Write(w io.Writer, dir string) error {
 	g, list, done, err := describe(dir)
 	if err != nil {

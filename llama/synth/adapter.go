@@ -84,8 +84,7 @@ func (a *Adapter) merge(list []tensor) {
 	}
 }
 
-// WriteAdapter writes the file of an adapter for the model of spec. The file appears at path when it is
-// complete.
+// WriteAdapter writes the file of an adapter for the model of spec. The file appears at path when it is complete.
 func WriteAdapter(path string, spec Spec, a Adapter) error {
 	_, list, err := spec.layout()
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"unsafe"
 )
 
-// Quantize converts the model file src to dst with weights in Q8_0. The file appears at dst when it is
-// complete.
+// Quantize converts the model file src to dst with weights in Q8_0. The file appears at dst when it is complete.
 func Quantize(src, dst string) error { return convert(src, dst, C.LLAMA_FTYPE_MOSTLY_Q8_0) }
 
 // Widen converts the model file src, which must not be quantized, to dst with the same values in

@@ -1,7 +1,6 @@
-// Package synth writes GGUF model files with random weights from a seed, for tests and
-// measurements. They load and compute like real models of their architecture, take a few
-// megabytes, and generate noise. The package also has the cache of model files that the
-// program makes (Keep, CacheDir).
+// Package synth writes GGUF model files with random weights from a seed, for tests and measurements. They load and
+// compute like real models of their architecture, take a few megabytes, and generate noise. The package also has the
+// cache of model files that the program makes (Keep, CacheDir).
 package synth
 
 import (
@@ -38,13 +37,12 @@ type Spec struct {
 	// Small gives the qwen architectures a vocabulary of a few hundred tokens instead of Qwen's, for
 	// tests that do not need long rows of logits. gpt-oss and llama always have a small one.
 	Small bool
-	// ChatTemplate is a Jinja source; "" means this package's template for the
-	// architecture.
+	// ChatTemplate is a Jinja source; "" means this package's template for the architecture.
 	ChatTemplate string
 
-	// Bias adds about this much to the logits of tokens, given by their text. In a vocabulary of real size the
-	// best token is about 4.5 LogitSpread above the mean, so that a token with a bias of 13 is the best in
-	// about one of ten rows. Without a bias a random model never ends a text.
+	// Bias adds about this much to the logits of tokens, given by their text. In a vocabulary of real size the best
+	// token is about 4.5 LogitSpread above the mean. So a token with a bias of 13 is the best in about one of ten rows.
+	// Without a bias a random model never ends a text.
 	Bias map[string]float32
 
 	// Merged is an adapter that is added to the matrices; nil for none.
@@ -68,10 +66,9 @@ func (s *Spec) validate() error {
 // recurrentInterval: in qwen35 every fourth layer has full attention.
 const recurrentInterval = 4
 
-// Preset returns the Spec of an architecture in a size. All have "tiny", a few megabytes. qwen3 has
-// "0.1b", and "0.6b" and "8b" with the shapes of Qwen3-0.6B and Qwen3-8B. gpt-oss has "20b" with the
-// shape of GPT-OSS 20B and a small vocabulary. qwen3moe and gpt-oss have "moe": 604 M
-// parameters, 32 experts, 4 of them for a token.
+// Preset returns the Spec of an architecture in a size. All have "tiny", a few megabytes. qwen3 has "0.1b", and "0.6b"
+// and "8b" with the shapes of Qwen3-0.6B and Qwen3-8B. gpt-oss has "20b" with the shape of GPT-OSS 20B and a small
+// vocabulary. qwen3moe and gpt-oss have "moe": 604 M parameters, 32 experts, 4 of them for a token.
 func Preset(size, arch string) (Spec, error) {
 	s := Spec{
 		Arch: arch, Name: "random weights: " + arch + " " + size, Type: "q8_0", Seed: 1,

@@ -25,10 +25,9 @@ func (t *tensor) rows() int {
 	return n
 }
 
-// The first value of the residual stream is a constant: embeddings write it
-// and no layer does. At the output it is still a constant, which Bias
-// multiplies. The layers' contributions are larger than the embeddings, so
-// that the next token depends on more than the last one.
+// The first value of the residual stream is a constant: embeddings write it and no layer does. At the output it is
+// still a constant, which Bias multiplies. The layers' contributions are larger than the embeddings, so that the next
+// token depends on more than the last one.
 const (
 	biasInput      = 1.0   // first value of each embedding
 	biasGain       = 200.0 // weight of the output norm there; large, so that a bias hardly changes the embedding

@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// formatVersion is part of every cached file's name. It must change when Write
-// writes different files.
+// formatVersion is part of every cached file's name. It must change when Write writes different files.
 const formatVersion = 1
 
 // Tiny returns the path of an architecture's tiny model in dir, and writes the file if

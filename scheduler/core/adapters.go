@@ -2,8 +2,7 @@ package core
 
 import "slices"
 
-// turn is the current adapter. All rows of a step have the same adapter, since llama.cpp applies it to a
-// whole batch.
+// turn is the current adapter. All rows of a step have the same adapter, since llama.cpp applies it to a whole batch.
 //
 // While no request of another adapter waits, requests start as they arrive. Once one waits, requests of the current
 // adapter wait too if they arrived after the turn began. So requests of one adapter that wait together run together.

@@ -61,9 +61,9 @@ func (c *Core) nextGroup() *group {
 }
 
 // preferCached returns the request with the longest cached prefix, of first and the next lookAhead that have not
-// started, if the free cells do not suffice for first. Agents ask again in the order in which they were answered,
-// so the first in the queue tends to be the one whose history was evicted last, while others' histories are
-// still cached. No request is passed over more than maxPassed times.
+// started, if the free cells do not suffice for first. Agents ask again in the order in which they were answered. So
+// the first in the queue tends to be the one whose history was just evicted, while other histories are still cached. No
+// request is passed over more than maxPassed times.
 func (c *Core) preferCached(first *group) *group {
 	if c.cfg.Cells-c.tree.used >= len(first.Prompt)+first.reserve(0) || first.passed >= maxPassed {
 		return first

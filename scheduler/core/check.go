@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// check panics if an invariant does not hold. It takes longer than a step, so only tests
-// enable it (Config.Check).
+// check panics if an invariant does not hold. It takes longer than a step, so only tests enable it (Config.Check).
 func (c *Core) check() {
 	if !c.cfg.Check {
 		return
@@ -16,8 +15,7 @@ func (c *Core) check() {
 	}
 }
 
-// Verify checks the counts of cells and ids, and all other invariants. It walks the
-// whole tree.
+// Verify checks the counts of cells and ids, and all other invariants. It walks the whole tree.
 func (c *Core) Verify() error {
 	counted := map[*node]int{}
 	busy := map[*node]int{}

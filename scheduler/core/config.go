@@ -19,9 +19,8 @@ type Policy struct {
 	// little more than a smaller one, and can give a candidate several tokens. 0: no
 	// speculation. It needs Config.PartialCopy and no Config.Usable.
 	DraftRows int
-	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and the cost of the
-	// prefix cache. Candidates of a request still share its prompt: the first wave always, later ones with
-	// Config.PartialCopy.
+	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and the cost of the prefix
+	// cache. Candidates of a request still share its prompt: the first wave always, later ones with Config.PartialCopy.
 	NoPrefixCache bool
 	// HostCells is the most evicted cells that are kept in host memory, to be loaded instead of
 	// computed again. 0: no host cache. It needs Config.PartialCopy and no Config.Usable.

@@ -85,17 +85,16 @@ type group struct {
 	cached    int // prompt tokens that were not computed for this request
 }
 
-// candidate is one completion. The last pending tokens of a live candidate are not decoded yet: those of
-// its last choice, without accepted speculative tokens.
+// candidate is one completion. The last pending tokens of a live candidate are not decoded yet: the tokens of its last
+// choice, without accepted speculative tokens.
 type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
 	// sampled has the index after each of the newest sampled tokens, in order.
 	sampled [repeatTimes]int
-	// draftLen is the number of speculative tokens to propose; 0 before the first draft.
-	// rejections counts consecutive drafts without an accepted token. For the next cooldown
-	// steps, no draft is proposed.
+	// draftLen is the number of speculative tokens to propose; 0 before the first draft. rejections counts consecutive
+	// drafts without an accepted token. For the next cooldown steps, no draft is proposed.
 	draftLen, rejections, cooldown int
 }
 

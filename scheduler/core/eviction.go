@@ -21,8 +21,7 @@ func (c *Core) makeRoom(n int) bool {
 	}
 }
 
-// victim returns the cached sequence to evict, other than keep. With cells it must have private
-// cells.
+// victim returns the cached sequence to evict, other than keep. With cells it must have private cells.
 func (c *Core) victim(keep *sequence, cells bool) *sequence {
 	var best *sequence
 	for i := range c.seqs {

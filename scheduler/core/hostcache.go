@@ -8,8 +8,7 @@ import (
 // BlockID names a block of cells in host memory.
 type BlockID uint64
 
-// hostBlock holds the cells of path[start:]. Their contents depend on all of path and on the
-// adapter.
+// hostBlock holds the cells of path[start:]. Their contents depend on all of path and on the adapter.
 type hostBlock struct {
 	owner
 	id    BlockID
@@ -27,8 +26,7 @@ type hostPart struct {
 	from, to int
 }
 
-// hostCache holds evicted cells in host memory. A loaded block stays, so that to evict its
-// cells again needs no copy.
+// hostCache holds evicted cells in host memory. A loaded block stays, so that to evict its cells again needs no copy.
 type hostCache struct {
 	limit, used int // cells
 	blockCells  int // approximate size of a block
@@ -166,8 +164,7 @@ func (h *hostCache) extend(of owner, target []Token, length int) (parts []hostPa
 	return parts
 }
 
-// touch marks blocks as used, the first one as the most recent, since the later ones can't be used
-// without it.
+// touch marks blocks as used, the first one as the most recent, since the later ones can't be used without it.
 func (h *hostCache) touch(parts []hostPart) {
 	for _, p := range slices.Backward(parts) {
 		if p.block.place != nil {

@@ -5,8 +5,7 @@ const (
 	// often a request may be passed over.
 	lookAhead, maxPassed = 32, 8
 
-	// 1/prefillFloor is the share of a step's rows that prompts get when decode rows
-	// alone would fill the step.
+	// 1/prefillFloor is the share of a step's rows that prompts get when decode rows alone would fill the step.
 	prefillFloor = 8
 
 	// MinPrefillCost is the least cost of a prompt's rows beside decode rows when Config.PrefillChunk
@@ -34,29 +33,26 @@ const (
 	// MinHostBlock is the smallest block.
 	MinHostBlock = 16
 
-	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step, initialDraftLen the
-	// first draft length. A draft is what followed the last draftNgram tokens, or the last
-	// minDraftNgram, before, within the last draftWindow tokens. After rejections a candidate has
-	// no drafts for at most maxDraftCooldown steps.
+	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step, initialDraftLen the first draft
+	// length. A draft is what followed the last draftNgram tokens, or the last minDraftNgram, before, within the last
+	// draftWindow tokens. After rejections a candidate has no drafts for at most maxDraftCooldown steps.
 	MaxDraftTokens, initialDraftLen        = 7, 3
 	draftNgram, minDraftNgram, draftWindow = 3, 2, 8192
 	maxDraftCooldown                       = 8
 
-	// See waits. In each step with active waits, the share of the step that a thread waited for a
-	// processor, minus busyShare, is added to a score; at busyScore, waits become brief. Measured on two
-	// cores: a share of 0.1 on free processors, 0.5 beside one busy loop, 0.7 beside four. Brief waits
-	// last briefFirst steps, then active ones are tried. If these last fewer than activeLasts steps, the
-	// next brief ones last twice as long, up to briefMost.
+	// See waits. In each step with active waits, the share of the step that a thread waited for a processor, minus
+	// busyShare, is added to a score; at busyScore, waits become brief. Measured on two cores: a share of 0.1 on free
+	// processors, 0.5 beside one busy loop, 0.7 beside four. Brief waits last briefFirst steps, then active ones are
+	// tried. If these last fewer than activeLasts steps, the next brief ones last twice as long, up to briefMost.
 	busyShare, busyScore  = 0.25, 0.4
 	briefFirst, briefMost = 64, 512
 	activeLasts           = 64
 
-	// See trial. A trial has trialBlocks blocks of trialBlock steps for each of two counts of threads. The other
-	// count must be faster by trialMargin; a trial ends early if its speed is below trialHopeless of the
-	// present one's. The first trial starts after trialFirst steps with brief waits, and so does the one after
-	// a change. Between trials are trialGap steps, twice as many after each trial without a change, up to
-	// trialGapMost. A step has a fixed cost of about stepRows rows. The counts differ by 1/threadStride, at
-	// least by one.
+	// See trial. A trial has trialBlocks blocks of trialBlock steps for each of two counts of threads. The other count
+	// must be faster by trialMargin; a trial ends early if its speed is below trialHopeless of the present one's. The
+	// first trial starts after trialFirst steps with brief waits, and so does the one after a change. Between trials
+	// are trialGap steps, twice as many after each trial without a change, up to trialGapMost. A step has a fixed cost
+	// of about stepRows rows. The counts differ by 1/threadStride, at least by one.
 	trialBlock, trialBlocks            = 5, 4
 	trialMargin, trialHopeless         = 0.05, 0.7
 	trialFirst, trialGap, trialGapMost = 8, 128, 512

@@ -43,9 +43,8 @@ func (c *Core) rematch() {
 }
 
 // schedule plans the rows: decoding sequences first, then prompt chunks, then speculative tokens. If the sequences need
-// more rows than a step may have, the order rotates with each step. The last prompt token may need a
-// separate step, see isolatesLast. Without PartialCopy a chunk ends where followers copy the sequence, and before a
-// snapshot.
+// more rows than a step may have, the order rotates with each step. The last prompt token may need a separate step, see
+// isolatesLast. Without PartialCopy a chunk ends where followers copy the sequence, and before a snapshot.
 func (c *Core) schedule() {
 	c.rematch() // a leader may have made way in this plan
 	c.plan.Rows, c.plan.Samples, c.plan.Scores, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.plan.Scores[:0], c.scheduled[:0]

@@ -91,8 +91,7 @@ func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
 	}
 }
 
-// advanceFollowers lets the sequences continue that wait for a part of the prefill of s which is now
-// decoded.
+// advanceFollowers lets the sequences continue that wait for a part of the prefill of s which is now decoded.
 func (c *Core) advanceFollowers(s *sequence) {
 	for _, f := range c.running {
 		if f.leader != s || s.length < f.sharedLen {

@@ -5,14 +5,12 @@ import (
 	"slices"
 )
 
-// prefixTree mirrors the unified KV cache, because llama.cpp does not report how many cells are free. A node is a
-// run of cells that the same sequences share, with their tokens. A sequence is the path from the root to its
-// leaf. It is a radix tree, except that siblings may begin with the same token: tokens that were computed
-// twice occupy cells twice.
+// prefixTree mirrors the unified KV cache, because llama.cpp does not report how many cells are free. A node is a run
+// of cells that the same sequences share, with their tokens. A sequence is the path from the root to its leaf. It is a
+// radix tree, except that siblings may begin with the same token: tokens that were computed twice occupy cells twice.
 type prefixTree struct {
 	root node
-	// used counts the cells in use, active those of running sequences. The other used cells can be
-	// evicted.
+	// used counts the cells in use, active the cells of running sequences. The other used cells can be evicted.
 	used, active int
 }
 
@@ -23,7 +21,7 @@ type node struct {
 	ends   []*sequence
 	tokens []Token // one for each cell
 	start  int     // position of tokens[0]
-	// refs counts the sequences through this node, running those of them that run.
+	// refs counts the sequences through this node, running the running ones.
 	refs, running int
 	// place is the node's number in depth-first order, set by order; the root's is 0.
 	place int

@@ -2,9 +2,8 @@ package core
 
 import "slices"
 
-// repeated returns the length of the shortest n-gram, of at least least tokens, that occurs repeatTimes times in a
-// row at the end of tokens; 0 without one. Such candidates rarely end with an end token, and
-// their request waits for them.
+// repeated returns the length of the shortest n-gram, of at least least tokens, that occurs repeatTimes times in a row
+// at the end of tokens; 0 without one. Such candidates rarely end with an end token, and their request waits for them.
 func repeated(tokens []Token, least int) int {
 	n := len(tokens)
 	for size := least; size <= min(n/repeatTimes, maxRepeat); size++ {

@@ -28,8 +28,7 @@ type sequence struct {
 	length int // tokens in the KV cache
 	// inContext: the context may have cells of it.
 	inContext bool
-	// keptPrefix is, between allocate and attachPrefix, the number of its positions that the context
-	// still has.
+	// keptPrefix is, between allocate and attachPrefix, the number of its positions that the context still has.
 	keptPrefix int
 	// invalid: a step that extended it failed, so its contents are undefined.
 	invalid bool

@@ -2,14 +2,12 @@ package core
 
 import "time"
 
-// Threads decides how many threads compute the next step, and how they wait for each other. While
-// the processors are free, all threads compute and wait actively (they spin). While other programs use
-// the processors, waits are brief (a thread sleeps). Then fewer threads can be faster, since each
-// operation of the model waits for the slowest one. A trial compares two counts, with
-// alternating blocks of steps, and keeps the faster one.
+// Threads decides how many threads compute the next step, and how they wait for each other. While the processors are
+// free, all threads compute and wait actively (they spin). While other programs use the processors, waits are brief (a
+// thread sleeps). Then fewer threads can be faster, since each operation of the model waits for the slowest one. A
+// trial compares two counts, with alternating blocks of steps, and keeps the faster one.
 //
-// It has no clock: Observe gets the time of a step. The zero value is not usable; see
-// [NewThreads].
+// It has no clock: Observe gets the time of a step. The zero value is not usable; see [NewThreads].
 type Threads struct {
 	most  int  // threads on free processors
 	fixed bool // the number of threads is always most
@@ -52,8 +50,7 @@ type trial struct {
 	time  [2]time.Duration
 }
 
-// NewThreads starts with active waits and most threads, at least 1. If fixed, the number of threads
-// never changes.
+// NewThreads starts with active waits and most threads, at least 1. If fixed, the number of threads never changes.
 func NewThreads(most int, fixed bool) *Threads {
 	t := &Threads{most: max(1, most), fixed: fixed, waits: waits{gap: briefFirst}}
 	t.restart()

@@ -122,8 +122,7 @@ const (
 
 // Choice is the answer to one Sample.
 type Choice struct {
-	// Tokens are the next tokens of the completion, at least one with Continue. Those beyond MaxTokens
-	// are dropped.
+	// Tokens are the next tokens of the completion, at least one with Continue. Those beyond MaxTokens are dropped.
 	Tokens []Token
 	// Forced has the ascending indexes of the tokens that the grammar forced. The next step decodes them together
 	// with the sampled ones, and samples after the last one.
@@ -164,8 +163,7 @@ type Event struct {
 	Finish    generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
-	// Repeated, with generation.FinishRepeat, is the length in tokens of the repeated n-gram at the
-	// end.
+	// Repeated, with generation.FinishRepeat, is the length in tokens of the repeated n-gram at the end.
 	Repeated int
 	// Cached is the number of prompt tokens that were not computed for this request.
 	Cached int

@@ -48,8 +48,7 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
 }
 
-// BusyError is returned where an engine at a URL takes no work for now. The request may be sent
-// again.
+// BusyError is returned where an engine at a URL takes no work for now. The request may be sent again.
 type BusyError struct {
 	Reason     string // a clause for a message
 	RetryAfter time.Duration

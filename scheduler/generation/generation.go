@@ -24,7 +24,7 @@ type Request struct {
 	// Prompt must not be modified until the request has ended.
 	Prompt []Token
 	Params
-	// Context has values of this request, such as its trace span; nil: those of the call's context.
+	// Context has values of this request, such as its trace span; nil: the values of the call's context.
 	// Its cancellation does not end the request.
 	Context context.Context
 	// Watch, if set, is called with the events of the request until it ends, by one goroutine at a time that the engine
@@ -37,7 +37,7 @@ type Event struct {
 	Kind       EventKind
 	Completion int
 	Result     *Result // of Ended: only Completions[Completion] is set
-	// Tokens are those of Chosen, possibly beyond MaxTokens, with Scores if the request has Params.Scores.
+	// Tokens are the tokens of Chosen, possibly beyond MaxTokens, with Scores if the request has Params.Scores.
 	Tokens []Token
 	Scores []Score
 }
@@ -100,14 +100,12 @@ type Params struct {
 	// Abort, when it is closed, ends the remaining completions with FinishPaused and their tokens so far. It may be
 	// nil.
 	Abort <-chan struct{}
-	// Session names the run that the request belongs to; "": not known. Requests of a session
-	// probably share a prefix.
+	// Session names the run that the request belongs to; "": not known. Requests of a session probably share a prefix.
 	Session string
 	// Priority: requests with a higher one start first, and preempt running ones with a lower one. Each
 	// second of waiting adds 1 to it.
 	Priority int
-	// Client names the client, see ForClient; the engine sets it. Clients of the same priority take
-	// turns.
+	// Client names the client, see ForClient; the engine sets it. Clients of the same priority take turns.
 	Client string
 	// Stream asks for the events Chosen and Restarted.
 	Stream bool
@@ -204,8 +202,7 @@ type Result struct {
 	Completions []Completion
 	// PromptScores has a score, with Logprob, Rank and Top, for each token of the prompt from Params.ScoreFrom on.
 	PromptScores []Score
-	// Version names the weights if the engine that answered has its own name for them, else
-	// "".
+	// Version names the weights if the engine that answered has its own name for them, else "".
 	Version string
 	Times   Times
 }
@@ -215,8 +212,7 @@ func (r *Result) Paused() bool {
 	return slices.ContainsFunc(r.Completions, func(c Completion) bool { return c.Finish == FinishPaused })
 }
 
-// Times are the latencies of a request, measured from Submitted. A zero duration means that the
-// event did not happen.
+// Times are the latencies of a request, measured from Submitted. A zero duration means that the event did not happen.
 type Times struct {
 	Submitted  time.Time
 	Queue      time.Duration // until its first sequence started
@@ -305,9 +301,8 @@ type Score struct {
 	// logits: at temperature 1, without grammar, suppressed tokens or truncation. It is NaN for a
 	// forced token of the embedded engine, which is chosen without logits.
 	Logprob float32
-	// Masked is the logarithm of the probability with which the token was drawn, under the grammar and all
-	// settings of Sampling. It is 0 with Temperature <= 0 and for forced tokens. Without Mask it
-	// has single precision.
+	// Masked is the logarithm of the probability with which the token was drawn, under the grammar and all settings of
+	// Sampling. It is 0 with Temperature <= 0 and for forced tokens. Without Mask it has single precision.
 	Masked float64
 	// Forced: the grammar allowed no other text.
 	Forced bool

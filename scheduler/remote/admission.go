@@ -13,8 +13,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Admission holds queue places for the completions of one API request. Its methods are safe
-// for concurrent use.
+// Admission holds queue places for the completions of one API request. Its methods are safe for concurrent use.
 type Admission struct {
 	engine *Engine
 

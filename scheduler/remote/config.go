@@ -97,8 +97,7 @@ func (c *Config) key() (string, error) {
 	return key, nil
 }
 
-// Model is the vocabulary and the grammar check that an engine needs. It must be safe for
-// concurrent use.
+// Model is the vocabulary and the grammar check that an engine needs. It must be safe for concurrent use.
 type Model interface {
 	// Name returns the model's name for messages.
 	Name() string
@@ -117,7 +116,6 @@ type Model interface {
 	// Check returns the index of the first token that the grammar does not admit. If it admits
 	// all, Check returns len(ids) if the text may end there, and -1 if it must continue.
 	Check(grammar string, ids []generation.Token) (int, error)
-	// PlainGrammar returns a grammar without agentd's additions to GBNF. It may admit
-	// more.
+	// PlainGrammar returns a grammar without agentd's additions to GBNF. It may admit more.
 	PlainGrammar(grammar string) string
 }

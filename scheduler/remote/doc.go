@@ -1,10 +1,9 @@
 // Package remote is an engine that gets completions from servers at URLs: vLLM, SGLang,
 // llama-server, or another agentd. It has the types of package generation, like the embedded engine.
 //
-// A request with N completions is one call. The prompt is sent as token ids, so that special
-// tokens are only where the agent put them, and routers that hash ids find shared prefixes.
-// Grammars are the agent's GBNF without marks. The [Model] checks each token of a completion
-// against the grammar; a completion that fails is generated again.
+// A request with N completions is one call. The prompt is sent as token ids, so that special tokens are only where the
+// agent put them, and routers that hash ids find shared prefixes. Grammars are the agent's GBNF without marks. The
+// [Model] checks each token of a completion against the grammar; a completion that fails is generated again.
 //
 // With several URLs, a request goes to the one that its session hashes to (rendezvous
 // hashing), so that the session's prefixes stay on one engine. The next one takes it when

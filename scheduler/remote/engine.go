@@ -105,8 +105,7 @@ func (e *Engine) known() (list []identity) {
 	return []identity{{}}
 }
 
-// NoLogprobs returns the reason why the engines can't report logprobs, "" if they can. It is known
-// after Start.
+// NoLogprobs returns the reason why the engines can't report logprobs, "" if they can. It is known after Start.
 func (e *Engine) NoLogprobs() string {
 	if e.API() == APISGLang {
 		return "the engine's API (" + APISGLang + ") reports logprobs after temperature and grammar, not the model's"
@@ -356,8 +355,7 @@ func (a *answer) check(c *call, m Model) error {
 	return nil
 }
 
-// errUnreachable is the error of a call without an answer, or whose answer stalled: it may be sent to
-// another engine.
+// errUnreachable is the error of a call without an answer, or whose answer stalled: it may be sent to another engine.
 type errUnreachable struct{ err error }
 
 func (e *errUnreachable) Error() string { return e.err.Error() }

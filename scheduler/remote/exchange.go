@@ -64,8 +64,7 @@ func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, erro
 	return e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
 }
 
-// small makes a request with a small answer and a timeout. The error is an *errUnreachable without a
-// complete answer.
+// small makes a request with a small answer and a timeout. The error is an *errUnreachable without a complete answer.
 func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, &silence{within})
 	defer cancel()
@@ -117,8 +116,7 @@ func kindOf(err error) string {
 	return "status"
 }
 
-// errBroken is wrapped if a connection ended within an answer, and errStalled if it stays open
-// without another byte.
+// errBroken is wrapped if a connection ended within an answer, and errStalled if it stays open without another byte.
 var (
 	errBroken  = errors.New("the answer broke off")
 	errStalled = errors.New("the answer stopped")

@@ -3,8 +3,7 @@ package remote
 import "time"
 
 const (
-	// DefaultRetries is how often completions that violate their grammar are generated
-	// again.
+	// DefaultRetries is how often completions that violate their grammar are generated again.
 	DefaultRetries = 2
 	// MaxRetries is the limit of Config.Retries.
 	MaxRetries = 16

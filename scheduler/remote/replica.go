@@ -18,8 +18,7 @@ import (
 type replica struct {
 	index int
 	url   string
-	// probes has one connection, for probes. As long as it stays open, the same process
-	// answers.
+	// probes has one connection, for probes. As long as it stays open, the same process answers.
 	probes *http.Client
 	wake   chan struct{} // has a value if watch should probe now
 

@@ -10,14 +10,13 @@ import (
 
 // sglang is SGLang's POST /generate.
 type sglang struct {
-	// seeded: the engine samples by the seed (--enable-deterministic-inference). It would use the same seed
-	// for all completions of a request, so each completion is a request in the batch of the
-	// call. Other engines ignore seeds.
+	// seeded: the engine samples by the seed (--enable-deterministic-inference). It would use the same seed for all
+	// completions of a request, so each completion is a request in the batch of the call. Other engines ignore seeds.
 	seeded bool
 }
 
 type sglangRequest struct {
-	InputIDs any `json:"input_ids"`       // of one prompt, or a list with those of each prompt of a batch
+	InputIDs any `json:"input_ids"`       // of one prompt, or a list of such lists, one for each prompt of a batch
 	Sampling any `json:"sampling_params"` // one, or a list
 	// Adapter is the name of a LoRA adapter, for the whole batch.
 	Adapter string `json:"lora_path,omitempty"`

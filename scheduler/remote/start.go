@@ -81,8 +81,7 @@ func (e *Engine) withAdvice(err error) error {
 	return err
 }
 
-// describe asks an engine for its API and its model. All engines must have the same API, since
-// the agent depends on it.
+// describe asks an engine for its API and its model. All engines must have the same API, since the agent depends on it.
 func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err error) {
 	id.api = e.cfg.API
 	if id.api == APIAuto {

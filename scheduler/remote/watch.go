@@ -109,8 +109,7 @@ func (e *Engine) late(r *replica, received uint64, took time.Duration) {
 	}
 }
 
-// probe sends a probe to an engine that gets work. If another process may answer, it compares the engine
-// again.
+// probe sends a probe to an engine that gets work. If another process may answer, it compares the engine again.
 func (e *Engine) probe(r *replica) {
 	was, before, path := r.now(), r.progress(), "/health"
 	if r.identity().api == APISGLang { // its /health generates a token, which takes time under load

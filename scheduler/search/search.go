@@ -1,10 +1,10 @@
 // Package search finds the N most probable outcomes in a tree of completions. It does no computation
 // itself: probabilities and ends of branches go in, the branches to compute next come out.
 //
-// It is a beam search of width N. Completions with equal keys are one outcome, which takes a place in
-// the beam. Once there are N outcomes, free places go to the best branches that the beam has set aside,
-// as long as these can still lead to a better outcome than the N-th. Such extra branches may take a
-// limited share of the expansions. Tree.Exact reports whether the N outcomes are proven best.
+// It is a beam search of width N. Completions with equal keys are one outcome, which takes a place in the beam. Once
+// there are N outcomes, free places go to the best branches that the beam has set aside, if these can still beat the
+// N-th outcome. Such extra branches may take a limited share of the expansions. Tree.Exact reports whether the N
+// outcomes are proven best.
 package search
 
 import (
@@ -92,8 +92,7 @@ type Tree struct {
 const (
 	// maxAside bounds the branches that are set aside. When it is exceeded, the worse half is dropped.
 	maxAside = 1 << 16
-	// leastOdds is the logprob below which a branch will hardly be one of a few best
-	// outcomes.
+	// leastOdds is the logprob below which a branch will hardly be one of a few best outcomes.
 	leastOdds = -13
 	// maxSkipped bounds the share of a branch that Expand may lack, and so the error of probabilities.
 	maxSkipped = 1e-2
@@ -186,8 +185,7 @@ func (t *Tree) Select() []*Node {
 	return t.live
 }
 
-// places returns how many places the beam has for n and worse branches: N, minus the better
-// outcomes.
+// places returns how many places the beam has for n and worse branches: N, minus the better outcomes.
 func (t *Tree) places(n *Node) int {
 	ended := 0
 	for ended < len(t.outcomes) && t.outcomes[ended].best >= n.Logprob {

@@ -103,7 +103,7 @@ func (c *call) refused(err error, state string, questions []question) error {
 	return openai.Refuse("tools", "%s (asked by %s)", reason, field)
 }
 
-// checkOptions refuses fewer options than least, too many, empty or equal ones; key tells options apart.
+// checkOptions refuses fewer options than least, too many, empty or equal ones; key distinguishes options.
 func (q *question) checkOptions(field string, least int, key func(o *decide.Option) string) error {
 	field = q.path + "." + field
 	if n := len(q.Options); n < least || n > decide.MaxOptions {

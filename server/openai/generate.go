@@ -22,7 +22,7 @@ type generateRequest struct {
 	ReturnMask bool `json:"return_sampling_mask"`
 }
 
-// generateParams has vLLM's defaults, not those of the server's settings.
+// generateParams has vLLM's defaults, not the server's settings.
 type generateParams struct {
 	strict
 	sampling
@@ -62,8 +62,7 @@ type generateChoice struct {
 	Logprobs     any                `json:"logprobs"`
 	SamplingMask []any              `json:"sampling_mask,omitempty"` // null: too many tokens
 	FinishReason *string            `json:"finish_reason"`
-	// StopReason is the stop text or stop token of the request that ended the completion, null if it ended
-	// otherwise.
+	// StopReason is the stop text or stop token of the request that ended the completion, null if it ended otherwise.
 	StopReason any             `json:"stop_reason"`
 	Versions   []weightVersion `json:"weight_versions,omitempty"` // at the end of a completion
 }

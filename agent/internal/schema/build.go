@@ -45,7 +45,7 @@ func (r *rule) strings() []string {
 
 type arrayRule struct {
 	prefix   []*rule
-	items    *rule // elements after the prefix; nil if there may be none
+	items    *rule // elements after the prefix; nil if it may have no more
 	min, max int   // a max of -1 is unbounded
 	contains *rule // matches at least one element; nil without contains
 }

@@ -11,8 +11,7 @@ import (
 	"agentd/internal/base/clip"
 )
 
-// Quoter quotes texts in messages. It removes keys before it clips, since half a key would not
-// be recognised.
+// Quoter quotes texts in messages. It removes keys before it clips, since half a key would not be recognised.
 type Quoter struct{ Keys *Redactor } // nil hides nothing
 
 // Head returns the beginning of a text without keys, at most limit bytes. whole: the text is complete.
@@ -79,8 +78,7 @@ func Line(s string, limit int) string {
 	return s
 }
 
-// Clip shortens a text to about n bytes: its beginning and its end, with a note about the missing part between
-// them.
+// Clip shortens a text to about n bytes: its beginning and its end, with a note about the missing part between them.
 func Clip[T ~string | ~[]byte](s T, n int) string {
 	if len(s) <= n {
 		return string(s)

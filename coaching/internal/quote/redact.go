@@ -22,17 +22,15 @@ const hidden = "***"
 // hiding each would make texts unreadable.
 const minSecret = 4
 
-// Redactor replaces the keys of a session in texts: errors, answers of endpoints, logs. A
-// nil Redactor changes nothing.
+// Redactor replaces the keys of a session in texts: errors, answers of endpoints, logs. A nil Redactor changes nothing.
 type Redactor struct {
 	replacer *strings.Replacer
 	longest  int // bytes of the longest form of a key
 }
 
-// NewRedactor makes a redactor of header values. It replaces each value, the part after a
-// scheme such as Bearer, the user and password of Basic, and single cookies, also as
-// spelled in JSON and URLs and in base64. It ignores values of fewer than minSecret
-// characters.
+// NewRedactor makes a redactor of header values. It replaces each value, the part after a scheme such as Bearer, the
+// user and password of Basic, and single cookies. It also finds their spellings in JSON, URLs and base64. It ignores
+// values of fewer than minSecret characters.
 func NewRedactor(headers ...protocol.Headers) *Redactor {
 	var forms []string
 	for _, h := range headers {
@@ -114,8 +112,7 @@ func quoted(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// Text returns s with *** in place of every key. Call it before a text is clipped: half a key is not
-// recognised.
+// Text returns s with *** in place of every key. Call it before a text is clipped: half a key is not recognised.
 func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
@@ -123,9 +120,8 @@ func (r *Redactor) Text(s string) string {
 	return r.replacer.Replace(s)
 }
 
-// Head returns the beginning of Text(s), at most limit bytes, without half a key at its end. It
-// does not read all of a long text. A text slightly longer than limit is returned
-// whole.
+// Head returns the beginning of Text(s), at most limit bytes, without half a key at its end. It does not read all of a
+// long text. A text slightly longer than limit is returned whole.
 func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 	longest := 0
 	if r != nil {
@@ -141,8 +137,7 @@ func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 // Format implements fmt.Formatter. It prints no key.
 func (r *Redactor) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "redactor") }
 
-// QueryKeys returns the values in an endpoint's query, which may be keys, as headers for
-// NewRedactor.
+// QueryKeys returns the values in an endpoint's query, which may be keys, as headers for NewRedactor.
 func QueryKeys(endpoint string) protocol.Headers {
 	keys := make(protocol.Headers)
 	_, query, _ := strings.Cut(endpoint, "?")

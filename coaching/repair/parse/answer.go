@@ -93,8 +93,7 @@ func (r *reader) findAnswer(text string) (*Answer, error) {
 	return nil, fmt.Errorf("the answer can't be read: %w", err)
 }
 
-// wrapped returns the answer inside a JSON string or a list of one element: some models
-// encode their answer twice.
+// wrapped returns the answer inside a JSON string or a list of one element: some models encode their answer twice.
 func wrapped(text string) (protocol.Raw, bool) {
 	v, err := JSON(unfenced(strings.TrimSpace(text)))
 	for layer := 0; err == nil && layer < 3; layer++ {

@@ -22,9 +22,8 @@ import (
 // keyAdapter is the member of extra_keys that names the adapter of an input.
 const keyAdapter = "adapter"
 
-// Question returns the question to a model about a case. budget is the limit of bytes of its texts
-// and its schema; 0 means DefaultBudget. If it is below minBudget, the question may be
-// longer.
+// Question returns the question to a model about a case. budget is the limit of bytes of its texts and its schema; 0
+// means DefaultBudget. If it is below minBudget, the question may be longer.
 func Question(c *repair.Case, budget int) backend.Question {
 	t := request{c}
 	budget = max(cmp.Or(max(budget, 0), DefaultBudget), minBudget)

@@ -229,8 +229,7 @@ func (r *trajectory) memory(i int) *memory.Memory {
 	return m
 }
 
-// readMemory reads the valid parts of a memory. Coaching also serves inputs whose memory the agent
-// would reject.
+// readMemory reads the valid parts of a memory. Coaching also serves inputs whose memory the agent would reject.
 func readMemory(in *protocol.AgentInput) *memory.Memory {
 	m, _ := memory.Parse(in.Memory, "")
 	return m

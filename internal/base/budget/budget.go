@@ -1,5 +1,4 @@
-// Package budget bounds the memory of all requests in progress, depending on the memory that
-// the process may use.
+// Package budget bounds the memory of all requests in progress, depending on the memory that the process may use.
 package budget
 
 import (

@@ -17,8 +17,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// System is the file system with the kernel's files about limits and use of memory. Tests replace
-// it.
+// System is the file system with the kernel's files about limits and use of memory. Tests replace it.
 var System = os.DirFS("/")
 
 // group is a cgroup with a memory limit.
@@ -101,8 +100,7 @@ func total(system fs.FS) uint64 {
 	return total
 }
 
-// Free returns the bytes of available memory: the machine's, or the smallest rest of its cgroups'
-// limits. 0: unknown.
+// Free returns the bytes of available memory: the machine's, or the smallest rest of its cgroups' limits. 0: unknown.
 func Free(system fs.FS) uint64 {
 	free := kibibytes(system, "proc/meminfo", "MemAvailable:")
 	for _, g := range groups(system) {

@@ -102,8 +102,7 @@ func (t *Tracer) Request(ctx context.Context, name string, attributes ...attribu
 // On reports whether the span in ctx is recorded.
 func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
-// Start starts a child of the span in ctx. If that is not recorded, it does nothing and returns
-// it.
+// Start starts a child of the span in ctx. If that is not recorded, it does nothing and returns it.
 func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -132,14 +131,12 @@ func Fail(span trace.Span, kind, message string) {
 	span.SetStatus(codes.Error, message)
 }
 
-// Extract returns ctx with the trace context in a caller's headers (W3C Trace Context), if they
-// have a valid one.
+// Extract returns ctx with the trace context in a caller's headers (W3C Trace Context), if they have a valid one.
 func Extract(ctx context.Context, h http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
-// Inject sets the headers for the trace context in ctx: that of the current span, or the
-// caller's if tracing is off.
+// Inject sets the headers for the trace context in ctx: that of the current span, or the caller's if tracing is off.
 func Inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }

@@ -42,8 +42,7 @@ func first(name string) (text, variable string) {
 	return "", ""
 }
 
-// checkSwitches checks the variables that turn tracing on and off. An exporter that we don't have is an
-// error.
+// checkSwitches checks the variables that turn tracing on and off. An exporter that we don't have is an error.
 func checkSwitches() error {
 	return errors.Join(
 		oneOf("OTEL_SDK_DISABLED", strings.ToLower(os.Getenv("OTEL_SDK_DISABLED")), "true", "false"),

@@ -8,9 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// Release is the version of agentd in agentd version, /v1/info and the name of the
-// distribution. Orchestrators compare it between runs, so it does not contain the
-// commit.
+// Release is the version of agentd in agentd version, /v1/info and the name of the distribution. Orchestrators compare
+// it between runs, so it does not contain the commit.
 const Release = "0.1.0"
 
 // commit is set by the build with -ldflags "-X agentd/internal/base/version.commit=…". After a
@@ -20,8 +19,7 @@ var commit = ""
 // shownRevision is the number of characters of a shown revision.
 const shownRevision = 12
 
-// Commit returns the commit from which the program was built, "unknown" if it was not
-// recorded.
+// Commit returns the commit from which the program was built, "unknown" if it was not recorded.
 func Commit() string {
 	if commit != "" {
 		return commit

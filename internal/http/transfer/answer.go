@@ -16,8 +16,7 @@ import (
 type Rest int
 
 const (
-	// RestLinger continues to read for a while: a client that is still sending would get a reset
-	// instead of the answer.
+	// RestLinger continues to read for a while: a client that is still sending would get a reset instead of the answer.
 	RestLinger Rest = iota
 	// RestClose continues to read for a while, and closes the connection.
 	RestClose
