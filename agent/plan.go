@@ -77,9 +77,8 @@ func (c *SummaryCounts) add(o SummaryCounts) {
 	c.Cut += o.Cut
 }
 
-// Prepare validates memory and extra keys of a request for an engine with these adapters, nil for none. The error is
-// protocol.Problems. Tools and corrections are checked by Run, since that may take long and their errors are errors of
-// candidates.
+// Prepare validates memory and extra keys of a request for an engine with these adapters (or nil). The error is
+// protocol.Problems. Tools and corrections are checked by Run, since that may take long and fails single candidates.
 func (a *Agent) Prepare(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, inputs: make([]*inputRun, len(req.Inputs))}
 	var problems protocol.Problems

@@ -12,8 +12,7 @@ import (
 
 var errNotAdmitted = errors.New("a generation was not admitted")
 
-// tokenize sets the tokens of a prompt. It refuses a prompt that does not fit with its answer, if its length shows
-// that without tokenizing.
+// tokenize sets the tokens of a prompt. It refuses a prompt whose length shows that it can't fit with its answer.
 func (a *Agent) tokenize(ctx context.Context, request *generation.Request, prompt *format.Prompt) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

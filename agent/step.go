@@ -48,8 +48,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	return &stepMaker{in: in, prompt: prompt.Text, tokens: tokens, head: b}
 }
 
-// model makes the step of a model call. Its raw output includes the text of the end token. differs is the
-// result of nextPromptDiffers.
+// model makes the step of a model call. Its raw output includes the end token's text. differs is nextPromptDiffers.
 func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, d *format.Decision, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = fmt.Appendf(append(b, s.head...), `,"generation":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d,"finish_reason":`,

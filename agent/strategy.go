@@ -239,8 +239,7 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	return summary, nil
 }
 
-// measure returns the size of a prompt in the budget's unit. For a prompt above the budget it may be a lower bound that
-// is above the budget, too.
+// measure returns a prompt's size in the budget's unit. Above the budget it may be a lower bound that is above it, too.
 func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) (int, error) {
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil

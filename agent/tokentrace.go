@@ -97,8 +97,7 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	return w, problems
 }
 
-// appendScores appends the lists of logprobs, and the sum of those that exist: forced tokens and the tokens of
-// extra_keys.continue have none.
+// appendScores appends the logprobs and the sum of those that exist: forced tokens and extra_keys.continue have none.
 func appendScores(b []byte, c *generation.Completion) []byte {
 	sum := 0.0
 	for i := range c.Scores {

@@ -1,6 +1,5 @@
 // Package decide asks a model several questions about one state. The result for each question is the probability of
-// each of its given answers. Every prompt begins with the state, so that the questions share its prefill. All are
-// generated together.
+// each of its given answers. Every prompt begins with the state, so that questions share its prefill. All run together.
 package decide
 
 import (
@@ -24,8 +23,7 @@ const (
 	MaxOptions   = 255
 	MaxOrders    = 16
 
-	// For an estimate of memory: the most bytes of tokens for one byte of a prompt, and the copies of its text
-	// while it is rendered.
+	// To estimate memory: the most bytes of tokens for a byte of a prompt, and the copies of its text in rendering.
 	tokenBytes = 4
 	textCopies = 8
 )
@@ -293,8 +291,7 @@ func (q *Question) label(at, i int) string {
 
 const letters = 26
 
-// prompt returns the question with its labelled options, in the form of vLLM's /v1/systemone, so that options get
-// the same probabilities here.
+// prompt returns a question with labelled options, as vLLM's /v1/systemone, so that options get equal probabilities.
 func (q *Question) prompt(order []int) string {
 	var lines []string
 	if q.Instructions != "" {

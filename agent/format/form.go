@@ -31,8 +31,7 @@ type otherForms struct {
 	args   []string // rules of the tools' arguments with the robot; empty without FormNamed
 }
 
-// addForms adds the rules of calls in other forms. It returns the expression of all answers; calls is that of calls in
-// the format's own form.
+// addForms adds rules of calls in other forms. It returns the expression of answers; calls is that in the own form.
 //
 //	bare   ::= bare-call ("\n" bare-call)* | list
 //	fenced ::= "```" word "\n" (bare-call | list) "\n```"

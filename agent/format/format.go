@@ -191,8 +191,7 @@ type Catalog struct {
 }
 
 // Grammar returns the grammar of answers in GBNF; the first call builds it. If it would be too large, it has calls in
-// the format's own form only. If that is still too large, the arguments of the largest tools are widened until all
-// fits, and the check of calls decides.
+// the format's own form only. If that is still too large, the arguments of the largest tools are widened until it fits.
 func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
 		c.grammarErr = errors.New("the grammar could not be made") // stays where build panics

@@ -46,8 +46,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
-// thinkRule adds the rule of a <think> block before an answer and returns a reference to it. With open, the prompt has
-// the opening tag.
+// thinkRule adds the rule of a <think> block and returns a reference. With open, the prompt has the tag.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {
 	if !think {
 		return ""
@@ -120,8 +119,7 @@ func jsonText(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// addTagged adds the rule of a tool's tagged parameters, in their order. A tool whose rules exceed g.Share admits any
-// parameters.
+// addTagged adds the rule of a tool's tagged parameters, in order. Rules above g.Share admit any parameters.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
 	if err != nil || fits {

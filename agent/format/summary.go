@@ -14,8 +14,7 @@ import (
 // textMarks must not occur in a plain text, in any format.
 var textMarks = slices.Concat(callMarks, harmonyMarks, llamaMarks)
 
-// ReadSummary parses the answer to an input with Summarize, also a truncated one.
-// The text is trimmed and has no reasoning.
+// ReadSummary parses the answer to an input with Summarize, also a truncated one. It is trimmed, without reasoning.
 func ReadSummary(f Format, text string) (string, error) {
 	summary, err := f.ParseChat(strings.ToValidUTF8(text, ""))
 	if err != nil {

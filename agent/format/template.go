@@ -31,8 +31,7 @@ type template struct {
 	kit     ModelAPI
 }
 
-// TemplateError is the reason why the chat template can't render messages: the error that it raises, a limit that it
-// reaches, or a mistake in it.
+// TemplateError says why the chat template can't render: an error that it raises, a limit, or a mistake in it.
 type TemplateError struct{ Err error }
 
 func (e *TemplateError) Error() string {
@@ -119,8 +118,7 @@ func inputOf(raw []protocol.Raw) *Input {
 	return &Input{Request: &protocol.AgentInput{Attributes: protocol.Raw("{}"), Tools: raw}, Memory: new(memory.Memory)}
 }
 
-// join moves the system text to the beginning of the first user message. If the model's message comes first, the system
-// message becomes a user message.
+// join prepends the system text to the first user message. Before a model's message it becomes a user message.
 func join(list []message) []message {
 	if len(list) > 1 && list[1].role == roleUser {
 		list[1].content = list[0].content + "\n\n" + list[1].content

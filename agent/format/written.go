@@ -45,8 +45,7 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 	return texts, nil
 }
 
-// inOrder puts arguments into the grammar's order: that of the tool's properties, with requiredFirst the required
-// first.
+// inOrder puts arguments into the grammar's order: that of the tool's properties, required first with requiredFirst.
 func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) protocol.Raw {
 	var names []string
 	for _, required := range []bool{true, false} {

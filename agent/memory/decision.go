@@ -17,8 +17,7 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 // maxNesting bounds the nesting of a decision, whose arguments are within a call, a robot, a list and the action.
 const maxNesting = tools.MaxDepth + 4
 
-// ReadDecision parses the content of a MODEL entry: {"say", "action"}, an action whose calls have arguments, or the
-// text of a reply.
+// ReadDecision parses a MODEL entry: {"say", "action"}, an action whose calls have arguments, or a reply.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
 	if text == "" || (text[0] != '{' && text[0] != '[') {

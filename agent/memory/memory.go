@@ -1,5 +1,4 @@
-// Package memory parses an input's memory and writes a candidate's. Members that it does not know keep their bytes and
-// position.
+// Package memory parses an input's memory and writes a candidate's. Unknown members keep their bytes and position.
 package memory
 
 import (

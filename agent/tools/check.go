@@ -13,8 +13,7 @@ import (
 )
 
 // Accept checks a call and separates its robot from the arguments. robot is a JSON value; if it is nil, the robot is
-// the argument of the tool's robot parameter, or without that, the default robot. The error says why the call is
-// invalid.
+// the argument of the tool's robot parameter, or else the default robot. The error is why the call is invalid.
 func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 	tool, ok := s.Find(name)
 	if ok && tool.RobotParam != "" {
@@ -86,8 +85,7 @@ func unquoted(v protocol.Raw) iter.Seq[byte] {
 	}
 }
 
-// NormaliseAnswer makes a set without tools, for answers that are values of a schema. The error says why the schema
-// can't be used.
+// NormaliseAnswer makes a set without tools, for answers of a schema. The error says why it can't be used.
 func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)

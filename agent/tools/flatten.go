@@ -11,9 +11,9 @@ import (
 	"agentd/protocol"
 )
 
-// flatten expands the $ref and the allOf at the top of a tool's parameters, which libraries generate from types. So all
-// properties are in one place, where the robot parameter is added and the model sees them. The check of calls and the
-// grammar use the schema before this.
+// flatten expands $ref and allOf at the top of a tool's parameters, which libraries generate from types. So all
+// properties are in one place, where the robot parameter is added and the model sees them. The check of
+// calls and the grammar use the original schema.
 func flatten(whole *tree.Value, document *schema.Document) (*tree.Value, error) {
 	if !whole.Has("$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
 		return whole, nil
@@ -77,8 +77,7 @@ type othersRule struct {
 // annotations are keywords that do not constrain a value.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 
-// add merges the part at the location where; the first part is the root. Keywords of the root that can't be merged stay
-// where they are.
+// add merges the part at where; the first part is the root. Keywords of the root that can't be merged stay.
 func (f *flattener) add(part *tree.Value, where string) error {
 	if f.parts++; f.parts > maxParts {
 		return fmt.Errorf("parameters are put together of more than %d parts by $ref and allOf", maxParts)

@@ -158,8 +158,7 @@ func (s *Set) Bytes() (n int) {
 	return n
 }
 
-// Subschemas returns an upper bound of the number of schemas in the tools, to which the cost of Normalise is
-// proportional.
+// Subschemas returns an upper bound of the number of schemas in the tools; Normalise's cost is proportional.
 func Subschemas(raw []protocol.Raw) (n int) {
 	for _, r := range raw {
 		n += subschemas(r)

@@ -40,8 +40,7 @@ type Asker struct {
 	counts  *prometheus.CounterVec
 }
 
-// New makes an Asker that waits at most wait for a coach; coach may be nil. It fails if metrics of the same names are
-// registered.
+// New makes an Asker that waits at most wait for a coach; coach may be nil. It fails if its metrics are registered.
 func New(coach Coach, wait time.Duration, registry prometheus.Registerer) (*Asker, error) {
 	a := &Asker{coach: coach, wait: wait}
 	a.counts = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -248,8 +248,7 @@ func (c *chat) refused(err error, talk *format.Chat) error {
 	return refuse(field, "%s", reason)
 }
 
-// read makes the message and the finish_reason of a completion. Content is null beside calls, or if the answer was
-// truncated before any.
+// read makes the message and the finish_reason of a completion. Content is null beside calls and without any.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
 	var text string
 	var calls []tools.Call

@@ -67,8 +67,7 @@ type generateChoice struct {
 	Versions   []weightVersion `json:"weight_versions,omitempty"` // at the end of a completion
 }
 
-// weightVersion names the weights of the tokens in [Start, End): the version of the model, then + and that of the
-// adapter.
+// weightVersion names the weights of the tokens in [Start, End): the model's version, then + and the adapter's.
 type weightVersion struct {
 	Version string `json:"version"`
 	Start   int    `json:"start"`

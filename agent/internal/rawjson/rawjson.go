@@ -63,8 +63,7 @@ var spaced = []jsontext.Options{
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 }
 
-// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False)
-// and templates' tojson do. Numbers keep their bytes.
+// AppendSpaced appends v as json.dumps(v, ensure_ascii=False) and templates' tojson do. Numbers keep their bytes.
 func AppendSpaced(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, spaced) }
 
 func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {

@@ -262,8 +262,7 @@ func (m *compiler) choose(list []branch, alternatives []alternative, path []*nod
 	return out
 }
 
-// simplified follows references, and drops schemas that are unconstrained or repeated. possible is false if a schema
-// is false.
+// simplified follows references and drops unconstrained or repeated schemas. possible is false if any is false.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
 		for hops := 0; hops < maxHops && n.constraints == 1 && len(n.all) == 1; hops++ {

@@ -67,8 +67,7 @@ type translator struct {
 	targets []string // JSON pointers in the document's references
 }
 
-// translate returns a schema in draft 2020-12, without keywords whose value is null, and without unknown keywords that
-// no reference leads into.
+// translate returns a schema in draft 2020-12, without null keywords and unknown ones that no reference leads into.
 func (d *Document) translate(source *tree.Value) *tree.Value {
 	t := translator{Document: d}
 	for v := range source.All() {

@@ -207,8 +207,7 @@ func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }
 
-// magnitudes returns the body of the unsigned numbers between two bounds, "" if there are none. A nil high is
-// unbounded.
+// magnitudes returns the body of the unsigned numbers between two bounds, "" if none. A nil high is unbounded.
 func magnitudes(low, high *bound, integer bool) string {
 	if empty(low, high) {
 		return ""

@@ -1,5 +1,4 @@
-// Package schema reads JSON Schemas, checks values against them, and compiles them to
-// grammars.
+// Package schema reads JSON Schemas, checks values against them, and compiles them to grammars.
 //
 // A schema of any draft is rewritten as one of draft 2020-12. A library compiles that, resolves references,
 // and checks values. The grammar is compiled from the same tree, so that it reads each keyword as the check.
@@ -15,8 +14,7 @@
 //   - constants are spelled as in the schema, other strings with the fewest escapes where a
 //     rule depends on their characters.
 //
-// Where a grammar can't express a keyword, it is widened: it admits more, and the check decides. docs/agent.md
-// lists these keywords.
+// A keyword that a grammar can't express widens it, and the check decides. docs/agent.md lists these keywords.
 //
 // # Keywords
 //
