@@ -51,6 +51,15 @@ type rules struct {
 	next  string // stands between a call's name and its arguments in JSON
 }
 
+// spacing is the white space in calls: the format's, or free where a model calls in its own JSON. Such models indent; on
+// one line each argument follows a text that they would not write.
+func (r rules) spacing(format gbnf.Spacing) gbnf.Spacing {
+	if r.form == FormBare || r.form == FormFenced {
+		return gbnf.LinesSpacing
+	}
+	return format
+}
+
 // most is the most calls of a constrained answer: no more than known robots
 // if each is called once, so that a call that has begun finds a free one.
 func (r rules) most(set *tools.Set) int {

@@ -11,7 +11,7 @@ import (
 
 // Grammar is a set of rules under construction. A text begins at the rule "root".
 type Grammar struct {
-	spacing Spacing
+	Spacing Spacing // must not change
 	names   []string
 	bodies  map[string]string
 	size    Size
@@ -30,7 +30,7 @@ const maxStates = 20_000 // bounds the states of automata for one grammar, at ab
 
 // New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {
-	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
+	return &Grammar{Spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
 		Share: Limit, States: maxStates}
 }
 
