@@ -38,7 +38,7 @@ const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
-		Set: set, CallBegin: functionsPrefix, parallel: freeName(set, parallelName), spacing: gbnf.AnySpacing, build: f.grammar,
+		Set: set, CallBegin: functionsPrefix, parallel: freeName(set, parallelName), spacing: f.spacing(gbnf.AnySpacing), build: f.grammar,
 	}
 	shown := set.Tools
 	if len(shown) > 0 && len(set.Robots) > 1 {

@@ -51,6 +51,15 @@ type rules struct {
 	next  string // text between a call's name and its arguments in JSON
 }
 
+// spacing returns the white space that calls admit: the format's, or free where a model calls in JSON of its own. Such
+// models indent; on one line each argument would follow a text that they don't write.
+func (r rules) spacing(format gbnf.Spacing) gbnf.Spacing {
+	if r.form == FormBare || r.form == FormFenced {
+		return gbnf.LinesSpacing
+	}
+	return format
+}
+
 // most returns the most calls of a constrained answer. If each robot may be called once, that is
 // the number of robots, so that every call that begins can name a free one.
 func (r rules) most(set *tools.Set) int {

@@ -76,7 +76,7 @@ func newLlama(o Options, c common, tag bool) (*llama, error) {
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
-		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: f.grammar,
+		Set: set, json: functionsJSON(set.Tools), spacing: f.spacing(gbnf.DumpsSpacing), build: f.grammar,
 		CallBegin: llamaName,
 	}
 	var b []byte

@@ -94,7 +94,7 @@ func newQwen(o Options, c common) (*qwen, error) {
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{
-		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: q.grammar,
+		Set: set, json: functionsJSON(set.Tools), spacing: q.spacing(gbnf.DumpsSpacing), build: q.grammar,
 		CallBegin: callOpen,
 	}
 	var b []byte

@@ -87,9 +87,18 @@ const callArguments = `", "arguments": `
 
 func (f *functions) add(rule string, tool *tools.Tool) error {
 	args, err := addArguments(f.g, tool, f.robot)
-	f.g.Add(rule, gbnf.Literal(jsonText(tool.Name)+f.next)+" "+args)
+	f.g.Add(rule, f.head(jsonText(tool.Name))+" "+args)
 	f.rules, f.args = append(f.rules, rule), append(f.args, args)
 	return err
+}
+
+// head returns the grammar of the text before a tool's arguments.
+func (f *functions) head(name string) string {
+	if f.g.Spacing != gbnf.LinesSpacing {
+		return gbnf.Literal(name + f.next)
+	}
+	comma, key, _ := strings.Cut(trimSpace(f.next), " ")
+	return strings.Join([]string{gbnf.Literal(name + comma), f.g.Space(), gbnf.Literal(key), f.g.Space()}, " ")
 }
 
 // addAll adds the rules of all tools, for calls in other forms.

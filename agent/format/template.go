@@ -133,7 +133,7 @@ func madeForAgent(template string) bool {
 }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, CallBegin: callOpen, spacing: gbnf.AnySpacing, build: t.grammar}
+	c := &Catalog{Set: set, CallBegin: callOpen, spacing: t.spacing(gbnf.AnySpacing), build: t.grammar}
 	if t.jsonOut {
 		c.CallBegin = `"action":`
 	}

@@ -68,6 +68,10 @@ func TestWrittenDecisionsAreAdmittedAndReadBack(t *testing.T) {
 					}
 					texts, _ := format.Written(f, c, &d)
 					for _, other := range texts[1:] {
+						lines := (form == format.FormBare || form == format.FormFenced) && sameGrammar(s)
+						if prefix, ok := admits(t, k, grammar, other[0].Text); lines && !ok {
+							t.Errorf("%s: the grammar stops after %q of %q", name, prefix, other[0].Text)
+						}
 						if again, err := f.Parse(other[0].Text, c); err != nil || len(again.ToolCalls) != len(d.ToolCalls) || other[0].Text == text && form != format.FormNamed {
 							t.Errorf("%s: %q is read as %+v, %v", name, other[0].Text, again, err)
 						}

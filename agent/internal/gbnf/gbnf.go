@@ -11,7 +11,7 @@ import (
 
 // Grammar is a set of rules under construction. Its start rule is "root".
 type Grammar struct {
-	spacing Spacing
+	Spacing Spacing // must not change
 	names   []string
 	bodies  map[string]string
 	size    Size
@@ -30,7 +30,7 @@ const maxStates = 20_000 // of all automata of one grammar; one takes about 20 Â
 
 // New returns an empty grammar. spacing is that of its JSON values.
 func New(spacing Spacing) *Grammar {
-	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
+	return &Grammar{Spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
 		Share: Limit, States: maxStates}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"agentd/agent/internal/gbnf/gbnftest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,6 +56,30 @@ func TestTextAgreesWithSearch(t *testing.T) {
 		}
 		if accepted < 100 {
 			t.Errorf("%+v: only %d texts were admitted: the test shows little", text, accepted)
+		}
+	}
+}
+
+func TestSpacingSaysWhichWhiteSpaceIsAdmitted(t *testing.T) {
+	for text, want := range map[string][3]bool{ // by any spacing, that of json.dumps, and lines
+		`{"a": [1, 2]}`:       {true, true, true},
+		`{"a":[1,2]}`:         {true, false, true},
+		`{ "a" : [ 1 , 2 ] }`: {false, false, false},
+		"{\n    \"a\": [\n        1,\n        2\n    ]\n}": {false, false, true},
+		"{\n\n\"a\": 1}": {false, false, false},
+		"{\n" + strings.Repeat(" ", 25) + `"a": 1}`: {false, false, false},
+		"{\t\"a\": 1}": {false, false, false},
+	} {
+		for i, spacing := range []Spacing{AnySpacing, DumpsSpacing, LinesSpacing} {
+			g := New(spacing)
+			g.Add("root", g.JSON(AnyValue))
+			read, err := gbnftest.Parse(g.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := read.Admits("root", text); got != want[i] {
+				t.Errorf("%q with spacing %d: %t, want %t", text, spacing, got, want[i])
+			}
 		}
 	}
 }

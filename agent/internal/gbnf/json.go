@@ -13,9 +13,21 @@ const (
 	AnySpacing Spacing = iota
 	// DumpsSpacing is the spacing of Python's json.dumps: one space after each colon and comma.
 	DumpsSpacing
+	// LinesSpacing also admits a line break with indentation, as models write JSON in fences.
+	LinesSpacing
 )
 
-const spaceRule = "space" // one space at most between JSON tokens: a model that may write more may never stop
+// spaceRules are the white space between JSON tokens, where it is free: a model that may write more may never stop.
+var spaceRules = map[Spacing]string{AnySpacing: `" "?`, LinesSpacing: `( "\n" [ ]{0,24} | " " )?`}
+
+// Space returns the name of the rule for this white space, or "" where it is fixed.
+func (g *Grammar) Space() string {
+	if body, free := spaceRules[g.Spacing]; free {
+		g.Add("space", body)
+		return "space"
+	}
+	return ""
+}
 
 // JSONChar is the body of a rule for one character of a JSON string; it excludes lone surrogates.
 const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
@@ -130,9 +142,8 @@ func (s *Seq) Text(part string) *Seq {
 }
 
 func (s *Seq) space() *Seq {
-	if s.g.spacing == AnySpacing {
-		s.g.Add(spaceRule, `" "?`)
-		s.Text(spaceRule)
+	if space := s.g.Space(); space != "" {
+		s.Text(space)
 	}
 	return s
 }
@@ -148,7 +159,7 @@ func (s *Seq) CloseUnit(mark, bracket string) *Seq { return s.space().Text(mark)
 
 // Comma appends the separator of members or elements.
 func (s *Seq) Comma() *Seq {
-	if s.g.spacing == DumpsSpacing {
+	if s.g.Spacing == DumpsSpacing {
 		return s.Literal(", ")
 	}
 	return s.Literal(",").space()
@@ -156,10 +167,13 @@ func (s *Seq) Comma() *Seq {
 
 // Colon appends the separator of a name and its value.
 func (s *Seq) Colon() *Seq {
-	if s.g.spacing == DumpsSpacing {
+	if s.g.Spacing == DumpsSpacing {
 		return s.Literal(": ")
 	}
-	return s.space().Literal(":").space()
+	if s.g.Spacing == AnySpacing {
+		s.space()
+	}
+	return s.Literal(":").space()
 }
 
 // String returns the body.
