@@ -181,11 +181,9 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	stops, err := stopTokens(c.StopTokenIDs, "stop_token_ids", &c.served)
-	if err != nil {
+	if err := stopAt(&p, c.StopTokenIDs, &c.served); err != nil {
 		return nil, err
 	}
-	stopAt(&p, stops)
 	if c.MaxTokens == nil {
 		p.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
 	}

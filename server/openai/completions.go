@@ -269,22 +269,12 @@ func (c *completion) resume(i, n int) (*generation.Result, error) {
 	}
 	r := new(generation.Result)
 	for k := i * n; k < (i+1)*n; k++ {
-		if err := c.known(path("continue", k), c.Continue[k]); err != nil {
+		if err := known(path("continue", k), c.Continue[k], &c.served); err != nil {
 			return nil, err
 		}
 		r.Completions = append(r.Completions, generation.Completion{Finish: generation.FinishPaused, Tokens: c.Continue[k]})
 	}
 	return r, nil
-}
-
-// known refuses ids that are not tokens.
-func (c *completion) known(field string, ids []generation.Token) error {
-	for i, id := range ids {
-		if id < 0 || int(id) >= c.served.Size {
-			return refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, c.served.Size)
-		}
-	}
-	return nil
 }
 
 // prompts reads the prompts: a text or token ids, or a list of either. It sets their texts.
@@ -320,7 +310,7 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 		if len(prompts) > 1 {
 			field = path(field, i)
 		}
-		if err := c.known(field, ids); err != nil {
+		if err := known(field, ids, &c.served); err != nil {
 			return nil, err
 		}
 		c.texts = append(c.texts, c.model.Detokenize(ids))

@@ -161,10 +161,8 @@ func (g *generating) prepare() (err error) {
 	case c.Prompt != nil && g.Stream:
 		return refuse("sampling_params.prompt_logprobs", "excludes stream; remove one of the two")
 	}
-	for i, id := range g.TokenIDs {
-		if id < 0 || int(id) >= s.Size {
-			return refuse(path("token_ids", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
-		}
+	if err := known("token_ids", g.TokenIDs, s); err != nil {
+		return err
 	}
 	left := s.Window - len(g.TokenIDs)
 	if left < 1 {
@@ -177,9 +175,8 @@ func (g *generating) prepare() (err error) {
 	if err == nil {
 		p.Suppress, err = suppressed(c.LogitBias, s)
 	}
-	var stops []generation.Token
 	if err == nil {
-		stops, err = stopTokens(c.StopTokenIDs, "stop_token_ids", s)
+		err = stopAt(&p, c.StopTokenIDs, s)
 	}
 	if err == nil && c.Logprobs != nil {
 		g.top = *c.Logprobs
@@ -193,7 +190,6 @@ func (g *generating) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	stopAt(&p, stops)
 	if p.IgnoreEnd = c.IgnoreEOS; c.Structured != nil {
 		p.Grammar = c.Structured.Grammar
 	}
@@ -324,10 +320,8 @@ func Detokenize(m Model, body []byte) ([]byte, error) {
 	if _, err := choose(m, &served, r.Model); err != nil {
 		return nil, err
 	}
-	for i, id := range r.Tokens {
-		if id < 0 || int(id) >= served.Size {
-			return nil, refuse(path("tokens", i), "is %d, and the vocabulary has %d tokens", id, served.Size)
-		}
+	if err := known("tokens", r.Tokens, &served); err != nil {
+		return nil, err
 	}
 	return marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
 }
