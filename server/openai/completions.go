@@ -64,7 +64,7 @@ type completion struct {
 // Complete answers POST /v1/completions. With stream it sends the answer to s and returns nil.
 func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	c := &completion{model: m, served: m.Served(), id: "cmpl-" + id, created: time.Now().Unix()}
-	err := decode(body, &c.completionRequest)
+	err := Decode(body, &c.completionRequest)
 	if err == nil {
 		err = c.read()
 	}
@@ -92,7 +92,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 			a.Choices = append(a.Choices, *choice)
 		}
 	}
-	return marshal(a, withNulls...)
+	return Marshal(a, withNulls...)
 }
 
 // withNulls writes null for a list or map that is not known.
@@ -326,18 +326,18 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`
 	}
-	if err := decode(body, &r); err != nil {
+	if err := Decode(body, &r); err != nil {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
+	if _, err := Choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
 		return nil, err
 	}
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
 	if err != nil {
 		return nil, err
 	}
-	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
+	return Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
 // modelEntry is an entry of /v1/models. The parent of an adapter is the model, as vLLM has it.
@@ -357,5 +357,5 @@ func Models(m Model) ([]byte, error) {
 	for _, name := range m.Adapters() {
 		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
 	}
-	return marshal(map[string]any{"object": "list", "data": list})
+	return Marshal(map[string]any{"object": "list", "data": list})
 }

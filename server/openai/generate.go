@@ -104,7 +104,7 @@ type generating struct {
 // Generate answers POST /inference/v1/generate. With stream it sends the answer to s and returns nil.
 func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	g := &generating{model: m, served: m.Served(), created: time.Now().Unix()}
-	if err := decode(body, &g.generateRequest); err != nil {
+	if err := Decode(body, &g.generateRequest); err != nil {
 		return nil, err
 	}
 	g.id = "generate-tokens-" + cmp.Or(g.RequestID, id)
@@ -135,7 +135,7 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		}
 		a.Choices = append(a.Choices, c)
 	}
-	return marshal(a)
+	return Marshal(a)
 }
 
 // prepare makes the request.
@@ -313,15 +313,15 @@ func Detokenize(m Model, body []byte) ([]byte, error) {
 		Model  string             `json:"model"`
 		Tokens []generation.Token `json:"tokens"`
 	}
-	if err := decode(body, &r); err != nil {
+	if err := Decode(body, &r); err != nil {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model); err != nil {
+	if _, err := Choose(m, &served, r.Model); err != nil {
 		return nil, err
 	}
 	if err := known("tokens", r.Tokens, &served); err != nil {
 		return nil, err
 	}
-	return marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
+	return Marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
 }

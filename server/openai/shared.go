@@ -1,7 +1,5 @@
 package openai
 
-import "agentd/scheduler/generation"
-
 // What packages decide and rollout share.
 type (
 	// Strict refuses members of an object that are not known, unless they are null.
@@ -16,16 +14,5 @@ type (
 	Turns = turns
 )
 
-// Decode reads a body as strictly as this package does. The error is an *Error.
-func Decode(body []byte, into any) error { return decode(body, into) }
-
 // Refuse is the error of a field.
 func Refuse(param, format string, args ...any) error { return refuse(param, format, args...) }
-
-// Marshal writes a body.
-func Marshal(v any) ([]byte, error) { return marshal(v) }
-
-// Choose returns the adapter that a request names as its model, whose name it sets in s.
-func Choose(m Model, s *generation.Served, name string) (generation.AdapterID, error) {
-	return choose(m, s, name)
-}
