@@ -3,7 +3,6 @@ package coaching
 import (
 	"context"
 	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,20 +120,6 @@ func TestTaskInWorkIsJoinedWhilePeopleAreAway(t *testing.T) {
 	p.answerAll(personSays)
 	if got := receive(t, again, "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
 		t.Errorf("%+v, %v", got.res, got.err)
-	}
-}
-
-func TestEndpointThatRefusesTasksIsNotUnreachable(t *testing.T) {
-	people, script := scriptedtest.New(t, fails(http.StatusTeapot)), scriptedtest.New(t, says(declinedAnswer))
-	s := newService(t, Options{People: People{Endpoint: people.URL}})
-	configure(t, s, "r", llmConfig(openai("model", script.URL)))
-	for _, id := range []string{"a", "b"} {
-		if res := mustCoach(t, s, newRequest("r", id)); !strings.Contains(res.Reason, "418") {
-			t.Errorf("%s: %s", id, res.Reason)
-		}
-	}
-	if n := people.Asked(); n != 2 {
-		t.Errorf("asked %d times, want 2", n)
 	}
 }
 

@@ -29,22 +29,20 @@ func TestOperatorPeopleBesideBackends(t *testing.T) {
 		asked    int64 // times that the backend was
 		provider string
 	}{
-		"first, a person corrects":              {PeopleFirst, &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 0, "human"},
-		"first is the default":                  {"", &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 0, "human"},
-		"first, a person says no":               {PeopleFirst, &skipped, says(goodAnswer), protocol.CoachingAbandoned, []string{"said no"}, 1, 0, "human"},
-		"first, a person aborts":                {PeopleFirst, &aborted, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 1, "llm"},
-		"first, a person's answer is invalid":   {PeopleFirst, &invalid, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 1, "llm"},
-		"first, people cannot be reached":       {PeopleFirst, nil, says(goodAnswer), protocol.CoachingCorrected, nil, 0, 1, "llm"},
-		"first, unreachable":                    {PeopleFirst, nil, fails(403), protocol.CoachingFailed, []string{"cannot be reached", "403"}, 0, 1, "llm"},
-		"first, without a valid answer":         {PeopleFirst, &invalid, fails(403), protocol.CoachingAbandoned, []string{"fly", "403"}, 1, 1, "llm"},
-		"first, unreachable, a model declines":  {PeopleFirst, nil, says(declinedAnswer), protocol.CoachingAbandoned, []string{"cannot be reached", "Nobody knows"}, 0, 1, "llm"},
-		"failed, a model corrects":              {PeopleFailed, &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 0, 1, "llm"},
-		"failed, a model declines":              {PeopleFailed, &personSays, says(declinedAnswer), protocol.CoachingCorrected, nil, 1, 1, "human"},
-		"failed, a model cannot be reached":     {PeopleFailed, &personSays, fails(403), protocol.CoachingCorrected, nil, 1, 1, "human"},
-		"failed, then a person says no":         {PeopleFailed, &skipped, fails(403), protocol.CoachingAbandoned, []string{"403", "said no"}, 1, 1, "human"},
-		"failed, then a person aborts":          {PeopleFailed, &aborted, fails(403), protocol.CoachingFailed, []string{"403", "page is broken"}, 1, 1, "llm"},
-		"failed, then people cannot be reached": {PeopleFailed, nil, says(declinedAnswer), protocol.CoachingAbandoned, []string{"Nobody knows", "cannot be reached"}, 0, 1, "llm"},
-		"failed, and no coach is reachable":     {PeopleFailed, nil, fails(403), protocol.CoachingFailed, []string{"403", "cannot be reached"}, 0, 1, "llm"},
+		"first, a person corrects":             {PeopleFirst, &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 0, "human"},
+		"first is the default":                 {"", &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 0, "human"},
+		"first, a person says no":              {PeopleFirst, &skipped, says(goodAnswer), protocol.CoachingAbandoned, []string{"said no"}, 1, 0, "human"},
+		"first, a person aborts":               {PeopleFirst, &aborted, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 1, "llm"},
+		"first, a person's answer is invalid":  {PeopleFirst, &invalid, says(goodAnswer), protocol.CoachingCorrected, nil, 1, 1, "llm"},
+		"first, people cannot be reached":      {PeopleFirst, nil, says(goodAnswer), protocol.CoachingCorrected, nil, 0, 1, "llm"},
+		"first, unreachable":                   {PeopleFirst, nil, fails(403), protocol.CoachingFailed, []string{"cannot be reached", "403"}, 0, 1, "llm"},
+		"first, without a valid answer":        {PeopleFirst, &invalid, fails(403), protocol.CoachingAbandoned, []string{"fly", "403"}, 1, 1, "llm"},
+		"first, unreachable, a model declines": {PeopleFirst, nil, says(declinedAnswer), protocol.CoachingAbandoned, []string{"cannot be reached", "Nobody knows"}, 0, 1, "llm"},
+		"failed, a model corrects":             {PeopleFailed, &personSays, says(goodAnswer), protocol.CoachingCorrected, nil, 0, 1, "llm"},
+		"failed, a model declines":             {PeopleFailed, &personSays, says(declinedAnswer), protocol.CoachingCorrected, nil, 1, 1, "human"},
+		"failed, a model cannot be reached":    {PeopleFailed, &personSays, fails(403), protocol.CoachingCorrected, nil, 1, 1, "human"},
+		"failed, then a person says no":        {PeopleFailed, &skipped, fails(403), protocol.CoachingAbandoned, []string{"403", "said no"}, 1, 1, "human"},
+		"failed, then a person aborts":         {PeopleFailed, &aborted, fails(403), protocol.CoachingFailed, []string{"403", "page is broken"}, 1, 1, "llm"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, script, registry := newPeople(t), scriptedtest.New(t, c.model), prometheus.NewRegistry()

@@ -137,17 +137,7 @@ func (c *measureConfig) check(given options.Origins) error {
 		c.Load.Target.MaxTokens = c.MaxTokens
 	}
 	c.Name = strings.TrimSpace(c.Name)
-	if c.Out != "" {
-		if err := cli.Absent("--out", c.Out); err != nil {
-			return err
-		}
-	}
-	if c.Record != "" {
-		if err := cli.Absent("--record", c.Record); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(cli.Absent("--out", c.Out), cli.Absent("--record", c.Record))
 }
 
 // equal are the options that must be equal in a comparison, as text.

@@ -183,33 +183,18 @@ func TestPersonsChooseAtTheConsole(t *testing.T) {
 	}
 }
 
-func TestMostProbableOptionStaysWithoutAChoice(t *testing.T) {
+func TestNobodyIsAskedOfASureDecisionOrWithoutASession(t *testing.T) {
 	t.Parallel()
 	step := defaultStep(t)
 	best := step.Elements.Generation.Candidate.Option
 	file := calibrationFor(t, step)
-	for name, test := range map[string]struct {
-		settings, keys string
-		reply          string // of the coach; "": it never answers
-		outcome        string
-		reason         string
-		asked          bool
-	}{
-		"a sure decision":    {",error=0.5", `, "ask": "run/1"`, chooses(`{"say": "unsure", "tool_calls": []}`), agent.AskSure, "", false},
-		"no session named":   {",error=0.05", "", "x", agent.AskFallback, "names no coaching session", false},
-		"an unknown session": {",error=0.05", `, "ask": "other"`, "x", agent.AskFallback, "this run has no coaching session", false},
-		"a coach away":       {",error=0.05,wait=300ms", `, "ask": "run/1"`, "", agent.AskFallback, "no coach chose within 300ms", true},
-		"another decision":   {",error=0.05", `, "ask": "run/1"`, chooses(`{"say": "Look out!", "tool_calls": []}`), agent.AskFallback, "not one of the options", true},
-		"a coach who can't tell": {",error=0.05", `, "ask": "run/1"`,
-			`{"why": "Who knows.", "outcome": "abandoned", "reinjection_point_id": "now", "decision": {"say": "", "tool_calls": []}}`, agent.AskFallback, "Who knows.", true},
+	for name, test := range map[string]struct{ settings, keys, outcome, reason string }{
+		"a sure decision":  {",error=0.5", `, "ask": "run/1"`, agent.AskSure, ""},
+		"no session named": {",error=0.05", "", agent.AskFallback, "names no coaching session"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serveModel(t, "--ask", file+test.settings)
-			coach := newCoaches(t, test.reply)
-			if test.reply == "" {
-				coach.hold = make(chan struct{})
-				defer close(coach.hold)
-			}
+			coach := newCoaches(t, chooses(`{"say": "unsure", "tool_calls": []}`))
 			r.expect(204, "", "PUT", session1, llmSession("openai", coach.URL))
 			out := r.ask("a", cupOptions(test.keys))[0]
 			s := unsureStepOf(t, out)
@@ -217,11 +202,8 @@ func TestMostProbableOptionStaysWithoutAChoice(t *testing.T) {
 			if c.Ask == nil || c.Ask.Outcome != test.outcome || !strings.Contains(c.Ask.Reason, test.reason) || c.Option != best || s.Origin != protocol.OriginModel || c.Ask.Option != nil {
 				t.Errorf("got %s", out.InternalSteps[0])
 			}
-			if asked := coach.seen() != ""; asked != test.asked {
-				t.Errorf("the coach was asked: %t", asked)
-			}
-			if test.keys != "" && r.metric(fmt.Sprintf("agentd_asks_total{outcome=%q}", test.outcome)) != 1 {
-				t.Error("it is not counted")
+			if coach.seen() != "" {
+				t.Error("the coach was asked")
 			}
 		})
 	}

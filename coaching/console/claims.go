@@ -139,15 +139,6 @@ func holds(t *task, secret string, now time.Time) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// draft returns the saved draft of a task, nil if there is none.
-func (s *taskService) draft(seq uint64) (draft []byte, err error) {
-	err = s.store.view(func(x txn) error {
-		draft = x.part(bucketDrafts, seq)
-		return nil
-	})
-	return draft, err
-}
-
 // prune removes ended tasks, and open ones whose agent is away, after the retention time.
 func (s *taskService) prune() error {
 	now := s.now()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentd/internal/base/budget"
+	"agentd/internal/base/lru"
 	"agentd/internal/http/connection"
 	"agentd/internal/http/webpage"
 
@@ -72,7 +73,7 @@ func Open(o Options) (*Console, error) {
 		log:    o.Log,
 		store:  s,
 		tasks:  tasks,
-		views:  newViewCache(s),
+		views:  &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)},
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
 		asking: make(chan struct{}, maxAsking),

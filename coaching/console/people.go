@@ -94,7 +94,7 @@ func (c *Console) getTask(g *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	draft, err := c.tasks.draft(t.Seq)
+	draft, err := c.store.part(bucketDrafts, t.Seq)
 	if err != nil {
 		return nil, err
 	}

@@ -203,6 +203,15 @@ func (x txn) part(bucket []byte, seq uint64) []byte {
 	return bytes.Clone(x.tx.Bucket(bucket).Get(seqKey(seq)))
 }
 
+// part is a txn's part on a snapshot.
+func (s *store) part(bucket []byte, seq uint64) (part []byte, err error) {
+	err = s.view(func(x txn) error {
+		part = x.part(bucket, seq)
+		return nil
+	})
+	return part, err
+}
+
 // putDraft stores a draft. nil removes it.
 func (x txn) putDraft(seq uint64, draft []byte) error {
 	if draft == nil {

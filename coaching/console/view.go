@@ -73,21 +73,19 @@ func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
 	var list []protocol.Raw
 	switch raw.Kind() {
 	case '[':
-		for tool := range protocol.Elements(raw) {
-			if tool.Kind() != '{' {
-				return nil, errors.New("tools_api holds something other than tools, which are objects")
+		list = slices.Collect(protocol.Elements(raw))
+	case '{':
+		for name, tool := range protocol.Members(raw) {
+			if tool.Kind() == '{' {
+				tool = protocol.SetMember(tool, "name", protocol.String(name))
 			}
 			list = append(list, tool)
 		}
-	case '{':
-		for name, tool := range protocol.Members(raw) {
-			if tool.Kind() != '{' {
-				return nil, errors.New("tools_api holds something other than tools, which are objects")
-			}
-			list = append(list, protocol.SetMember(tool, "name", protocol.String(name)))
-		}
 	default:
 		return nil, errors.New("tools_api is neither a list nor an object of tools")
+	}
+	if slices.ContainsFunc(list, func(tool protocol.Raw) bool { return tool.Kind() != '{' }) {
+		return nil, errors.New("tools_api holds something other than tools, which are objects")
 	}
 	return tools.Normalise(list, robots, "")
 }
@@ -171,20 +169,12 @@ type viewCache struct {
 	views *lru.Cache[*taskView] // by taskID
 }
 
-func newViewCache(s *store) *viewCache {
-	return &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)}
-}
-
 // get returns the view of a task.
 func (c *viewCache) get(seq uint64) (*taskView, error) {
 	if s, ok := c.views.Get(taskID(seq)); ok {
 		return s, nil
 	}
-	var body []byte
-	err := c.store.view(func(x txn) error {
-		body = x.part(bucketRequests, seq)
-		return nil
-	})
+	body, err := c.store.part(bucketRequests, seq)
 	if err != nil {
 		return nil, err
 	}

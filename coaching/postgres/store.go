@@ -130,10 +130,7 @@ func (s *Store) Create(ctx context.Context, rec store.Record, limit int) (existi
 		_, err := tx.Exec(ctx, `INSERT INTO agentd_sessions (id, run_id, key_id, config) VALUES ($1, $2, $3, $4)`, rec.ID, []byte(rec.RunID), key, sealed)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return existing, nil
+	return existing, err
 }
 
 // Get implements [store.Store].
@@ -176,10 +173,7 @@ func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []store
 		})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }
 
 // MarkClosing implements [store.Store].
@@ -263,10 +257,7 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, le
 		kept, err = answer(ctx, tx, session, request)
 		return err
 	})
-	if err != nil {
-		return nil, false, err
-	}
-	return kept, claimed, nil
+	return kept, claimed, err
 }
 
 // Settle implements [store.Shared].
@@ -293,10 +284,7 @@ func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, l
 		kept = given
 		return prune(ctx, tx, session)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return kept, nil
+	return kept, err
 }
 
 // lock makes other changes to a session's answers and leases wait. A session that is gone

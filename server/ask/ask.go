@@ -212,8 +212,8 @@ func (a *Asker) ask(ctx context.Context, requestID, session string, in *protocol
 	waiting, cancel := context.WithTimeout(ctx, a.wait)
 	defer cancel()
 	a.waiting.Add(1)
+	defer a.waiting.Add(-1)
 	res, err := a.coach.Coach(waiting, ask)
-	a.waiting.Add(-1)
 	switch {
 	case errors.Is(waiting.Err(), context.DeadlineExceeded) && err != nil:
 		return option{}, fmt.Errorf("no coach chose within %s, or within the request's time", a.wait)

@@ -187,9 +187,9 @@ func TestUnknownLogprobsAreANumber(t *testing.T) {
 	scores := []generation.Score{{Logprob: nan}, {Logprob: -1e30}, {Logprob: -1}}
 	var got []float32
 	for i := range 4 {
-		got = append(got, logprobOf(scores, i))
+		got = append(got, finite(scoreOf(scores, i).Logprob))
 	}
-	if want := []float32{unknown, unknown, -1, unknown}; !slices.Equal(got, want) || topOf(scores, 3) != nil {
+	if want := []float32{unknown, unknown, -1, unknown}; !slices.Equal(got, want) || scoreOf(scores, 3).Top != nil {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

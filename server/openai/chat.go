@@ -141,7 +141,7 @@ type chat struct {
 
 func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
 	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id, created: time.Now().Unix()}
-	if err := decode(body, &c.chatRequest); err != nil {
+	if err := Decode(body, &c.chatRequest); err != nil {
 		return nil, err
 	}
 	if n := c.MaxCompletionTokens; n != nil {
@@ -181,11 +181,9 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	stops, err := stopTokens(c.StopTokenIDs, "stop_token_ids", &c.served)
-	if err != nil {
+	if err := stopAt(&p, c.StopTokenIDs, &c.served); err != nil {
 		return nil, err
 	}
-	stopAt(&p, stops)
 	if c.MaxTokens == nil {
 		p.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
 	}
@@ -220,7 +218,7 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 		if t.Type != "function" {
 			return f, refuse(path("tools", i)+".type", "is %q; only function is supported", t.Type)
 		}
-		raw, err := marshal(&t.Function)
+		raw, err := Marshal(&t.Function)
 		if err != nil {
 			return f, err
 		}
@@ -327,5 +325,5 @@ func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byt
 	if c.ReturnIDs {
 		a.PromptIDs = c.request.Prompt
 	}
-	return marshal(a)
+	return Marshal(a)
 }

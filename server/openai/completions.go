@@ -64,7 +64,7 @@ type completion struct {
 // Complete answers POST /v1/completions. With stream it sends the answer to s and returns nil.
 func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	c := &completion{model: m, served: m.Served(), id: "cmpl-" + id, created: time.Now().Unix()}
-	err := decode(body, &c.completionRequest)
+	err := Decode(body, &c.completionRequest)
 	if err == nil {
 		err = c.read()
 	}
@@ -92,7 +92,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 			a.Choices = append(a.Choices, *choice)
 		}
 	}
-	return marshal(a, withNulls...)
+	return Marshal(a, withNulls...)
 }
 
 // withNulls are the options to write null for nil slices and maps.
@@ -269,22 +269,12 @@ func (c *completion) resume(i, n int) (*generation.Result, error) {
 	}
 	r := new(generation.Result)
 	for k := i * n; k < (i+1)*n; k++ {
-		if err := c.known(path("continue", k), c.Continue[k]); err != nil {
+		if err := known(path("continue", k), c.Continue[k], &c.served); err != nil {
 			return nil, err
 		}
 		r.Completions = append(r.Completions, generation.Completion{Finish: generation.FinishPaused, Tokens: c.Continue[k]})
 	}
 	return r, nil
-}
-
-// known refuses ids that are not in the vocabulary.
-func (c *completion) known(field string, ids []generation.Token) error {
-	for i, id := range ids {
-		if id < 0 || int(id) >= c.served.Size {
-			return refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, c.served.Size)
-		}
-	}
-	return nil
 }
 
 // prompts reads the prompts: a text or token ids, or a list of either. It sets their texts.
@@ -320,7 +310,7 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 		if len(prompts) > 1 {
 			field = path(field, i)
 		}
-		if err := c.known(field, ids); err != nil {
+		if err := known(field, ids, &c.served); err != nil {
 			return nil, err
 		}
 		c.texts = append(c.texts, c.model.Detokenize(ids))
@@ -336,18 +326,18 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`
 	}
-	if err := decode(body, &r); err != nil {
+	if err := Decode(body, &r); err != nil {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
+	if _, err := Choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
 		return nil, err
 	}
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
 	if err != nil {
 		return nil, err
 	}
-	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
+	return Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
 // modelEntry is an entry of /v1/models. As in vLLM, the parent of an adapter is the model.
@@ -367,5 +357,5 @@ func Models(m Model) ([]byte, error) {
 	for _, name := range m.Adapters() {
 		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
 	}
-	return marshal(map[string]any{"object": "list", "data": list})
+	return Marshal(map[string]any{"object": "list", "data": list})
 }

@@ -175,7 +175,7 @@ func (f *feed) write(part []byte) {
 
 // event sends a value.
 func (f *feed) event(v any, options ...json.Options) {
-	body, err := marshal(v, options...)
+	body, err := Marshal(v, options...)
 	f.err = cmp.Or(f.err, err)
 	f.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }

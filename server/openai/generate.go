@@ -103,7 +103,7 @@ type generating struct {
 // Generate answers POST /inference/v1/generate. With stream it sends the answer to s and returns nil.
 func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	g := &generating{model: m, served: m.Served(), created: time.Now().Unix()}
-	if err := decode(body, &g.generateRequest); err != nil {
+	if err := Decode(body, &g.generateRequest); err != nil {
 		return nil, err
 	}
 	g.id = "generate-tokens-" + cmp.Or(g.RequestID, id)
@@ -134,7 +134,7 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		}
 		a.Choices = append(a.Choices, c)
 	}
-	return marshal(a)
+	return Marshal(a)
 }
 
 // prepare makes the request.
@@ -160,10 +160,8 @@ func (g *generating) prepare() (err error) {
 	case c.Prompt != nil && g.Stream:
 		return refuse("sampling_params.prompt_logprobs", "excludes stream; remove one of the two")
 	}
-	for i, id := range g.TokenIDs {
-		if id < 0 || int(id) >= s.Size {
-			return refuse(path("token_ids", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
-		}
+	if err := known("token_ids", g.TokenIDs, s); err != nil {
+		return err
 	}
 	left := s.Window - len(g.TokenIDs)
 	if left < 1 {
@@ -176,9 +174,8 @@ func (g *generating) prepare() (err error) {
 	if err == nil {
 		p.Suppress, err = suppressed(c.LogitBias, s)
 	}
-	var stops []generation.Token
 	if err == nil {
-		stops, err = stopTokens(c.StopTokenIDs, "stop_token_ids", s)
+		err = stopAt(&p, c.StopTokenIDs, s)
 	}
 	if err == nil && c.Logprobs != nil {
 		g.top = *c.Logprobs
@@ -192,7 +189,6 @@ func (g *generating) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	stopAt(&p, stops)
 	if p.IgnoreEnd = c.IgnoreEOS; c.Structured != nil {
 		p.Grammar = c.Structured.Grammar
 	}
@@ -316,17 +312,15 @@ func Detokenize(m Model, body []byte) ([]byte, error) {
 		Model  string             `json:"model"`
 		Tokens []generation.Token `json:"tokens"`
 	}
-	if err := decode(body, &r); err != nil {
+	if err := Decode(body, &r); err != nil {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model); err != nil {
+	if _, err := Choose(m, &served, r.Model); err != nil {
 		return nil, err
 	}
-	for i, id := range r.Tokens {
-		if id < 0 || int(id) >= served.Size {
-			return nil, refuse(path("tokens", i), "is %d, and the vocabulary has %d tokens", id, served.Size)
-		}
+	if err := known("tokens", r.Tokens, &served); err != nil {
+		return nil, err
 	}
-	return marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
+	return Marshal(map[string]any{"prompt": m.Detokenize(r.Tokens)})
 }

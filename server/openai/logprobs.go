@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,20 +55,12 @@ func finite(p float32) float32 {
 	return p
 }
 
-// logprobOf returns the logprob of token i.
-func logprobOf(scores []generation.Score, i int) float32 {
+// scoreOf returns the score of token i. Its logprob is NaN if it is unknown.
+func scoreOf(scores []generation.Score, i int) generation.Score {
 	if i >= len(scores) {
-		return unknown
+		return generation.Score{Logprob: float32(math.NaN())}
 	}
-	return finite(scores[i].Logprob)
-}
-
-// topOf returns the alternatives of token i.
-func topOf(scores []generation.Score, i int) []generation.Likely {
-	if i >= len(scores) {
-		return nil
-	}
-	return scores[i].Top
+	return scores[i]
 }
 
 // chatScoresOf returns the scores of ids with top alternatives. With asIDs, tokens are written as token_id:17.
@@ -85,9 +78,9 @@ func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, to
 	}
 	s := &chatScores{Content: make([]chatScore, len(ids))}
 	for i, id := range ids {
-		c := &s.Content[i]
-		c.chatLikely, c.Top = one(id, logprobOf(scores, i)), []chatLikely{}
-		for _, l := range topOf(scores, i)[:min(top, len(topOf(scores, i)))] {
+		c, score := &s.Content[i], scoreOf(scores, i)
+		c.chatLikely, c.Top = one(id, finite(score.Logprob)), []chatLikely{}
+		for _, l := range score.Top[:min(top, len(score.Top))] {
 			c.Top = append(c.Top, one(l.Token, finite(l.Logprob)))
 		}
 	}
@@ -98,10 +91,10 @@ func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, to
 func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *tokenScores {
 	s := &tokenScores{Content: make([]tokenScore, len(ids))}
 	for i, id := range ids {
-		c := &s.Content[i]
-		c.tokenLikely = tokenLikely{ID: id, Named: named(id), Logprob: logprobOf(scores, i)}
+		c, score := &s.Content[i], scoreOf(scores, i)
+		c.tokenLikely = tokenLikely{ID: id, Named: named(id), Logprob: finite(score.Logprob)}
 		var others []tokenLikely
-		for k, l := range topOf(scores, i) {
+		for k, l := range score.Top {
 			rank := k + 1
 			if l.Token == id {
 				c.Rank = &rank
@@ -127,29 +120,26 @@ func scored(p *generation.Params, field string, top int) error {
 	return nil
 }
 
-// stopTokens returns the ids without those that end every answer of the model.
-func stopTokens(ids []generation.Token, field string, s *generation.Served) (others []generation.Token, err error) {
+// stopAt adds ids to p.Stop, without those that end every answer of the model.
+func stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) error {
 	if len(ids) > maxBias {
-		return nil, refuse(field, "has %d tokens, at most %d are allowed", len(ids), maxBias)
+		return refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(ids), maxBias)
 	}
-	for i, id := range ids {
-		switch {
-		case id < 0 || int(id) >= s.Size:
-			return nil, refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, s.Size)
-		case !slices.Contains(s.Ends, id):
-			others = append(others, id)
-		}
+	err := known("stop_token_ids", ids, s)
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id generation.Token) bool { return slices.Contains(s.Ends, id) })
+	if len(ids) > 0 {
+		p.Stop = cmp.Or(p.Stop, &generation.Stop{})
+		p.Stop.Tokens = ids
 	}
-	return others, nil
+	return err
 }
 
-// stopAt adds tokens to p.Stop.
-func stopAt(p *generation.Params, ids []generation.Token) {
-	if len(ids) == 0 {
-		return
+// known refuses ids that are not in the vocabulary.
+func known(field string, ids []generation.Token, s *generation.Served) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= s.Size {
+			return refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+		}
 	}
-	if p.Stop == nil {
-		p.Stop = &generation.Stop{}
-	}
-	p.Stop.Tokens = ids
+	return nil
 }

@@ -70,7 +70,7 @@ func AppendError(status int, message, param string) []byte {
 	if param != "" {
 		reason["param"] = param
 	}
-	body, err := marshal(map[string]any{"error": reason})
+	body, err := Marshal(map[string]any{"error": reason})
 	if err != nil {
 		panic(err) // texts and a number
 	}
@@ -93,8 +93,8 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return d.SkipValue()
 }
 
-// decode decodes a body as strictly as package protocol. Members that are null count as absent.
-func decode(body []byte, into any) error {
+// Decode decodes a body as strictly as package protocol. Members that are null count as absent. The error is an *Error.
+func Decode(body []byte, into any) error {
 	var problems protocol.Problems
 	if errors.As(protocol.Unmarshal(body, into), &problems) {
 		param, ok := strings.CutPrefix(problems[0].Path(), "body.")
@@ -108,7 +108,8 @@ func decode(body []byte, into any) error {
 
 func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
 
-func marshal(v any, options ...json.Options) ([]byte, error) {
+// Marshal writes a body.
+func Marshal(v any, options ...json.Options) ([]byte, error) {
 	return json.Marshal(v, append(options, json.Deterministic(true))...)
 }
 
@@ -178,9 +179,9 @@ const (
 	maxRank = 100 // limit of a priority, and its negative too, as in extra_keys
 )
 
-// choose returns the adapter that a request names as its model, and sets s to its name for the answer. If no
+// Choose returns the adapter that a request names as its model, and sets s to its name for the answer. If no
 // adapter was ever loaded, every name means the model.
-func choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
+func Choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
@@ -252,7 +253,7 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	}
 	p.Priority = int(-w.Priority)
 	set(&p.Salt, w.CacheSalt)
-	if p.Adapter, err = choose(m, s, w.Model); err != nil {
+	if p.Adapter, err = Choose(m, s, w.Model); err != nil {
 		return p, err
 	}
 	seed := rand.Uint32() >> 1

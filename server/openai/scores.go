@@ -35,14 +35,12 @@ func (s *completionScores) add(m Model, ids []generation.Token, scores []generat
 		text, n := s.pieceOf(m, id)
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, s.end)
 		s.end += n
-		var own *float32
+		score := scoreOf(scores, i)
+		own := logprob(score.Logprob)
 		var beside map[string]float32
-		if i < len(scores) {
-			own = logprob(scores[i].Logprob)
-		}
 		if own != nil {
 			beside = map[string]float32{}
-			for _, l := range scores[i].Top[:min(top, len(scores[i].Top))] {
+			for _, l := range score.Top[:min(top, len(score.Top))] {
 				text, _ := s.pieceOf(m, l.Token)
 				beside[text] = *logprob(l.Logprob)
 			}

@@ -29,10 +29,8 @@ func (r *chatRequest) splice(prompt []generation.Token, s *generation.Served) ([
 			return nil, refuse(field+".prompt_token_ids", "needs generation_token_ids, and these need it")
 		}
 		for name, ids := range map[string][]generation.Token{"prompt_token_ids": m.PromptIDs, "generation_token_ids": m.GeneratedIDs} {
-			for k, id := range ids {
-				if id < 0 || int(id) >= s.Size {
-					return nil, refuse(path(field+"."+name, k), "is %d, and the vocabulary has %d tokens", id, s.Size)
-				}
+			if err := known(field+"."+name, ids, s); err != nil {
+				return nil, err
 			}
 		}
 		at = i

@@ -217,7 +217,7 @@ func (c *talk) prompt(t *testing.T, f format.Format) string {
 		t.Fatal(err)
 	}
 	var request chatRequest
-	if err := decode(text, &request); err != nil {
+	if err := Decode(text, &request); err != nil {
 		t.Fatal(err)
 	}
 	made, err := request.conversation(t.Context())

@@ -23,14 +23,14 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	if !present(which.Messages) {
 		return nil, false, nil
 	}
-	if err := decode(body, &r); err != nil {
+	if err := Decode(body, &r); err != nil {
 		return nil, true, err
 	}
 	if r.AddPrompt != nil && !*r.AddPrompt {
 		return nil, true, refuse("add_generation_prompt", "is false, which is not supported; remove it")
 	}
 	c := &chat{chatRequest: r.chatRequest, model: m, served: m.Served()}
-	if _, err := choose(m, &c.served, r.Model); err != nil {
+	if _, err := Choose(m, &c.served, r.Model); err != nil {
 		return nil, true, err
 	}
 	talk, err := c.conversation(ctx)
@@ -44,6 +44,6 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	if request.Prompt, err = r.splice(request.Prompt, &c.served); err != nil {
 		return nil, true, err
 	}
-	answer, err = marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
+	answer, err = Marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
 	return answer, true, err
 }

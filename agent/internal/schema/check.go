@@ -2,7 +2,6 @@ package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,34 +14,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"agentd/agent/internal/pattern"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
 
-// decode makes values for the library. It refuses exponents that the library would expand to many digits.
+// decode makes values for the library.
 func decode(raw protocol.Raw) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = checkNumbers(tree.Parse(raw))
 	}
-	for left := []any{doc}; len(left) > 0; {
-		v := left[len(left)-1]
-		left = left[:len(left)-1]
-		switch v := v.(type) {
-		case map[string]any:
-			left = slices.AppendSeq(left, maps.Values(v))
-		case []any:
-			left = append(left, v...)
-		case json.Number:
-			if !expandable(string(v)) {
-				return doc, exponentError(string(v))
-			}
-		}
-	}
-	return doc, nil
+	return doc, err
 }
 
-func exponentError(number string) error {
-	return fmt.Errorf("the number %.40s has an exponent beyond %d", number, maxExponent)
+// checkNumbers refuses exponents that the library would expand to many digits.
+func checkNumbers(source *tree.Value) error {
+	for v := range source.All() {
+		if v.Kind == '0' && !expandable(string(v.Raw())) {
+			return fmt.Errorf("the number %.40s has an exponent beyond %d", string(v.Raw()), maxExponent)
+		}
+	}
+	return nil
 }
 
 // expandable reports whether a number's exponent is at most maxExponent.

@@ -90,12 +90,7 @@ func Parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(sourc
 func New(source *tree.Value) (*Document, error) {
 	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
-	for v := range d.source.All() {
-		if v.Kind == '0' && !expandable(string(v.Raw())) {
-			return d, exponentError(string(v.Raw()))
-		}
-	}
-	return d, nil
+	return d, checkNumbers(d.source)
 }
 
 // Usable compiles the document. The error says why it is not a usable schema.

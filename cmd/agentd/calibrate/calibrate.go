@@ -86,12 +86,8 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 		return nil, errors.New("nothing to calibrate; name files or folders, or use --console")
 	case len(c.Errors) == 0:
 		return nil, errors.New("--error: name at least one error rate, such as 0.1")
-	case c.Out != "":
-		if err := cli.Absent("--out", c.Out); err != nil {
-			return nil, err
-		}
 	}
-	return c, nil
+	return c, cli.Absent("--out", c.Out)
 }
 
 // Run is the command.

@@ -86,12 +86,8 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	switch {
 	case len(c.Paths) == 0 && c.Console == "":
 		return nil, errors.New("nothing to export; name files or folders, or use --console")
-	case c.Out != "":
-		if err := cli.Absent("--out", c.Out); err != nil {
-			return nil, err
-		}
 	}
-	return c, nil
+	return c, cli.Absent("--out", c.Out)
 }
 
 // Run is the command.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/version"
 	"agentd/llama/synth"
@@ -57,8 +58,8 @@ func Run(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if c.Out == "" {
 		return errors.New("--out is missing; name the file to write")
 	}
-	if _, err := os.Lstat(c.Out); err == nil {
-		return fmt.Errorf("--out %s exists; remove it or name another file", c.Out)
+	if err := cli.Absent("--out", c.Out); err != nil {
+		return err
 	}
 	spec, err := synth.Preset(strings.ToLower(c.Shape), c.Arch)
 	if err != nil {

@@ -10,27 +10,21 @@ import (
 
 // coachingBody asks for the repair of a step.
 const coachingBody = `{"run_id":"RUNID","request_id":"RULE","kind":"failure","stage":{"id":1,"goal":"The pantry is open."},` +
-	`"target_step_id":3,"trajectory":[{"id":3,"input":{"id":7,"instruction":{"type":"user","content":"Open the pantry."},` +
-	`"tools":[{"name":"open","description":"Opens a door.","parameters":{"door":{"description":"Which","type":"str"}}}],` +
-	`"attributes":{"known_robots":["arm"]}},"output":{"say":"There is no pantry."}}],` +
-	`"reinjection_points":[{"id":"start","input_step_id":3}]}`
-
-// postCoaching asks for a repair.
-func postCoaching(body string, header ...string) request {
-	return request{method: http.MethodPost, path: "/v1/coaching", header: header, text: text{head: body}}
-}
+	`"target_step_id":3,"trajectory":[{"id":3,` + stepInput + `,` + stepOutput + `}],"reinjection_points":` + points + `}`
 
 const (
-	points  = `[{"id":"start","input_step_id":3}]`
-	anInput = `"input":{"id":1,"instruction":{"type":"user","content":"x"}}`
-)
-
-const (
+	points     = `[{"id":"start","input_step_id":3}]`
+	anInput    = `"input":{"id":1,"instruction":{"type":"user","content":"x"}}`
 	stepOutput = `"output":{"say":"There is no pantry."}`
 	stepInput  = `"input":{"id":7,"instruction":{"type":"user","content":"Open the pantry."},` +
 		`"tools":[{"name":"open","description":"Opens a door.","parameters":{"door":{"description":"Which","type":"str"}}}],` +
 		`"attributes":{"known_robots":["arm"]}}`
 )
+
+// postCoaching asks for a repair.
+func postCoaching(body string, header ...string) request {
+	return request{method: http.MethodPost, path: "/v1/coaching", header: header, text: text{head: body}}
+}
 
 // badCoaching make coachingBody invalid.
 var badCoaching = []variant{

@@ -95,20 +95,15 @@ func (t request) payload() protocol.Raw {
 	}
 	reason, expected := t.diagnosis()
 	switch t.Request.Kind {
-	case protocol.CoachingFailure:
+	case protocol.CoachingFailure, protocol.CoachingSuboptimal:
 		o.copy("bad_answer", t.badAnswer())
 		var diagnose object
 		diagnose.text("reason", reason)
-		diagnose.text("expected_decision", expected)
-		o.add("coach_diagnose", diagnose.raw)
-	case protocol.CoachingSuboptimal:
-		o.copy("bad_answer", t.badAnswer())
-		var diagnose object
-		diagnose.text("reason", reason)
-		if expected != "" {
+		name := map[string]string{protocol.CoachingFailure: "coach_diagnose", protocol.CoachingSuboptimal: "diagnosis"}[t.Request.Kind]
+		if expected != "" || t.Request.Kind == protocol.CoachingFailure {
 			diagnose.text("expected_decision", expected)
 		}
-		o.add("diagnosis", diagnose.raw)
+		o.add(name, diagnose.raw)
 	case protocol.CoachingFormat:
 		rejected, _ := t.RawOutput()
 		o.text("rejected_answer", rejected)

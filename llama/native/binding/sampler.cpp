@@ -162,16 +162,9 @@ extern "C" void agd_score_rows(int threads, const float * const * rows, const ll
             out[i].rank += row[t] > own;
         }
         std::fill_n(top + size_t(i) * n_top, n_top, agd_child{ -1, 0 });
-        if (n_top == 0) {
-            continue;
-        }
         try {
-            agd::chooser best;
-            best.n_vocab = n_vocab;
-            best.collect(row, static_cast<size_t>(n_top));
-            std::transform(
-                best.candidates.begin(), best.candidates.end(), top + size_t(i) * n_top,
-                [&](const auto & c) { return agd_child{ c.id, static_cast<float>(double(c.logit) - sum) }; });
+            const auto list = agd::list_best(row, n_vocab, static_cast<size_t>(n_top), sum);
+            std::copy(list.begin(), list.end(), top + size_t(i) * n_top);
         } catch (...) { // no memory
             out[i].logprob = std::numeric_limits<float>::quiet_NaN();
         }

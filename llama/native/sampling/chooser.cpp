@@ -198,4 +198,17 @@ llama_token chooser::draw(llama_token_data_array arr) {
     return arr.data[arr.size - 1].id;
 }
 
+std::vector<agd_child> list_best(const float * logits, int32_t n_vocab, size_t k, double log_sum) {
+    std::vector<agd_child> list;
+    if (k > 0) {
+        chooser all;
+        all.n_vocab = n_vocab;
+        all.collect(logits, k);
+        for (const llama_token_data & c : all.candidates) {
+            list.push_back({ c.id, static_cast<float>(double(c.logit) - log_sum) });
+        }
+    }
+    return list;
+}
+
 } // namespace agd

@@ -187,4 +187,7 @@ struct chooser {
     llama_token_data_array with_temperature();
 };
 
+// The k most probable tokens in the softmax of a row, best first. log_sum is the logarithm of the sum of its powers of e.
+std::vector<agd_child> list_best(const float * logits, int32_t n_vocab, size_t k, double log_sum);
+
 } // namespace agd

@@ -94,7 +94,7 @@ llama_token agd_sampler::sample(const float * logits) {
     if (opts.score && token >= 0) {
         const double log_sum = agd::log_sum_exp(logits, n_vocab);
         score.model          = static_cast<float>(double(logits[token]) - log_sum);
-        list_top(logits, log_sum);
+        top                  = agd::list_best(logits, n_vocab, static_cast<size_t>(opts.top), log_sum);
     }
     if (token >= 0) {
         append(token);

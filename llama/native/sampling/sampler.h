@@ -117,7 +117,6 @@ struct agd_sampler : agd::chooser {
     void   weigh_choices(const float * logits);
     double grammar_odds(const float * logits, llama_token token);
     double free_odds(const float * logits, llama_token token) const;
-    void   list_top(const float * logits, double log_sum);
     void   list_mask(const float * logits);
     double listed_logprob(const float * logits, llama_token token) const;
     double add_pool(double odds);

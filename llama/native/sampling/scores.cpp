@@ -89,31 +89,6 @@ double agd_sampler::free_odds(const float * logits, llama_token token) const {
     return temperature_only() ? weight(logits[token]) / weight_of_all() : pool_share(token);
 }
 
-// Fills top with the most probable tokens in the softmax of the row, whatever the grammar and the options leave.
-// log_sum is the logarithm of the sum of its powers of e.
-void agd_sampler::list_top(const float * logits, double log_sum) {
-    top.clear();
-    const size_t most   = static_cast<size_t>(opts.top);
-    const auto   before = [&](const agd_child & a, const agd_child & b) {
-        return agd::better({ a.token, logits[a.token], 0 }, { b.token, logits[b.token], 0 });
-    };
-    for (llama_token t = 0; t < n_vocab && most > 0; t++) {
-        if (top.size() == most) {
-            if (!(logits[t] > logits[top.front().token])) {
-                continue;
-            }
-            std::pop_heap(top.begin(), top.end(), before);
-            top.pop_back();
-        }
-        top.push_back({ t, 0 });
-        std::push_heap(top.begin(), top.end(), before);
-    }
-    std::sort_heap(top.begin(), top.end(), before);
-    for (agd_child & c : top) {
-        c.logprob = static_cast<float>(double(logits[c.token]) - log_sum);
-    }
-}
-
 // Lists what pick_free has drawn from.
 void agd_sampler::list_mask(const float * logits) {
     mask.clear();
