@@ -26,6 +26,9 @@
 #if defined(__AVX512VNNI__)
 #define AGENTD_VNNI
 #endif
+#if defined(__AVX512BF16__)
+#define AGENTD_BFLOATS
+#endif
 #else
 #define AGENTD_MM(name) _mm256_##name
 #endif
@@ -76,6 +79,7 @@ struct panel_rows {
         transpose(four, out);
     }
 
+#if defined(AGENTD_BFLOATS)
     // A vector of each row, which `load` makes of the bytes from the offset on, as a vector with one word of each row for
     // each lane. Rows are read once: those whose distance is a power of two share few places of the cache.
     template <class Load> AGENTD_INLINE void line(size_t offset, ints out[lanes], Load && load) const {
@@ -88,7 +92,6 @@ struct panel_rows {
             transpose(row, four[g]);
         }
         for (int i = 0; i < 4; i++) {
-#if defined(AGENTD_AVX512)
             const ints low = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0x44);
             const ints low_next = _mm512_shuffle_i32x4(four[2][i], four[3][i], 0x44);
             const ints high = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0xee);
@@ -97,12 +100,9 @@ struct panel_rows {
             out[i + 4]  = _mm512_shuffle_i32x4(low, low_next, 0xdd);
             out[i + 8]  = _mm512_shuffle_i32x4(high, high_next, 0x88);
             out[i + 12] = _mm512_shuffle_i32x4(high, high_next, 0xdd);
-#else
-            out[i]     = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x20);
-            out[i + 4] = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x31);
-#endif
         }
     }
+#endif
 
     // Transposes the words of four rows, in each quarter or half of the vectors.
     AGENTD_INLINE static void transpose(const ints row[4], ints out[4]) {
@@ -154,21 +154,18 @@ inline ints words_of(const uint8_t * p, int64_t count) {
     return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
 #else
     const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
+    return count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) : _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
 #endif
 }
 
 // The first half-precision numbers at p as floats: 8, or as many as there are lanes.
-inline ints floats_of(const uint8_t * p, int64_t count) {
+inline floats floats_of(const uint8_t * p, int64_t count) {
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
 #if defined(AGENTD_AVX512)
-    if (count >= lanes) {
-        return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
-    }
-    return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_zextsi128_si256(low)));
+    return _mm512_cvtph_ps(count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) : _mm256_zextsi128_si256(low));
 #else
     (void) count;
-    return _mm256_castps_si256(_mm256_cvtph_ps(low));
+    return _mm256_cvtph_ps(low);
 #endif
 }
 
@@ -218,13 +215,12 @@ struct panel {
 enum class kind { floats, bfloats, bytes };
 
 // What the types below have in common. unpack reads one block of each row at the offset, or the `left` elements of it
-// that a row of floats ends with. words reads as much of a row as a vector of activations has, or the `left` words.
+// that a row of bfloat16 ends with. words reads as much of a row as a vector of activations has, or the `left` words.
 struct float_weights {
     static constexpr kind dot  = kind::floats;
     static constexpr int  pack = 1; // elements of a lane
     static constexpr int  sub  = 0, zero = 0;
     static constexpr bool mins = false;
-    static constexpr bool plain = false; // whether a word of a row is what a lane holds
 };
 
 struct byte_weights {
@@ -233,8 +229,7 @@ struct byte_weights {
     static constexpr int  sub  = 32;    // elements with one scale
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
-    static constexpr bool full = false; // whether q has 8 bits
-    static constexpr bool plain = false;
+    static constexpr int  top  = 15;    // the largest q, 128 where q is signed
 };
 
 template <ggml_type> struct weights;
@@ -242,11 +237,7 @@ template <ggml_type> struct weights;
 template <> struct weights<GGML_TYPE_F32> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(float);
-    static constexpr bool   plain = true;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
-    }
     static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 };
 
@@ -254,33 +245,21 @@ template <> struct weights<GGML_TYPE_F16> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(ggml_fp16_t);
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        rows.line(offset, to.q, [=](const uint8_t * p) { return floats_of(p, left); });
-    }
-    static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(floats_of(p, left)); }
+    static floats words(const uint8_t * p, int64_t left) { return floats_of(p, left); }
 };
 
 template <> struct weights<GGML_TYPE_BF16> : float_weights {
     static constexpr int    block = 2 * lanes;
     static constexpr size_t size  = block * sizeof(ggml_bf16_t);
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
+#if defined(AGENTD_BFLOATS)
     static constexpr kind dot  = kind::bfloats;
     static constexpr int  pack = 2;
-    static constexpr bool plain = true;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
     }
     static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 #else
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        ints v[lanes];
-        rows.line(offset, v, [=](const uint8_t * p) { return words_of(p, left / 2); });
-        for (int i = 0; i < lanes; i++) {
-            to.q[2 * i]     = AGENTD_MM(slli_epi32)(v[i], 16);
-            to.q[2 * i + 1] = v[i] & all(0xffff0000U);
-        }
-    }
     static floats words(const uint8_t * p, int64_t left) { return bfloats_of(p, left); }
 #endif
 };
@@ -289,7 +268,7 @@ template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
     static constexpr int    block = 32;
     static constexpr size_t size  = sizeof(block_q8_0);
     static constexpr int    zero = vnni ? 128 : 0;
-    static constexpr bool   full = true;
+    static constexpr int    top  = 128;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         rows.words(offset + 2, to.q);
@@ -315,6 +294,7 @@ template <int Zero, bool Min, bool Fifth> struct nibble_weights : byte_weights {
     static constexpr size_t size  = 2 + (Min ? 2 : 0) + (Fifth ? 4 : 0) + 16;
     static constexpr int    zero  = Zero;
     static constexpr bool   mins  = Min;
+    static constexpr int    top   = Fifth ? 31 : 15;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         ints v[4], fifth{};
@@ -365,7 +345,7 @@ struct table_weights : byte_weights {
 template <> struct weights<GGML_TYPE_IQ4_NL> : table_weights {
     static constexpr size_t size = sizeof(block_iq4_nl);
     static constexpr int    zero = vnni ? 128 : 0;
-    static constexpr bool   full = true;
+    static constexpr int    top  = 128;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
@@ -378,7 +358,7 @@ template <> struct weights<GGML_TYPE_IQ4_NL> : table_weights {
 // The values are doubled, and the scales, which are powers of two, are halved.
 template <> struct weights<GGML_TYPE_MXFP4> : table_weights {
     static constexpr size_t size = sizeof(block_mxfp4);
-    static constexpr int    zero = 12;
+    static constexpr int    zero = 12, top = 24;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
@@ -431,6 +411,7 @@ template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q5_K);
     static constexpr bool   mins  = true;
+    static constexpr int    top   = 31;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         unpack_k_scales(rows, offset, to);
@@ -457,7 +438,7 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q6_K);
     static constexpr int    sub   = 16;
-    static constexpr int    zero  = 32;
+    static constexpr int    zero  = 32, top = 63;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         const ints   top   = all(0x30303030);
