@@ -71,14 +71,15 @@ template <class W, int N> __attribute__((noinline)) void dots(const matrices & a
                 }
             }
         };
-        int64_t word = 0;
-        for (; word + lanes <= words; word += lanes) {
+        constexpr int line = cache_line / size; // words
+        int64_t       word = 0;
+        for (; word + line <= words; word += line) {
             for (int i = 0; i < at_once && next != nullptr; i++) {
                 _mm_prefetch(reinterpret_cast<const char *>(next + i * a.stride + word * size), _MM_HINT_T1);
             }
-            add(word, lanes);
+            AGENTD_EACH(i, line / lanes) { add(word + i * lanes, lanes); }
         }
-        if (word < words) {
+        for (; word < words; word += lanes) {
             add(word, words - word);
         }
         AGENTD_EACH(i, at_once) AGENTD_EACH(n, N) { sums[n * rows + part + i] = some[i][n]; }

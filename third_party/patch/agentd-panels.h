@@ -33,6 +33,7 @@
 #define AGENTD_MM(name) _mm256_##name
 #endif
 #define AGENTD_INLINE inline __attribute__((always_inline))
+#define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
 
 namespace { // of each of ggml's variants
 namespace agentd_products {
@@ -218,7 +219,7 @@ enum class kind { floats, bfloats, bytes };
 // that a row of bfloat16 ends with. words reads as much of a row as a vector of activations has, or the `left` words.
 struct float_weights {
     static constexpr kind dot  = kind::floats;
-    static constexpr int  pack = 1; // elements of a lane
+    static constexpr int  pack = 1, parts = 1; // elements of a lane, and parts of a block
     static constexpr int  sub  = 0, zero = 0;
     static constexpr bool mins = false;
 };
@@ -230,6 +231,7 @@ struct byte_weights {
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
     static constexpr int  top  = 15;    // the largest q, 128 where q is signed
+    static constexpr int  parts = 1;    // of a block, which unpack_part unpacks after unpack_scales
 };
 
 template <ggml_type> struct weights;
@@ -284,8 +286,15 @@ template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
 
 // Bits 4g to 4g + 3 of each lane as bit 4 of its four bytes.
 inline ints fifth_bits(ints v, int g) {
-    const ints bits = right(v, 4 * g) & all(0x0f);
-    return left(AGENTD_MM(mullo_epi32)(bits, all(0x00204081)) & all(0x01010101), 4);
+    const __m128i first = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c); // byte of each lane, four times
+#if defined(AGENTD_AVX512)
+    const ints bytes = _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(first) | all(g / 2 * 0x01010101));
+    return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(bytes, all(g % 2 ? 0x80402010U : 0x08040201U)), all(0x10101010));
+#else
+    const ints bytes = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(first) | all(g / 2 * 0x01010101));
+    const ints bits  = all(g % 2 ? 0x80402010U : 0x08040201U);
+    return _mm256_cmpeq_epi8(bytes & bits, bits) & all(0x10101010);
+#endif
 }
 
 // Blocks of 32 elements of 4 or 5 bits, with a scale of half precision, perhaps a minimum, perhaps fifth bits.
@@ -393,13 +402,16 @@ template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
     static constexpr size_t size  = sizeof(block_q4_K);
     static constexpr bool   mins  = true;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
-        unpack_k_scales(rows, offset, to);
-        for (int i = 0; i < 8; i++) { // 16 bytes: halves of two sub-blocks
+    static constexpr int    parts = 4;
+
+    AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) { unpack_k_scales(rows, offset, to); }
+
+    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int part, panel to) {
+        AGENTD_EACH(i, 2) { // 16 bytes: halves of two sub-blocks
             ints v[4];
-            rows.words(offset + offsetof(block_q4_K, qs) + 16 * i, v);
-            for (int g = 0; g < 4; g++) {
-                const int at   = i / 2 * 16 + i % 2 * 4 + g;
+            rows.words(offset + offsetof(block_q4_K, qs) + 32 * part + 16 * i, v);
+            AGENTD_EACH(g, 4) {
+                const int at = part * 16 + i * 4 + g;
                 to.q[at]     = low_nibbles(v[g]);
                 to.q[at + 8] = high_nibbles(v[g]);
             }
@@ -422,7 +434,7 @@ template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
             for (int i = 0; i < 4; i++) {
                 ints v[4];
                 rows.words(offset + offsetof(block_q5_K, qs) + 32 * i + 16 * half, v);
-                for (int g = 0; g < 4; g++) {
+                AGENTD_EACH(g, 4) {
                     const int  at    = 16 * i + 4 * half + g;
                     const ints shown = i < 2 ? left(high[g], 4 - 2 * i) : right(high[g], 2 * i - 4);
                     const ints next  = i < 2 ? left(high[g], 3 - 2 * i) : right(high[g], 2 * i - 3);
@@ -440,27 +452,30 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr int    sub   = 16;
     static constexpr int    zero  = 32, top = 63;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
-        const ints   top   = all(0x30303030);
+    static constexpr int    parts = 2;
+
+    AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) {
         const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
         ints         scales[4];
         rows.words(offset + offsetof(block_q6_K, scales), scales);
-        for (int i = 0; i < 16; i++) {
+        AGENTD_EACH(i, 16) {
             to.scale[i] = product(scale, from_int(signed_byte(scales[i / 4], i % 4)));
         }
-        for (int half = 0; half < 2; half++) {     // of 128 elements
-            for (int part = 0; part < 2; part++) { // 16 of each 32
-                ints low[4], next[4], high[4];
-                rows.words(offset + 64 * half + 16 * part, low);
-                rows.words(offset + 64 * half + 32 + 16 * part, next);
-                rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
-                for (int g = 0; g < 4; g++) {
-                    const int at    = 32 * half + 4 * part + g;
-                    to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
-                    to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
-                    to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
-                    to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
-                }
+    }
+
+    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int half, panel to) {
+        const ints top = all(0x30303030);
+        AGENTD_EACH(part, 2) { // 16 of each 32 elements
+            ints low[4], next[4], high[4];
+            rows.words(offset + 64 * half + 16 * part, low);
+            rows.words(offset + 64 * half + 32 + 16 * part, next);
+            rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
+            AGENTD_EACH(g, 4) {
+                const int at  = 32 * half + 4 * part + g;
+                to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
+                to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
+                to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
+                to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
             }
         }
     }

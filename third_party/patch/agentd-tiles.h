@@ -160,6 +160,8 @@ template <class W> inline ints products(ints q, ints x) {
 }
 #endif
 
+template <class W> constexpr bool has_parts = W::parts > 1;
+
 // Weights of P panels, unpacked.
 template <class W, int P, int Vectors> struct unpacked {
     static constexpr int sub_blocks = W::sub > 0 ? Vectors * W::pack / std::max(W::sub, 1) : 1;
@@ -167,16 +169,26 @@ template <class W, int P, int Vectors> struct unpacked {
     ints   q[P][Vectors];
     floats scale[P][sub_blocks], min[P][W::mins ? sub_blocks : 1];
 
+    panel place(int p, int64_t at) {
+        const int64_t sub = W::sub > 0 ? at / W::sub : 0;
+        return { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) };
+    }
+
     // Unpacks the block of elements [e, e + block) of k to the place of elements [at, at + block).
     AGENTD_INLINE void block(const panel_rows * rows, int64_t e, int64_t k, int64_t at) {
+        const size_t offset = e / W::block * W::size;
         for (int p = 0; p < P; p++) {
-            const int64_t sub = W::sub > 0 ? at / W::sub : 0;
-            W::unpack(rows[p], e / W::block * W::size, k - e, { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) });
+            if constexpr (has_parts<W>) {
+                W::unpack_scales(rows[p], offset, place(p, at));
+                for (int i = 0; i < W::parts; i++) {
+                    W::unpack_part(rows[p], offset, i, place(p, at));
+                }
+            } else {
+                W::unpack(rows[p], offset, k - e, place(p, at));
+            }
         }
     }
 };
-
-#define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
 
 // Adds the products of one sub-block, whose place in w is element `at` and whose activations are x + n * stride.
 template <class W, int N, int P, int V>
@@ -239,15 +251,17 @@ AGENTD_INLINE void add_floats(floats (&sums)[N][P], const unpacked<W, P, V> & w,
     }
 }
 
-// The same for the block of elements [e, e + block) of k.
+// The same for a part of the block of elements [e, e + block) of k.
 template <class W, int N, int P, int V>
 AGENTD_INLINE void add_block(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x, size_t stride,
-                             int64_t k, int64_t e) {
+                             int64_t k, int64_t e, int number = 0, int parts = 1) {
     if constexpr (W::dot == kind::bytes) {
-        const char *scales = x + activations<W>::scales(k), *terms = x + activations<W>::terms(k);
-        for (int64_t i = 0; i < W::block; i += W::sub) {
-            add_bytes<W>(sums, w, at + i, x + e + i, scales + (e + i) / block * sizeof(float),
-                         terms + (e + i) / W::sub * sizeof(float), stride);
+        const char *scales = x + activations<W>::scales(k) + e / block * sizeof(float),
+                   *terms  = x + activations<W>::terms(k) + e / W::sub * sizeof(float);
+        AGENTD_EACH(s, W::block / W::sub / parts) {
+            const int i = W::block / parts * number + s * W::sub;
+            add_bytes<W>(sums, w, at + i, x + e + i, scales + i / block * sizeof(float),
+                         terms + i / W::sub * sizeof(float), stride);
         }
     } else {
         constexpr int vectors = W::block / W::pack;
@@ -293,8 +307,16 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(Wei
                     _mm_prefetch(reinterpret_cast<const char *>(ahead), _MM_HINT_T1);
                 }
                 unpacked<W, 1, W::block / W::pack> one;
-                one.block(&at, e, s.k, 0);
-                add_block<W>(sums, one, 0, s.x, s.stride, s.k, e);
+                if constexpr (has_parts<W>) { // each part is used while it is in registers
+                    W::unpack_scales(at, e / W::block * W::size, one.place(0, 0));
+                    AGENTD_EACH(i, W::parts) {
+                        W::unpack_part(at, e / W::block * W::size, i, one.place(0, 0));
+                        add_block<W>(sums, one, 0, s.x, s.stride, s.k, e, i, W::parts);
+                    }
+                } else {
+                    one.block(&at, e, s.k, 0);
+                    add_block<W>(sums, one, 0, s.x, s.stride, s.k, e);
+                }
             } else {
                 lines += more;
                 s.next.until(lines >> 16);
