@@ -1,20 +1,17 @@
-// Products of plain weights and many rows of activations.
+// Products of bfloat16 and many rows of activations, for processors that multiply bfloat16.
 //
-// The activations become the panels: a vector has one word of each of 16 rows, or 8. Weights are read where they lie, one
-// word for all lanes at a time, so that the larger matrix needs no unpacking. Each sum is the chain of agentd-tiles.h.
+// The activations become the panels: a vector has one word of each of 16 rows. Weights are read where they lie, one word
+// for all lanes at a time, so that the larger matrix needs no unpacking. Each sum is the chain of agentd-tiles.h.
 #ifndef AGENTD_COLUMNS_H
 #define AGENTD_COLUMNS_H
 
 #include "agentd-tiles.h"
 
+#if defined(AGENTD_BFLOATS)
 namespace {
 namespace agentd_products {
 
-#if defined(AGENTD_AVX512)
 constexpr int beside = 8, most_panels = 3; // rows of weights, and panels of activations, of a tile
-#else
-constexpr int beside = 4, most_panels = 2;
-#endif
 // Bytes of activations that stay in the second-level cache while a group of weights is multiplied with them.
 constexpr int64_t chunk = 512 * 1024;
 
@@ -22,13 +19,8 @@ constexpr int64_t chunk = 512 * 1024;
 template <class W> void pack_block(const panel_rows & from, int64_t k, int64_t e, char * panel) {
     ints words[lanes];
     from.line(e * sizeof(float), words, [left = k - e](const uint8_t * p) {
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
-        if constexpr (W::dot == kind::bfloats) {
-            const ints low = words_of(p, left), high = words_of(p + sizeof low, std::max<int64_t>(left - lanes, 0));
-            return reinterpret_cast<ints>(_mm512_cvtne2ps_pbh(reinterpret_cast<floats>(high), reinterpret_cast<floats>(low)));
-        }
-#endif
-        return words_of(p, left);
+        const ints low = words_of(p, left), high = words_of(p + sizeof low, std::max<int64_t>(left - lanes, 0));
+        return reinterpret_cast<ints>(_mm512_cvtne2ps_pbh(reinterpret_cast<floats>(high), reinterpret_cast<floats>(low)));
     });
     char * to = panel + e / W::pack * sizeof(ints);
     if (k - e >= W::block) {
@@ -39,18 +31,13 @@ template <class W> void pack_block(const panel_rows & from, int64_t k, int64_t e
 }
 
 // Whether n rows of activations end with at most half a panel, which takes half the time.
-template <class W> bool ends_with_half(int64_t n) { return W::dot == kind::bfloats && (n - 1) % lanes < lanes / 2; }
+inline bool ends_with_half(int64_t n) { return (n - 1) % lanes < lanes / 2; }
 
 // add_words for the lower half of the lanes.
-template <class W> AGENTD_INLINE floats add_half(floats sum, floats a, const char * b) {
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
-    if constexpr (W::dot == kind::bfloats) {
-        const auto half = [](floats v) { return _mm512_castps512_ps256(v); };
-        const __m256 values = _mm256_loadu_ps(reinterpret_cast<const float *>(b));
-        return _mm512_castps256_ps512(_mm256_dpbf16_ps(half(sum), reinterpret_cast<__m256bh>(half(a)), reinterpret_cast<__m256bh>(values)));
-    }
-#endif
-    return add_words<W>(sum, a, AGENTD_MM(loadu_ps)(reinterpret_cast<const float *>(b)));
+AGENTD_INLINE floats add_half(floats sum, floats a, const char * b) {
+    const auto half = [](floats v) { return _mm512_castps512_ps256(v); };
+    const __m256 values = _mm256_loadu_ps(reinterpret_cast<const float *>(b));
+    return _mm512_castps256_ps512(_mm256_dpbf16_ps(half(sum), reinterpret_cast<__m256bh>(half(a)), reinterpret_cast<__m256bh>(values)));
 }
 
 // Computes `beside` columns of the result, from `row` on, for V panels of activations, from `panel` on. The last one may
@@ -72,18 +59,18 @@ __attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t 
         _Pragma("GCC unroll 4") for (int64_t word = from; word < std::min<int64_t>(words, from + line); word++) {
             const auto at = [&](int v) { return x + (v * words + word) * sizeof(ints); };
             floats     values[V];
-            AGENTD_EACH(v, whole) { values[v] = AGENTD_MM(loadu_ps)(reinterpret_cast<const float *>(at(v))); }
+            AGENTD_EACH(v, whole) { values[v] = _mm512_loadu_ps(reinterpret_cast<const float *>(at(v))); }
             AGENTD_EACH(i, beside) {
                 const floats weight = all_of(w[i] + word * sizeof(float));
                 AGENTD_EACH(v, whole) { sums[i][v] = add_words<W>(sums[i][v], weight, values[v]); }
                 if constexpr (Half) {
-                    sums[i][whole] = add_half<W>(sums[i][whole], weight, at(whole));
+                    sums[i][whole] = add_half(sums[i][whole], weight, at(whole));
                 }
             }
         }
     }
     alignas(floats) float rows[beside][V * lanes];
-    AGENTD_EACH(i, beside) AGENTD_EACH(v, V) { AGENTD_MM(store_ps)(rows[i] + v * lanes, sums[i][v]); }
+    AGENTD_EACH(i, beside) AGENTD_EACH(v, V) { _mm512_store_ps(rows[i] + v * lanes, sums[i][v]); }
     const int64_t count = std::min<int64_t>(beside, a.m - row), first = panel * lanes;
     for (int64_t n = 0; n < std::min<int64_t>(a.n - first, V * lanes); n++) {
         float * to = a.row(first + n) + row;
@@ -113,7 +100,7 @@ template <class W> void group_of_columns(const matrices & a, int64_t row, int64_
             const uint8_t * ahead = c == 0 ? a.weights + (r + beside < end ? r + beside : next) * a.stride : nullptr;
             for (int64_t t = 0; t < tiles; t++) {
                 const int64_t from = first + count * t / tiles, to = first + count * (t + 1) / tiles;
-                columns_of<W, most_panels>(to - from, to == all && ends_with_half<W>(a.n), a, r, from, ahead);
+                columns_of<W, most_panels>(to - from, to == all && ends_with_half(a.n), a, r, from, ahead);
                 ahead = nullptr;
             }
         }
@@ -122,5 +109,6 @@ template <class W> void group_of_columns(const matrices & a, int64_t row, int64_
 
 } // namespace agentd_products
 } // namespace
+#endif
 
 #endif // AGENTD_COLUMNS_H

@@ -1,5 +1,5 @@
-// Products of floats and the few rows of activations of an expert. Neither is transposed, which would cost more
-// than the product.
+// Products of floats, and of bfloat16 and the few rows of activations of an expert. Neither weights nor activations are
+// transposed, which would cost more than the product.
 //
 // A sum has a vector of partial sums: one for each word of a vector of elements. One tree of additions makes the sum of
 // them, whatever else is in the tile, so that its bits depend on two rows only.
@@ -39,41 +39,50 @@ AGENTD_INLINE floats sums_of(floats (&v)[lanes]) {
 }
 
 // Computes some columns of the result, from `row` on, for N rows of activations, from `first` on. `ahead` is a row to
-// prefetch beside each, or null.
+// prefetch beside each, or null. Few rows of weights are read at once: those whose distance is a power of two share few
+// places of the cache.
 template <class W, int N> __attribute__((noinline)) void dots(const matrices & a, int64_t row, int64_t end,
                                                               int64_t first, const uint8_t * ahead) {
-    constexpr int  rows  = lanes / N; // of weights
-    const int64_t  words = a.k / W::pack;
-    const uint8_t *w[rows], *x[N];
-    floats         sums[lanes] = {}; // those of an activation are beside each other
-    AGENTD_EACH(i, rows) {
-        w[i] = a.weights + std::min(row + i, a.m - 1) * a.stride;
-    }
+    constexpr int    rows = lanes / N, at_once = rows > 5 ? 4 : rows; // of weights
+    constexpr size_t size = W::size * W::pack / W::block;             // of a word's weights
+    const int64_t    words = a.k / W::pack;
+    const uint8_t *  x[N];
+    floats           sums[lanes] = {}; // those of an activation are beside each other
     AGENTD_EACH(n, N) {
         x[n] = reinterpret_cast<const uint8_t *>(a.x + (first + n) * a.x_stride);
     }
-    constexpr size_t size = W::size * W::pack / W::block; // of a word's weights
-    const auto       add  = [&](int64_t word, int64_t left) __attribute__((always_inline)) {
-        floats values[N];
-        AGENTD_EACH(n, N) {
-            values[n] = reinterpret_cast<floats>(words_of(x[n] + word * sizeof(float), left));
+    for (int part = 0; part < rows; part += at_once) {
+        const uint8_t *w[at_once], *next = ahead != nullptr ? ahead + part * a.stride : nullptr;
+        floats         some[at_once][N] = {};
+        AGENTD_EACH(i, at_once) {
+            w[i] = a.weights + std::min(row + part + i, a.m - 1) * a.stride;
         }
-        AGENTD_EACH(i, rows) {
-            const floats weight = W::words(w[i] + word * size, left);
+        const auto add = [&](int64_t word, int64_t left) __attribute__((always_inline)) {
+            floats values[N];
             AGENTD_EACH(n, N) {
-                sums[n * rows + i] = add_words<W>(sums[n * rows + i], weight, values[n]);
+                values[n] = reinterpret_cast<floats>(words_of(x[n] + word * sizeof(float), left));
+                asm("" : "+v"(values[n])); // is loaded once, and not by each product
             }
+            AGENTD_EACH(i, at_once) {
+                floats weight = W::words(w[i] + word * size, left);
+                asm("" : "+v"(weight));
+                AGENTD_EACH(n, N) {
+                    some[i][n] = add_words<W>(some[i][n], weight, values[n]);
+                }
+            }
+        };
+        constexpr int line = cache_line / size; // words
+        int64_t       word = 0;
+        for (; word + line <= words; word += line) {
+            for (int i = 0; i < at_once && next != nullptr; i++) {
+                _mm_prefetch(reinterpret_cast<const char *>(next + i * a.stride + word * size), _MM_HINT_T1);
+            }
+            AGENTD_EACH(i, line / lanes) { add(word + i * lanes, lanes); }
         }
-    };
-    int64_t word = 0;
-    for (; word + lanes <= words; word += lanes) {
-        for (int i = 0; i < rows && ahead != nullptr; i++) {
-            _mm_prefetch(reinterpret_cast<const char *>(ahead + i * a.stride + word * size), _MM_HINT_T1);
+        for (; word < words; word += lanes) {
+            add(word, words - word);
         }
-        add(word, lanes);
-    }
-    if (word < words) {
-        add(word, words - word);
+        AGENTD_EACH(i, at_once) AGENTD_EACH(n, N) { sums[n * rows + part + i] = some[i][n]; }
     }
     alignas(floats) float result[lanes];
     AGENTD_MM(store_ps)(result, sums_of(sums));

@@ -26,10 +26,14 @@
 #if defined(__AVX512VNNI__)
 #define AGENTD_VNNI
 #endif
+#if defined(__AVX512BF16__)
+#define AGENTD_BFLOATS
+#endif
 #else
 #define AGENTD_MM(name) _mm256_##name
 #endif
 #define AGENTD_INLINE inline __attribute__((always_inline))
+#define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
 
 namespace { // of each of ggml's variants
 namespace agentd_products {
@@ -76,6 +80,7 @@ struct panel_rows {
         transpose(four, out);
     }
 
+#if defined(AGENTD_BFLOATS)
     // A vector of each row, which `load` makes of the bytes from the offset on, as a vector with one word of each row for
     // each lane. Rows are read once: those whose distance is a power of two share few places of the cache.
     template <class Load> AGENTD_INLINE void line(size_t offset, ints out[lanes], Load && load) const {
@@ -88,7 +93,6 @@ struct panel_rows {
             transpose(row, four[g]);
         }
         for (int i = 0; i < 4; i++) {
-#if defined(AGENTD_AVX512)
             const ints low = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0x44);
             const ints low_next = _mm512_shuffle_i32x4(four[2][i], four[3][i], 0x44);
             const ints high = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0xee);
@@ -97,12 +101,9 @@ struct panel_rows {
             out[i + 4]  = _mm512_shuffle_i32x4(low, low_next, 0xdd);
             out[i + 8]  = _mm512_shuffle_i32x4(high, high_next, 0x88);
             out[i + 12] = _mm512_shuffle_i32x4(high, high_next, 0xdd);
-#else
-            out[i]     = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x20);
-            out[i + 4] = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x31);
-#endif
         }
     }
+#endif
 
     // Transposes the words of four rows, in each quarter or half of the vectors.
     AGENTD_INLINE static void transpose(const ints row[4], ints out[4]) {
@@ -154,21 +155,18 @@ inline ints words_of(const uint8_t * p, int64_t count) {
     return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
 #else
     const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
+    return count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) : _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
 #endif
 }
 
 // The first half-precision numbers at p as floats: 8, or as many as there are lanes.
-inline ints floats_of(const uint8_t * p, int64_t count) {
+inline floats floats_of(const uint8_t * p, int64_t count) {
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
 #if defined(AGENTD_AVX512)
-    if (count >= lanes) {
-        return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
-    }
-    return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_zextsi128_si256(low)));
+    return _mm512_cvtph_ps(count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) : _mm256_zextsi128_si256(low));
 #else
     (void) count;
-    return _mm256_castps_si256(_mm256_cvtph_ps(low));
+    return _mm256_cvtph_ps(low);
 #endif
 }
 
@@ -218,13 +216,12 @@ struct panel {
 enum class kind { floats, bfloats, bytes };
 
 // What the types below have in common. unpack reads one block of each row at the offset, or the `left` elements of it
-// that a row of floats ends with. words reads as much of a row as a vector of activations has, or the `left` words.
+// that a row of bfloat16 ends with. words reads as much of a row as a vector of activations has, or the `left` words.
 struct float_weights {
     static constexpr kind dot  = kind::floats;
-    static constexpr int  pack = 1; // elements of a lane
+    static constexpr int  pack = 1, parts = 1; // elements of a lane, and parts of a block
     static constexpr int  sub  = 0, zero = 0;
     static constexpr bool mins = false;
-    static constexpr bool plain = false; // whether a word of a row is what a lane holds
 };
 
 struct byte_weights {
@@ -233,8 +230,8 @@ struct byte_weights {
     static constexpr int  sub  = 32;    // elements with one scale
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
-    static constexpr bool full = false; // whether q has 8 bits
-    static constexpr bool plain = false;
+    static constexpr int  top  = 15;    // the largest q, 128 where q is signed
+    static constexpr int  parts = 1;    // of a block, which unpack_part unpacks after unpack_scales
 };
 
 template <ggml_type> struct weights;
@@ -242,11 +239,7 @@ template <ggml_type> struct weights;
 template <> struct weights<GGML_TYPE_F32> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(float);
-    static constexpr bool   plain = true;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
-    }
     static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 };
 
@@ -254,33 +247,21 @@ template <> struct weights<GGML_TYPE_F16> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(ggml_fp16_t);
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        rows.line(offset, to.q, [=](const uint8_t * p) { return floats_of(p, left); });
-    }
-    static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(floats_of(p, left)); }
+    static floats words(const uint8_t * p, int64_t left) { return floats_of(p, left); }
 };
 
 template <> struct weights<GGML_TYPE_BF16> : float_weights {
     static constexpr int    block = 2 * lanes;
     static constexpr size_t size  = block * sizeof(ggml_bf16_t);
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
+#if defined(AGENTD_BFLOATS)
     static constexpr kind dot  = kind::bfloats;
     static constexpr int  pack = 2;
-    static constexpr bool plain = true;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
     }
     static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 #else
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        ints v[lanes];
-        rows.line(offset, v, [=](const uint8_t * p) { return words_of(p, left / 2); });
-        for (int i = 0; i < lanes; i++) {
-            to.q[2 * i]     = AGENTD_MM(slli_epi32)(v[i], 16);
-            to.q[2 * i + 1] = v[i] & all(0xffff0000U);
-        }
-    }
     static floats words(const uint8_t * p, int64_t left) { return bfloats_of(p, left); }
 #endif
 };
@@ -289,7 +270,7 @@ template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
     static constexpr int    block = 32;
     static constexpr size_t size  = sizeof(block_q8_0);
     static constexpr int    zero = vnni ? 128 : 0;
-    static constexpr bool   full = true;
+    static constexpr int    top  = 128;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         rows.words(offset + 2, to.q);
@@ -305,8 +286,15 @@ template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
 
 // Bits 4g to 4g + 3 of each lane as bit 4 of its four bytes.
 inline ints fifth_bits(ints v, int g) {
-    const ints bits = right(v, 4 * g) & all(0x0f);
-    return left(AGENTD_MM(mullo_epi32)(bits, all(0x00204081)) & all(0x01010101), 4);
+    const __m128i first = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c); // byte of each lane, four times
+#if defined(AGENTD_AVX512)
+    const ints bytes = _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(first) | all(g / 2 * 0x01010101));
+    return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(bytes, all(g % 2 ? 0x80402010U : 0x08040201U)), all(0x10101010));
+#else
+    const ints bytes = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(first) | all(g / 2 * 0x01010101));
+    const ints bits  = all(g % 2 ? 0x80402010U : 0x08040201U);
+    return _mm256_cmpeq_epi8(bytes & bits, bits) & all(0x10101010);
+#endif
 }
 
 // Blocks of 32 elements of 4 or 5 bits, with a scale of half precision, perhaps a minimum, perhaps fifth bits.
@@ -315,6 +303,7 @@ template <int Zero, bool Min, bool Fifth> struct nibble_weights : byte_weights {
     static constexpr size_t size  = 2 + (Min ? 2 : 0) + (Fifth ? 4 : 0) + 16;
     static constexpr int    zero  = Zero;
     static constexpr bool   mins  = Min;
+    static constexpr int    top   = Fifth ? 31 : 15;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         ints v[4], fifth{};
@@ -365,7 +354,7 @@ struct table_weights : byte_weights {
 template <> struct weights<GGML_TYPE_IQ4_NL> : table_weights {
     static constexpr size_t size = sizeof(block_iq4_nl);
     static constexpr int    zero = vnni ? 128 : 0;
-    static constexpr bool   full = true;
+    static constexpr int    top  = 128;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
@@ -378,7 +367,7 @@ template <> struct weights<GGML_TYPE_IQ4_NL> : table_weights {
 // The values are doubled, and the scales, which are powers of two, are halved.
 template <> struct weights<GGML_TYPE_MXFP4> : table_weights {
     static constexpr size_t size = sizeof(block_mxfp4);
-    static constexpr int    zero = 12;
+    static constexpr int    zero = 12, top = 24;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
@@ -413,13 +402,16 @@ template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
     static constexpr size_t size  = sizeof(block_q4_K);
     static constexpr bool   mins  = true;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
-        unpack_k_scales(rows, offset, to);
-        for (int i = 0; i < 8; i++) { // 16 bytes: halves of two sub-blocks
+    static constexpr int    parts = 4;
+
+    AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) { unpack_k_scales(rows, offset, to); }
+
+    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int part, panel to) {
+        AGENTD_EACH(i, 2) { // 16 bytes: halves of two sub-blocks
             ints v[4];
-            rows.words(offset + offsetof(block_q4_K, qs) + 16 * i, v);
-            for (int g = 0; g < 4; g++) {
-                const int at   = i / 2 * 16 + i % 2 * 4 + g;
+            rows.words(offset + offsetof(block_q4_K, qs) + 32 * part + 16 * i, v);
+            AGENTD_EACH(g, 4) {
+                const int at = part * 16 + i * 4 + g;
                 to.q[at]     = low_nibbles(v[g]);
                 to.q[at + 8] = high_nibbles(v[g]);
             }
@@ -431,6 +423,7 @@ template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q5_K);
     static constexpr bool   mins  = true;
+    static constexpr int    top   = 31;
 
     AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         unpack_k_scales(rows, offset, to);
@@ -441,7 +434,7 @@ template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
             for (int i = 0; i < 4; i++) {
                 ints v[4];
                 rows.words(offset + offsetof(block_q5_K, qs) + 32 * i + 16 * half, v);
-                for (int g = 0; g < 4; g++) {
+                AGENTD_EACH(g, 4) {
                     const int  at    = 16 * i + 4 * half + g;
                     const ints shown = i < 2 ? left(high[g], 4 - 2 * i) : right(high[g], 2 * i - 4);
                     const ints next  = i < 2 ? left(high[g], 3 - 2 * i) : right(high[g], 2 * i - 3);
@@ -457,29 +450,32 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q6_K);
     static constexpr int    sub   = 16;
-    static constexpr int    zero  = 32;
+    static constexpr int    zero  = 32, top = 63;
 
-    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
-        const ints   top   = all(0x30303030);
+    static constexpr int    parts = 2;
+
+    AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) {
         const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
         ints         scales[4];
         rows.words(offset + offsetof(block_q6_K, scales), scales);
-        for (int i = 0; i < 16; i++) {
+        AGENTD_EACH(i, 16) {
             to.scale[i] = product(scale, from_int(signed_byte(scales[i / 4], i % 4)));
         }
-        for (int half = 0; half < 2; half++) {     // of 128 elements
-            for (int part = 0; part < 2; part++) { // 16 of each 32
-                ints low[4], next[4], high[4];
-                rows.words(offset + 64 * half + 16 * part, low);
-                rows.words(offset + 64 * half + 32 + 16 * part, next);
-                rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
-                for (int g = 0; g < 4; g++) {
-                    const int at    = 32 * half + 4 * part + g;
-                    to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
-                    to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
-                    to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
-                    to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
-                }
+    }
+
+    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int half, panel to) {
+        const ints top = all(0x30303030);
+        AGENTD_EACH(part, 2) { // 16 of each 32 elements
+            ints low[4], next[4], high[4];
+            rows.words(offset + 64 * half + 16 * part, low);
+            rows.words(offset + 64 * half + 32 + 16 * part, next);
+            rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
+            AGENTD_EACH(g, 4) {
+                const int at  = 32 * half + 4 * part + g;
+                to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
+                to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
+                to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
+                to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
             }
         }
     }

@@ -3,8 +3,8 @@
 //
 // The bits of a row of the result depend on that row and on the weights only: not on the other rows of the batch, the
 // tile the row falls into, or the number of threads. Each sum is one chain in the order of the elements, in one lane of
-// a panel; agentd-dots.h has another order. Threads take groups of panels of weights (agentd-tiles.h), or of rows of weights where the activations are
-// the panels (agentd-columns.h).
+// a panel; those of floats have another order (agentd-dots.h). Threads take groups of panels of weights (agentd-tiles.h),
+// or of rows of weights where the activations are the panels (agentd-columns.h) or nothing is (agentd-dots.h).
 #ifndef AGENTD_PRODUCTS_H
 #define AGENTD_PRODUCTS_H
 
@@ -15,7 +15,7 @@ namespace {
 namespace agentd_products {
 
 // Whether a product with n rows of activations makes panels of these.
-template <class W> bool transposes(int64_t n) { return W::plain && n > few; }
+template <class W> bool transposes(int64_t n) { return W::dot == kind::bfloats && n > few; }
 
 template <class W> void compute(const ggml_compute_params * params, ggml_tensor * dst) {
     const ggml_tensor *src0 = dst->src[0], *src1 = dst->src[1];
@@ -34,12 +34,14 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
             const int64_t set = i / blocks, i11 = set % sets * rows, i12 = set / sets % ne12, i13 = set / sets / ne12;
             const char *  x  = static_cast<const char *>(src1->data) + i11 * nb11 + i12 * nb12 + i13 * nb13;
             char *        to = work + set * stride;
-            if constexpr (W::plain) {
+#if defined(AGENTD_BFLOATS)
+            if constexpr (W::dot == kind::bfloats) {
                 if (transposed) {
                     pack_block<W>(rows_from(ne11 - i11, [=](int64_t r) { return x + r * nb11; }), ne10, i % blocks * length, to);
                     continue;
                 }
             }
+#endif
             convert_block<W>(reinterpret_cast<const float *>(x), to, ne10, i % blocks * length);
         }
     }
@@ -66,13 +68,19 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
                           static_cast<int64_t>(nb1 / sizeof(float)) };
         for (int64_t g = begin; g < std::min(begin + size, groups); g++) {
             const int64_t next = (g + 1 < begin + size ? g + 1 : begin + params->nth * size) * group_rows;
-            if constexpr (W::plain) {
+#if defined(AGENTD_BFLOATS)
+            if constexpr (W::dot == kind::bfloats) {
                 if (transposed) {
                     group_of_columns<W>(a, g * group_rows, next);
                     continue;
                 }
             }
-            group<W>(a, g * group_rows, next);
+#endif
+            if constexpr (W::dot == kind::floats) {
+                group_of_dots<W>(a, g * group_rows, next);
+            } else {
+                group<W>(a, g * group_rows, next);
+            }
         }
     }
 }

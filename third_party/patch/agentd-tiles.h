@@ -23,13 +23,13 @@ constexpr size_t cache_line  = 64;
 constexpr int    block       = 32;                  // activations with one scale
 
 constexpr int narrow = 2; // rows of a batch for which weights are unpacked into registers
-constexpr int few    = 5; // rows of a batch for which plain weights are unpacked: more are panels (agentd-columns.h)
+constexpr int few    = 5; // rows of a batch for which bfloat16 is unpacked: more are panels (agentd-columns.h)
 
 // How many rows of the batch a tile has. Accumulators, and sums of bytes, must fit the registers.
 #if defined(AGENTD_AVX512)
-template <class W> constexpr int widest = W::plain ? few : W::dot == kind::bytes ? 6 : 12;
+template <class W> constexpr int widest = W::dot == kind::bytes ? 6 : few;
 #else
-template <class W> constexpr int widest = W::plain ? few : W::dot == kind::bytes ? 2 : 6;
+template <class W> constexpr int widest = 2;
 #endif
 
 inline floats sum_of(floats a, floats b, floats c) { return AGENTD_MM(fmadd_ps)(a, b, c); }
@@ -105,7 +105,7 @@ template <class W> void convert_block(const float * x, char * row, int64_t k, in
     if constexpr (W::dot == kind::bytes) {
         round_block<W>(x, row, k, at);
     } else {
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
+#if defined(AGENTD_BFLOATS)
         for (const int64_t end = std::min(k, at + block); at < end; at += 8) {
             const __m128bh v = _mm256_cvtneps_pbh(_mm256_loadu_ps(x + at));
             std::memcpy(row + at * sizeof(ggml_bf16_t), &v, sizeof v);
@@ -142,12 +142,13 @@ struct prefetch {
     }
 };
 
-// Adds the products of four bytes of weights and activations in each lane.
-template <class W> inline ints dot(ints sum, ints q, ints x) {
-#if defined(AGENTD_VNNI)
-    return _mm512_dpbusd_epi32(sum, q, x);
-#else
-    if (W::full) { // signed weights: their signs go to the activations
+#if !defined(AGENTD_VNNI)
+// How many of the following 16 bits can sum.
+template <class W> constexpr int summands = W::top == 15 ? 8 : W::top <= 31 ? 4 : W::top == 63 ? 2 : 1;
+
+// The products of four bytes of weights and activations in each lane, as two sums of two.
+template <class W> inline ints products(ints q, ints x) {
+    if (W::top == 128) { // signed weights: their signs go to the activations
 #if defined(AGENTD_AVX512)
         x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(q), _mm512_setzero_si512(), x);
 #else
@@ -155,10 +156,11 @@ template <class W> inline ints dot(ints sum, ints q, ints x) {
 #endif
         q = AGENTD_MM(abs_epi8)(q);
     }
-    const ints pairs = AGENTD_MM(maddubs_epi16)(q, x);
-    return AGENTD_MM(add_epi32)(sum, AGENTD_MM(madd_epi16)(pairs, AGENTD_MM(set1_epi16)(1)));
-#endif
+    return AGENTD_MM(maddubs_epi16)(q, x);
 }
+#endif
+
+template <class W> constexpr bool has_parts = W::parts > 1;
 
 // Weights of P panels, unpacked.
 template <class W, int P, int Vectors> struct unpacked {
@@ -167,16 +169,26 @@ template <class W, int P, int Vectors> struct unpacked {
     ints   q[P][Vectors];
     floats scale[P][sub_blocks], min[P][W::mins ? sub_blocks : 1];
 
+    panel place(int p, int64_t at) {
+        const int64_t sub = W::sub > 0 ? at / W::sub : 0;
+        return { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) };
+    }
+
     // Unpacks the block of elements [e, e + block) of k to the place of elements [at, at + block).
     AGENTD_INLINE void block(const panel_rows * rows, int64_t e, int64_t k, int64_t at) {
+        const size_t offset = e / W::block * W::size;
         for (int p = 0; p < P; p++) {
-            const int64_t sub = W::sub > 0 ? at / W::sub : 0;
-            W::unpack(rows[p], e / W::block * W::size, k - e, { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) });
+            if constexpr (has_parts<W>) {
+                W::unpack_scales(rows[p], offset, place(p, at));
+                for (int i = 0; i < W::parts; i++) {
+                    W::unpack_part(rows[p], offset, i, place(p, at));
+                }
+            } else {
+                W::unpack(rows[p], offset, k - e, place(p, at));
+            }
         }
     }
 };
-
-#define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
 
 // Adds the products of one sub-block, whose place in w is element `at` and whose activations are x + n * stride.
 template <class W, int N, int P, int V>
@@ -184,12 +196,31 @@ AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, 
                              const char * scales, const char * terms, size_t stride) {
     ints dots[N][P];
     AGENTD_EACH(n, N) AGENTD_EACH(p, P) { dots[n][p] = W::zero != 0 ? word_of(terms + n * stride) : ints{}; }
+#if defined(AGENTD_VNNI)
     AGENTD_EACH(g, W::sub / 4) {
         AGENTD_EACH(n, N) {
             const ints bytes = word_of(x + n * stride + 4 * g);
-            AGENTD_EACH(p, P) { dots[n][p] = dot<W>(dots[n][p], w.q[p][at / 4 + g], bytes); }
+            AGENTD_EACH(p, P) { dots[n][p] = _mm512_dpbusd_epi32(dots[n][p], w.q[p][at / 4 + g], bytes); }
         }
     }
+#else
+    AGENTD_EACH(from, W::sub / 4 / summands<W>) {
+        ints pairs[N][P];
+        AGENTD_EACH(i, summands<W>) {
+            const int g = from * summands<W> + i;
+            AGENTD_EACH(n, N) {
+                const ints bytes = word_of(x + n * stride + 4 * g);
+                AGENTD_EACH(p, P) {
+                    const ints some = products<W>(w.q[p][at / 4 + g], bytes);
+                    pairs[n][p]     = i == 0 ? some : AGENTD_MM(add_epi16)(pairs[n][p], some);
+                }
+            }
+        }
+        AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
+            dots[n][p] = AGENTD_MM(add_epi32)(dots[n][p], AGENTD_MM(madd_epi16)(pairs[n][p], AGENTD_MM(set1_epi16)(1)));
+        }
+    }
+#endif
     AGENTD_EACH(n, N) {
         const floats scale = all_of(scales + n * stride);
         AGENTD_EACH(p, P) {
@@ -203,7 +234,7 @@ AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, 
 
 // sum + the products of the floats, or pairs of BF16, in each lane.
 template <class W> AGENTD_INLINE floats add_words(floats sum, floats a, floats b) {
-#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
+#if defined(AGENTD_BFLOATS)
     if constexpr (W::dot == kind::bfloats) {
         return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
     }
@@ -220,15 +251,17 @@ AGENTD_INLINE void add_floats(floats (&sums)[N][P], const unpacked<W, P, V> & w,
     }
 }
 
-// The same for the block of elements [e, e + block) of k.
+// The same for a part of the block of elements [e, e + block) of k.
 template <class W, int N, int P, int V>
 AGENTD_INLINE void add_block(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x, size_t stride,
-                             int64_t k, int64_t e) {
+                             int64_t k, int64_t e, int number = 0, int parts = 1) {
     if constexpr (W::dot == kind::bytes) {
-        const char *scales = x + activations<W>::scales(k), *terms = x + activations<W>::terms(k);
-        for (int64_t i = 0; i < W::block; i += W::sub) {
-            add_bytes<W>(sums, w, at + i, x + e + i, scales + (e + i) / block * sizeof(float),
-                         terms + (e + i) / W::sub * sizeof(float), stride);
+        const char *scales = x + activations<W>::scales(k) + e / block * sizeof(float),
+                   *terms  = x + activations<W>::terms(k) + e / W::sub * sizeof(float);
+        AGENTD_EACH(s, W::block / W::sub / parts) {
+            const int i = W::block / parts * number + s * W::sub;
+            add_bytes<W>(sums, w, at + i, x + e + i, scales + i / block * sizeof(float),
+                         terms + i / W::sub * sizeof(float), stride);
         }
     } else {
         constexpr int vectors = W::block / W::pack;
@@ -253,32 +286,46 @@ struct span {
     int64_t         due; // lines
 };
 
-// Adds the products of some weights and N rows of activations to c. Where nothing is unpacked yet, each block is
-// unpacked into registers. That is faster for few rows, whose weights are used once.
+// Adds the products of some weights and N rows of activations to c. Where nothing is unpacked yet, each block of one
+// panel after the other is unpacked into registers. That is faster for few rows, whose weights are used once.
 template <class W, int N, class Weights> __attribute__((noinline)) void tile(Weights & w, const panel_rows * rows, const span & s) {
     constexpr bool unpacks = std::is_null_pointer_v<std::remove_cv_t<Weights>>;
-    constexpr int  P = unpacks ? 1 : panels, parts = panels / P;
-    floats         sums[parts][N][P];
-    AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
-        sums[i][n][p] = AGENTD_MM(loadu_ps)(s.c[n] + (i + p) * lanes);
-    }
-    int64_t       lines = s.next.done << 16; // 16 bits of these are a fraction
-    const int64_t more  = ((s.due - s.next.done) << 16) / ((s.to - s.from + W::block - 1) / W::block) + 1;
-    for (int64_t e = s.from; e < s.to; e += W::block) {
-        lines += more;
-        s.next.until(lines >> 16);
-        if constexpr (unpacks) {
-            AGENTD_EACH(i, parts) {
-                unpacked<W, 1, W::block / W::pack> one;
-                one.block(rows + i, e, s.k, 0);
-                add_block<W>(sums[i], one, 0, s.x, s.stride, s.k, e);
-            }
-        } else {
-            add_block<W>(sums[0], w, e - s.from, s.x, s.stride, s.k, e);
+    constexpr int  P       = unpacks ? 1 : panels;
+    const int64_t  blocks  = (s.to - s.from + W::block - 1) / W::block;
+    int64_t        lines   = s.next.done << 16; // 16 bits of these are a fraction
+    const int64_t  more    = ((s.due - s.next.done) << 16) / blocks + 1;
+    const uint8_t *ahead = s.next.at, *end = ahead; // rows of weights follow each other
+    for (int first = 0; first < panels; first += P) {
+        const panel_rows at = rows[first];
+        floats           sums[N][P];
+        AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
+            sums[n][p] = AGENTD_MM(loadu_ps)(s.c[n] + (first + p) * lanes);
         }
-    }
-    AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
-        AGENTD_MM(storeu_ps)(s.c[n] + (i + p) * lanes, sums[i][n][p]);
+        for (int64_t e = s.from; e < s.to; e += W::block) {
+            if constexpr (unpacks) {
+                for (end += W::size * lanes; ahead < end; ahead += cache_line) {
+                    _mm_prefetch(reinterpret_cast<const char *>(ahead), _MM_HINT_T1);
+                }
+                unpacked<W, 1, W::block / W::pack> one;
+                if constexpr (has_parts<W>) { // each part is used while it is in registers
+                    W::unpack_scales(at, e / W::block * W::size, one.place(0, 0));
+                    AGENTD_EACH(i, W::parts) {
+                        W::unpack_part(at, e / W::block * W::size, i, one.place(0, 0));
+                        add_block<W>(sums, one, 0, s.x, s.stride, s.k, e, i, W::parts);
+                    }
+                } else {
+                    one.block(&at, e, s.k, 0);
+                    add_block<W>(sums, one, 0, s.x, s.stride, s.k, e);
+                }
+            } else {
+                lines += more;
+                s.next.until(lines >> 16);
+                add_block<W>(sums, w, e - s.from, s.x, s.stride, s.k, e);
+            }
+        }
+        AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
+            AGENTD_MM(storeu_ps)(s.c[n] + (first + p) * lanes, sums[n][p]);
+        }
     }
 }
 
@@ -313,7 +360,7 @@ template <class W> void group(const matrices & a, int64_t row, int64_t next) {
     const int64_t             rows  = std::min<int64_t>(group_rows, a.m - row);
     const bool                whole = rows == group_rows, in_registers = a.n <= narrow;
     const int64_t             tiles = (a.n + widest<W> - 1) / widest<W>;
-    constexpr int             step  = part * W::pack;
+    const int64_t             step  = in_registers ? a.k : part * W::pack;
     panel_rows                at[panels];
     for (int i = 0; i < group_rows; i++) {
         at[i / lanes].at[i % lanes] = a.weights + std::min(row + i, a.m - 1) * a.stride;
