@@ -184,7 +184,7 @@ func TestCoachesChooseOneOfTheOptions(t *testing.T) {
 	}
 }
 
-// counts are those of asks that are not 0, by outcome.
+// counts has each outcome of asks with its count, but 0.
 func counts(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

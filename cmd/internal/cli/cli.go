@@ -109,7 +109,7 @@ func withoutRepeats(all <-chan os.Signal, now func() time.Time) <-chan os.Signal
 	return counted
 }
 
-// Absent refuses a file that exists or has no directory, before the work begins. "" is no file.
+// Absent refuses a file that exists or has no directory, before the work begins. "" names none.
 func Absent(flag, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s: %s exists; remove it or name another file", flag, path)
