@@ -183,7 +183,7 @@ func TestPersonsChooseAtTheConsole(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedOfASureDecisionOrWithoutASession(t *testing.T) {
+func TestNobodyIsAskedIfSureOrWithoutASession(t *testing.T) {
 	t.Parallel()
 	step := defaultStep(t)
 	best := step.Elements.Generation.Candidate.Option
