@@ -105,11 +105,6 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 	}
 }
 
-// sameGrammar reports whether the format's own words for arguments and robots agree with the answer.
-func sameGrammar(s setup) bool {
-	return s.format != format.Llama && s.format != format.Template
-}
-
 func equal(a, b tools.Call) bool {
 	return a.Name == b.Name && string(a.Arguments) == string(b.Arguments) && a.TargetRobotName == b.TargetRobotName
 }

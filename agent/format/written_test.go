@@ -128,3 +128,8 @@ func TestLabelWithoutToolsIsItsText(t *testing.T) {
 		}
 	}
 }
+
+// sameGrammar reports whether the format's own words for arguments and robots agree with the answer.
+func sameGrammar(s setup) bool {
+	return s.format != format.Llama && s.format != format.Template
+}

@@ -58,12 +58,12 @@ func Run(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if c.Out == "" {
 		return errors.New("--out is missing; name the file to write")
 	}
-	if err := cli.Absent("--out", c.Out); err != nil {
-		return err
-	}
 	spec, err := synth.Preset(strings.ToLower(c.Shape), c.Arch)
 	if err != nil {
 		return fmt.Errorf("--arch or --shape: %w", err)
+	}
+	if err := cli.Absent("--out", c.Out); err != nil {
+		return err
 	}
 	spec.Type, spec.Seed = c.Spec.Type, c.Spec.Seed
 	if err := synth.Write(c.Out, spec); err != nil {
