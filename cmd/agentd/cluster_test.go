@@ -88,7 +88,7 @@ func newCluster(t *testing.T, replicas int, args ...string) *cluster {
 	writeFile(t, keys, hex.EncodeToString(key[:])+"\n")
 	c := &cluster{t: t, database: pgtest.Start(t, true)}
 	// The database may have as long as the tests: a busy machine is not its fault.
-	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds())
+	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds()/4) // one that hangs is tried again
 	c.args = append(args, "--store", url, "--store-key-file", keys)
 	for range replicas {
 		c.replicas = append(c.replicas, startProcess(t, c.args...))
@@ -133,7 +133,7 @@ func (c *cluster) send(method, path, body string) (status int, answer string, fa
 		failed = true
 		c.refused.Add(1)
 		if time.Now().After(deadline) {
-			c.t.Errorf("%s %s is not answered: %d %s, %v", method, path, status, answer, err)
+			c.t.Errorf("%s %s is not answered: %d %s, %v\n%s", method, path, status, answer, err, r.log)
 			return status, answer, failed
 		}
 	}

@@ -2,7 +2,7 @@ package openai
 
 // Types for packages decide and rollout.
 type (
-	// Strict, embedded in a struct, refuses unknown members, unless they are null.
+	// Strict refuses unknown members of the struct that embeds it, unless they are null.
 	Strict = strict
 	// Message is a message of a chat.
 	Message = chatMessage
