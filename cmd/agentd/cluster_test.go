@@ -87,8 +87,8 @@ func newCluster(t *testing.T, replicas int, args ...string) *cluster {
 	key := sha256.Sum256([]byte(t.Name()))
 	writeFile(t, keys, hex.EncodeToString(key[:])+"\n")
 	c := &cluster{t: t, database: pgtest.Start(t, true)}
-	// The database may have as long as the tests: a busy machine is not its fault.
-	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds()/4) // one that hangs is tried again
+	// A busy machine is not the database's fault, and a connection that hangs is tried again.
+	url := fmt.Sprintf("%s&connect_timeout=%.0f", c.database.URL, patience.Seconds()/4)
 	c.args = append(args, "--store", url, "--store-key-file", keys)
 	for range replicas {
 		c.replicas = append(c.replicas, startProcess(t, c.args...))
