@@ -4,9 +4,11 @@ import "time"
 
 // Limits and automatic choices.
 const (
-	defaultQueueLimit     = 8192        // candidates: twice the largest request of the protocol
-	defaultModelNewTokens = 256         // tokens of the default model's answers, twice what they need: TestDefaultModelAnswersFit
-	formTimeout           = time.Minute // timeout of agent.FindForm
+	defaultQueueLimit     = 8192 // candidates: twice the largest request of the protocol
+	defaultModelNewTokens = 256  // tokens of the default model's answers, twice what they need: TestDefaultModelAnswersFit
+	// Timeouts of agent.FindForm. A processor may need minutes for the prompt; an engine at a URL may hang.
+	formTimeout       = 10 * time.Minute
+	formTimeoutRemote = time.Minute
 
 	// The default KV cache, in cells. A candidate needs at most the trained context, but many share the cache.
 	autoContextCPU = 32 << 10 // most on a CPU: enough for a batch of long histories

@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return m, err
 	}
-	if err := m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Engine.Admit(n, 0) }); err != nil {
+	if err := m.findForm(ctx, cfg, formTimeout, func(n int) (agent.Generator, error) { return m.Engine.Admit(n, 0) }); err != nil {
 		return m, err
 	}
 	m.Weights.begin(lookInterval)
@@ -209,16 +209,16 @@ func (m *Model) makeAgent(cfg Config) error {
 
 // findForm finds the model's form of calls, unless Config.Agent.Prompt.OutputStyle sets it, and makes a new agent if
 // the form is not the format's own. The default model was trained with that, so it is not asked.
-func (m *Model) findForm(ctx context.Context, cfg Config, admit func(n int) (agent.Generator, error)) error {
+func (m *Model) findForm(ctx context.Context, cfg Config, timeout time.Duration, admit func(n int) (agent.Generator, error)) error {
 	style := &cfg.Agent.Prompt.OutputStyle
 	if *style != "" && *style != format.StyleBlocks || m.Info.Default || cfg.FixedTokens > 0 || cfg.Agent.Constrain == agent.ConstrainOff {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, formTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	form, err := m.Agent.FindForm(ctx, admit)
 	if err != nil {
-		cfg.Log.Warn().Err(err).Msg("the model could not be asked in which form it calls tools; it is taken for the prompt format's own")
+		cfg.Log.Warn().Err(err).Msg("the model could not be asked in which form it calls tools; if its calls come as text, set output-style to bare, fenced or named")
 	}
 	if form == format.FormNative {
 		return nil

@@ -60,7 +60,7 @@ func openRemote(ctx context.Context, cfg Config) (m *Model, err error) {
 	if err := m.makeAgent(cfg); err != nil {
 		return m, err
 	}
-	return m, m.findForm(ctx, cfg, func(n int) (agent.Generator, error) { return m.Remote.Admit(n) })
+	return m, m.findForm(ctx, cfg, formTimeoutRemote, func(n int) (agent.Generator, error) { return m.Remote.Admit(n) })
 }
 
 // embeddedFields are the settings of the embedded engine.
