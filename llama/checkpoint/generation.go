@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -63,9 +64,10 @@ func readGeneration(dir string) (g generation, err error) {
 
 // write writes the sampling parameters with the keys of llama.cpp's converter.
 func (g *generation) write(m *gguf.Metadata) {
-	for key, value := range map[string]*float64{"temp": g.Temperature, "top_p": g.TopP, "min_p": g.MinP, "penalty_repeat": g.Repetition} {
-		if value != nil {
-			m.Set("general.sampling."+key, *value)
+	values := map[string]*float64{"temp": g.Temperature, "top_p": g.TopP, "min_p": g.MinP, "penalty_repeat": g.Repetition}
+	for _, key := range slices.Sorted(maps.Keys(values)) { // in one order: the file's hash is the model's version
+		if values[key] != nil {
+			m.Set("general.sampling."+key, *values[key])
 		}
 	}
 	if g.TopK != nil {

@@ -188,6 +188,27 @@ func change(t *testing.T, path string, to checkpointtest.Object) {
 	checkpointtest.Write(t, filepath.Dir(path), map[string]any{filepath.Base(path): all})
 }
 
+// TestSameCheckpointGivesTheSameBytes, whose hash is the model's version.
+func TestSameCheckpointGivesTheSameBytes(t *testing.T) {
+	for i, c := range checkpointtest.All() {
+		dir := c.Write(t, t.TempDir())
+		change(t, filepath.Join(dir, generationFile), checkpointtest.Object{"temperature": 0.31, "top_p": 0.8, "top_k": 7, "min_p": 0.05, "repetition_penalty": 1.1})
+		for _, write := range []func(io.Writer, string) error{Write, WriteVocabulary} {
+			files := map[string]bool{}
+			for range 8 {
+				var b bytes.Buffer
+				if err := write(&b, dir); err != nil {
+					t.Fatal(err)
+				}
+				files[b.String()] = true
+			}
+			if len(files) > 1 {
+				t.Errorf("checkpoint %d: %d different files", i, len(files))
+			}
+		}
+	}
+}
+
 // TestSamplingOfACheckpointIsInItsFiles, the model's and the vocabulary's, which serves engines at URLs.
 func TestSamplingOfACheckpointIsInItsFiles(t *testing.T) {
 	all := checkpointtest.All()
