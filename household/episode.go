@@ -267,8 +267,11 @@ func (e *Episode) Reward(d protocol.AgentDecision) float64 {
 
 // Same reports whether two decisions are the same. The order of calls to
 // different robots does not matter.
-func Same(a, b protocol.AgentDecision) bool {
-	if a.Say != b.Say || len(a.ToolCalls) != len(b.ToolCalls) {
+func Same(a, b protocol.AgentDecision) bool { return a.Say == b.Say && SameCalls(a, b) }
+
+// SameCalls is Same for the calls alone: two replies without a call are equal, whatever they say.
+func SameCalls(a, b protocol.AgentDecision) bool {
+	if len(a.ToolCalls) != len(b.ToolCalls) {
 		return false
 	}
 	used := make([]bool, len(b.ToolCalls))

@@ -83,6 +83,7 @@ type Result struct {
 	Valid    Share          `json:"valid"`    // outputs that are decisions, right or wrong
 	Right    Share          `json:"right"`    // decisions as the planner takes them
 	Kinds    ByKind         `json:"kinds"`    // Right, in parts
+	Calls    Share          `json:"calls"`    // decisions with the planner's calls, or without one as the planner's
 	Tasks    Share          `json:"tasks"`    // finished; see Measure
 	Errors   map[string]int `json:"errors"`   // outputs that are not decisions, by the code of their error
 }
@@ -180,6 +181,7 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 		}
 		right := out.Output != nil && household.Same(*out.Output, e.Expected())
 		m.count(func(r *Result) {
+			r.Calls.add(out.Output != nil && household.SameCalls(*out.Output, e.Expected()))
 			r.Valid.add(out.Output != nil)
 			r.Right.add(right)
 			r.Kinds[e.Kind()].add(right)

@@ -53,6 +53,7 @@ func planned(o Options) Result {
 		for !e.Done() {
 			want.Kinds[e.Kind()].add(true)
 			want.Right.add(true)
+			want.Calls.add(true)
 			want.Valid.add(true)
 			e.Apply(e.Expected(), protocol.Raw("{}"))
 		}
@@ -137,6 +138,9 @@ func TestEndedTaskIsNotRepaired(t *testing.T) {
 						return playbacktest.PlannerAnswer(e)
 					}
 					want.Kinds[e.Kind()].Count--
+					if len(e.Expected().ToolCalls) > 0 || len(test.errors) > 0 {
+						want.Calls.Count--
+					}
 					return test.answer, nil
 				})
 				if err != nil {
@@ -191,9 +195,11 @@ func TestDetourMayTakeTwiceThePlannedSteps(t *testing.T) {
 					late++
 					want.Tasks.Count--
 					want.Right.Count--
+					want.Calls.Count--
 				default:
 					forgiven++
 					want.Right.Count--
+					want.Calls.Count--
 				}
 			}
 			if diff := cmp.Diff(want, measured(t, m, o)); diff != "" {
@@ -222,6 +228,7 @@ func TestSelfInflictedRefusalFinishesNothing(t *testing.T) {
 					tried++
 					want.Kinds[e.Kind()].Count--
 					want.Right.Count--
+					want.Calls.Count--
 					want.Tasks.Count--
 					d = other
 				}

@@ -89,6 +89,7 @@ type goal struct {
 // Rows of the table.
 const (
 	rowValid = "valid outputs"
+	rowCalls = "right but for words"
 	rowRight = "right decisions"
 	rowTasks = "tasks finished"
 )
@@ -117,8 +118,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, in houses and wordings that no training has; seed %d\n", r.Model, r.Seed)
-	fmt.Fprintf(&b, "valid: the output is a decision; right: it is exactly the planner's; finished: the task ended\n"+
-		"with the right reply, within %d times the planner's steps\n", household.Patience)
+	fmt.Fprintf(&b, "valid: the output is a decision; right: it is exactly the planner's; right but for words: it has\n"+
+		"the same calls, or none; finished: the task ended with the right reply, within %d times the planner's steps\n", household.Patience)
 	if r.Interrupted {
 		b.WriteString("INTERRUPTED: this is what was measured until then\n")
 	}
@@ -165,6 +166,7 @@ func writeBlock(b *strings.Builder, runs []*Run) {
 	row(title, func(r *Run) string { return r.with() }, "goal")
 	row("conversations", func(r *Run) string { return fmt.Sprint(r.Episodes) }, "")
 	row(rowValid, func(r *Run) string { return r.Valid.String() }, goalOf(runs, rowValid))
+	row(rowCalls, func(r *Run) string { return r.Calls.String() }, "")
 	row(rowRight, func(r *Run) string { return r.Right.String() }, goalOf(runs, rowRight))
 	for kind := range household.Kind(household.Kinds) {
 		row("  "+kind.String(), func(r *Run) string { return r.Kinds[kind].String() }, "")

@@ -21,7 +21,7 @@ func share(percent int) Share { return Share{10 * percent, 1000} }
 
 // runOf is a run with the same share of right decisions of every kind.
 func runOf(names, constraints string, valid, right, tasks int) Run {
-	r := Run{ToolNames: names, Constraints: constraints, Result: Result{Episodes: 100, Valid: share(valid), Right: share(right)}}
+	r := Run{ToolNames: names, Constraints: constraints, Result: Result{Episodes: 100, Valid: share(valid), Calls: share(right + 1), Right: share(right)}}
 	for k := range r.Kinds {
 		r.Kinds[k] = share(right)
 	}
