@@ -22,6 +22,8 @@ var Forms = []string{FormNative, FormBare, FormFenced, FormNamed}
 const (
 	fence        = "```"
 	functionOpen = "<function="
+	toolsOpen    = "<tools>" // marks of the tools in prompts, which models that call in JSON also put around calls
+	toolsClose   = "</tools>"
 )
 
 // otherForms has the grammar of the parts of calls in forms other than the format's own.
@@ -34,7 +36,7 @@ type otherForms struct {
 // addForms adds rules of calls in other forms. It returns the expression of answers; calls is that in the own form.
 //
 //	bare   ::= bare-call ("\n" bare-call)* | list
-//	fenced ::= "```" word "\n" (bare-call | list) "\n```"
+//	fenced ::= "```" word "\n" (bare-call | list) "\n```"; for such a model also "<tools>" (bare-call | list) "</tools>"
 //	named  ::= named-call ("\n" named-call)*
 //
 // A model that writes bare JSON ends after one object, and continues only within a list. So if several calls are
@@ -49,12 +51,16 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 	g.Add("bare-call", begin+gbnf.Literal("{")+" gap "+o.object)
 	list := fmt.Sprintf(`"[" gap bare-call ( %s"," gap bare-call ){0,%d} gap "]"`, next, more)
 	bare, objects := fmt.Sprintf(`bare-call ( %s"\n" bare-call ){0,%d} | %s`, next, more, list), "bare-call | "+list
-	lists := more > 0 && (r.form == FormBare || r.form == FormFenced)
+	lists := more > 0 && r.inJSON()
 	if lists {
 		bare, objects = list, list
 	}
 	g.Add("bare", bare)
-	g.Add("fenced", gbnf.Literal(fence)+` [a-zA-Z0-9_+.-]{0,16} "\n" gap ( `+objects+` ) "\n"? `+gbnf.Literal(fence))
+	fenced := gbnf.Literal(fence) + ` [a-zA-Z0-9_+.-]{0,16} "\n" gap ( ` + objects + ` ) "\n"? ` + gbnf.Literal(fence)
+	if r.inJSON() && c.CallBegin == callOpen {
+		fenced += " | " + gbnf.Literal(toolsOpen) + " gap ( " + objects + " ) gap " + gbnf.Literal(toolsClose)
+	}
+	g.Add("fenced", fenced)
 	forms := []string{FormBare, FormFenced}
 	if len(o.args) > 0 {
 		named := make([]string, len(o.args))
@@ -83,7 +89,7 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 // of a tool, as in go_to_kitchen. For such a model the beginning does not include the quote after the name.
 func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 	s, nameEnd := new(gbnf.Starts), `"`
-	if r.form == FormBare || r.form == FormFenced {
+	if r.inJSON() {
 		nameEnd = ""
 	}
 	if lists { // else the model would begin a call so, and could not end it

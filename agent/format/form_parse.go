@@ -83,11 +83,17 @@ func Complete(f Format, text string, c *Catalog) []tools.Call {
 	return nil
 }
 
-// trimMarks removes <tool_call> marks without a counterpart from both ends of a text.
+// trimMarks removes marks without a counterpart, <tool_call> and <tools>, from both ends of a text.
 func trimMarks(text string) string {
 	text = trimSpace(text)
-	text = strings.TrimPrefix(strings.TrimPrefix(text, callOpen), callClose)
-	return trimSpace(strings.TrimSuffix(strings.TrimSuffix(trimSpace(text), callClose), callOpen))
+	for _, mark := range []string{callOpen, callClose, toolsOpen, toolsClose} {
+		text = strings.TrimPrefix(text, mark)
+	}
+	text = trimSpace(text)
+	for _, mark := range []string{toolsClose, toolsOpen, callClose, callOpen} {
+		text = strings.TrimSuffix(text, mark)
+	}
+	return trimSpace(text)
 }
 
 // readBare reads an object that is a call, or a list of such objects. The list may lack its closing bracket.

@@ -31,6 +31,7 @@ var graspWritten = []written{
 	{"named with an object", `grasp({"object": "cup", "target_robot": "base"})`, format.FormNamed, false},
 	{"named with keys", `grasp(object='cup', target_robot="base")`, format.FormNamed, true},
 	{"named in a list", `[grasp(object="cup", target_robot="base")]`, format.FormNamed, true},
+	{"in marks of the prompt", "<tools>\n{\"name\": \"grasp\", " + grasped + "\n</tools>", format.FormBare, true},
 	{"two fences", "```json\n{\"name\": \"grasp\", " + grasped + "\n```\n\n```json\n```", format.FormFenced, true},
 	{"named in a fence", "```python\ngrasp(object=\"cup\", target_robot=\"base\")\n```", format.FormNamed, true},
 	{"parameters", `{"name": "grasp", "parameters": {"object": "cup", "target_robot": "base"}}`, format.FormBare, true},
@@ -174,6 +175,10 @@ func TestModelsThatCallInJSONWriteLists(t *testing.T) {
 		{"an object, one robot", "```json\n" + look + "\n```", []string{"arm"}, true},
 		{"native", "<tool_call>\n" + look + "\n</tool_call>", []string{"arm", "base"}, true},
 		{"text", "Hello", []string{"arm", "base"}, true},
+		{"in marks of the prompt", "<tools>\n[" + look + "]\n</tools>", []string{"arm", "base"}, true},
+		{"an object in marks of the prompt", "<tools>\n" + look + "\n</tools>", []string{"arm"}, true},
+		{"marks of the prompt alone", "<tools></tools>", []string{"arm"}, false},
+		{"a result", "<tool_response>\nok\n</tool_response>", []string{"arm"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			grammar, err := catalogOf(t, f, sampleTools, test.robots...).Grammar()

@@ -51,10 +51,13 @@ type rules struct {
 	next  string // text between a call's name and its arguments in JSON
 }
 
+// inJSON reports whether the model calls in JSON of its own.
+func (r rules) inJSON() bool { return r.form == FormBare || r.form == FormFenced }
+
 // spacing returns the white space that calls admit: the format's, or free where a model calls in JSON of its own. Such
 // models indent; on one line each argument would follow a text that they don't write.
 func (r rules) spacing(format gbnf.Spacing) gbnf.Spacing {
-	if r.form == FormBare || r.form == FormFenced {
+	if r.inJSON() {
 		return gbnf.LinesSpacing
 	}
 	return format
