@@ -202,7 +202,7 @@ type Chat struct {
 	System    string
 	Messages  []ChatMessage   // the first and the last are not the model's
 	Functions tools.Functions // shown in the prompt
-	Schema    protocol.Raw    // of an answer that is no call, a JSON value; nil: any text
+	Schema    protocol.Raw    // of an answer other than a call, a JSON value; nil: any text
 	Catalog   *Catalog        // of the functions that may be called, or of Schema; nil without either
 	Shown     *Catalog        // of functions that are shown and may not be called; nil without any
 }
