@@ -197,14 +197,12 @@ const otherAPI = "this path is the agent server protocol, not OpenAI's Responses
 
 // sayOtherAPI replaces the problems of a body of that API, since clients show a few lines only.
 func sayOtherAPI(err error) error {
-	problems, ok := errors.AsType[protocol.Problems](err)
-	at := func(kind, name string) bool {
-		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
-			return p.Type == kind && slices.Equal(p.Loc, []any{"body", name})
-		})
+	problems, _ := errors.AsType[protocol.Problems](err)
+	has := func(problem string) bool {
+		return slices.ContainsFunc(problems, func(p protocol.Problem) bool { return p.Type+" "+p.Path() == problem })
 	}
-	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
-		return err
+	if has(protocol.TypeExtraForbidden+" body.input") && has(protocol.TypeMissing+" body.inputs") {
+		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}
 	}
-	return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}
+	return err
 }
