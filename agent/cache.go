@@ -57,7 +57,7 @@ func (c *catalogCache) get(kind byte, raw []protocol.Raw, rules []string, normal
 		}
 		var set *tools.Set
 		if set, entry.err = normalise(own); entry.err == nil {
-			if entry.catalog = c.format.Catalog(set); set.Answer != nil {
+			if entry.catalog = c.format.Catalog(set); kind == ofAnswer {
 				entry.catalog = format.AnswerCatalog(c.format, set)
 			}
 			entry.catalog.Key = name

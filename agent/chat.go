@@ -36,24 +36,37 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		return nil, nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
 	}
 	var err error
-	if f := c.Functions; len(f.Raw) > 0 {
-		made := &c.Catalog
-		if f.NoCall {
-			made = &c.Shown
+	if c.Schema != nil {
+		if c.Catalog, err = a.catalogs.answer(c.Schema); err != nil {
+			return nil, nil, nil, &format.UnusableError{Err: err, Schema: true}
 		}
-		*made, err = a.catalogs.get(ofFunctions, f.Raw, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}, func(raw []protocol.Raw) (*tools.Set, error) {
+	}
+	if f := c.Functions; len(f.Raw) > 0 {
+		made, answer, rules := &c.Catalog, c.Catalog, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
+		switch {
+		case f.NoCall:
+			made, answer = &c.Shown, nil
+		case f.MustCall:
+			answer = nil
+		case answer != nil:
+			rules = append(rules, string(c.Schema))
+		}
+		*made, err = a.catalogs.get(ofFunctions, f.Raw, rules, func(raw []protocol.Raw) (*tools.Set, error) {
 			f.Raw = raw
-			return tools.NormaliseFunctions(&f)
+			set, err := tools.NormaliseFunctions(&f)
+			if err == nil && answer != nil {
+				set.Answer = answer.Set.Answer
+			}
+			return set, err
 		})
-	}
-	if err == nil && c.Schema != nil && !c.Calls() {
-		c.Catalog, err = a.catalogs.answer(c.Schema)
-	}
-	if err == nil && c.Catalog != nil {
-		r.Grammar, err = c.Catalog.Grammar()
 	}
 	if err != nil {
 		return nil, nil, nil, &format.UnusableError{Err: err}
+	}
+	if c.Catalog != nil {
+		if r.Grammar, err = c.Catalog.Grammar(); err != nil {
+			return nil, nil, nil, &format.UnusableError{Err: err, Schema: !c.Calls()}
+		}
 	}
 	if err := ctx.Err(); err != nil { // a template can't be interrupted
 		return nil, nil, nil, err
@@ -75,6 +88,10 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 	}
 	d, err := r.format.Parse(text, r.chat.Catalog)
 	switch f := &r.chat.Functions; {
+	case len(d.ToolCalls) == 0 && !f.MustCall && r.chat.Schema != nil: // which may have the form of an incomplete call
+		if d.Say, err = r.format.ParseChat(text); err == nil {
+			err = r.chat.Catalog.Set.CheckAnswer(d.Say)
+		}
 	case err != nil:
 	case f.MustCall && len(d.ToolCalls) == 0:
 		err = errors.New("the answer has no tool call, and one is required")

@@ -191,18 +191,18 @@ func invalid(err error) *Error {
 }
 
 // otherAPI is the message for a body of OpenAI's Responses API, which has the same path.
-const otherAPI = "this path is the agent server protocol, not OpenAI's Responses: use POST /v1/chat/completions, which is client.chat.completions.create (docs/faq.md)"
+const otherAPI = "this path is the agent server protocol, not OpenAI's Responses API: let the client use /v1/chat/completions, " +
+	"as with client.chat.completions.create, set_default_openai_api(\"chat_completions\") of openai-agents, openai.chat(model) of the AI SDK, " +
+	"use_responses_api=False of LangChain, OpenAIChatModel of pydantic-ai (docs/faq.md)"
 
-// sayOtherAPI puts otherAPI before the problems of a body of that API.
+// sayOtherAPI replaces the problems of a body of that API, since clients show a few lines only.
 func sayOtherAPI(err error) error {
-	problems, ok := errors.AsType[protocol.Problems](err)
-	at := func(kind, name string) bool {
-		return slices.ContainsFunc(problems, func(p protocol.Problem) bool {
-			return p.Type == kind && slices.Equal(p.Loc, []any{"body", name})
-		})
+	problems, _ := errors.AsType[protocol.Problems](err)
+	has := func(problem string) bool {
+		return slices.ContainsFunc(problems, func(p protocol.Problem) bool { return p.Type+" "+p.Path() == problem })
 	}
-	if !ok || !at(protocol.TypeExtraForbidden, "input") || !at(protocol.TypeMissing, "inputs") {
-		return err
+	if has(protocol.TypeExtraForbidden+" body.input") && has(protocol.TypeMissing+" body.inputs") {
+		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}
 	}
-	return append(protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"body", "input"}, Msg: otherAPI}}, problems...)
+	return err
 }

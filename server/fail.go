@@ -33,9 +33,10 @@ func (s *Server) fail(c *gin.Context, err error) {
 	switch {
 	case c.GetBool(keyOpenAI):
 		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
-	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI: // OpenAI's clients show error.message only
-		body = e.Problems.AppendBody(nil)
-		body = append(append(body[:len(body)-1], ','), openai.AppendError(e.Code.status, otherAPI, "input")[1:]...)
+	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI:
+		body = inBothForms(e.Problems.AppendBody(nil), openai.AppendError(e.Code.status, otherAPI, "input"))
+	case len(e.Problems) == 0 && ofOpenAI(c):
+		body = inBothForms(protocol.AppendErrorBody(nil, e.detail()), openai.AppendError(e.Code.status, e.detail(), ""))
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
 		Status:     e.Code.status,
@@ -45,6 +46,20 @@ func (s *Server) fail(c *gin.Context, err error) {
 		RetryAfter: max(e.RetryAfter, e.Code.retry),
 		Rest:       e.Code.rest,
 	}))
+}
+
+// inBothForms joins the bodies of an error in the protocol's form and in OpenAI's, whose clients show error.message only.
+func inBothForms(ours, openAIs []byte) []byte {
+	return append(append(ours[:len(ours)-1], ','), openAIs[1:]...)
+}
+
+// ofOpenAI reports whether a path is, or may be, one of OpenAI's API; keyOpenAI is not set before a request is allowed.
+func ofOpenAI(c *gin.Context) bool {
+	switch c.FullPath() {
+	case pathChat, pathCompletions, pathModels:
+		return true
+	}
+	return c.FullPath() == "" && strings.HasPrefix(c.Request.URL.Path, "/v1/")
 }
 
 // sent logs the error err of a client that did not read its answer.

@@ -56,7 +56,7 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 		Detail []struct{ Type, Msg string }
 		Error  struct{ Message string }
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) < 3 {
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) != 1 {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
 	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") {
@@ -67,5 +67,36 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 	w = request{method: "POST", path: "/v1/responses", body: `{"request_id":"r","inputs":[],"input":"x"}`}.do(t, s)
 	if strings.Contains(w.Body.String(), "OpenAI") {
 		t.Errorf("a body of the protocol is told the other path: %s", w.Body)
+	}
+}
+
+// TestErrorsOfOpenAIsPathsHaveBothForms: OpenAI's clients show error.message only. Other paths have the protocol's form alone.
+func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
+	open := newTest(t, Ready, echo)
+	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"}; o.Completions = true })
+	for name, test := range map[string]struct {
+		s            *Server
+		method, path string
+		status       int
+		both         bool
+	}{
+		"a path of OpenAI that is not served": {open, "POST", "/v1/embeddings", 404, true},
+		"a model":                             {open, "GET", "/v1/models/any", 404, true},
+		"a chat without a token":              {closed, "POST", "/v1/chat/completions", 401, true},
+		"a list of models without a token":    {closed, "GET", "/v1/models", 401, true},
+		"another method":                      {closed, "GET", "/v1/chat/completions", 401, true},
+		"an unknown path":                     {open, "GET", "/nothing", 404, false},
+		"inference without a token":           {closed, "POST", "/v1/responses", 401, false},
+	} {
+		w := request{method: test.method, path: test.path}.do(t, test.s)
+		var answer struct {
+			Detail string
+			Error  *struct{ Message string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != test.status || answer.Detail == "" || (answer.Error != nil) != test.both {
+			t.Errorf("%s: %d, %v: %s", name, w.Code, err, w.Body)
+		} else if test.both && answer.Error.Message != answer.Detail {
+			t.Errorf("%s: OpenAI's clients show %q, want %q", name, answer.Error.Message, answer.Detail)
+		}
 	}
 }

@@ -202,7 +202,7 @@ type Chat struct {
 	System    string
 	Messages  []ChatMessage   // the first and the last are not the model's
 	Functions tools.Functions // shown in the prompt
-	Schema    protocol.Raw    // of a JSON answer, if no function may be called; nil: any text
+	Schema    protocol.Raw    // of an answer other than a call, a JSON value; nil: any text
 	Catalog   *Catalog        // of the functions that may be called, or of Schema; nil without either
 	Shown     *Catalog        // of functions that are shown and may not be called; nil without any
 }
@@ -229,8 +229,11 @@ type ChatMessage struct {
 	Of        string       // the function whose result is Text; "" if Text is not a result
 }
 
-// UnusableError is the reason why functions or a schema of a chat can't be used.
-type UnusableError struct{ Err error }
+// UnusableError is the reason why functions, or with Schema the schema, of a chat can't be used.
+type UnusableError struct {
+	Err    error
+	Schema bool
+}
 
 func (e *UnusableError) Error() string { return e.Err.Error() }
 func (e *UnusableError) Unwrap() error { return e.Err }

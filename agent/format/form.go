@@ -71,14 +71,18 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 		g.Add("named", fmt.Sprintf(`named-call ( %s"\n" named-call ){0,%d}`, next, more))
 		forms = append(forms, FormNamed)
 	}
+	own := calls
+	if slices.Contains(forms, r.form) {
+		own = r.form
+	}
 	if c.Set.MustCall {
-		if slices.Contains(forms, r.form) {
-			return r.form
-		}
-		return calls
+		return own
 	}
 	reply.NotBegin = r.startsOf(c.Set, o, lists)
 	c.starts = reply.NotBegin
+	if c.Set.Answer != nil { // a model that begins a value like a call in another form would have to end it so
+		forms, calls = nil, own
+	}
 	if calls != "" {
 		forms = append(forms, calls)
 	}

@@ -103,6 +103,43 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 	}
 }
 
+func TestAnswersBesideFunctionsHaveTheirSchema(t *testing.T) {
+	const answer = `{"outcome": "corrected", "why": "a", "calls": [{"name": "move", "arguments": {"to": "x", "n": 5}}]}`
+	before := map[string]string{
+		"hermes, thinking": "<think>\nhm</think>\n\n", "tagged, thinking": "hm\n</think>\n\n", "gpt-oss": "<|channel|>final<|message|>", "blocks": "<think>\nhm</think>\n\n",
+	}
+	for _, s := range setups {
+		t.Run(s.name, func(t *testing.T) {
+			f, k := s.open(t)
+			c := functionsOf(t, f, tools.Functions{})
+			c.Set.Answer = coachAnswer(t).Answer
+			grammar, err := c.Grammar()
+			if s.name == "json" {
+				if err == nil || !strings.Contains(err.Error(), "no place for an answer of a schema") {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for text, want := range map[string]bool{answer: true, "Hi": false, strings.Replace(answer, "5", "true", 1): false} {
+				if prefix, ok := admits(t, k, grammar, before[s.name]+text); ok != want {
+					t.Errorf("admits %t after %q: %q", ok, prefix, text)
+				}
+			}
+			eachNoise(t, f, k, grammar, func(text string) {
+				if d, err := f.Parse(text, c); err == nil && len(d.ToolCalls) > 0 {
+					return
+				}
+				if say, err := f.ParseChat(text); err != nil || c.Set.CheckAnswer(say) != nil {
+					t.Errorf("%q is neither a call nor a value: %q, %v", text, say, err)
+				}
+			})
+		})
+	}
+}
+
 // calledChat has several calls, their results, and a call alone.
 var calledChat = format.Chat{
 	System: "Be brief.",

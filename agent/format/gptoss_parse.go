@@ -37,9 +37,8 @@ func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 		}
 		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms(f.unit(c.Set, gbnf.UnitEnd))))
 	}
-	g.AddText("reply", reply)
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
-	return nil
+	return c.addReply(g, reply)
 }
 
 func (f *gptoss) before(g *gbnf.Grammar) string {

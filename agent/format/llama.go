@@ -180,9 +180,8 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 		g.Add("calls", calls)
 		answer = f.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
-	g.AddText("reply", reply)
 	g.Add("root", answer)
-	return nil
+	return c.addReply(g, reply)
 }
 
 func (f *llama) before(*gbnf.Grammar) string { return "" }

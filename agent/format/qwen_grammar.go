@@ -43,9 +43,8 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 		}
 		answer = q.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
-	g.AddText("reply", reply)
 	g.Add("root", q.before(g)+answer)
-	return nil
+	return c.addReply(g, reply)
 }
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,23 +39,29 @@ func ReadSummary(f Format, text string) (string, error) {
 // not blank and does not look like a call, reasoning or JSON.
 func AnswerCatalog(f Format, set *tools.Set) *Catalog {
 	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
-		answer, fits := "answer", true
-		if c.Set.Answer == nil {
-			g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
-		} else {
-			var err error
-			fits, err = g.Try(func() (err error) {
-				answer, err = c.Set.Answer.Add(g, schema.Options{})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if !fits {
-			answer = g.JSON(gbnf.AnyValue)
-		}
-		g.Add("root", f.before(g)+answer)
-		return nil
+		g.Add("root", f.before(g)+"reply")
+		return c.addReply(g, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
 	}}
+}
+
+// addReply adds the rule reply: a value of set.Answer, widened to any value if the grammar would be too large, or
+// without a schema a text.
+func (c *Catalog) addReply(g *gbnf.Grammar, text gbnf.Text) error {
+	if c.Set.Answer == nil {
+		g.AddText("reply", text)
+		return nil
+	}
+	var answer string
+	fits, err := g.Try(func() (err error) {
+		answer, err = c.Set.Answer.Add(g, schema.Options{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the schema of answers can't be made a grammar: %w", err)
+	}
+	if !fits {
+		answer = g.JSON(gbnf.AnyValue)
+	}
+	g.Add("reply", answer)
+	return nil
 }

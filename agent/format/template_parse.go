@@ -31,14 +31,19 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 		}
 	}
 	switch {
-	case len(answers) > 0 && (set.MustCall || !t.jsonOut):
-		g.AddText("reply", reply)
+	case t.jsonOut && set.MustCall:
+	case t.jsonOut && set.Answer != nil:
+		return errors.New("the output style json has no place for an answer of a schema beside calls")
 	case t.jsonOut:
 		g.Add("said", `"\"" ( `+gbnf.NonBlank(controls+`"\`)+` | [\\] ["\\] ) `+g.JSON(gbnf.AnyChar)+`* "\""`)
 		answers = append(answers, gbnf.Literal(`{"say": `)+" said "+gbnf.Literal(`, "action": {}}`))
-	default:
-		g.AddText("reply", reply)
+	case len(answers) == 0:
 		answers = append(answers, "reply")
+		fallthrough
+	default:
+		if err := c.addReply(g, reply); err != nil {
+			return err
+		}
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
 	return nil

@@ -49,7 +49,7 @@ type Set struct {
 	Chat              bool // the tools are functions of a chat; RobotParam and Call.TargetRobotName are ""
 	MustCall, OneCall bool // see Functions
 
-	Answer *schema.Document // for a set without tools: the schema of answers, nil for any text
+	Answer *schema.Document // of answers other than calls, in a chat; nil for any text
 
 	index map[string]int
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,6 +60,43 @@ func TestModelHasItsAliasAndAnyNameAsksIt(t *testing.T) {
 		if err != nil || status != 200 || !strings.Contains(answer, `"model":"robots"`) && !strings.Contains(answer, `"id":"robots"`) {
 			t.Errorf("%s: %d %s, %v", path, status, answer, err)
 		}
+	}
+}
+
+// The body is that of openai-agents with an output_type.
+func TestAnswersBesideToolsAreCallsOrFitTheFormat(t *testing.T) {
+	t.Parallel()
+	r := chatModel(t)
+	status, answer, err := exchange("POST", r.url+"/v1/chat/completions", `{"messages": [{"role": "system", "content": "You control a robot."}, {"role": "user", "content": "Go."}],
+		"tools": [{"type": "function", "function": {"name": "go_to", "description": "", "parameters": {"properties": {"room": {"enum": ["hall", "attic"]}}, "required": ["room"], "type": "object"}, "strict": true}}],
+		"response_format": {"type": "json_schema", "json_schema": {"name": "final_output", "strict": true, "schema": {"properties": {"on": {"title": "On", "type": "boolean"}},
+			"required": ["on"], "title": "Plan", "type": "object", "additionalProperties": false}}}, "max_tokens": 200, "temperature": 3, "top_p": 1, "top_k": 0, "seed": 1, "n": 24}`)
+	var got struct {
+		Choices []struct {
+			Message struct {
+				Content   *string
+				ToolCalls []struct{ Function struct{ Name string } } `json:"tool_calls"`
+			}
+			Reason string `json:"finish_reason"`
+		}
+	}
+	if err != nil || status != 200 || json.Unmarshal([]byte(answer), &got) != nil {
+		t.Fatalf("%d %s, %v", status, answer, err)
+	}
+	calls, values := 0, 0
+	for _, c := range got.Choices {
+		var value struct{ On *bool }
+		switch m := c.Message; {
+		case c.Reason == "tool_calls" && len(m.ToolCalls) == 1 && m.ToolCalls[0].Function.Name == "go_to":
+			calls++
+		case c.Reason == "stop" && m.Content != nil && json.Unmarshal([]byte(*m.Content), &value) == nil && value.On != nil:
+			values++
+		default:
+			t.Errorf("neither a call nor a value: %+v", c)
+		}
+	}
+	if calls == 0 || values == 0 {
+		t.Errorf("%d calls and %d values: %s", calls, values, answer)
 	}
 }
 

@@ -134,7 +134,9 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"chat", "response_format", []string{
 			`"response_format": {"type": "text"}, "tools": [{"type": "function", "function": {"name": "f"}}]`,
 			`"response_format": {"type": "json_object"}, "tool_choice": "none", "tools": [{"type": "function", "function": {"name": "f"}}]`,
-		}, []string{`"response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "f"}}]`}},
+			`"response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "f"}}]`,
+		}, nil},
+		{"chat", "stream_options.include_obfuscation", []string{`"stream": true, "stream_options": {"include_obfuscation": false}`}, []string{`"stream": true, "stream_options": {"include_obfuscation": true}`}},
 		{"chat", "messages[0].content", []string{`"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": null}]}]`}, []string{
 			`"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": {}}]}]`, `"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]`,
 		}},

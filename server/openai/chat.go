@@ -26,6 +26,7 @@ type chatRequest struct {
 	ResponseFormat      *responseForm      `json:"response_format"`
 	SkipSpecial         *bool              `json:"skip_special_tokens"`
 	StopTokenIDs        []generation.Token `json:"stop_token_ids"`
+	Modalities          []string           `json:"modalities"`
 
 	Logprobs    bool `json:"logprobs"`
 	TopLogprobs *int `json:"top_logprobs"`
@@ -158,6 +159,8 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, refuse("top_logprobs", "needs logprobs: true")
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
 		return nil, refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
+	case len(c.Modalities) > 0 && !slices.Equal(c.Modalities, []string{"text"}):
+		return nil, refuse("modalities", "is %q; only text is possible", c.Modalities)
 	case len(c.LogitBias) > 0:
 		return nil, refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
@@ -175,7 +178,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
 	}
 	if err != nil {
-		return nil, c.refused(err, talk)
+		return nil, c.refused(err)
 	}
 	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
 	if p.Stop != nil {
@@ -228,17 +231,18 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 }
 
 // refused returns an *Error that names the field for an error of Model.Chat.
-func (c *chat) refused(err error, talk *format.Chat) error {
+func (c *chat) refused(err error) error {
 	field, reason := "tools", err.Error()
 	var overflow *generation.OverflowError
+	unusable, _ := errors.AsType[*format.UnusableError](err)
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
 		return refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
 	case errors.As(err, new(*format.TemplateError)):
 		field = "messages"
-	case !errors.As(err, new(*format.UnusableError)):
+	case unusable == nil:
 		return err
-	case talk.Schema != nil && (len(talk.Functions.Raw) == 0 || talk.Shown != nil):
+	case unusable.Schema:
 		field = "response_format.json_schema.schema"
 	case strings.HasPrefix(at, "tools["):
 		field, reason = at+".function", rest

@@ -138,6 +138,17 @@ func TestNullMembersCountAsAbsent(t *testing.T) {
 	}
 }
 
+// TestMembersOfTheServiceAreIgnored: frameworks send them, and they would not change an answer of OpenAI either.
+func TestMembersOfTheServiceAreIgnored(t *testing.T) {
+	m := &scripted{text: "ok"}
+	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "annotations": []}, {"role": "user", "content": "c"}],
+		"store": true, "metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "safety_identifier": "s", "prompt_cache_key": "k", "prompt_cache_retention": "24h",
+		"prediction": {"type": "content", "content": "d"}, "modalities": ["text"]}`), Stream{})
+	if err != nil || len(m.talk.Messages) != 3 {
+		t.Errorf("%v, %+v", err, m.talk)
+	}
+}
+
 func TestToolsReachTheModel(t *testing.T) {
 	const a = `{"type": "function", "function": {"name": "a", "description": "x < y & z", "parameters": {"$defs": {"D": {"const": null}}}, "strict": true}}`
 	const b = `{"type": "function", "function": {"name": "b"}}`
@@ -172,11 +183,11 @@ func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
 		"all tools":              {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
 		"a long chat":            {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have at least 101 tokens; the model's context of 100 holds fewer and an answer"},
 		"the messages":           {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
-		"a format beside a tool": {withTool + both, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
+		"a format beside a tool": {withTool + both, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "response_format.json_schema.schema: it is bad"},
 		"a tool beside a format": {withTool + both, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
-		"a response format":      {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
+		"a response format":      {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "response_format.json_schema.schema: it is bad"},
 	} {
-		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err, shows: strings.HasSuffix(name, "beside a tool")}, "1", []byte(test.body+`}`), Stream{})
+		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err}, "1", []byte(test.body+`}`), Stream{})
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Answer || err.Error() != test.want {
 			t.Errorf("%s: got %v", name, err)

@@ -25,6 +25,8 @@ type chatMessage struct {
 	Refusal    string     `json:"refusal"`
 	Reasoning  string     `json:"reasoning"`
 	Thoughts   string     `json:"reasoning_content"` // an older name of reasoning
+
+	Annotations jsontext.Value `json:"annotations"` // ignored: places in the text of an answer
 }
 
 // content is a text; in JSON also a list of parts with texts.
@@ -187,9 +189,6 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 		return refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
 		talk.Schema = f.Schema.Schema
-	}
-	if talk.Schema != nil && talk.Calls() {
-		return refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")
 	}
 	return nil
 }

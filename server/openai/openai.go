@@ -119,10 +119,15 @@ type common struct {
 	sampling
 	whole
 
-	// These change nothing here.
-	User     string         `json:"user"`
-	Store    bool           `json:"store"`
-	Metadata jsontext.Value `json:"metadata"`
+	// These concern OpenAI's service, or the speed of an answer. They change nothing here.
+	User           string         `json:"user"`
+	Store          bool           `json:"store"`
+	Metadata       jsontext.Value `json:"metadata"`
+	ServiceTier    string         `json:"service_tier"`
+	SafetyID       string         `json:"safety_identifier"`
+	CacheKey       string         `json:"prompt_cache_key"`
+	CacheRetention string         `json:"prompt_cache_retention"`
+	Prediction     jsontext.Value `json:"prediction"`
 }
 
 // sampling has the fields about the choice of tokens.
@@ -157,6 +162,7 @@ type whole struct {
 		strict
 		IncludeUsage bool `json:"include_usage"`
 		Continuous   bool `json:"continuous_usage_stats"`
+		Obfuscation  bool `json:"include_obfuscation"`
 	} `json:"stream_options"`
 	ReturnIDs bool    `json:"return_token_ids"`
 	Priority  int64   `json:"priority"` // a lower one is first, as in vLLM
@@ -234,6 +240,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, refuse("stream_options", "is for stream: true")
 	case w.StreamOptions != nil && w.StreamOptions.Continuous:
 		return p, refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
+	case w.StreamOptions != nil && w.StreamOptions.Obfuscation:
+		return p, refuse("stream_options.include_obfuscation", "is not supported; remove it")
 	case w.Priority < -maxRank || w.Priority > maxRank:
 		return p, refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
 	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > MaxSalt):

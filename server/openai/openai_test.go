@@ -33,7 +33,6 @@ type scripted struct {
 	pause    time.Duration       // after each token
 	top      []generation.Likely // of each token
 	parts    []generation.Part
-	shows    bool // what a chat fails with is not of its functions
 }
 
 func (*scripted) Served() generation.Served {
@@ -131,9 +130,6 @@ func (m *scripted) GenerateAll(ctx context.Context, list []generation.Request, a
 
 func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, format.Reader, error) {
 	m.talk = c
-	if m.shows {
-		c.Shown = new(format.Catalog)
-	}
 	if m.fails != nil && m.text == "unusable" {
 		return nil, nil, m.fails
 	}
@@ -205,7 +201,9 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"tool_choice: is \"any\"":                                                            `{` + hello + `, "tool_choice": "any"}`,
 		"tool_choice: must be a string, not a number":                                        `{` + hello + `, "tool_choice": 1}`,
 		"messages[1].tool_call_id: \"b\" is the id of no call":                               `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "b", "content": "c"}]}`,
-		"response_format: excludes tools":                                                    `{` + hello + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "a"}}]}`,
+		"modalities: is [\"text\" \"audio\"]; only text is possible":                         `{` + hello + `, "modalities": ["text", "audio"]}`,
+		"reasoning_effort: is not supported":                                                 `{` + hello + `, "reasoning_effort": "low"}`,
+		"verbosity: is not supported":                                                        `{` + hello + `, "verbosity": "low"}`,
 		"tool_choice: asks for a call":                                                       `{` + hello + `, "tool_choice": "required"}`,
 		"tool_choice: names \"b\", which is not a tool":                                      `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
 		"response_format.json_schema: is missing":                                            `{` + hello + `, "response_format": {"type": "json_schema"}}`,

@@ -39,7 +39,7 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	}
 	var request *generation.Request
 	if request, _, err = m.Chat(ctx, talk); err != nil {
-		return nil, true, c.refused(err, talk)
+		return nil, true, c.refused(err)
 	}
 	if request.Prompt, err = r.splice(request.Prompt, &c.served); err != nil {
 		return nil, true, err
