@@ -44,7 +44,7 @@ cuda)
 vulkan)
 	# The plugin has what both know: which extensions of shaders, which of Vulkan.
 	[[ -z ${VULKAN_SDK:-} ]] || PATH=$VULKAN_SDK/bin:$PATH
-	toolkit="$(glslc --version | paste -sd' '), Vulkan $(sed -nE 's/^#define VK_HEADER_VERSION ([0-9]+)$/\1/p' "${VULKAN_SDK:-/usr}/include/vulkan/vulkan_core.h")"
+	toolkit="$(glslc --version | paste -sd' '), Vulkan $(sed -nE 's/^#define VK_HEADER_VERSION ([0-9]+)$/\1/p' "${VULKAN_SDK:-/usr}/include/vulkan/vulkan_core.h"), source $(hash8 <"$src/ggml/src/ggml-vulkan/ggml-vulkan.cpp")"
 	;;
 peers)
 	[[ $# == 1 ]] || die "the peers find the libraries from bench/bin; build.sh peers takes no directory"

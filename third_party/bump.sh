@@ -32,6 +32,7 @@ parts=(
 	"memory    ggml/src/ggml.c src/llama-model.cpp src/models/*"
 	"cells     src/llama-context.cpp src/llama-kv-*"
 	"words     src/unicode.cpp src/llama-vocab.cpp"
+	"vulkan    ggml/src/ggml-vulkan/*"
 )
 patch=$here/patch/llama.cpp.patch
 # Tests of the scheduler that compare bits, and logits with those of other batches.
