@@ -42,9 +42,10 @@ cuda)
 	toolkit=$("$CUDA_HOME/bin/nvcc" --version | tail -1)
 	;;
 vulkan)
-	# The plugin has what both know: which extensions of shaders, which of Vulkan.
+	# The plugin has the extensions that the compiler of shaders and the headers know.
 	[[ -z ${VULKAN_SDK:-} ]] || PATH=$VULKAN_SDK/bin:$PATH
-	toolkit="$(glslc --version | paste -sd' '), Vulkan $(sed -nE 's/^#define VK_HEADER_VERSION ([0-9]+)$/\1/p' "${VULKAN_SDK:-/usr}/include/vulkan/vulkan_core.h"), source $(hash8 <"$src/ggml/src/ggml-vulkan/ggml-vulkan.cpp")"
+	headers=$(sed -nE 's/^#define VK_HEADER_VERSION ([0-9]+)$/\1/p' "${VULKAN_SDK:-/usr}/include/vulkan/vulkan_core.h")
+	toolkit="$(glslc --version | paste -sd' '), headers $headers, source $(hash8 <"$src/ggml/src/ggml-vulkan/ggml-vulkan.cpp")"
 	;;
 peers)
 	[[ $# == 1 ]] || die "the peers find the libraries from bench/bin; build.sh peers takes no directory"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # test-device.sh [all]  runs the tests that compute on a device, in one process for each package: the short
 # ones of package llama, which make test includes, or with "all" the long ones and those of the scheduler, too. It skips
-# them with a reason where there is no device. The Vulkan plugin is compiled into the cache first, which takes some minutes once.
+# them with a reason where there is no device. It compiles the Vulkan plugin first, once.
 #
-#   DEVICE   the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
-#            as CUDA0, its plugin must lie in lib
-#   CACHED_ONLY  not empty: compile nothing, and skip the tests where the cache has no plugin
+#   DEVICE       the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
+#                as CUDA0, its plugin must lie in lib
+#   CACHED_ONLY  not empty: compile nothing, and skip Vulkan's tests where the cache has no plugin
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
