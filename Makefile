@@ -71,7 +71,7 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 	go vet ./...
 	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./...
 	GOGC=$${GOGC:-400} go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
-	@third_party/test-device.sh
+	@CACHED_ONLY=$${CACHED_ONLY-yes} third_party/test-device.sh
 
 .PHONY: test-device
 test-device: llama.cpp ## all tests on a device: DEVICE=CUDA0, or by default the first Vulkan device, Mesa's CPU driver included
@@ -95,7 +95,7 @@ verify: test check ## all that a change must pass
 
 .PHONY: nightly
 nightly: agentd peers ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, 10 items of each category of BFCL, the clients of trainers, 5 minutes of GRPO and a round with TRL's client, all fuzz targets, race stress
-	@third_party/prereqs.sh cc postgres python3 pip unzip
+	@third_party/prereqs.sh cc postgres python3 pip npm unzip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching/store ./coaching/postgres ./coaching/console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
@@ -117,12 +117,12 @@ nightly: agentd peers ## what is too long for each change: 100,000 schema pairs,
 
 .PHONY: test-vllm
 test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; installs 6 GB into the cache the first time
-	@third_party/prereqs.sh python3 pip curl tcmalloc
+	@third_party/prereqs.sh python3 pip npm curl tcmalloc
 	third_party/test-vllm.sh
 
 .PHONY: test-trainers
 test-trainers: llama.cpp ## run the released clients of trainers (TRL, verifiers, SkyRL, NeMo Gym); installs them and vLLM into the cache, 6.5 GB
-	@third_party/prereqs.sh python3 pip
+	@third_party/prereqs.sh python3 pip npm
 	third_party/test-trainers.sh
 
 .PHONY: bench
@@ -143,7 +143,7 @@ clean: ## remove what was built here (the cache outside the clone stays)
 
 .PHONY: llama.cpp
 llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
-	@third_party/prereqs.sh go git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/prereqs.sh go git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,python3 pip curl)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
 	@third_party/native.sh
@@ -158,7 +158,7 @@ sanitize: llama.cpp ## run the C++ tests under the address and undefined behavio
 
 .PHONY: bump
 bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=[PACKAGE@]VERSION [PIN=no]
-	@third_party/prereqs.sh go git c++ cc cmake flock tar strip jq curl python3 pip 'ninja?' npm
+	@third_party/prereqs.sh go git c++ cc cmake flock tar strip jq curl python3 pip 'ninja?'
 	@third_party/bump.sh "$(LLAMA)"
 
 .PHONY: peers
@@ -180,15 +180,15 @@ cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cac
 	@third_party/cuda-toolkit.sh
 
 .PHONY: vulkan
-vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel and NVIDIA GPUs without CUDA
-	@third_party/prereqs.sh npm tar flock vulkan
-	@third_party/vulkan.sh
+vulkan: agentd ## add lib/libggml-vulkan.so for AMD, Intel and NVIDIA GPUs without CUDA; VULKAN_SDK chooses another glslc than the system's
+	@third_party/prereqs.sh git c++ cc cmake flock glslc vulkan-headers spirv-headers 'ninja?'
+	@third_party/build.sh vulkan
 
 ##@ Distribution
 
 .PHONY: dist
 dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on other machines; CUDA=on adds the plugin
-	@third_party/prereqs.sh go git c++ cc cmake flock tar gzip jq python3 readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/prereqs.sh go git c++ cc cmake flock tar gzip jq python3 readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,pip curl)
 	@third_party/fetch.sh
 	@third_party/native.sh
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"

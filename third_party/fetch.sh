@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the pinned llama.cpp source into the cache, once, with third_party/patch, and points third_party/llama.cpp at it.
 #
-# The source comes out of an npm package because a package registry is what every build machine
+# The source comes out of a source archive of PyPI because a package registry is what every build machine
 # reaches. LLAMA_CPP_DIR=/path/to/llama.cpp uses one's own checkout instead; nothing is fetched then.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -27,7 +27,7 @@ fetch() {
 		rm -rf "$work/src"
 	done
 
-	download "$package" "$version" "$integrity" "$bundle" "$work"
+	download "$package" "$version" "$sha256" "$work"
 	finish "$dest"
 }
 

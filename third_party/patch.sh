@@ -13,8 +13,5 @@ apply() {
 	(cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$@") ||
 		die "third_party/patch does not fit $tree; agentd also works without it"
 }
-if ! has_patch "$tree"; then
-	mapfile -t newer < <(newer_patches "$tree")
-	apply "$here/patch/llama.cpp.patch" "${newer[@]}"
-fi
+has_patch "$tree" || apply "$here/patch/llama.cpp.patch"
 cp "$here"/patch/*.h "$tree/src/"

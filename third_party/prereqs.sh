@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# prereqs.sh COMMAND...  makes sure that the named programs exist, and "go" in the version of go.mod. "vulkan" is the Vulkan loader and "lavapipe" Mesa's
-# Vulkan driver for CPUs, "tcmalloc" an allocator for vLLM. What is missing is installed with apt when
-# this runs as root; else one line says what to install. A trailing ? marks a program one can do without.
+# prereqs.sh COMMAND...  makes sure that the named programs exist, and "go" in the version of go.mod. "vulkan" is the
+# Vulkan loader, "lavapipe" Mesa's Vulkan driver for CPUs, "vulkan-headers" and "spirv-headers" what the Vulkan plugin is
+# compiled with, "tcmalloc" an allocator for vLLM. What is missing is installed with apt when this runs as root; else one
+# line says what to install. A trailing ? marks a program one can do without.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -17,6 +18,7 @@ package_of() {
 	postgres) echo postgresql ;;
 	tcmalloc) echo libtcmalloc-minimal4 ;;
 	vulkan) echo libvulkan1 ;;
+	vulkan-headers) echo libvulkan-dev ;;
 	lavapipe) echo mesa-vulkan-drivers ;;
 	*) echo "$1" ;;
 	esac
@@ -38,6 +40,9 @@ have() {
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
 	tcmalloc) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libtcmalloc_minimal\.so\.4' >/dev/null ;;
 	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libvulkan\.so\.1' >/dev/null ;;
+	glslc) command -v glslc "${VULKAN_SDK:-/usr}/bin/glslc" >/dev/null ;;
+	vulkan-headers) [[ -e ${VULKAN_SDK:-/usr}/include/vulkan/vulkan.hpp ]] ;;
+	spirv-headers) [[ -e ${VULKAN_SDK:-/usr}/include/spirv/unified1/spirv.hpp ]] ;;
 	lavapipe) compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac

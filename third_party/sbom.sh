@@ -25,18 +25,22 @@ found() {
 	printf '%s\n' "$text"
 }
 
-ggml=$(for part in MAJOR MINOR PATCH; do found "set\(GGML_VERSION_$part ([0-9]+)\)" "$src/ggml/CMakeLists.txt"; done | paste -sd.)
-commit=$(git -C "$src" rev-parse HEAD 2>/dev/null || source_id)
+llama=$(version_of LLAMA "$src/CMakeLists.txt") ggml=$(version_of GGML "$src/ggml/CMakeLists.txt")
+[[ $llama && $ggml ]] || die "sbom: $src names no version"
+# Where the source came from: the pinned archive, or one's own checkout, which has no address.
+origin=
+# shellcheck source=llama.cpp.pin
+[[ -n ${LLAMA_CPP_DIR:-} ]] || origin=$(. "$here/llama.cpp.pin" && echo "pkg:pypi/$package@$version")
 gcc=$("${CXX:-c++}" -dumpfullversion)
 
 native() {
-	library llama.cpp "$commit" MIT "pkg:github/ggml-org/llama.cpp@$commit"
+	library llama.cpp "$llama" MIT "$origin"
 	library ggml "$ggml" MIT
 	library nlohmann-json "$(found 'version ([0-9.]+)' "$src/vendor/nlohmann/json.hpp")" MIT
 	library cpp-httplib "$(found 'CPPHTTPLIB_VERSION "([0-9.]+)"' "$src/vendor/cpp-httplib/httplib.h")" MIT
-	library subprocess.h "$commit" Unlicense
-	library base64.hpp "$commit" Unlicense
-	library llamafile-sgemm "$commit" MIT
+	library subprocess.h "llama.cpp-$llama" Unlicense
+	library base64.hpp "llama.cpp-$llama" Unlicense
+	library llamafile-sgemm "llama.cpp-$llama" MIT
 	local lib name
 	for lib in "$tree"/lib/lib{stdc++,gomp}.so.*; do
 		name=${lib##*/}

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # test-device.sh [all]  runs the tests that compute on a device, in one process for each package: the short
 # ones of package llama, which make test includes, or with "all" the long ones and those of the scheduler, too. It skips
-# them with a reason where there is no device.
+# them with a reason where there is no device. It compiles the Vulkan plugin first, once.
 #
-#   DEVICE   the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
-#            as CUDA0, its plugin must lie in lib
+#   DEVICE       the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
+#                as CUDA0, its plugin must lie in lib
+#   CACHED_ONLY  not empty: compile nothing, and skip Vulkan's tests where the cache has no plugin
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -15,13 +16,17 @@ skip() {
 }
 
 if [[ $device == Vulkan* ]]; then
-	[[ -z ${LLAMA_CPP_DIR:-} ]] || skip "the published Vulkan plugin belongs to the pinned llama.cpp, not to LLAMA_CPP_DIR"
-	[[ $(uname -m) == x86_64 ]] || skip "the published Vulkan plugin is for x86-64"
-	"$here/prereqs.sh" 'vulkan?' 'lavapipe?' npm tar flock
+	wanted=('vulkan?' 'lavapipe?' flock)
+	[[ -n ${CACHED_ONLY:-} ]] || wanted+=('glslc?' 'vulkan-headers?' 'spirv-headers?')
+	"$here/prereqs.sh" "${wanted[@]}"
 	"$here/prereqs.sh" vulkan 2>/dev/null || skip "there is no Vulkan loader (Debian: libvulkan1)"
 	[[ -n $(compgen -G '/usr/share/vulkan/icd.d/*.json' || compgen -G '/etc/vulkan/icd.d/*.json') ]] ||
 		skip "there is no Vulkan driver (Debian: mesa-vulkan-drivers)"
-	"$here/vulkan.sh" "$root/lib/vulkan" || skip "the plugin could not be had"
+	"$here/prereqs.sh" glslc vulkan-headers spirv-headers 2>/dev/null ||
+		skip "the plugin can't be compiled (Debian: glslc libvulkan-dev spirv-headers)"
+	"$here/build.sh" vulkan "$root/lib/vulkan" # where no server finds it
+	[[ $(grep -s ^ggml "$root/lib/vulkan/BUILD.vulkan") == $(grep ^ggml "$root/lib/BUILD") ]] ||
+		skip "the cache has no plugin; make test-device compiles it"
 	export GGML_VK_VISIBLE_DEVICES=${GGML_VK_VISIBLE_DEVICES:-0} # without it ggml leaves drivers for CPUs out
 fi
 

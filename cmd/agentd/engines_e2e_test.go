@@ -132,7 +132,7 @@ func TestVLLM(t *testing.T) {
 func TestSameRequestToAnEngineGivesSameCandidates(t *testing.T) {
 	model := tinyModel(t, synth.Qwen3)
 	r := serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "24")
-	sameCandidates(t, r, 6)
+	sameCandidates(t, r, 4) // those that reach the limit count as one
 	sameLines(t, r)
 }
 

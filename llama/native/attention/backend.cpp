@@ -20,8 +20,7 @@
 #include <mutex>
 #include <unordered_map>
 
-// The tables of functions below are the same in these versions of ggml's interface.
-static_assert(GGML_BACKEND_API_VERSION == 2 || GGML_BACKEND_API_VERSION == 3,
+static_assert(GGML_BACKEND_API_VERSION == 3,
               "ggml has another backend interface: check every table of functions in attention/backend.cpp");
 
 static_assert(agentd::max_sequences == AGD_MAX_SEQUENCES,
