@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	"agentd/agent/memory"
 	"agentd/household/dataset/playbacktest"
@@ -282,4 +283,23 @@ func answers(level, name string, status int, body string, when func(h *heard, a 
 			set(a, status, body)
 		}
 	}}
+}
+
+// foundBy runs rules up to a level until one fails, and returns its id and level.
+func foundBy(t *testing.T, d *defect, level string, only []string) (id, at string) {
+	t.Helper()
+	s := httptest.NewServer(d.serve(rightServer(t, false)))
+	defer s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, Config{URL: s.URL, Level: level, Only: only, Coaching: "auto"}, func(r *Result) {
+		if r.Verdict == Fail && id == "" {
+			id, at = r.ID, r.Level
+			stop()
+		}
+	})
+	if err != nil && id == "" { // it does not even declare itself
+		return "start", Must
+	}
+	return id, at
 }
