@@ -179,7 +179,7 @@ func (all *readings) alone(t *testing.T, m *llama.Model, kv string) (rows, diffe
 	}
 	defer c.Close()
 	for _, r := range all.rows {
-		if rows++; rows > count(200, 60) {
+		if rows++; rows > count(100, 60) {
 			return rows - 1, differ
 		}
 		row := logitsAlone(t, c, r.context)
