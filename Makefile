@@ -58,18 +58,21 @@ eval: llama.cpp ## how many decisions of a model are right in the simulated hous
 example-rl: agentd ## GRPO with TRL on decisions of the default model; installs 6 GB; ARGS="--out DIR ..."
 	@third_party/prereqs.sh pip
 	examples/rl/run.sh $(ARGS)
+.PHONY: vet
+vet: llama.cpp ## compile all packages, and go vet
+	go vet ./...
+
 # Go vet has seen the tests. As many packages as there are processors are tested at once: with one more, the longest one,
-# cmd/agentd, waits for the others, and its databases answer too late.
+# cmd/agentd, waits for the others, and its databases answer too late. It begins first.
 TEST := -vet=off -timeout 30m -p $(shell nproc)
 # Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
 .PHONY: test
-test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
+test: vet native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
-	go vet ./...
-	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./...
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./cmd/agentd ./...
 	GOGC=$${GOGC:-400} go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
 	@CACHED_ONLY=$${CACHED_ONLY-yes} third_party/test-device.sh
 
@@ -86,7 +89,7 @@ generate: llama.cpp ## write the generated files: docs/options.md, the schema of
 	go generate ./cmd/agentd
 
 .PHONY: check
-check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnerabilities
+check: vet ## format, vet, lint, generated files, links, spelling, vulnerabilities
 	@third_party/prereqs.sh python3 pip npm
 	.ci/check
 
