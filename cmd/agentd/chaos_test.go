@@ -178,7 +178,7 @@ func (c *chaos) load() {
 				select {
 				case <-c.stop:
 					return
-				default:
+				case <-time.After(25 * time.Millisecond): // as a simulation takes for its step
 				}
 				if !once(i) {
 					return

@@ -78,7 +78,7 @@ func TestSixteenClientsGetTheBytesThatTheyGetAlone(t *testing.T) {
 	var wg sync.WaitGroup
 	for client := range 16 {
 		wg.Go(func() {
-			for i := range n {
+			for i := range n / 2 { // others have the other half
 				k := (i*7 + client*5) % n
 				path, body := manyDecisions(k)
 				if got, err := asked(r, path, body); err != nil || got != alone[k] {

@@ -154,7 +154,7 @@ func TestDeterministicAnswersIgnoreCache(t *testing.T) {
 		}
 		return step.OutputRaw
 	}
-	for range 48 {
+	for range 24 {
 		var text []string
 		for range 3 + random.IntN(60) {
 			text = append(text, words[random.IntN(len(words))])
