@@ -76,10 +76,11 @@ func TestAgentdPassesItsOwnCheck(t *testing.T) {
 				at = r.atBoth
 			}
 			at(t, func(_ *testing.T, r *running) {
-				if test.args[0] == "--load" && r.base != "" {
-					test.args = append(test.args, most...)
+				args := test.args
+				if name == "default model" && r.base != "" {
+					args = most
 				}
-				r.passes(test.args...)
+				r.passes(args...)
 			})
 		})
 	}

@@ -503,7 +503,7 @@ func TestBurstsOfPausesLoseNoRollout(t *testing.T) {
 			cancel()
 		}
 	})
-	for i := range 30 {
+	for i := range 20 {
 		mode := []string{"keep", "abort", "keep", "wait"}[i%4]
 		if mode == "wait" { // the stream would not end
 			r.trainer("POST", "/abort_requests", "", http.StatusOK, "aborted")
