@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // wrapped is a server with a handler around the right one.
@@ -77,6 +78,7 @@ func mixesUp() *defect {
 		running++
 		mu.Unlock()
 		right.ServeHTTP(a, r)
+		time.Sleep(10 * time.Millisecond) // others ask meanwhile
 		mu.Lock()
 		body := a.Body.String()
 		if running > 1 && last != "" && a.Code == http.StatusOK {

@@ -71,3 +71,22 @@ func TestEachDefectIsFound(t *testing.T) {
 		}
 	}
 }
+
+// TestRightServersPass whatever they do in another way.
+func TestRightServersPass(t *testing.T) {
+	for _, v := range rightServers {
+		t.Run(v.name, func(t *testing.T) {
+			report, err := Run(t.Context(), Config{URL: v.start(t), Level: Should, Coaching: "auto"}, func(r *Result) {
+				if r.Verdict == Fail {
+					t.Errorf("%s: %s", r.ID, r.Seen)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := report.Count(func(x *Result) bool { return x.Verdict == Pass }); n < 200 {
+				t.Errorf("%d rules pass: %s", n, report.Summary())
+			}
+		})
+	}
+}
