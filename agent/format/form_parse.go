@@ -85,13 +85,8 @@ func Complete(f Format, text string, c *Catalog) []tools.Call {
 
 // trimMarks removes marks without a counterpart, <tool_call> and <tools>, from both ends of a text.
 func trimMarks(text string) string {
-	text = trimSpace(text)
-	for _, mark := range []string{callOpen, callClose, toolsOpen, toolsClose} {
-		text = strings.TrimPrefix(text, mark)
-	}
-	text = trimSpace(text)
-	for _, mark := range []string{toolsClose, toolsOpen, callClose, callOpen} {
-		text = strings.TrimSuffix(text, mark)
+	for _, mark := range []string{callOpen, callClose, callOpen, toolsOpen, toolsClose} {
+		text = strings.TrimSuffix(strings.TrimPrefix(trimSpace(text), mark), mark)
 	}
 	return trimSpace(text)
 }
