@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -53,14 +54,11 @@ func inBothForms(ours, openAIs []byte) []byte {
 	return append(append(ours[:len(ours)-1], ','), openAIs[1:]...)
 }
 
-// ofOpenAI reports whether a path is, or may be, one of OpenAI's API; keyOpenAI is not set before a request is allowed.
-func ofOpenAI(c *gin.Context) bool {
-	switch c.FullPath() {
-	case pathChat, pathCompletions, pathModels:
-		return true
-	}
-	return c.FullPath() == "" && strings.HasPrefix(c.Request.URL.Path, "/v1/")
-}
+// openAIPaths match the paths of OpenAI's API, served or not, that no path of the protocol begins like.
+var openAIPaths = regexp.MustCompile(`^/v1/(chat|completions|models|embeddings|images|audio|moderations|files|batches)(/|$)`)
+
+// ofOpenAI reports whether a path is one of OpenAI's API; keyOpenAI is not set before a request is allowed.
+func ofOpenAI(c *gin.Context) bool { return openAIPaths.MatchString(c.Request.URL.Path) }
 
 // sent logs the error err of a client that did not read its answer.
 func (s *Server) sent(c *gin.Context, err error) {

@@ -86,6 +86,9 @@ func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
 		"a list of models without a token":    {closed, "GET", "/v1/models", 401, true},
 		"another method":                      {closed, "GET", "/v1/chat/completions", 401, true},
 		"an unknown path":                     {open, "GET", "/nothing", 404, false},
+		"an unknown path below /v1":           {open, "GET", "/v1/nothing", 404, false},
+		"another method of inference":         {open, "GET", "/v1/responses", 405, false},
+		"another method of a chat":            {open, "PUT", "/v1/chat/completions", 404, true},
 		"inference without a token":           {closed, "POST", "/v1/responses", 401, false},
 	} {
 		w := request{method: test.method, path: test.path}.do(t, test.s)
