@@ -85,7 +85,7 @@ func Complete(f Format, text string, c *Catalog) []tools.Call {
 
 // trimMarks removes marks without a counterpart, <tool_call> and <tools>, from both ends of a text.
 func trimMarks(text string) string {
-	for _, mark := range []string{callOpen, callClose, callOpen, toolsOpen, toolsClose} {
+	for _, mark := range []string{callOpen, callClose, callOpen, toolsOpen, toolsClose} { // callOpen again: a text may end with an empty block
 		text = strings.TrimSuffix(strings.TrimPrefix(trimSpace(text), mark), mark)
 	}
 	return trimSpace(text)
@@ -292,7 +292,8 @@ func (c *Catalog) MayBeCall(text string) bool {
 	if c.starts == nil && strings.HasPrefix(text, "{") { // as calls begin in some formats
 		return true
 	}
-	return c.Set.MustCall || strings.HasPrefix(text, c.CallBegin) || strings.HasPrefix(c.CallBegin, text) || c.starts.Within(text)
+	may := func(begin string) bool { return strings.HasPrefix(text, begin) || strings.HasPrefix(begin, text) }
+	return c.Set.MustCall || may(c.CallBegin) || may(toolsOpen) || c.starts.Within(text)
 }
 
 // FormOf returns the form of the call at the beginning of an answer, or "".

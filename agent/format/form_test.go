@@ -285,7 +285,7 @@ func TestTextThatMayBeACallIsHeldBack(t *testing.T) {
 		if _, err := c.Grammar(); err != nil {
 			t.Fatal(err)
 		}
-		if !c.MayBeCall("{") || c.MayBeCall("Hello") {
+		if !c.MayBeCall("{") || !c.MayBeCall("<tools>\n{\"name") || c.MayBeCall("Hello") || c.MayBeCall("<table>") {
 			t.Errorf("%s: with the grammar", s.name)
 		}
 	}

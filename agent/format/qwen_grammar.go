@@ -20,10 +20,10 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, answer := c.Set, "reply"
 	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
-	if q.inJSON() { // such models copy marks of the prompt, which say nothing
-		reply.Forbidden = append(slices.Clone(callMarks), toolsOpen, toolsClose, "<tool_response>")
-	}
 	if len(set.Tools) > 0 {
+		if q.inJSON() { // such models copy marks of the prompt, which say nothing
+			reply.Forbidden = append(slices.Clone(callMarks), toolsOpen, toolsClose, "<tool_response>")
+		}
 		g.Add("calls", fmt.Sprintf(`call ( %s"\n" call ){0,%d}`, q.unit(set, gbnf.UnitNext), q.most(set)-1))
 		begin, end := q.unit(set, gbnf.UnitBegin), q.unit(set, gbnf.UnitEnd)
 		open, closed := begin+gbnf.Literal(`{"name": "`), end+gbnf.Literal("}\n</tool_call>")

@@ -107,8 +107,8 @@ func corrections(t *testing.T, r *running) {
 // acceptLines asks for candidates as lines.
 var acceptLines = http.Header{"Accept": {"application/x-ndjson"}}
 
-// sameLines asks for an array and for lines. llama-server 0.6.0 gives a row other bits in a batch of another width, and
-// random weights turn them into other tokens: through it only the form of the lines counts.
+// sameLines asks for an array and for lines. llama-server 0.6.0 does not always repeat what random weights write: through
+// it only the form of the lines counts.
 func sameLines(t *testing.T, r *running) {
 	text := body(t, "lines", user(1, "Fetch it").outputs(3).greedy(), user(2, "Wait").greedy(), user(3, "Go").tools(`[{"name":"a b"}]`))
 	want, err := checked(text, r.answer(text, nil))
