@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -114,12 +115,30 @@ func (s *Server) leaveRoot() error {
 	return os.Chown(s.directory, int(uid), int(gid))
 }
 
-// command is a program that runs as the server's user and ends with this process.
+// command is a program that runs as the server's user.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a program of an installed PostgreSQL, ended by Kill
 	cmd.Dir = s.directory
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true}
 	return cmd
+}
+
+// start starts cmd, which is killed when this process ends. ended is closed at its end.
+func start(cmd *exec.Cmd) (ended chan struct{}, err error) {
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// The kernel sends Pdeathsig when the starting thread ends, so that thread is kept. Others
+		// end with a goroutine, as a worker of the scheduler does.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // its output says why
+		}
+	}()
+	return ended, <-started
 }
 
 // Kill kills the server as a crash does.
@@ -139,15 +158,11 @@ func (s *Server) Restart(t testing.TB) {
 		var output bytes.Buffer
 		cmd := s.command(s.program, s.options...)
 		cmd.Stdout, cmd.Stderr = &output, &output
-		if err := cmd.Start(); err != nil {
+		ended, err := start(cmd)
+		if err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan struct{})
 		s.process, s.ended = cmd.Process, ended
-		go func() {
-			defer close(ended)
-			_ = cmd.Wait() // its output says why
-		}()
 		if s.answers(deadline) {
 			return
 		}
