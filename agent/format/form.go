@@ -97,8 +97,9 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 		nameEnd = ""
 	}
 	if lists { // else the model would begin a call so, and could not end it
-		for _, start := range []string{"{", nameStart} {
-			s.Add(start)
+		s.Add("{")
+		s.Add(`"name"`)
+		for _, start := range []string{"{", `"`, "'"} { // without { it wrote "name": 'ls' in a fence
 			s.Add(fence + gbnf.Word + "\n" + gbnf.Gap + start)
 		}
 	}
