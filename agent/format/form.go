@@ -92,22 +92,21 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 // startsOf returns the beginnings of calls in other forms. A model that writes bare JSON sometimes appends to the name
 // of a tool, as in go_to_kitchen. For such a model the beginning does not include the quote after the name.
 func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
-	s, nameEnd := new(gbnf.Starts), `"`
+	s, nameEnd, inFence := new(gbnf.Starts), `"`, fence+gbnf.Word+"\n"+gbnf.Gap
 	if r.inJSON() {
 		nameEnd = ""
 	}
 	if lists { // else the model would begin a call so, and could not end it
-		s.Add("{")
-		s.Add(`"name"`)
-		for _, start := range []string{"{", `"`, "'"} { // without { it wrote "name": 'ls' in a fence
-			s.Add(fence + gbnf.Word + "\n" + gbnf.Gap + start)
+		// Without { a model wrote "name": 'ls' in a fence.
+		for _, start := range []string{"{", `"name"`, inFence + "{", inFence + `"`, inFence + "'"} {
+			s.Add(start)
 		}
 	}
 	for i := range set.Tools {
 		if len(o.args) > 0 {
 			s.Add(set.Tools[i].Name + "(")
 		}
-		for _, before := range []string{"", fence + gbnf.Word + "\n" + gbnf.Gap} {
+		for _, before := range []string{"", inFence} {
 			for _, start := range o.starts {
 				object := "{" + gbnf.Gap + start + jsonText(set.Tools[i].Name) + nameEnd
 				if !lists {
