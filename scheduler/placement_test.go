@@ -189,14 +189,18 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	}
 }
 
-// Both have chosen a context before one of them is assigned.
+// Both have chosen a context before one of them is assigned, and both are assigned before one of them can end.
 func TestRetriesOfALostContextShareTheOthers(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	log := new(lines)
-	e := newTestEngine(t, setup{contexts: 3, log: zerolog.New(log), wrapEach: func(context int, b backend) backend {
+	var e *Engine
+	e = newTestEngine(t, setup{contexts: 3, log: zerolog.New(log), wrapEach: func(context int, b backend) backend {
 		return &faulty{backend: b, decode: func(rows []core.Row) error {
 			if context == 0 && slices.ContainsFunc(rows, func(r core.Row) bool { return r.Seq != rows[0].Seq }) {
 				return llama.ErrLost
+			}
+			for context > 0 && e.Stats().Retried < 2 {
+				time.Sleep(time.Millisecond)
 			}
 			return nil
 		}}
