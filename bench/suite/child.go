@@ -6,11 +6,12 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"agentd/internal/base/subprocess"
 )
 
 // Times that a server is given.
@@ -48,20 +49,12 @@ func start(ctx context.Context, name, program string, args []string) (*child, er
 	c := &child{name: name, url: "http://" + address.String(), cmd: exec.Command(program, args...), tail: new(tail), done: make(chan struct{}), patience: stopLimit}
 	c.cmd.Stdout, c.cmd.Stderr = c.tail, c.tail
 	c.cmd.WaitDelay = stopLimit
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error, 1)
-	go func() {
-		// The kernel sends Pdeathsig when the starting thread ends, so that thread is kept.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(c.done)
-		err := c.cmd.Start()
-		started <- err
-		if err == nil {
-			c.err = c.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = subprocess.Start(c.cmd, syscall.SIGKILL, func(err error) {
+		c.err = err
+		close(c.done)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := c.ready(ctx); err != nil {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"agentd/internal/base/subprocess"
 )
 
 // patience is how long a server may take to start; only failures take it.
@@ -123,24 +124,6 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts cmd, which is killed when this process ends. ended is closed at its end.
-func start(cmd *exec.Cmd) (ended chan struct{}, err error) {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		defer close(ended)
-		// The kernel sends Pdeathsig when the starting thread ends, so that thread is kept. Others
-		// end with a goroutine, as a worker of the scheduler does.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // its output says why
-		}
-	}()
-	return ended, <-started
-}
-
 // Kill kills the server as a crash does.
 func (s *Server) Kill() {
 	if s.ended != nil {
@@ -158,8 +141,8 @@ func (s *Server) Restart(t testing.TB) {
 		var output bytes.Buffer
 		cmd := s.command(s.program, s.options...)
 		cmd.Stdout, cmd.Stderr = &output, &output
-		ended, err := start(cmd)
-		if err != nil {
+		ended := make(chan struct{})
+		if err := subprocess.Start(cmd, syscall.SIGQUIT, func(error) { close(ended) }); err != nil { // output says why it ended
 			t.Fatal(err)
 		}
 		s.process, s.ended = cmd.Process, ended
