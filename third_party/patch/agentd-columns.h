@@ -15,18 +15,21 @@ constexpr int beside = 8, most_panels = 3; // rows of weights, and panels of act
 // Bytes of activations that stay in the second-level cache while a group of weights is multiplied with them.
 constexpr int64_t chunk = 512 * 1024;
 
-// Makes a block of a panel of some rows.
-template <class W> void pack_block(const panel_rows & from, int64_t k, int64_t e, char * panel) {
+// Words of each row in a panel of k elements: a multiple of the lanes, of which the last ones may be 0.
+inline int64_t panel_words(int64_t k) { return GGML_PAD(k / 2, lanes); }
+
+// The width of a panel with the first of n rows of activations.
+inline int panel_width(int64_t n) { return static_cast<int>(std::clamp<int64_t>(n, 0, lanes)); }
+
+// Makes a block of a panel of some rows, whose words have as many lanes as the panel is wide.
+template <class W> void pack_block(const panel_rows & from, int width, int64_t k, int64_t e, char * panel) {
     ints words[lanes];
     from.line(e * sizeof(float), words, [left = k - e](const uint8_t * p) {
         const ints low = words_of(p, left), high = words_of(p + sizeof low, std::max<int64_t>(left - lanes, 0));
         return reinterpret_cast<ints>(_mm512_cvtne2ps_pbh(reinterpret_cast<floats>(high), reinterpret_cast<floats>(low)));
     });
-    char * to = panel + e / W::pack * sizeof(ints);
-    if (k - e >= W::block) {
-        std::memcpy(to, words, sizeof words);
-    } else {
-        std::memcpy(to, words, (k - e) / W::pack * sizeof(ints));
+    for (int i = 0; i < lanes; i++) {
+        _mm512_mask_storeu_epi32(panel + (e / W::pack + i) * width * sizeof(float), (1 << width) - 1, words[i]);
     }
 }
 
@@ -46,8 +49,8 @@ template <class W, int V, bool Half>
 __attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t panel, const uint8_t * ahead) {
     constexpr int whole = V - Half;
     constexpr int line  = cache_line / sizeof(float);
-    const int64_t words = a.k / W::pack;
-    const char *  w[beside], *x = a.x + panel * words * sizeof(ints);
+    const int64_t words = a.k / W::pack, panel_size = panel_words(a.k) * sizeof(ints);
+    const char *  w[beside], *x = a.x + panel * panel_size;
     floats        sums[beside][V] = {};
     for (int i = 0; i < beside; i++) {
         w[i] = reinterpret_cast<const char *>(a.weights + std::min(row + i, a.m - 1) * a.stride);
@@ -57,7 +60,7 @@ __attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t 
             _mm_prefetch(reinterpret_cast<const char *>(ahead + i * a.stride + from * sizeof(float)), _MM_HINT_T1);
         }
         _Pragma("GCC unroll 4") for (int64_t word = from; word < std::min<int64_t>(words, from + line); word++) {
-            const auto at = [&](int v) { return x + (v * words + word) * sizeof(ints); };
+            const auto at = [&](int v) { return x + v * panel_size + word * sizeof(ints); };
             floats     values[V];
             AGENTD_EACH(v, whole) { values[v] = _mm512_loadu_ps(reinterpret_cast<const float *>(at(v))); }
             AGENTD_EACH(i, beside) {

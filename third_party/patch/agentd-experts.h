@@ -5,6 +5,7 @@
 #ifndef AGENTD_EXPERTS_H
 #define AGENTD_EXPERTS_H
 
+#include "agentd-amx.h"
 #include "agentd-dots.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-cpu.h"
@@ -12,10 +13,10 @@
 namespace {
 namespace agentd_products {
 
-// An expert that was chosen. Its pairs are `rows` in order from `first` on.
+// An expert that was chosen. Its pairs are `rows` in order from `first` on, and its panels those from `panel` on.
 struct chosen {
     int32_t expert, rows;
-    int64_t first;
+    int64_t first, panel;
 };
 
 // What a product of experts keeps in the work buffer, before the activations.
@@ -45,29 +46,54 @@ struct pairs_by_expert {
             next[expert(i)]++;
         }
         *count        = 0;
-        int64_t first = 0;
+        int64_t first = 0, panel = 0;
         for (int64_t e = 0; e < experts; e++) {
             const int64_t n = next[e];
             next[e]         = first;
             if (n > 0) {
-                list[(*count)++] = { static_cast<int32_t>(e), static_cast<int32_t>(n), first };
+                list[(*count)++] = { static_cast<int32_t>(e), static_cast<int32_t>(n), first, panel };
             }
             first += n;
+            panel += (n + lanes - 1) / lanes;
         }
         for (int64_t i = 0; i < all; i++) {
             order[next[expert(i)]++] = static_cast<int32_t>(i);
         }
     }
+
+    // The row of x that the pair at a place of the order has.
+    const char * row(const ggml_tensor * x, int64_t i) const {
+        const int64_t pair = order[i];
+        return static_cast<const char *>(x->data) + pair % used % x->ne[1] * x->nb[1] + pair / used * x->nb[2];
+    }
 };
 
-// Converts the rows that experts are multiplied with: a thread takes every nth.
+// The bytes of the activations of all pairs: rows, or panels of each chosen expert.
+template <class W> size_t pairs_size(int64_t experts, int64_t all, int64_t k) {
+    if (uses_tiles<W>()) {
+        return (std::min(experts, all) + all / lanes) * panel_words(k) * sizeof(ints);
+    }
+    return all * activations<W>::stride(k);
+}
+
+// Converts the rows that experts are multiplied with: a thread takes every nth, or every nth panel.
 template <class W> void convert_pairs(const ggml_compute_params * params, const ggml_tensor * x,
                                       const pairs_by_expert & pairs, char * to) {
     const int64_t k = x->ne[0], stride = activations<W>::stride(k);
-    for (int64_t i = params->ith; i < pairs.all; i += params->nth) {
-        const int64_t pair = pairs.order[i];
-        const char *  row  = static_cast<const char *>(x->data) + pair % pairs.used % x->ne[1] * x->nb[1] +
-                             pair / pairs.used * x->nb[2];
+#if defined(AGENTD_BFLOATS)
+    for (const chosen *c = pairs.list, *end = c + (uses_tiles<W>() ? *pairs.count : 0); c < end; c++) {
+        for (int64_t i = 0, panel = c->panel; i < c->rows; i += lanes, panel++) {
+            if (panel % params->nth == params->ith) {
+                const auto at = [&](int64_t r) { return pairs.row(x, c->first + i + r); };
+                for (int64_t e = 0; e < k; e += W::block) {
+                    pack_block<W>(rows_from(c->rows - i, at), panel_width(c->rows - i), k, e, to + panel * panel_words(k) * sizeof(ints));
+                }
+            }
+        }
+    }
+#endif
+    for (int64_t i = params->ith; i < pairs.all && !uses_tiles<W>(); i += params->nth) {
+        const char * row = pairs.row(x, i);
         if constexpr (W::dot == kind::floats) {
             std::memcpy(to + i * stride, row, stride);
         } else {
@@ -94,6 +120,7 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
     convert_pairs<W>(params, src1, pairs, x);
     ggml_barrier(params->threadpool);
 
+    tiles_in_use  tiles{ uses_tiles<W>() };
     const int64_t groups = (ne01 + group_rows - 1) / group_rows, all = groups * *pairs.count;
     const int64_t size = std::clamp<int64_t>(all / (8 * params->nth), 1, 4);
     for (int64_t job = params->ith; job * size < all; job = ggml_threadpool_chunk_add(params->threadpool, 1)) {
@@ -107,12 +134,14 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
                               ne01,
                               c.rows,
                               ne00,
-                              x + c.first * stride,
+                              x + (tiles.used ? c.panel * panel_words(ne10) * sizeof(ints) : c.first * stride),
                               stride,
                               static_cast<float *>(dst->data),
                               ne0,
                               pairs.order + c.first };
-            if constexpr (W::dot != kind::bytes) {
+            if (tiles.used) {
+                group_of_panels<W>(a, i % groups * group_rows, row, tiles);
+            } else if constexpr (W::dot != kind::bytes) {
                 group_of_dots<W>(a, i % groups * group_rows, row);
             } else {
                 group<W>(a, i % groups * group_rows, row);
@@ -127,7 +156,7 @@ template <class W> size_t experts_work_size(const ggml_tensor * op) {
     const int64_t      experts = w->ne[2], all = ids->ne[0] * ids->ne[1];
     const size_t       own = ggml_row_size(ggml_get_type_traits_cpu(w->type)->vec_dot_type, ggml_nelements(x)) +
                              experts * (sizeof(int64_t) + all * sizeof(int64_t) + cache_line) + 4 * cache_line;
-    return std::max(own, pairs_by_expert::size(experts, all) + all * activations<W>::stride(x->ne[0]) + cache_line);
+    return std::max(own, pairs_by_expert::size(experts, all) + pairs_size<W>(experts, all, x->ne[0]) + cache_line);
 }
 
 } // namespace agentd_products

@@ -8,14 +8,13 @@
 #ifndef AGENTD_PRODUCTS_H
 #define AGENTD_PRODUCTS_H
 
-#include "agentd-columns.h"
 #include "agentd-experts.h"
 
 namespace {
 namespace agentd_products {
 
 // Whether a product with n rows of activations makes panels of these.
-template <class W> bool transposes(int64_t n) { return W::dot == kind::bfloats && n > few; }
+template <class W> bool transposes(int64_t n) { return W::dot == kind::bfloats && (n > few || uses_tiles<W>()); }
 
 template <class W> void compute(const ggml_compute_params * params, ggml_tensor * dst) {
     const ggml_tensor *src0 = dst->src[0], *src1 = dst->src[1];
@@ -24,9 +23,10 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
     const bool    converts   = transposed || W::dot != kind::floats;
     const int64_t rows       = transposed ? lanes : 1; // of activations that are converted together
     const int64_t sets       = (ne11 + rows - 1) / rows;
-    const size_t  stride     = converts ? rows * activations<W>::stride(ne10) : nb11; // of a set
+    const size_t  stride     = transposed ? panel_words(ne10) * sizeof(ints) : converts ? activations<W>::stride(ne10) : nb11; // of a set
     char *        work       = static_cast<char *>(params->wdata) + -reinterpret_cast<uintptr_t>(params->wdata) % cache_line;
 
+    tiles_in_use tiles{ uses_tiles<W>() };
     if (converts) {
         const int64_t length = transposed ? W::block : block;
         const int64_t blocks = (ne10 + length - 1) / length, all = blocks * sets * ne12 * ne13;
@@ -37,7 +37,8 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
 #if defined(AGENTD_BFLOATS)
             if constexpr (W::dot == kind::bfloats) {
                 if (transposed) {
-                    pack_block<W>(rows_from(ne11 - i11, [=](int64_t r) { return x + r * nb11; }), ne10, i % blocks * length, to);
+                    const int width = tiles.used ? panel_width(ne11 - i11) : lanes;
+                    pack_block<W>(rows_from(ne11 - i11, [=](int64_t r) { return x + r * nb11; }), width, ne10, i % blocks * length, to);
                     continue;
                 }
             }
@@ -68,15 +69,9 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
                           static_cast<int64_t>(nb1 / sizeof(float)) };
         for (int64_t g = begin; g < std::min(begin + size, groups); g++) {
             const int64_t next = (g + 1 < begin + size ? g + 1 : begin + params->nth * size) * group_rows;
-#if defined(AGENTD_BFLOATS)
-            if constexpr (W::dot == kind::bfloats) {
-                if (transposed) {
-                    group_of_columns<W>(a, g * group_rows, next);
-                    continue;
-                }
-            }
-#endif
-            if constexpr (W::dot == kind::floats) {
+            if (transposed) {
+                group_of_panels<W>(a, g * group_rows, next, tiles);
+            } else if constexpr (W::dot == kind::floats) {
                 group_of_dots<W>(a, g * group_rows, next);
             } else {
                 group<W>(a, g * group_rows, next);
@@ -133,9 +128,11 @@ inline bool product_work_size(const ggml_tensor * op, size_t * size) {
             return;
         }
         const ggml_type own = ggml_get_type_traits_cpu(op->src[0]->type)->vec_dot_type;
-        const int64_t *ne = op->src[1]->ne, rows = transposes<decltype(w)>(ne[1]) ? GGML_PAD(ne[1], lanes) : ne[1];
-        *size = std::max(ggml_row_size(own, ggml_nelements(op->src[1])),
-                         rows * ne[2] * ne[3] * activations<decltype(w)>::stride(ne[0]) + cache_line);
+        const int64_t * ne  = op->src[1]->ne;
+        const size_t    one = transposes<decltype(w)>(ne[1])
+                                  ? (ne[1] + lanes - 1) / lanes * panel_words(ne[0]) * sizeof(ints)
+                                  : ne[1] * activations<decltype(w)>::stride(ne[0]); // of a matrix
+        *size = std::max(ggml_row_size(own, ggml_nelements(op->src[1])), one * ne[2] * ne[3] + cache_line);
     });
 }
 
