@@ -1,200 +1,98 @@
-// Products with the tiles of Intel AMX: 16 rows of 64 bytes that one instruction multiplies.
+// The tiles of Intel AMX: up to 16 rows of up to 64 bytes, which one instruction multiplies.
 //
-// Weights of bfloat16 are loaded where they lie, as 16 rows of 32. Activations are panels (agentd-columns.h), whose words
-// lie as the instruction wants those of its second matrix. Each sum is one chain in the order of the elements, whatever
-// else is in a tile. Quantized weights are unpacked to panels, and the activations are the rows (agentd-tiles.h).
-//
-// The instructions are written out: compilers before GCC 14 misplace the stores that a tile load reads, and llama.cpp's
-// own files must not be compiled for AMX, whose products of ggml depend on the batch.
+// The instructions are written out. Compilers before GCC 14 misplace the stores that a tile load reads, and llama.cpp's
+// own files must not be compiled for AMX, since ggml's products with it depend on the batch.
 #ifndef AGENTD_AMX_H
 #define AGENTD_AMX_H
 
-#include "agentd-columns.h"
+#include <cstddef>
+#include <cstdint>
 
-#if defined(AGENTD_AMX)
+#if defined(__linux__) && defined(__x86_64__)
+#define AGENTD_AMX
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
-namespace {
-namespace agentd_products {
+namespace { // of each of ggml's variants
+namespace agentd_amx {
 
+#if defined(AGENTD_AMX)
 // Whether the processor multiplies tiles, and Linux lets this process.
 inline bool has_amx() {
     static const bool has = [] {
-        constexpr unsigned bfloats = 1 << 22, tiles = 1 << 24, bytes = 1 << 25;
+        constexpr unsigned bfloats = 1 << 22, tiles = 1 << 24;
         constexpr long     request = 0x1023, data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
         unsigned           a = 0, b = 0, c = 0, d = 0;
-        return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (~d & (bfloats | tiles | bytes)) == 0 &&
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (~d & (bfloats | tiles)) == 0 &&
                syscall(SYS_arch_prctl, request, data) == 0;
     }();
     return has;
 }
 
-// The shapes of a thread's tiles, while this lives. All have 16 rows. Sums 0 and 1 and activations 6 are as wide as a panel
-// has rows of activations, sums 2 and 3 and activations 7 as the panel beside it.
+// The shapes of a thread's tiles, while this lives: 0 to 3 hold sums, 4 to 7 what is multiplied.
 class tiles_in_use {
   public:
-    explicit tiles_in_use(bool used) : used(used) {}
+    tiles_in_use() = default;
     ~tiles_in_use() {
-        if (first > 0) {
+        if (key >= 0) {
             asm volatile("tilerelease"); // a switch of threads saves no tiles then
         }
     }
     tiles_in_use(const tiles_in_use &)             = delete;
     tiles_in_use & operator=(const tiles_in_use &) = delete;
 
-    void shape(int width, int width_beside) {
-        if (width == first && width_beside == second) {
+    // Products of a panel and the one beside it: sums 0 and 1 and factor 6 are as wide as the first, sums 2 and 3 and
+    // factor 7 as the second, in words. Factors 4 and 5 have 64 bytes. All have 16 rows.
+    void panels(int width, int beside) {
+        set(width * 32 + beside, 16, { 4 * width, 4 * width, 4 * beside, 4 * beside, 64, 64, 4 * width, 4 * beside });
+    }
+
+    // Products of n rows: sums 0 to 3 and factor 4 have as many. Factors 5 to 7 have 16. All have 64 bytes.
+    void rows(int n) { set(1024 + n, n, { 64, 64, 64, 64, 64, 64, 64, 64 }); }
+
+  private:
+    using numbers = int[8];
+
+    void set(int wanted, int rows, const numbers & bytes) {
+        if (wanted == key) {
             return;
         }
-        first = width, second = width_beside;
-        const int           bytes[8]   = { 4 * first, 4 * first, 4 * second, 4 * second, 64, 64, 4 * first, 4 * second };
+        key = wanted;
         alignas(64) uint8_t config[64] = { 1 }; // the palette
         for (int i = 0; i < 8; i++) {
             config[16 + 2 * i] = static_cast<uint8_t>(bytes[i]);
-            config[48 + i]     = lanes;
+            config[48 + i]     = static_cast<uint8_t>(i < 5 ? rows : 16);
         }
         asm volatile("ldtilecfg %0" ::"m"(config) : "memory");
     }
 
-    const bool used;
-
-  private:
-    int first = 0, second = 0;
+    int key = -1;
 };
 
-template <int T> AGENTD_INLINE void load_tile(const void * p, size_t stride) {
+template <int T> inline __attribute__((always_inline)) void load_tile(const void * p, size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(T) : "memory");
 }
 
-template <int T> AGENTD_INLINE void store_tile(void * p, size_t stride) {
+template <int T> inline __attribute__((always_inline)) void store_tile(void * p, size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(T) : "memory");
 }
 
-template <int T> AGENTD_INLINE void clear_tile() { asm volatile("tilezero %%tmm%c0" ::"i"(T)); }
+template <int T> inline __attribute__((always_inline)) void clear_tile() { asm volatile("tilezero %%tmm%c0" ::"i"(T)); }
 
 // Adds the products of pairs of bfloat16.
-template <int Sum, int A, int B> AGENTD_INLINE void multiply_tiles() {
+template <int Sum, int A, int B> inline __attribute__((always_inline)) void multiply_bfloats() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A), "i"(B));
 }
 
-// Loads the words of 16 rows of weights, from `row` and `word` on. What the matrix does not have is 0.
-template <int T> AGENTD_INLINE void load_weights(const matrices & a, int64_t row, int64_t word) {
-    const uint8_t * from = a.weights + row * a.stride + word * sizeof(float);
-    const int64_t   left = a.k * sizeof(ggml_bf16_t) - word * sizeof(float);
-    if (row + lanes <= a.m && left >= static_cast<int64_t>(cache_line)) {
-        load_tile<T>(from, a.stride);
-        return;
-    }
-    alignas(cache_line) uint8_t some[lanes][cache_line] = {};
-    for (int64_t i = 0; i < std::min<int64_t>(lanes, a.m - row); i++) {
-        std::memcpy(some[i], from + i * a.stride, std::min<int64_t>(left, cache_line));
-    }
-    load_tile<T>(some, cache_line);
-}
-
-// Writes the sums of 16 rows of weights and a panel of `width` rows of activations.
-template <int T> void store_sums(const matrices & a, int64_t row, int64_t panel, int width) {
-    const int64_t rows = std::min<int64_t>(lanes, a.m - row);
-    if (rows <= 0) {
-        return;
-    }
-    if (width == 1 && rows == lanes) {
-        store_tile<T>(a.row(panel * lanes) + row, sizeof(float));
-        return;
-    }
-    alignas(cache_line) float sums[lanes][lanes];
-    store_tile<T>(sums, cache_line);
-    ints out[lanes];
-    if (width <= few) {
-        const ints at = _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), all(lanes));
-        for (int n = 0; n < width; n++) {
-            out[n] = _mm512_i32gather_epi32(at, &sums[0][n], sizeof(float));
-        }
-    } else {
-        rows_from(lanes, [&](int i) { return sums[i]; }).line(0, out, [](const uint8_t * p) { return _mm512_load_si512(p); });
-    }
-    for (int n = 0; n < width; n++) {
-        _mm512_mask_storeu_epi32(a.row(panel * lanes + n) + row, (1 << rows) - 1, out[n]);
-    }
-}
-
-// Computes the columns of the result that 32 rows of weights make, from `row` on, for one or two panels of activations,
-// from `panel` on. Nothing is prefetched: the processor does that as well.
-template <bool Two> void squares(const matrices & a, int64_t row, int64_t panel, int width, int width_beside) {
-    const int64_t words = panel_words(a.k), size = width * sizeof(float), size_beside = width_beside * sizeof(float);
-    const char *  x = a.x + panel * words * sizeof(ints), *beside = x + words * sizeof(ints);
-    clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
-    for (int64_t word = 0; word < words; word += lanes) {
-        load_weights<4>(a, row, word);
-        load_tile<6>(x + word * size, size);
-        multiply_tiles<0, 4, 6>();
-        load_weights<5>(a, row + lanes, word);
-        multiply_tiles<1, 5, 6>();
-        if constexpr (Two) {
-            load_tile<7>(beside + word * size_beside, size_beside);
-            multiply_tiles<2, 4, 7>();
-            multiply_tiles<3, 5, 7>();
-        }
-    }
-    store_sums<0>(a, row, panel, width);
-    store_sums<1>(a, row + lanes, panel, width);
-    if constexpr (Two) {
-        store_sums<2>(a, row, panel + 1, width_beside);
-        store_sums<3>(a, row + lanes, panel + 1, width_beside);
-    }
-}
-
-// Computes what `group` does, for activations in panels.
-inline void group_of_squares(const matrices & a, int64_t row, tiles_in_use & tiles) {
-    for (int64_t n = 0; n < a.n; n += 2 * lanes) {
-        const int width = panel_width(a.n - n), beside = panel_width(a.n - n - lanes);
-        tiles.shape(width, std::max(beside, 1));
-        (beside > 0 ? squares<true> : squares<false>)(a, row, n / lanes, width, beside);
-    }
-}
-
-} // namespace agentd_products
-} // namespace
-#endif
-
-namespace {
-namespace agentd_products {
-
-#if !defined(AGENTD_AMX)
-struct tiles_in_use {
-    const bool used;
-};
-#endif
-
-// Whether products of these weights are made of tiles, whatever the number of rows.
-template <class W> bool uses_tiles() {
-#if defined(AGENTD_AMX)
-    return W::dot == kind::bfloats && has_amx();
 #else
-    return false;
-#endif
-}
+constexpr bool has_amx() { return false; }
 
-// Computes what `group` does, for activations in panels.
-template <class W> void group_of_panels(const matrices & a, int64_t row, int64_t next, tiles_in_use & tiles) {
-#if defined(AGENTD_BFLOATS)
-    if constexpr (W::dot == kind::bfloats) {
-#if defined(AGENTD_AMX)
-        if (tiles.used) {
-            group_of_squares(a, row, tiles);
-            return;
-        }
+struct tiles_in_use {};
 #endif
-        group_of_columns<W>(a, row, next);
-    }
-#else
-    GGML_UNUSED(a), GGML_UNUSED(row), GGML_UNUSED(next), GGML_UNUSED(tiles);
-#endif
-}
 
-} // namespace agentd_products
+} // namespace agentd_amx
 } // namespace
 
 #endif // AGENTD_AMX_H

@@ -5,8 +5,8 @@
 #ifndef AGENTD_EXPERTS_H
 #define AGENTD_EXPERTS_H
 
-#include "agentd-amx.h"
 #include "agentd-dots.h"
+#include "agentd-squares.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-cpu.h"
 
@@ -120,7 +120,7 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
     convert_pairs<W>(params, src1, pairs, x);
     ggml_barrier(params->threadpool);
 
-    tiles_in_use  tiles{ uses_tiles<W>() };
+    tiles_in_use  tiles;
     const int64_t groups = (ne01 + group_rows - 1) / group_rows, all = groups * *pairs.count;
     const int64_t size = std::clamp<int64_t>(all / (8 * params->nth), 1, 4);
     for (int64_t job = params->ith; job * size < all; job = ggml_threadpool_chunk_add(params->threadpool, 1)) {
@@ -134,12 +134,12 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
                               ne01,
                               c.rows,
                               ne00,
-                              x + (tiles.used ? c.panel * panel_words(ne10) * sizeof(ints) : c.first * stride),
+                              x + (uses_tiles<W>() ? c.panel * panel_words(ne10) * sizeof(ints) : c.first * stride),
                               stride,
                               static_cast<float *>(dst->data),
                               ne0,
                               pairs.order + c.first };
-            if (tiles.used) {
+            if (uses_tiles<W>()) {
                 group_of_panels<W>(a, i % groups * group_rows, row, tiles);
             } else if constexpr (W::dot != kind::bytes) {
                 group_of_dots<W>(a, i % groups * group_rows, row);

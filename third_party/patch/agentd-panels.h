@@ -28,9 +28,6 @@
 #endif
 #if defined(__AVX512BF16__)
 #define AGENTD_BFLOATS
-#if defined(__linux__) && defined(__x86_64__)
-#define AGENTD_AMX // where the processor has it (agentd-amx.h)
-#endif
 #endif
 #else
 #define AGENTD_MM(name) _mm256_##name

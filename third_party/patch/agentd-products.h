@@ -26,7 +26,8 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
     const size_t  stride     = transposed ? panel_words(ne10) * sizeof(ints) : converts ? activations<W>::stride(ne10) : nb11; // of a set
     char *        work       = static_cast<char *>(params->wdata) + -reinterpret_cast<uintptr_t>(params->wdata) % cache_line;
 
-    tiles_in_use tiles{ uses_tiles<W>() };
+    tiles_in_use  tiles;
+
     if (converts) {
         const int64_t length = transposed ? W::block : block;
         const int64_t blocks = (ne10 + length - 1) / length, all = blocks * sets * ne12 * ne13;
@@ -37,7 +38,7 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
 #if defined(AGENTD_BFLOATS)
             if constexpr (W::dot == kind::bfloats) {
                 if (transposed) {
-                    const int width = tiles.used ? panel_width(ne11 - i11) : lanes;
+                    const int width = uses_tiles<W>() ? panel_width(ne11 - i11) : lanes;
                     pack_block<W>(rows_from(ne11 - i11, [=](int64_t r) { return x + r * nb11; }), width, ne10, i % blocks * length, to);
                     continue;
                 }

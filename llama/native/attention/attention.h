@@ -96,6 +96,8 @@ using kernel = void (*)(const operands & o, const group & g, int first, int head
 void compute_avx512(const operands & o, const group & g, int first, int heads, float * scratch);
 void compute_avx2(const operands & o, const group & g, int first, int heads, float * scratch);
 void compute_avx512_bf16(const operands & o, const group & g, int first, int heads, float * scratch);
+void compute_amx_bf16(const operands & o, const group & g, int first, int heads, float * scratch);
+bool can_use_amx(); // whether the processor and Linux let this process
 
 // How many heads a kernel had best compute at once. The heads of a cell lie side by side in the cache.
 int heads_at_once(const operands & o, const group & g);
@@ -105,9 +107,9 @@ constexpr int max_kernels = 2;
 // The kernels that this CPU can run, the best first, ended by null. They compute in F32.
 const kernel * kernels();
 
-// A faster kernel, which rounds queries, keys, values and weights to BF16; null: this CPU has none. It is for
+// Faster kernels, which round queries, keys, values and weights to BF16, as kernels() lists its own. They are for
 // operands that are packable, and for models whose products round activations to so few bits.
-kernel packed_kernel();
+const kernel * packed_kernels();
 bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache has F16, BF16 or Q8_0
 
 // The best kernel for a model whose products round activations, or do not. It must not depend on the batch.

@@ -177,8 +177,8 @@ void each_kernel(const problem & p, const std::function<void(const std::vector<f
     for (const kernel * k = kernels(); *k != nullptr; k++) {
         run(*k, int(k - kernels()), 5e-6);
     }
-    if (packed_kernel() != nullptr && packable(operands_of(p))) {
-        run(packed_kernel(), -1, 0.03);
+    for (const kernel * k = packed_kernels(); *k != nullptr && packable(operands_of(p)); k++) {
+        run(*k, -1 - int(k - packed_kernels()), 0.03);
     }
 }
 

@@ -5,6 +5,8 @@
 
 #include "attention/attention.h"
 
+#include "agentd-amx.h" // third_party/patch
+
 #include <immintrin.h>
 
 #include <algorithm>
@@ -231,11 +233,56 @@ template <int R, int N> AGD_TARGET inline void mix(const entries<R> & e, const p
     }
 }
 
-struct packed_task : task {
+#if defined(AGENTD_AMX)
+using namespace agentd_amx;
+
+// Computes R rows and heads, which see the first cells of a tile.
+template <int R>
+AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v, int dk, int dv, tiles_in_use & tiles) {
+    alignas(64) pairs q[R * 8 * W]; // of 256 numbers
+    alignas(64) float sums[4][R][W];
+    alignas(64) float scores[2][R][W];
+    tiles.rows(n);
+    clear_tile<0>(), clear_tile<1>();
+    for (int d = 0; d < dk / 2; d += W) {
+        for (int r = 0; r < n; r++) {
+            store_pairs(q + r * W, load_pairs(e.q[r] + d));
+        }
+        load_tile<4>(q, 64);
+        load_tile<5>(k + d * tile, tile * sizeof(pairs));
+        load_tile<6>(k + d * tile + half, tile * sizeof(pairs));
+        multiply_bfloats<0, 4, 5>(), multiply_bfloats<1, 4, 6>();
+    }
+    store_tile<0>(scores[0], 64), store_tile<1>(scores[1], 64);
+    for (int r = 0; r < n; r++) {
+        weigh(load(scores[0][r]), load(scores[1][r]), e.cells[r], *e.st[r], e.sums[r], e.keep[r], e.weights[r]);
+    }
+    load_tile<4>(e.weights, sizeof e.weights[0]);
+    const auto mix = [&](auto part, int d) AGD_TARGET {
+        constexpr int i = decltype(part)::value;
+        clear_tile<i>();
+        load_tile<5 + i % 2>(v + d + i * W, dv * sizeof(pairs));
+        multiply_bfloats<i, 4, 5 + i % 2>();
+        store_tile<i>(sums[i], 64);
+    };
+    for (int d = 0; d < dv; d += 2 * W) { // dv is a multiple of 32
+        mix(std::integral_constant<int, 0>(), d), mix(std::integral_constant<int, 1>(), d);
+        for (int r = 0; r < n; r++) {
+            for (int i = 0; i < 2; i++) {
+                float * out = e.out[r] + d + i * W;
+                store(out, load(out) * e.keep[r] + load(sums[i][r]));
+            }
+        }
+    }
+}
+#endif
+
+template <bool Tiles> struct packed_task : task {
     pairs * q;     // indices x dk
     float * sums;  // indices x W
     pairs * k;     // dk/2 x tile: a pair of each cell
     pairs * v;     // tile/2 x dv: the numbers of each two cells
+    tiles_in_use tiles;
 
     const char * keys[tile];   // of the cells of a tile, of the first head in the cache
     const char * values[tile]; // the same
@@ -286,6 +333,9 @@ struct packed_task : task {
             agd::attention::lay_out_values<E>(values[c] + head, values[c + 1] + head, v + c / 2 * o.dv, o.dv, top);
             next.lines(step);
         }
+        for (int c = (size + 1) / 2; Tiles && c < tile / 2; c++) { // 0 times what is there may be NaN
+            __builtin_memset(v + c * o.dv, 0, o.dv * sizeof(pairs));
+        }
         return _mm512_cmpge_epu16_mask(top, _mm512_set1_epi16(0x7f80)) == 0; // infinity
     }
 
@@ -308,9 +358,9 @@ struct packed_task : task {
 
     // Computes n rows and heads from the i-th of the entries on, R at a time.
     template <int R> AGD_TARGET void rows(int h, int size, const entry * from, int & i, int n) {
-        for (; i + R <= n; i += R) {
+        for (int count = R; (count = std::min(R, n - i)) == R || (Tiles && count > 0); i += count) {
             entries<R> e;
-            for (int r = 0; r < R; r++) {
+            for (int r = 0; r < count; r++) {
                 const entry & at = from[(i + r) / o.repeat];
                 const size_t  x  = index(h, at.row, (i + r) % o.repeat);
                 e.q[r]           = q + x * o.dk / 2;
@@ -319,6 +369,12 @@ struct packed_task : task {
                 e.sums[r]        = sums + x * W;
                 e.cells[r]       = at.cells;
             }
+#if defined(AGENTD_AMX)
+            if constexpr (Tiles) {
+                multiply(e, count, k, v, o.dk, o.dv, tiles);
+                continue;
+            }
+#endif
             size > half ? scores<R, 2>(e, k, o.dk) : scores<R, 1>(e, k, o.dk);
             mix<R, R == 8 ? 2 : R == 4 ? 4 : 8>(e, v, size, o.dv, 0);
         }
@@ -327,6 +383,10 @@ struct packed_task : task {
     AGD_TARGET void rows(int h, int size, const entry * from, const entry * to) {
         const int n = static_cast<int>(to - from) * o.repeat;
         int       i = 0;
+        if constexpr (Tiles) {
+            rows<16>(h, size, from, i, n);
+            return;
+        }
         rows<8>(h, size, from, i, n);
         rows<4>(h, size, from, i, n);
         rows<2>(h, size, from, i, n);
@@ -354,10 +414,9 @@ struct packed_task : task {
     }
 };
 
-} // namespace
-
-AGD_TARGET void compute_avx512_bf16(const operands & o, const group & g, int first, int heads, float * scratch) {
-    packed_task t(o, g, first, heads, scratch);
+template <bool Tiles>
+AGD_TARGET void compute(const operands & o, const group & g, int first, int heads, float * scratch) {
+    packed_task<Tiles> t(o, g, first, heads, scratch);
     for (size_t i = 0; i < g.blocks.size(); i++) {
         t.compute(g.blocks[i], g.blocks[i + 1 < g.blocks.size() ? i + 1 : i]);
     }
@@ -365,6 +424,20 @@ AGD_TARGET void compute_avx512_bf16(const operands & o, const group & g, int fir
         t.st[x].sum = total(load(t.sums + x * W));
     }
     finish(t);
+}
+
+} // namespace
+
+void compute_avx512_bf16(const operands & o, const group & g, int first, int heads, float * scratch) {
+    compute<false>(o, g, first, heads, scratch);
+}
+
+void compute_amx_bf16(const operands & o, const group & g, int first, int heads, float * scratch) {
+    compute<true>(o, g, first, heads, scratch);
+}
+
+bool can_use_amx() {
+    return agentd_amx::has_amx();
 }
 
 } // namespace agd::attention

@@ -27,16 +27,23 @@ const kernel * kernels() {
     return list;
 }
 
-kernel packed_kernel() {
+const kernel * packed_kernels() {
+    static kernel list[max_kernels + 1] = {};
 #if defined(__x86_64__)
-    static const bool has = [] {
+    static const int count = [] {
+        int n = 0;
         __builtin_cpu_init();
-        return kernels()[0] == compute_avx512 && __builtin_cpu_supports("avx512bf16");
+        if (kernels()[0] == compute_avx512 && __builtin_cpu_supports("avx512bf16")) {
+            if (can_use_amx()) {
+                list[n++] = compute_amx_bf16;
+            }
+            list[n++] = compute_avx512_bf16;
+        }
+        return n;
     }();
-    return has ? compute_avx512_bf16 : nullptr;
-#else
-    return nullptr;
+    (void) count;
 #endif
+    return list;
 }
 
 bool packable(const operands & o) {
@@ -45,7 +52,8 @@ bool packable(const operands & o) {
 }
 
 kernel kernel_for(const operands & o, bool rounds) {
-    return rounds && packed_kernel() != nullptr && packable(o) ? packed_kernel() : kernels()[0];
+    const kernel packed = packed_kernels()[0];
+    return rounds && packed != nullptr && packable(o) ? packed : kernels()[0];
 }
 
 bool rounds_activations(ggml_cgraph * graph) {

@@ -166,8 +166,8 @@ void same_bits_as_alone(const shape & s) {
     o.v  = make_kv_view(nullptr, s.type, 0, 0, s.dv);
     o.dk = s.dk;
     o.dv = s.dv;
-    if (packed_kernel() != nullptr && packable(o)) {
-        all.push_back(packed_kernel());
+    for (const kernel * k = packed_kernels(); *k != nullptr && packable(o); k++) {
+        all.push_back(*k);
     }
     for (size_t k = 0; k < all.size(); k++) {
         const auto together = computed(h, all[k], rows, lengths, window, 1 + below(5), 1 + below(3));
