@@ -110,7 +110,7 @@ const kernel * kernels();
 // Faster kernels, which round queries, keys, values and weights to BF16, as kernels() lists its own. They are for
 // operands that are packable, and for models whose products round activations to so few bits.
 const kernel * packed_kernels();
-bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache has F16, BF16 or Q8_0
+bool           packable(const operands & o); // dk and dv are multiples of 32, and the cache has F16, BF16 or Q8_0
 
 // The best kernel for a model whose products round activations, or do not. It must not depend on the batch.
 kernel kernel_for(const operands & o, bool rounds);

@@ -238,7 +238,8 @@ using namespace agentd_amx;
 
 // Computes R rows and heads, which see the first cells of a tile.
 template <int R>
-AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v, int dk, int dv, tiles_in_use & tiles) {
+AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v, int dk, int dv,
+                         tiles_in_use & tiles) {
     alignas(64) pairs q[R * 8 * W]; // of 256 numbers
     alignas(64) float sums[4][R][W];
     alignas(64) float scores[2][R][W];
@@ -278,10 +279,10 @@ AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v
 #endif
 
 template <bool Tiles> struct packed_task : task {
-    pairs * q;     // indices x dk
-    float * sums;  // indices x W
-    pairs * k;     // dk/2 x tile: a pair of each cell
-    pairs * v;     // tile/2 x dv: the numbers of each two cells
+    pairs *      q;     // indices x dk
+    float *      sums;  // indices x W
+    pairs *      k;     // dk/2 x tile: a pair of each cell
+    pairs *      v;     // tile/2 x dv: the numbers of each two cells
     tiles_in_use tiles;
 
     const char * keys[tile];   // of the cells of a tile, of the first head in the cache
