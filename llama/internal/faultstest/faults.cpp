@@ -56,7 +56,8 @@ __attribute__((noinline)) void fault(const order & o) {
     } else if (std::strcmp(o.kind, "abort") == 0) {
         std::abort();
     } else if (std::strcmp(o.kind, "free") == 0) {
-        volatile auto inner = reinterpret_cast<char *>(std::malloc(64)) + 8;
+        // Zeros: free() takes what is before the pointer for a size, and may fault at what was left there.
+        volatile auto inner = reinterpret_cast<char *>(std::calloc(1, 64)) + 8;
         std::free(inner);
     } else if (std::strcmp(o.kind, "throw") == 0) {
         throw std::runtime_error("thrown on purpose");
