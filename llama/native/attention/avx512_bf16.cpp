@@ -233,15 +233,15 @@ template <int R, int N> AGD_TARGET inline void mix(const entries<R> & e, const p
     }
 }
 
-#if defined(AGENTD_AMX)
 using namespace agentd_amx;
 
-// Computes R rows and heads, which see the first cells of a tile.
+#if defined(AGENTD_AMX)
+// Computes n rows and heads, R at most, by the tiles of AMX. They add in another order than scores and mix.
 template <int R>
 AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v, int dk, int dv,
                          tiles_in_use & tiles) {
-    alignas(64) pairs q[R * 8 * W]; // of 256 numbers
-    alignas(64) float sums[4][R][W];
+    alignas(64) pairs q[R * W];
+    alignas(64) float sums[2][R][W];
     alignas(64) float scores[2][R][W];
     tiles.rows(n);
     clear_tile<0>(), clear_tile<1>();
@@ -262,8 +262,8 @@ AGD_TARGET void multiply(entries<R> & e, int n, const pairs * k, const pairs * v
     const auto mix = [&](auto part, int d) AGD_TARGET {
         constexpr int i = decltype(part)::value;
         clear_tile<i>();
-        load_tile<5 + i % 2>(v + d + i * W, dv * sizeof(pairs));
-        multiply_bfloats<i, 4, 5 + i % 2>();
+        load_tile<5 + i>(v + d + i * W, dv * sizeof(pairs));
+        multiply_bfloats<i, 4, 5 + i>();
         store_tile<i>(sums[i], 64);
     };
     for (int d = 0; d < dv; d += 2 * W) { // dv is a multiple of 32
