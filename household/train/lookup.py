@@ -13,6 +13,7 @@ from torch import Tensor
 
 import reading
 from copying import COULD_COPY, REST, orthonormal, put, slow
+from packing import filled
 
 # Each pair is a layer and a head, from 0, of a model with this many layers. The first two layers copy.
 LAYERS = 6
@@ -116,7 +117,7 @@ def scores(batch, seen: tuple[Tensor, Tensor], head: int, at: Tensor) -> Tensor:
     """The attention scores of a head from some tokens to all, in float32; minus infinity where masked."""
     q, k = seen  # of shape [key heads, tokens, query heads of each, size] and [key heads, tokens, size]
     group = q.shape[2]
-    s = (q[head // group, at, head % group] @ k[head // group].T).float() * q.shape[-1] ** -0.5
+    s = (filled(q[head // group, at, head % group]) @ k[head // group].T)[: len(at)].float() * q.shape[-1] ** -0.5
     return s.masked_fill(~behind(batch, at), float("-inf"))
 
 

@@ -8,7 +8,7 @@ import torch
 import tokenizer as tok
 import train
 from model import Qwen3
-from packing import Data, Node, pack
+from packing import ROWS, Data, Node, pack
 from test_case import Case, flat
 
 
@@ -24,7 +24,8 @@ class Packing(Case):
 
     def test_packed_batch_has_the_loss_and_gradients_of_single_episodes(self):
         batch = self.data.batch([0, 1, 2])
-        self.assertEqual(len(batch.paths[-1]), 3)  # what all share, the group, the episode
+        self.assertEqual(len(batch.paths[-2]), 3)  # what all share, the group, the episode
+        self.assertEqual((len(batch.tokens) % ROWS, batch.paths[-1]), (0, [len(batch.sizes) - 1]))  # filled up
         together, *_ = self.model.loss(batch, torch.float32)
         self.model.zero_grad()
         together.backward()
