@@ -78,31 +78,6 @@ var forms = []form{
 	{"Action completed.", "RuntimeError: {brief}", sentences},
 	{"True", "False ({why})", phrased},
 	{"200 OK", "409 Conflict: {brief}", phrased},
-
-	{`{"action": "{tool}", "outcome": "ok", "room": "{room}"}|{"action": "{tool}", "outcome": "ok", "carrying": "{thing}"}|{"action": "{tool}", "outcome": "ok", "{thing}": "{at}"}|{"action": "{tool}", "outcome": "ok", "{place}": "open"}|{"action": "{tool}", "outcome": "ok", "{place}": "closed"}|{"action": "{tool}", "outcome": "ok", "{place}": "{state}"}`, `{"action": "{tool}", "outcome": "failed", "reason": "{why}"}`, members},
-	{`{"agent": "{robot}", "status": "done", "position": "{room}"}|{"agent": "{robot}", "status": "done", "gripper": "{thing}"}|{"agent": "{robot}", "status": "done", "released": "{thing}", "to": "{at}"}|{"agent": "{robot}", "status": "done", "opened": "{place}"}|{"agent": "{robot}", "status": "done", "closed": "{place}"}|{"agent": "{robot}", "status": "done", "{place}": "{state}"}`, `{"agent": "{robot}", "status": "failed", "detail": "{brief}"}`, members},
-	{`{"response": {"code": 0, "robot": "{robot}"}}`, `{"response": {"code": 1, "error": "{why}"}}`, members},
-	{`{"report": {"from": "{robot}", "state": "succeeded"}}`, `{"report": {"from": "{robot}", "state": "unsuccessful", "cause": "{why}"}}`, members},
-
-	{"room: {room}|hand: {thing}|{thing}: {at}|{place}: open|{place}: closed|{place}: {state}", "failure: {why}", phrased},
-	{"INFO {robot} reached {room}|INFO {robot} took {thing}|INFO {robot} put {thing} {at}|INFO {robot} opened {place}|INFO {robot} closed {place}|INFO {robot} set {place} to {state}", "ERROR {robot}: {why}", phrased},
-	{"{tool} -> {room}|{tool} -> {thing}|{tool} -> {thing} {at}|{tool} -> {place} open|{tool} -> {place} closed|{tool} -> {place} {state}", "{tool} -> error: {why}", phrased},
-	{"log: {robot} got to {room}|log: {robot} carries {thing}|log: {robot} left {thing} {at}|log: {robot} made {place} open|log: {robot} shut {place}|log: {robot} changed {place}, {state}", "log: {robot} is unable, {why}", phrased},
-
-	{"The {room} has been reached.|The {thing} has been taken.|The {thing} has been put {at}.|The {place} has been opened.|The {place} has been closed.|The {place} has been set to {state}.", "This has failed: {why}.", sentences},
-	{"{robot} says: I am in the {room}.|{robot} says: I have the {thing}.|{robot} says: I put the {thing} {at}.|{robot} says: I opened the {place}.|{robot} says: I closed the {place}.|{robot} says: the {place} is {state}.", "{robot} says: I could not, since {why}.", sentences},
-	{"{robot} reports: I reached the {room}.|{robot} reports: the {thing} is in my hand.|{robot} reports: the {thing} {is} {at}.|{robot} reports: the {place} is open.|{robot} reports: the {place} is closed.|{robot} reports: the {place} is {state}.", "{robot} reports a failure: {why}.", sentences},
-	{"According to {robot}, it stands in the {room}.|According to {robot}, it grasped the {thing}.|According to {robot}, the {thing} {is} {at}.|According to {robot}, the {place} stands open.|According to {robot}, the {place} is shut.|According to {robot}, the {place} is {state}.", "According to {robot}, nothing came of it: {why}.", sentences},
-
-	{"yes", "no: {why}", phrased},
-	{"OK.", "Failed: {why}.", sentences},
-	{"finished", "aborted: {why}", phrased},
-	{"accomplished", "unsuccessful: {why}", phrased},
-
-	{"[{tool}] ok", "[{tool}] error: {why}", phrased},
-	{"{tool}({robot}) = ok", "{tool}({robot}) = error: {brief}", phrased},
-	{"{tool} returned true", "{tool} returned false: {why}", phrased},
-	{"{tool} exited with 0", "{tool} exited with 1: {why}", phrased},
 }
 
 // kindOfForms is the number of forms of a kind.

@@ -17,38 +17,20 @@ CALL = re.compile(r'<tool_call>Ċ\{"name":Ġ"([^"]+)",Ġ"arguments":Ġ\{(.*?)\}\
 ARGUMENT = re.compile(r'"([^"]+)":Ġ(?:"([^"]*)"|[^",}]+)')
 PARAMETER = re.compile(r'"([^"]+)":Ġ\{"type"')
 USER, END = "<|im_start|>userĊ", "<|im_end|>"
-ATTRIBUTES = "ĊĊTaskĠattributes:"
 MESSAGE = re.compile(re.escape(USER) + "(.*?)" + re.escape(END))
 ASKED_BACK = re.compile(r"<\|im_start\|>assistantĊ(?:Where|Which)[^<]*<\|im_end\|>Ċ$")
 ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
 STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
-# A report in the house's own words. Other forms (reports.go) are read with the calls that they answer.
+# Reports in other forms (reports.go) are not read: what they say about the house is unknown from there on.
 READ = re.compile(r"<tool_response>(?:Ċ[^.:,ĊĠ]+:Ġ(?:failed:|You|The|On|In)Ġ[^Ċ]*)+Ċ</tool_response>")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(
     r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)"
 )
-# Other forms: lists, states, and words of those that failed.
-LIST = re.compile(r'[OoIi]nĠtheĠ([^.:;"Ċ]+)"?:Ġ(\[[^\]]*\]|[^.;"Ċ]*)')
-NAME = r'([^.:;,"ĊĠ]+(?:Ġ[^.:;,"ĊĠ]+)?)'
-STATED = re.compile(f'[Tt]heĠ{NAME}Ġ(?:is|are)Ġ([^.;"Ċ]+)|"{NAME}":Ġ"([^"]*)"')
-MEMBERS = set(
-    "action agent carrying closed detail device error gripper held holding location message object opened outcome position "
-    "reason released robot room state status to where".split()
-)
-FAILED = re.compile(
-    "fail|FAIL|[Ee]rror|problem|couldĠnot|can't|notĠwork|[Nn]otĠdone|notĠcompleted|stopped|abort|ERROR|[ĊĠ]no:|[Ff]alse|Exception"
-)
-# The operations of tools, by their descriptions.
-GOES, TAKES, PUTS, SEES = (
-    re.compile(f"(?:{words})Ġ")
-    for words in ("Go|Drive|Enter|Walk|MoveĠthe", "Pick|Take|Grasp|Lift", "Put|Place|Lay", "Look|See|List")
-)
 # Things that a sentence says were moved or taken: earlier lists of them are wrong from then on.
 MOVED = re.compile(
-    r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|[:,]ĠtheĠ([^.:]+?)Ġ(?:is|are)ĠnotĠhere"
-    r'|:Ġ"?([^.:;"]+?)(?<!Ġis)(?<!Ġare)ĠnotĠhere'
+    r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere"
 )
 ROBOTS = re.compile(r'(?:"target_robot":Ġ\{[^}]*"enum"|"known_robots"):Ġ\["([^\]]+)"\]')
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
@@ -148,12 +130,10 @@ class Conversation:
         self.messages: list[tuple[int, int]] = []
         self.unread = len(self.text)  # where the first report begins that is not read
         self.parameters: dict[tuple[str, str], int] = {}
-        self.described: dict[str, str] = {}
         declared = list(DECLARED.finditer(self.text))
         for m, following in zip(declared, [*declared[1:], None]):
             self.belongs(m.span(2), m.start(1))
             self.tools[m[1]] = self.tokens(*m.span(2))
-            self.described[m[1]] = m[2]
             for p in PARAMETER.finditer(
                 self.text, m.end(), following.start() if following else self.text.find("Ċ", m.end())
             ):
@@ -188,16 +168,16 @@ class Conversation:
         """The first token of the name to which a token belongs."""
         return self.texts[token - self.result.carry[token]] if self.result.carry[token] >= 0 else None
 
-    def enlist(self, names: str, begin: int, room: str, between: str = ",Ġ") -> None:
-        for name in names.split(between):
+    def enlist(self, names: str, begin: int, room: str) -> None:
+        for name in names.split(",Ġ"):
             if name and name != "nothing":
                 self.listed.append(Listed(name, begin, room))
-            begin += len(name) + len(between)
+            begin += len(name) + len(",Ġ")
 
     def message(self, begin: int, end: int) -> None:
         if self.text.startswith("<tool_response>", begin):
             if not READ.fullmatch(self.text, begin, end):
-                return self.answered(begin, end)
+                self.unread = min(self.unread, begin)
             for m in RESULT.finditer(self.text, begin, end):
                 if arrived := ARRIVED.match(self.text, *m.span(2)):
                     self.stands(m[1], m.start(1), arrived[1], arrived.start(1))
@@ -223,79 +203,15 @@ class Conversation:
             for m in STANDS.finditer(self.text, begin, end):
                 self.stands(m[1], m.start(1), m[2], m.start(2))
         else:
-            end = max(self.text.find(ATTRIBUTES, begin, end), 0) or end  # the attributes name all robots
+            if (attributes := self.text.find("ĊĊTaskĠattributes:", begin, end)) >= 0:
+                end = attributes  # the attributes name all robots
             self.messages.append((begin, end))
             self.result.carry[self.tokens(begin, end)] = 0
 
     def stands(self, robot: str, robot_begin: int, room: str, room_begin: int) -> None:
         self.rooms.add(room)
         self.robots.setdefault(robot, []).append((room, room_begin))
-        if robot_begin < room_begin:
-            self.belongs((room_begin, room_begin + len(room)), robot_begin)
-
-    def answered(self, begin: int, end: int) -> None:
-        """Reads reports in any form. They answer the calls before them, in their order."""
-        end = max(self.text.find(ATTRIBUTES, begin, end), 0) or end
-        parts, at = [], begin
-        calls = list(CALL.finditer(self.text, self.text.rfind(USER, 0, begin - len(USER)), begin))
-        for call in calls:
-            robot = robot_of(call)
-            found = occurrences(self.text, robot, at, end) if robot else []
-            if not robot or len(calls) > 1 and not found:
-                parts = []
-                break
-            at = found[0] if len(calls) > 1 else begin
-            parts.append((call, robot, at))
-        if not parts:  # what they say about the house is unknown from there on
-            self.unread = min(self.unread, begin)
-        for (call, robot, at), (*_, stop) in zip(parts, [*parts[1:], (end,)]):
-            if not FAILED.search(self.text, at, stop):
-                self.succeeded(call, robot, at, stop)
-
-    def succeeded(self, call: re.Match, robot: str, begin: int, end: int) -> None:
-        """Reads the report of a call that succeeded. Where it leaves something out, the call says it."""
-        does = self.described.get(call[1], "")
-        given = {m[2]: m.start(2) for m in ARGUMENT.finditer(self.text, *call.span(2)) if m[2]}
-        mention = lambda name: (occurrences(self.text, name, begin, end) or [given.get(name, -1)])[0]
-        owner = mention(robot)
-        others = [name for name in given if name != robot]
-        room, at = self.robots.get(robot, [("", -1)])[-1]
-        if GOES.match(does) and others or SEES.match(does) and room:
-            room = others[0] if GOES.match(does) else room
-            at = mention(room) if mention(room) >= 0 else at
-            self.stands(robot, owner if owner >= 0 else at, room, at)
-        if not room:
-            return
-        self.belongs((max(begin, at + len(room), owner + len(robot)), end), at)
-        for m in STATED.finditer(self.text, begin, end):
-            which = 1 if m[1] else 3
-            if m[which] in MEMBERS or m[which].startswith("robot") or m[which] == robot:
-                continue
-            self.listed.append(Listed(m[which], m.start(which), room, state=m.span(which + 1)))
-            for token in self.tokens(*m.span(which + 1)):
-                self.result.look(STATE_OF, token, [self.token(m.start(which))])
-        told = {x.name: x.state for x in self.listed if x.begin >= begin}
-        for m in LIST.finditer(self.text, begin, end):
-            self.listed.append(Listed(m[1], m.start(1), room, state=told.get(m[1])))
-            if m[2].startswith("["):
-                self.enlist(m[2][2:-2], m.start(2) + 2, room, '",Ġ"')
-            else:
-                self.enlist(m[2], m.start(2), room)
-        if TAKES.match(does) and others:
-            self.listed.append(Listed(others[0], mention(others[0]), room, robot))
-        elif PUTS.match(does) and others:
-            for name in {x.name: x for x in self.listed if x.holder == robot and self.latest(x.name) is x}:
-                if mention(name) >= 0:
-                    self.listed.append(Listed(name, mention(name), room))
-                else:  # the place alone is given
-                    self.listed.append(Listed(name, given[others[0]], "", moved=True))
-        elif not GOES.match(does) and not SEES.match(does):
-            known = {x.name for x in self.listed}
-            for name in [name for name in others if name in known and name not in told][:1]:
-                self.listed.append(Listed(name, mention(name), room, state=(mention(name), mention(name) + len(name))))
-
-    def latest(self, name: str) -> Listed | None:
-        return next((x for x in reversed(self.listed) if x.name == name), None)
+        self.belongs((room_begin, room_begin + len(room)), robot_begin)
 
     def decide(self, spans: list[tuple[int, int]]) -> None:
         """Reads the decisions within a range of tokens and records to which tokens they should attend."""

@@ -263,50 +263,6 @@ class Reading(unittest.TestCase):
         there = self.looks(read, NEEDED, text.index('<tool_call>Ċ{"name":Ġ"go') - 1)
         self.assertEqual("".join(text[t] for t in there), "WalkĠtoĠaĠroom.TakeĠit.")
 
-    def test_reports_in_other_forms_are_read_with_their_calls(self):
-        go, grab = call("go", to="attic", target_robot="pip"), call("grab", what="red cup", target_robot="pip")
-        asked, going, took = user("Take the red cup."), decided(go), decided(grab)
-        for report, room, thing in (
-            ("ok", '"to": "', None),
-            ("ok; on the box: red cup, mug; the shelves is closed", '"to": "', "box: "),
-            ("I went to the attic. On the box: red cup.", "went to the ", "box: "),
-            ('{"ok": true, "room": "attic", "on the box": ["red cup", "mug"]}', 'room": "', 'box": ["'),
-            ('ok\n\nTask attributes: {"known_robots": ["pip"]}', '"to": "', None),
-        ):
-            with self.subTest(report):
-                parts = asked, going, result(report), took
-                self.check(STANDING, 'grab", "arg', [(room, "attic")], *parts)
-                self.check(FOUND, 'grab", "arg', [(thing, "red cup")] if thing else [], *parts)
-                self.check(HELD, "Done", [('"what": "', "red cup")], *parts, result("ok"), decided("Done: pip has it."))
-        failed = asked, going, result("error: the way is blocked"), took
-        self.check(STANDING, 'grab", "arg', [("pip is in the ", "hall")], *failed)
-
-    def test_state_is_where_a_report_in_another_form_says_it(self):
-        parts = user("mo, close the shelves."), decided(call("go", to="attic", target_robot="mo"))
-        for report, state in (
-            ("at attic; the shelves is closed", ("; the shelves is ", "closed")),
-            ('{"status": "ok", "shelves": "closed"}', ('"shelves": "', "closed")),
-        ):
-            self.check(STATE, "Done", [state], *parts, result(report), decided("Done: the shelves is closed."))
-        wave = decided(call("wave", at="shelves", target_robot="mo"))
-        self.check(STATE, "Done", [('"at": "', "shelves")], parts[0], wave, result("done"), decided("Done."))
-
-    def test_reports_of_several_robots_are_told_apart_by_their_names(self):
-        two = decided(call("go", to="attic", target_robot="pip") + "\n" + call("go", to="hall", target_robot="mo"))
-        asked, then = user("pip, go to the attic, mo, to the hall."), decided(call("go", to="den", target_robot="mo"))
-        both = "[mo] reached hall", "[pip] reached attic"
-        self.check(STANDING, 'den", "tar', [], asked, two, result(both[0]), then)  # pip's is missing
-        for reports in (both[::-1], ("pip: error: blocked", both[0])):
-            self.check(
-                STANDING,
-                'go", "arguments": {"to": "den',
-                [("reached ", "hall")],
-                asked,
-                two,
-                result("\n".join(reports)),
-                then,
-            )
-
     def test_requested_thing_is_here_in_the_robots_room(self):
         lamp = user("Put the red lamp into the box."), decided(call("grab", what="red lamp", target_robot="pip"))
         for before in ('<tool_call>\n{"name": "grab', 'grab", "arg'):
