@@ -85,9 +85,8 @@ if [ -s "$run/cooled.pt" ] && [ -s "$run/checkpoint.pt" ]; then
 	[ "$at" -ge "$STEPS" ] || rm "$run/cooled.pt"
 fi
 
-# The C library would give large blocks back to the system and get them zeroed again: a fifth of the time. oneDNN keeps
-# its 20,000 last products, since each new shape of one is compiled.
-ONEDNN_PRIMITIVE_CACHE_CAPACITY=20000 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
+# The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
+MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
 	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" "$@" \
 	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --type "$TYPE" --seed "$SEED" --threads "$THREADS"
 kept=cooled.pt
