@@ -22,9 +22,9 @@ from reading import Read, Reader
 ROWS = 64
 
 
-def filled(x: Tensor, value: float = 0) -> Tensor:
-    """With rows of a value up to a multiple of ROWS. The rows are the last dimension but one."""
-    return F.pad(x, (0, 0, 0, -x.shape[-2] % ROWS), value=value)
+def filled(x: Tensor) -> Tensor:
+    """With zeros up to a multiple of ROWS in the last dimension but one."""
+    return F.pad(x, (0, 0, 0, -x.shape[-2] % ROWS))
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Node:
     loss: np.ndarray  # for each token, whether the model must predict it
     parent: int  # index of the node before it; -1: none
     read: Read | None = None  # of the tokens from the root to the end of this node
+    fills: bool = False  # it comes last and belongs to no conversation
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Batch:
     """Nodes, one after another in one row of tokens."""
 
     tokens: Tensor
+    used: int  # tokens of conversations; the others fill the batch up
     positions: Tensor
     sizes: list[int]
     paths: list[list[int]]  # for each node, the path from the root to it
@@ -99,6 +101,7 @@ def pack(nodes: list[Node]) -> Batch:
             looks.append(np.stack((kinds, *(path[a] for a in at))))
     return Batch(
         flat([n.tokens for n in nodes]),
+        sum(len(n.tokens) for n in nodes if not n.fills),
         flat(positions),
         sizes,
         paths,
@@ -203,8 +206,8 @@ class Data:
                 for tokens, loss in episodes
                 if len(tokens)
             ]
-        if rest := -sum(len(n.tokens) for n in nodes) % (8 * ROWS):  # tokens that nothing reads
-            nodes.append(Node(np.zeros(rest, dtype=np.int64), np.zeros(rest, dtype=bool), -1))
+        if rest := -sum(len(n.tokens) for n in nodes) % (8 * ROWS):
+            nodes.append(Node(np.zeros(rest, dtype=np.int64), np.zeros(rest, dtype=bool), -1, fills=True))
         return pack(nodes)
 
 

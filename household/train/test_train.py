@@ -24,6 +24,14 @@ class Train(Case):
             trainer.run()
         self.assertEqual(train.Trainer(self.arguments("nan", "--steps", "3")).step, 1)
 
+    def test_text_that_fills_the_batch_up_is_not_learned(self):
+        batch = self.data.batch([0])
+        self.assertLess(batch.used, len(batch.tokens))
+        learned = train.Trainer(self.arguments("others", "--steps", "3")).others(
+            batch, torch.Generator().manual_seed(1)
+        )
+        self.assertTrue(0 < learned.max() < batch.used)
+
     def test_first_lessons_become_rarer_and_end(self):
         chosen = [train.lessons(step, 100, 1) for step in range(200)]
         self.assertTrue(all(chosen[:50]))

@@ -211,6 +211,7 @@ class Trainer:
         rows = torch.rand(len(batch.tokens), generator=random) < 0.5
         rows[torch.tensor(batch.sizes).cumsum(0) - 1] = False  # the next token may belong to another conversation
         rows[batch.rows] = False
+        rows[batch.used :] = False
         return rows.nonzero()[:, 0]
 
     def prompt(self) -> float:
@@ -229,7 +230,7 @@ class Trainer:
             batch = batch.to(self.device)
             seen = {}
             loss, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device), seen)
-            done.update(loss=loss.item(), targets=len(batch.targets), decisions=batch.count, tokens=len(batch.tokens))
+            done.update(loss=loss.item(), targets=len(batch.targets), decisions=batch.count, tokens=batch.used)
             looked, right = lookup.loss(batch, seen, self.step)
             for kind, (mass, count) in right.items():
                 done.update({"mass " + kind: mass, "looks " + kind: count})
