@@ -25,7 +25,7 @@ JOBS ?= $(shell nproc)
 
 # go caches compiled cgo packages without looking at the headers they include. With the source's name among
 # the compiler's flags, another llama.cpp is another build.
-export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
+export CGO_CPPFLAGS := $(strip $(filter-out -DAGENTD_LLAMA_CPP=%,$(CGO_CPPFLAGS)) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
 # Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON. Without paths of the
 # clone in them, tests, checks and ./agentd share what was compiled.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack -trimpath)

