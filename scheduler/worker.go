@@ -281,6 +281,7 @@ func (w *worker) step() (rows int) {
 	took := w.lap(&w.counters.times.Decode)
 	var choices []core.Choice
 	if err == nil {
+		w.core.Observe(took)
 		rows, choices = len(w.plan.Rows), w.sampling.choose(&w.trees, w.core, w.engine.now)
 		w.sampling.scorePrompts(w.plan.Scores, w.requests)
 	}

@@ -11,9 +11,9 @@ type Policy struct {
 	BatchTokens int
 	// PrefillChunk is the limit of prompt rows in a step in which other sequences decode, so that a long
 	// prompt cannot stall them. A larger value shortens the prefill, a smaller one the time between tokens
-	// of the others. With 0, each prompt that is in prefill or waits for one gets rows of the same cost
-	// as all decode rows, at least MinPrefillCost. So one prompt doubles the time of a step, and
-	// if many prompts wait while few sequences decode, the prompts get most of it.
+	// of the others. With 0, each prompt that is in prefill or waits for one gets rows that take as long
+	// as the decode rows alone, by [Core.Observe], at least MinPrefillCost. So one prompt doubles the time of a
+	// step, and if many prompts wait while few sequences decode, the prompts get most of it.
 	PrefillChunk int
 	// DraftRows is the number of rows up to which speculative tokens fill a step. Such a step costs
 	// little more than a smaller one, and can give a candidate several tokens. 0: no

@@ -53,6 +53,7 @@ type Core struct {
 	drafts       []Token // speculative tokens of the step in flight
 	events       []Event
 	stats        Stats
+	times        stepTimes
 
 	// Scratch space.
 	scratch     []Token     // a completion with its prompt

@@ -9,7 +9,7 @@ const (
 	prefillFloor = 8
 
 	// MinPrefillCost is the least cost of a prompt's rows beside decode rows when Config.PrefillChunk
-	// is 0; a row without visible cells costs 1. With less, the fixed cost of steps dominates.
+	// is 0, for steps whose time is not known yet; a row without visible cells costs 1.
 	MinPrefillCost = 8
 
 	// maxScoreRows bounds the rows of prompts with logits in a step, besides one for each sequence. The logits of

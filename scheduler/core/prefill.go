@@ -28,7 +28,7 @@ func (c *Core) schedulePrefills(followers int) {
 		for _, f := range c.scheduled {
 			decodes += float64(len(f.tokens)) * c.rowCost(f.seq)
 		}
-		cost = min(cost, max(decodes, MinPrefillCost)*float64(len(c.prefills)+followers))
+		cost = min(cost, max(c.times.doubles(decodes), MinPrefillCost)*float64(len(c.prefills)+followers))
 	}
 	c.byRemaining = append(append(c.byRemaining[:0], c.prefills[0]), c.prefills...)
 	slices.SortStableFunc(c.byRemaining[1:], func(a, b *sequence) int {

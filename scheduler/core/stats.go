@@ -65,5 +65,5 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// InheritCounters continues the counters of old, which c replaces.
-func (c *Core) InheritCounters(old *Core) { c.stats = old.stats }
+// InheritCounters continues the counters of old, which c replaces, and what it knows of the time of steps.
+func (c *Core) InheritCounters(old *Core) { c.stats, c.times = old.stats, old.times }
