@@ -29,7 +29,8 @@ func (t *stepTimes) observe(cost float64, took time.Duration) {
 
 // doubles returns the cost of the rows that double the time of a step of some cost. Times are on lines between the
 // points. Below the first one they fall as from the last one to the first, and above the last one they are proportional
-// to the cost.
+// to the cost. Since a step has a constant part, the rows cost at least as much as the step: if the points say less, one
+// of them is old, or of a step that read weights from a disk.
 func (t *stepTimes) doubles(cost float64) float64 {
 	var before, first stepTime
 	for _, p := range t {
@@ -49,14 +50,14 @@ func (t *stepTimes) doubles(cost float64) float64 {
 			aim = 2 * (before.time + slope*(cost-before.cost))
 		}
 		if aim > 0 && aim <= p.time {
-			return before.cost + (aim-before.time)/slope - cost
+			return max(cost, before.cost+(aim-before.time)/slope-cost)
 		}
 		before = p
 	}
 	if aim == 0 {
 		return cost
 	}
-	return before.cost*aim/before.time - cost
+	return max(cost, before.cost*aim/before.time-cost)
 }
 
 // Observe takes the time of the planned step, before its Commit. Prompts get rows by it, see [Policy.PrefillChunk].

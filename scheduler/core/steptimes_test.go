@@ -24,7 +24,7 @@ func TestRowsThatDoubleTheTimeOfAStep(t *testing.T) {
 		"no cost but that of rows: as many":         {[]step{{10, 10}, {100, 100}, {500, 500}}, 40, 40},
 		"first step read weights from a disk":       {[]step{{8, 60_000}, {8, 100}, {200, 292}}, 8, 100},
 		"step beside a busy program counts little":  {[]step{{8, 100}, {8, 9000}, {200, 308.5}}, 8, 110},
-		"rows cost more from some width on: fewer":  {[]step{{32, 100}, {64, 400}}, 32, 32.0 / 3},
+		"a wide step read weights from a disk":      {[]step{{32, 100}, {64, 40_000}}, 32, 32},
 		"steps of one width are one point together": {[]step{{8, 100}, {15, 100}, {200, 292}}, 8, 99.5},
 	} {
 		t.Run(name, func(t *testing.T) {
