@@ -19,6 +19,7 @@ func TestRowsThatDoubleTheTimeOfAStep(t *testing.T) {
 		"narrower steps than all known":             {[]step{{56, 115}, {512, 343}}, 4, 178}, // 87 ms and 0.5 for each
 		"between two widths":                        {[]step{{8, 100}, {32, 124}, {200, 292}}, 16, 108},
 		"aim beyond the widest: in proportion":      {[]step{{8, 75}, {32, 120}}, 32, 32},
+		"aim beyond a steep end: as many":           {[]step{{8, 10}, {32, 100}}, 20, 20},
 		"wider steps than all known: as many":       {[]step{{8, 75}, {32, 120}}, 100, 100},
 		"wider step that was faster is noise":       {[]step{{8, 100}, {32, 90}, {200, 292}}, 8, 100},
 		"no cost but that of rows: as many":         {[]step{{10, 10}, {100, 100}, {500, 500}}, 40, 40},
