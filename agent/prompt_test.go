@@ -150,7 +150,7 @@ func TestTemplateVariables(t *testing.T) {
 	})
 	t.Run("any other gets all of it in messages", func(t *testing.T) {
 		prompt, _ := promptOf(t, newAgent(t, agent.Config{Prompt: format.Options{ChatTemplate: "{{ messages }}"}}, nil), input)
-		for _, part := range []string{`"role": "system", "content": "You command robots.`, `# Permanent rules\n- R`, `\"name\": \"t\"`, `Environment status:\ndoor open\n\nTask attributes: {\"n\": 1.50}`} {
+		for _, part := range []string{`"role": "system", "content": "You are a helpful assistant that commands robots.`, `# Permanent rules\n- R`, `\"name\": \"t\"`, `Environment status:\ndoor open\n\nTask attributes: {\"n\": 1.50}`} {
 			if !strings.Contains(prompt, part) {
 				t.Errorf("%s lacks %s", prompt, part)
 			}

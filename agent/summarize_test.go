@@ -18,9 +18,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// budget lets the prompts of these tests have 100 words more than one without a history
-// and tools, which has some 200.
-const budget = 300
+// budget lets the prompts of these tests have 100 words more than one without a history and tools, which has some 50.
+const budget = 150
 
 func summarizing(t testing.TB, cfg agent.Config, w *words) *agent.Agent {
 	cfg.Kind = agent.HistorySummarized
@@ -211,7 +210,7 @@ func TestFailedSummaryKeepsMemory(t *testing.T) {
 		asked        bool // for a summary
 	}{
 		{"over the budget without a history", `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[]}`, "", nil, nil, "context_budget", "context_budget", "without any history", "", false},
-		{"still over it with a summary", rules, "S", nil, nil, "context_budget", "context_budget", "its budget is 300", "step-0 summarizer", true},
+		{"still over it with a summary", rules, "S", nil, nil, "context_budget", "context_budget", "its budget is 150", "step-0 summarizer", true},
 		{"a model that fails", remembered(200), "", nil, errors.New("gone"), "model_error", "summarizer", "gone", "", true},
 		{"a model that fails midway", remembered(200), "", broken(errors.New("gone"), 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
 		{"time that is up", remembered(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},

@@ -114,7 +114,7 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 				if template != alternating {
 					got = roles.Replace(got)
 				}
-				begins := strings.Index(got, "You command robots.")
+				begins := strings.Index(got, "You are a helpful assistant")
 				ends := strings.Index(got, `"report"`)
 				if begins < 0 || ends < begins {
 					t.Fatalf("the system's text is missing from\n%s", got)

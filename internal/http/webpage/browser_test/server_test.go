@@ -22,7 +22,7 @@ func (decider) Decide(_ context.Context, req *protocol.AgentRequest) (outs []pro
 	for i := range in.NumOutputs {
 		out := protocol.AgentOutput{
 			RequestID: req.RequestID, SourceID: in.ID, CandidateIndex: i, Status: protocol.StatusCompleted, Memory: in.Memory,
-			InternalSteps: []protocol.Raw{protocol.Raw(`{"id":"step-0","component":"commander","origin":"model","full_prompt":"You command robots.",` +
+			InternalSteps: []protocol.Raw{protocol.Raw(`{"id":"step-0","component":"commander","origin":"model","full_prompt":"You are a helpful assistant",` +
 				`"input_elements":{"generation":{"prompt_tokens":12,"sum_logprob":-0.693147}},"output_raw":"x"}`)},
 			Output: &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{
 				{Name: "go_to", Arguments: protocol.Raw(`{"room":"<b>kitchen</b>"}`), TargetRobotName: "rover"},
@@ -87,7 +87,7 @@ func TestPlaygroundShowsCandidates(t *testing.T) {
 	g.showsIn("#candidates", "50.0 %")
 	g.showsIn("#summary", "4 candidates of one prompt with 12 tokens")
 	g.press("Prompt of the model")
-	g.shows("You command robots.")
+	g.shows("You are a helpful assistant")
 	g.until(`document.querySelector("nav #console").href === "http://127.0.0.1:8890/"`)
 
 	g.write("Instruction", "fail")
