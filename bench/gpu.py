@@ -50,7 +50,7 @@ class Bench:
         self.models, self.small, self.batch = self.home / "models", [], []
         if self.dry:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
-            self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 2, [1, 2], 4, [2]
+            self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 3, [1, 2], 4, [2]
             self.context, self.large = 8192, 1_000_000
             self.batch = ["--debug", "batch-size=16"]  # Mesa 22.3 dies of some long ones (docs/gpu.md)
             self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64", *self.batch]

@@ -14,7 +14,7 @@ import (
 
 // TestSummariesAreAdmittedWithTheirCandidates, and unused places are given back.
 func TestSummariesAreAdmittedWithTheirCandidates(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, load.Config{ContextLength: 8192, Scheduler: scheduler.Config{QueueLimit: 3}, Agent: agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: 3000, MaxTokens: 8}}})
+	s := openTiny(t, synth.Qwen3, load.Config{ContextLength: 8192, Scheduler: scheduler.Config{QueueLimit: 3}, Agent: agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: 1500, MaxTokens: 8}}})
 	ask := func(history string, n int) ([]protocol.AgentOutput, error) {
 		req, err := protocol.DecodeAgentRequest([]byte(fmt.Sprintf(
 			`{"request_id":"r","inputs":[{"id":1,"num_outputs":%d,"memory":{"history":[%s]},"instruction":{"type":"user","content":"Go."}}]}`, n, history)))
