@@ -97,8 +97,8 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 		nameEnd = ""
 	}
 	if lists { // else the model would begin a call so, and could not end it
-		// Without { a model wrote "name": 'ls' or name: ls in a fence.
-		for _, start := range []string{"{", `"name"`, inFence + "{", inFence + `"`, inFence + "'", inFence + "name:"} {
+		// Without { a model wrote "name": 'ls' or name: ls in a fence, or a fence in it.
+		for _, start := range []string{"{", `"name"`, inFence + "{", inFence + `"`, inFence + "'", inFence + "name:", inFence + fence} {
 			s.Add(start)
 		}
 	}

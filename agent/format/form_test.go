@@ -178,6 +178,7 @@ func TestModelsThatCallInJSONWriteLists(t *testing.T) {
 		{"a call without braces", "```json\n\"name\": <look>,", []string{"arm", "base"}, false},
 		{"a call without braces, other quotes", "```json\n'name': 'look',", []string{"arm", "base"}, false},
 		{"a call without braces or quotes", "```json\nname: look\narguments: {}\n```", []string{"arm", "base"}, false},
+		{"a fence in a fence", "```json\n```json\n" + look + "\n```", []string{"arm", "base"}, false},
 		{"code with a variable called name", "```python\nname = 1\n```", []string{"arm", "base"}, true},
 		{"a call without braces or fence", "\"name\": look", []string{"arm", "base"}, false},
 		{"code", "```python\nprint(\"Hello\")\n```", []string{"arm", "base"}, true},
