@@ -12,8 +12,6 @@ namespace {
 namespace agentd_products {
 
 constexpr int beside = 8, most_panels = 3; // rows of weights, and panels of activations, of a tile
-// Bytes of activations that stay in the second-level cache while a group of weights is multiplied with them.
-constexpr int64_t chunk = 512 * 1024;
 
 // Words of each row in a panel of k elements: a multiple of the lanes, of which the last ones may be 0.
 inline int64_t panel_words(int64_t k) { return GGML_PAD(k / 2, lanes); }
@@ -43,44 +41,67 @@ AGENTD_INLINE floats add_half(floats sum, floats a, const char * b) {
     return _mm512_castps256_ps512(_mm256_dpbf16_ps(half(sum), reinterpret_cast<__m256bh>(half(a)), reinterpret_cast<__m256bh>(values)));
 }
 
+// Writes the sums of a panel, a vector for each of 8 rows of weights: those of an activation are beside each other, and
+// the activations group_rows apart.
+AGENTD_INLINE void transpose(const floats (&v)[beside], float * to) {
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), last = _mm512_add_epi64(first, _mm512_set1_epi64(4));
+    const auto    pairs = [](floats x) { return AGENTD_MM(castps_pd)(x); };
+    __m512d       fours[2][4]; // of four rows of weights: activation 4 * n + i is the quarter n of vector i
+    AGENTD_EACH(half, 2) {
+        const floats * r      = v + 4 * half;
+        const __m512d  low[]  = { pairs(_mm512_unpacklo_ps(r[0], r[1])), pairs(_mm512_unpacklo_ps(r[2], r[3])) };
+        const __m512d  high[] = { pairs(_mm512_unpackhi_ps(r[0], r[1])), pairs(_mm512_unpackhi_ps(r[2], r[3])) };
+        fours[half][0]        = _mm512_unpacklo_pd(low[0], low[1]);
+        fours[half][1]        = _mm512_unpackhi_pd(low[0], low[1]);
+        fours[half][2]        = _mm512_unpacklo_pd(high[0], high[1]);
+        fours[half][3]        = _mm512_unpackhi_pd(high[0], high[1]);
+    }
+    AGENTD_EACH(i, 4) {
+        const auto put = [&](int n, __m256d x) { _mm256_storeu_ps(to + (4 * n + i) * group_rows, _mm256_castpd_ps(x)); };
+        AGENTD_EACH(n, 2) {
+            const __m512d some = _mm512_permutex2var_pd(fours[0][i], n == 0 ? first : last, fours[1][i]);
+            put(2 * n, _mm512_castpd512_pd256(some)), put(2 * n + 1, _mm512_extractf64x4_pd(some, 1));
+        }
+    }
+}
+
 // Computes `beside` columns of the result, from `row` on, for V panels of activations, from `panel` on. The last one may
-// be half of one. `ahead` is what to prefetch, or null.
+// be half of one. `ahead` is what to prefetch, or null. `to` has group_rows numbers for each activation.
 template <class W, int V, bool Half>
-__attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t panel, const uint8_t * ahead) {
+__attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t panel, const uint8_t * ahead, float * to) {
     constexpr int whole = V - Half;
     constexpr int line  = cache_line / sizeof(float);
     const int64_t words = a.k / W::pack, panel_size = panel_words(a.k) * sizeof(ints);
     const char *  w[beside], *x = a.x + panel * panel_size;
-    floats        sums[beside][V] = {};
+    floats        sums[V][beside] = {};
     for (int i = 0; i < beside; i++) {
         w[i] = reinterpret_cast<const char *>(a.weights + std::min(row + i, a.m - 1) * a.stride);
     }
-    for (int64_t from = 0; from < words; from += line) {
-        for (int i = 0; i < beside && ahead != nullptr; i++) {
-            _mm_prefetch(reinterpret_cast<const char *>(ahead + i * a.stride + from * sizeof(float)), _MM_HINT_T1);
-        }
-        _Pragma("GCC unroll 4") for (int64_t word = from; word < std::min<int64_t>(words, from + line); word++) {
-            const auto at = [&](int v) { return x + v * panel_size + word * sizeof(ints); };
-            floats     values[V];
-            AGENTD_EACH(v, whole) { values[v] = _mm512_loadu_ps(reinterpret_cast<const float *>(at(v))); }
-            AGENTD_EACH(i, beside) {
-                const floats weight = all_of(w[i] + word * sizeof(float));
-                AGENTD_EACH(v, whole) { sums[i][v] = add_words<W>(sums[i][v], weight, values[v]); }
-                if constexpr (Half) {
-                    sums[i][whole] = add_half(sums[i][whole], weight, at(whole));
-                }
+    const auto add = [&](int64_t word) __attribute__((always_inline)) {
+        const auto at = [&](int v) { return x + v * panel_size + word * sizeof(ints); };
+        floats     values[V];
+        AGENTD_EACH(v, whole) { values[v] = _mm512_loadu_ps(reinterpret_cast<const float *>(at(v))); }
+        AGENTD_EACH(i, beside) {
+            const floats weight = all_of(w[i] + word * sizeof(float));
+            AGENTD_EACH(v, whole) { sums[v][i] = add_words<W>(sums[v][i], weight, values[v]); }
+            if constexpr (Half) {
+                sums[whole][i] = add_half(sums[whole][i], weight, at(whole));
             }
         }
-    }
-    alignas(floats) float rows[beside][V * lanes];
-    AGENTD_EACH(i, beside) AGENTD_EACH(v, V) { _mm512_store_ps(rows[i] + v * lanes, sums[i][v]); }
-    const int64_t count = std::min<int64_t>(beside, a.m - row), first = panel * lanes;
-    for (int64_t n = 0; n < std::min<int64_t>(a.n - first, V * lanes); n++) {
-        float * to = a.row(first + n) + row;
-        for (int i = 0; i < count; i++) {
-            to[i] = rows[i][n];
+    };
+    int64_t word = 0;
+    while (word + line <= words) {
+        for (int i = 0; i < beside && ahead != nullptr; i++) {
+            _mm_prefetch(reinterpret_cast<const char *>(ahead + i * a.stride + word * sizeof(float)), _MM_HINT_T1);
+        }
+        for (const int64_t end = word + line; word < end; word += 4) {
+            AGENTD_EACH(i, 4) { add(word + i); }
         }
     }
+    for (; word < words; word++) {
+        add(word);
+    }
+    AGENTD_EACH(v, V) { transpose(sums[v], to + v * lanes * group_rows); }
 }
 
 // columns for v panels.
@@ -92,19 +113,25 @@ template <class W, int V, class... Args> void columns_of(int64_t v, bool half, A
     }
 }
 
-// Computes what `group` does, for activations in panels.
+// Computes what `group` does, for activations in panels. Whole lines of the result are written: the strides of a result
+// are often powers of two, so that parts of lines would have left the cache before the next part comes.
 template <class W> void group_of_columns(const matrices & a, int64_t row, int64_t next) {
-    const int64_t all = (a.n + lanes - 1) / lanes, most = std::max<int64_t>(most_panels, chunk / (a.k / W::pack * sizeof(ints)));
-    const int64_t chunks = (all + most - 1) / most, end = std::min(a.m, row + group_rows);
-    for (int64_t c = 0; c < chunks; c++) {
-        const int64_t first = all * c / chunks, count = all * (c + 1) / chunks - first;
-        const int64_t tiles = (count + most_panels - 1) / most_panels;
+    alignas(floats) float result[most_panels * lanes * group_rows];
+    const int64_t all = (a.n + lanes - 1) / lanes, tiles = (all + most_panels - 1) / most_panels;
+    const int64_t end = std::min(a.m, row + group_rows);
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t from = all * t / tiles, upto = all * (t + 1) / tiles;
         for (int64_t r = row; r < end; r += beside) {
-            const uint8_t * ahead = c == 0 ? a.weights + (r + beside < end ? r + beside : next) * a.stride : nullptr;
-            for (int64_t t = 0; t < tiles; t++) {
-                const int64_t from = first + count * t / tiles, to = first + count * (t + 1) / tiles;
-                columns_of<W, most_panels>(to - from, to == all && ends_with_half(a.n), a, r, from, ahead);
-                ahead = nullptr;
+            const uint8_t * ahead = t == 0 ? a.weights + (r + beside < end ? r + beside : next) * a.stride : nullptr;
+            columns_of<W, most_panels>(upto - from, upto == all && ends_with_half(a.n), a, r, from, ahead, result + r - row);
+        }
+        const float * some = result;
+        for (int64_t n = from * lanes; n < std::min(a.n, upto * lanes); n++, some += group_rows) {
+            float * to = a.row(n) + row;
+            if (end - row == group_rows) {
+                AGENTD_EACH(i, group_rows / 8) { _mm256_storeu_ps(to + 8 * i, _mm256_load_ps(some + 8 * i)); }
+            } else {
+                std::memcpy(to, some, (end - row) * sizeof(float));
             }
         }
     }

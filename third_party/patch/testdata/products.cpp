@@ -23,7 +23,8 @@
 
 namespace {
 
-constexpr int widest = 70; // rows of a batch
+constexpr int   widest  = 70; // rows of a batch
+constexpr float epsilon = 1e-5f;
 
 struct product {
     ggml_type type;
@@ -126,6 +127,15 @@ class computation {
         for (int64_t r = 0; r < rows; r++) {
             ggml_backend_tensor_set(all, &chosen[r * used], r * all->nb[1], used * sizeof(int32_t));
         }
+    }
+
+    // RMS norms of rows, each of which is multiplied with one factor.
+    computation(ggml_backend_t backend, int in, const std::vector<float> & factors)
+        : computation(backend, in * factors.size()) {
+        w                = ggml_new_tensor_2d(weights_ctx.get(), GGML_TYPE_F32, 1, factors.size());
+        x                = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, in, factors.size());
+        const auto bytes = reinterpret_cast<const char *>(factors.data());
+        finish(ggml_mul(ctx.get(), ggml_rms_norm(ctx.get(), x, epsilon), w), { bytes, bytes + ggml_nbytes(w) });
     }
 
     const std::vector<float> & run(const float * input) {
@@ -379,6 +389,34 @@ bool transforms_are_left_to_ggml() {
     return right;
 }
 
+// RMS norms of rows, each multiplied with a factor: as in double precision, and a row alone has the same bits.
+bool norms_and_factors_are_right() {
+    constexpr int rows = 7;
+    for (const int in : { 1, 15, 16, 33, 1024 }) {
+        const auto input = random_values(static_cast<size_t>(in) * rows, 1), factors = random_values(rows, 2);
+        for (const int threads : { 1, 3 }) {
+            const auto   several = with_threads(threads), one = with_threads(1);
+            computation  all(several.get(), in, factors);
+            const auto & results = all.run(input.data());
+            for (int r = 0; r < rows; r++) {
+                const float * x       = &input[static_cast<size_t>(r) * in], *y = &results[static_cast<size_t>(r) * in];
+                computation   alone(one.get(), in, { factors[r] });
+                bool          right   = std::memcmp(alone.run(x).data(), y, in * sizeof(float)) == 0;
+                const double  squares = std::inner_product(x, x + in, x, 0.0) / in;
+                for (int i = 0; i < in; i++) {
+                    const double want = x[i] / std::sqrt(squares + epsilon) * factors[r];
+                    right             = right && std::fabs(y[i] - want) <= 1e-6 * std::fabs(want);
+                }
+                if (!right) {
+                    std::printf("row %d of %d numbers: the norm times a factor is not right\n", r, in);
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
 // used is 0 for one matrix.
 int time_product(const char * name, int rows, int threads, int used) {
     for (const ggml_type type : types) {
@@ -437,5 +475,5 @@ int main(int argc, char ** argv) {
     }
     ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     const bool few = argc == 2 && std::strcmp(argv[1], "few") == 0;
-    return transforms_are_left_to_ggml() && check_all(few) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return transforms_are_left_to_ggml() && norms_and_factors_are_right() && check_all(few) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
