@@ -399,10 +399,10 @@ bool norms_and_factors_are_right() {
             computation  all(several.get(), in, factors);
             const auto & results = all.run(input.data());
             for (int r = 0; r < rows; r++) {
-                const float * x       = &input[static_cast<size_t>(r) * in], *y = &results[static_cast<size_t>(r) * in];
-                computation   alone(one.get(), in, { factors[r] });
-                bool          right   = std::memcmp(alone.run(x).data(), y, in * sizeof(float)) == 0;
-                const double  squares = std::inner_product(x, x + in, x, 0.0) / in;
+                const float *x = &input[static_cast<size_t>(r) * in], *y = &results[static_cast<size_t>(r) * in];
+                computation  alone(one.get(), in, { factors[r] });
+                bool         right   = std::memcmp(alone.run(x).data(), y, in * sizeof(float)) == 0;
+                const double squares = std::inner_product(x, x + in, x, 0.0) / in;
                 for (int i = 0; i < in; i++) {
                     const double want = x[i] / std::sqrt(squares + epsilon) * factors[r];
                     right             = right && std::fabs(y[i] - want) <= 1e-6 * std::fabs(want);
@@ -475,5 +475,6 @@ int main(int argc, char ** argv) {
     }
     ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     const bool few = argc == 2 && std::strcmp(argv[1], "few") == 0;
-    return transforms_are_left_to_ggml() && norms_and_factors_are_right() && check_all(few) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return transforms_are_left_to_ggml() && norms_and_factors_are_right() && check_all(few) ? EXIT_SUCCESS
+                                                                                            : EXIT_FAILURE;
 }
