@@ -41,6 +41,7 @@ func finder(t *testing.T) map[string]string {
 // TestEachDefectIsFound at its level, by the rule that found it when all looked, or else by any. The race detector,
 // which takes ten times as long, sees every rule in TestRightServerPassesEveryRule.
 func TestEachDefectIsFound(t *testing.T) {
+	t.Parallel()
 	by := finder(t)
 	var mu sync.Mutex
 	found, lines := map[string]int{}, []string(nil)
@@ -81,8 +82,10 @@ func TestEachDefectIsFound(t *testing.T) {
 
 // TestRightServersPass whatever they do in another way.
 func TestRightServersPass(t *testing.T) {
+	t.Parallel()
 	for _, v := range rightServers {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			report, err := Run(t.Context(), Config{URL: v.start(t), Level: Should, Coaching: "auto"}, func(r *Result) {
 				if r.Verdict == Fail {
 					t.Errorf("%s: %s", r.ID, r.Seen)
