@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -41,37 +40,30 @@ func finder(t *testing.T) map[string]string {
 // TestEachDefectIsFound at its level, by the rule that found it when all looked, or else by any. The race detector,
 // which takes ten times as long, sees every rule in TestRightServerPassesEveryRule.
 func TestEachDefectIsFound(t *testing.T) {
-	t.Parallel()
 	by := finder(t)
-	var mu sync.Mutex
 	found, lines := map[string]int{}, []string(nil)
-	t.Run("all", func(t *testing.T) {
-		for _, d := range allDefects {
-			t.Run(d.name, func(t *testing.T) {
-				t.Parallel() // rules wait
-				var only []string
-				if id := by[d.name]; !*every1 && id != "start" && !strings.HasPrefix(id, "always/") {
-					only = []string{id}
+	for _, d := range allDefects {
+		t.Run(d.name, func(t *testing.T) {
+			var only []string
+			if id := by[d.name]; !*every1 && id != "start" && !strings.HasPrefix(id, "always/") {
+				only = []string{id}
+			}
+			id, at := "", ""
+			for i, level := range Levels {
+				if id == "" && (*every1 || i == slices.Index(Levels, d.level)) {
+					id, at = foundBy(t, d, level, only)
 				}
-				id, at := "", ""
-				for i, level := range Levels {
-					if id == "" && (*every1 || i == slices.Index(Levels, d.level)) {
-						id, at = foundBy(t, d, level, only)
-					}
-				}
-				if id == "" && only != nil { // what comes before the rule makes a difference
-					id, at = foundBy(t, d, d.level, nil)
-				}
-				if id == "" || slices.Index(Levels, at) > slices.Index(Levels, d.level) {
-					t.Errorf("not found at the level %s, but by %q (%s)", d.level, id, at)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				found[at]++
-				lines = append(lines, fmt.Sprintf("%s\t%s\n", d.name, id))
-			})
-		}
-	})
+			}
+			if id == "" && only != nil { // what comes before the rule makes a difference
+				id, at = foundBy(t, d, d.level, nil)
+			}
+			if id == "" || slices.Index(Levels, at) > slices.Index(Levels, d.level) {
+				t.Errorf("not found at the level %s, but by %q (%s)", d.level, id, at)
+			}
+			found[at]++
+			lines = append(lines, fmt.Sprintf("%s\t%s\n", d.name, id))
+		})
+	}
 	t.Logf("%d defects; found %v", len(allDefects), found)
 	if slices.Sort(lines); *rewrite && *every1 {
 		if err := os.WriteFile(finders, []byte(strings.Join(lines, "")), 0o600); err != nil {
@@ -82,10 +74,8 @@ func TestEachDefectIsFound(t *testing.T) {
 
 // TestRightServersPass whatever they do in another way.
 func TestRightServersPass(t *testing.T) {
-	t.Parallel()
 	for _, v := range rightServers {
 		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
 			report, err := Run(t.Context(), Config{URL: v.start(t), Level: Should, Coaching: "auto"}, func(r *Result) {
 				if r.Verdict == Fail {
 					t.Errorf("%s: %s", r.ID, r.Seen)
