@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # prereqs.sh COMMAND...  makes sure that the named programs exist, and "go" in the version of go.mod. "vulkan" is the
 # Vulkan loader, "lavapipe" Mesa's Vulkan driver for CPUs, "vulkan-headers" and "spirv-headers" what the Vulkan plugin is
-# compiled with, "tcmalloc" an allocator for vLLM. What is missing is installed with apt when this runs as root; else one
-# line says what to install. A trailing ? marks a program one can do without.
+# compiled with, "tcmalloc" an allocator for vLLM and the training. What is missing is installed with apt when this runs
+# as root; else one line says what to install. A trailing ? marks a program one can do without.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
