@@ -40,6 +40,14 @@ func TestWithoutAFileNothingIsWritten(t *testing.T) {
 	}
 }
 
+func TestHelpIsNoError(t *testing.T) {
+	for _, command := range []string{"eval", "dataset", "choices"} {
+		if err := run(t.Context(), []string{command, "--help"}, io.Discard, io.Discard); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
 // TestChoicesHoldTheRightOneAmongOthers in inputs that a server accepts.
 func TestChoicesHoldTheRightOneAmongOthers(t *testing.T) {
 	var files []string

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	default:
 		return fmt.Errorf("unknown command %q; want eval, dataset or choices", args[0])
 	}
-	if err == nil || errors.Is(err, options.ErrDone) {
+	if err == nil || errors.Is(err, options.ErrDone) || errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", args[0], err)
