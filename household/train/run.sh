@@ -85,7 +85,7 @@ if [ -s "$run/cooled.pt" ] && [ -s "$run/checkpoint.pt" ]; then
 	[ "$at" -ge "$STEPS" ] || rm "$run/cooled.pt"
 fi
 
-# The C library would give large blocks back and get them zeroed again: a fifth of the time. tcmalloc saves a quarter more.
+# The C library would give large blocks back and get them zeroed again: a fifth of the time. tcmalloc saves a tenth more.
 "$root/third_party/prereqs.sh" 'tcmalloc?'
 tcmalloc=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | sed -n 's/.*libtcmalloc_minimal\.so\.4 .*=> //p' | head -1)
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
