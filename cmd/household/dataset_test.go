@@ -41,7 +41,7 @@ func TestWithoutAFileNothingIsWritten(t *testing.T) {
 }
 
 func TestHelpIsNoError(t *testing.T) {
-	for _, command := range []string{"eval", "dataset", "choices"} {
+	for _, command := range []string{"dataset", "choices"} {
 		if err := run(t.Context(), []string{command, "--help"}, io.Discard, io.Discard); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
