@@ -41,7 +41,10 @@ func TestSizesAreWithinLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sizes := map[string]int{"options of the server": len(serve.DefaultConfig().Command().Options)}
+	sizes := map[string]int{}
+	for _, o := range serve.DefaultConfig().Command().Options {
+		sizes["settings of the server"] += max(1, len(o.Value.Keys())) // KEY=VALUE,... has several
+	}
 	countFiles(t, sizes)
 	countWorker(t, sizes)
 	functions := countFunctions(t, sizes)
@@ -49,7 +52,7 @@ func TestSizesAreWithinLimits(t *testing.T) {
 		if limit, ok := limits[what]; !ok || size > limit {
 			t.Errorf("%s: %d; the limit is %d (0: the table in CONTRIBUTING.md has no row).\n"+
 				"Make it smaller, or raise the limit in a commit of its own that says why.", what, size, limit)
-			if what == "functions of a request" {
+			if strings.HasPrefix(what, requestFunctions) {
 				t.Log(strings.Join(functions, "\n"))
 			}
 		}

@@ -29,7 +29,7 @@ func settings(list []Option, first string) Value {
 				key, text, ok = first, part, true
 			}
 			if !ok {
-				return fmt.Errorf("got %q, want KEY=VALUE; the keys are %s", part, v.keys())
+				return fmt.Errorf("got %q, want KEY=VALUE; the keys are %s", part, strings.Join(v.Keys(), ", "))
 			}
 			o, err := v.setting(key)
 			if err == nil {
@@ -59,10 +59,11 @@ func (v Value) setting(key string) (Option, error) {
 			return o, nil
 		}
 	}
-	return Option{}, fmt.Errorf("is unknown; the keys are %s", v.keys())
+	return Option{}, fmt.Errorf("is unknown; the keys are %s", strings.Join(v.Keys(), ", "))
 }
 
-func (v Value) keys() string { return strings.Join(names(v.settings), ", ") }
+// Keys are the keys of Settings, none of another value.
+func (v Value) Keys() []string { return names(v.settings) }
 
 // setObject sets the options that an object names.
 func (v Value) setObject(raw jsontext.Value) error {
