@@ -22,25 +22,16 @@ ASKED_BACK = re.compile(r"<\|im_start\|>assistantĊ(?:Where|Which)[^<]*<\|im_end
 ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
 STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
-# Of reports in other forms (reports.go) less is read, with the calls before them.
+# Reports in other forms (reports.go) are not read: what they say about the house is unknown from there on.
 READ = re.compile(r"<tool_response>(?:Ċ[^.:,ĊĠ]+:Ġ(?:failed:|You|The|On|In)Ġ[^Ċ]*)+Ċ</tool_response>")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(
     r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)"
 )
 # Things that a sentence says were moved or taken: earlier lists of them are wrong from then on.
-MOVED = re.compile(r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere")
-# In other forms: a failure, a place with what is in it, and the state of a place or a device.
-FAILED = re.compile(
-    "(?i)fail|error|exception|problem|can't|couldĠnot|didĠnot|notĠ(?:done|completed|able)|stopped|noĠluck|conflict|false"
+MOVED = re.compile(
+    r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere"
 )
-SHOWN = re.compile(r'[OoIi]nĠtheĠ([^.:;"Ċ]+)"?:Ġ(\[[^\]Ċ]*\]|[^.;Ċ]*)')
-NAMES = re.compile(r'[^",\[\]Ġ][^",\[\]]*')
-STATES = re.compile(
-    r'(?:[tT]heĠ([^.:;Ċ]+?)Ġ(?:is|are)Ġ|"([^":Ċ]+)":Ġ")((?:atĠ)?(?:open|closed|on|off|\d+Ġ[a-z]+))(?=[".;Ċ]|$)'
-)
-# What a tool does, by its description.
-GOES, PICKS, PUTS = (re.compile(p) for p in ("(?:a|another)Ġroom", "Pick|Take|Grasp|Lift", "Put|Place|Lay"))
 ROBOTS = re.compile(r'(?:"target_robot":Ġ\{[^}]*"enum"|"known_robots"):Ġ\["([^\]]+)"\]')
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
@@ -132,18 +123,17 @@ class Conversation:
         self.texts = texts
         self.result = Read(np.full(len(texts), -1))
         self.tools: dict[str, list[int]] = {}  # tokens of each tool's description
-        self.does: dict[str, str] = {}  # each tool's description
         self.listed: list[Listed] = []
         self.rooms: set[str] = set()
         # the rooms of each robot in the order of the text, and where their names begin
         self.robots: dict[str, list[tuple[str, int]]] = {}
         self.messages: list[tuple[int, int]] = []
+        self.unread = len(self.text)  # where the first report begins that is not read
         self.parameters: dict[tuple[str, str], int] = {}
         declared = list(DECLARED.finditer(self.text))
         for m, following in zip(declared, [*declared[1:], None]):
             self.belongs(m.span(2), m.start(1))
             self.tools[m[1]] = self.tokens(*m.span(2))
-            self.does[m[1]] = m[2]
             for p in PARAMETER.finditer(
                 self.text, m.end(), following.start() if following else self.text.find("Ċ", m.end())
             ):
@@ -187,8 +177,7 @@ class Conversation:
     def message(self, begin: int, end: int) -> None:
         if self.text.startswith("<tool_response>", begin):
             if not READ.fullmatch(self.text, begin, end):
-                self.report(begin, end)
-                return
+                self.unread = min(self.unread, begin)
             for m in RESULT.finditer(self.text, begin, end):
                 if arrived := ARRIVED.match(self.text, *m.span(2)):
                     self.stands(m[1], m.start(1), arrived[1], arrived.start(1))
@@ -219,68 +208,6 @@ class Conversation:
             self.messages.append((begin, end))
             self.result.carry[self.tokens(begin, end)] = 0
 
-    def report(self, begin: int, end: int) -> None:
-        """Reads a report in another form. The calls before it say which robot did what."""
-        asked = self.text.rfind("<|im_start|>assistant", 0, begin)
-        calls = list(CALL.finditer(self.text, asked, begin))
-        said = begin
-        for call, following in zip(calls, [*calls[1:], None]):
-            robot, until = robot_of(call), end
-            if following:  # several robots are named, in the order of the calls
-                until = next(iter(occurrences(self.text, robot_of(following), said + 1, end)), end)
-            named = next(iter(occurrences(self.text, robot, said, until)), None)
-            self.outcome(call, robot, named, said, until)
-            said = until
-
-    def outcome(self, call: re.Match, robot: str, named: int | None, begin: int, end: int) -> None:
-        """Reads the report of one call. named is where it names the robot."""
-        if FAILED.search(self.text, begin, end):
-            return
-        does = self.does.get(call[1], "")
-        at = next((a.start(2) for a in ARGUMENT.finditer(self.text, *call.span(2)) if a[1] == "target_robot"), begin)
-        for a in ARGUMENT.finditer(self.text, *call.span(2)):
-            if a[1] == "target_robot" or not a[2]:
-                continue
-            here = next(iter(occurrences(self.text, a[2], begin, end)), None)
-            if GOES.search(does):
-                self.rooms.add(a[2])
-                self.robots.setdefault(robot, []).append((a[2], a.start(2) if here is None else here))
-                if here is not None:
-                    self.belongs((here, here + len(a[2])), named if named is not None and named < here else at)
-            elif PICKS.match(does):
-                self.listed.append(Listed(a[2], a.start(2) if here is None else here, self.room(robot), robot))
-            else:  # unknown, unless the report says it
-                self.listed.append(Listed(a[2], a.start(2), "", moved=True))
-        if PUTS.match(does):
-            for x in [x for x in {x.name: x for x in self.listed}.values() if x.holder == robot]:
-                here = next(iter(occurrences(self.text, x.name, begin, end)), None)
-                room = "" if here is None else self.room(robot)
-                self.listed.append(Listed(x.name, begin if here is None else here, room, moved=here is None))
-        self.details(robot, begin, end)
-
-    def room(self, robot: str) -> str:
-        return self.robots[robot][-1][0] if robot in self.robots else ""
-
-    def details(self, robot: str, begin: int, end: int) -> None:
-        """Reads what a report in any form shows of the robot's room."""
-        room = self.room(robot)
-        if not room:
-            return
-        at = self.robots[robot][-1][1]
-        for m in SHOWN.finditer(self.text, begin, end):
-            self.belongs((m.start(1), m.end(2)), at)
-            self.listed.append(Listed(m[1], m.start(1), room))
-            for name in NAMES.finditer(self.text, *m.span(2)):
-                if name[0] != "nothing":
-                    self.listed.append(Listed(name[0], name.start(), room))
-        for m in STATES.finditer(self.text, begin, end):
-            of = 1 if m[1] else 2
-            thing = Listed(m[of], m.start(of), room, state=m.span(3))
-            self.belongs((thing.begin, m.end(3)), at)
-            for token in self.tokens(*thing.state):
-                self.result.look(STATE_OF, token, [self.token(thing.begin)])
-            self.listed.append(thing)
-
     def stands(self, robot: str, robot_begin: int, room: str, room_begin: int) -> None:
         self.rooms.add(room)
         self.robots.setdefault(robot, []).append((room, room_begin))
@@ -292,6 +219,9 @@ class Conversation:
         last: dict[str, list[int]] | None = None
         for begin, end in reversed(spans):
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
+            if start > self.unread:
+                last = None
+                continue
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
             # after each call the model decides whether another one follows

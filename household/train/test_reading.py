@@ -30,7 +30,6 @@ from reading import (
 SYSTEM = """<|im_start|>system
 {"name": "go", "description": "Walk to a room.", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}}
 {"name": "grab", "description": "Take it.", "parameters": {"type": "object", "properties": {"what": {"type": "string"}, "level": {"type": "integer"}}}}
-{"name": "drop", "description": "Put it down.", "parameters": {"type": "object", "properties": {"on": {"type": "string"}}}}
 <|im_end|>
 <|im_start|>user
 Environment status:
@@ -307,51 +306,6 @@ class Reading(unittest.TestCase):
             result("pip: The red cup is on the box."),
         )
         self.nothing(HELD, "Done", *put, decided("Done: pip is in the attic."))
-
-    def test_reports_in_other_forms_are_read_with_their_calls(self):
-        go = decided(call("go", to="attic", target_robot="pip"))
-        for form, room, cup, state in (
-            (
-                "I went to the attic. On the box: red cup, lid. The shelves is closed.",
-                "went to the ",
-                "box: ",
-                "shelves is ",
-            ),
-            ("arrived: attic; on the box: red cup, lid; the shelves is closed", "arrived: ", "box: ", "shelves is "),
-            (
-                '{"robot": "pip", "room": "attic", "on the box": ["red cup", "lid"], "shelves": "closed"}',
-                '"room": "',
-                'box": ["',
-                '"shelves": "',
-            ),
-        ):
-            grab = decided(call("grab", what="red cup", target_robot="pip"))
-            took = user("pip, take the red cup."), go, result(form), grab
-            self.check(STANDING, 'grab", "arg', [(room, "attic")], *took)
-            self.check(FOUND, 'grab", "arg', [(cup, "red cup")], *took)
-            self.check(HERE, 'grab", "arg', [(cup, "red cup")], *took)
-            shut = user("pip, close the shelves."), go, result(form), decided("Done.")
-            self.check(STATE, "Done", [(state, "closed")], *shut)
-            for says in ("ok", "pip has the red cup"):
-                has = *took, result(says), decided(call("go", to="hall", target_robot="pip"))
-                self.check(HELD, 'go", "arg', [('"what": "' if says == "ok" else "has the ", "red cup")], *has)
-            put = *took, result("ok"), decided(call("drop", on="box", target_robot="pip")), result("ok")
-            self.nothing(HELD, "Done", *put, decided("Done: pip is in the attic."))
-            self.check(HERE, "Done", [], *put, decided("Done: pip is in the attic."))
-
-    def test_report_that_names_no_room_is_of_the_calls_room(self):
-        both = (
-            user("pip and mo, swap."),
-            decided(call("go", to="attic", target_robot="pip") + call("go", to="hall", target_robot="mo")),
-        )
-        for says, pip in (
-            ("pip: ok\nmo: ok", [('"to": "', "attic")]),
-            ("pip: error: the way to the attic is blocked\nmo: ok", [("pip is in the ", "hall")]),
-        ):
-            then = *both, result(says), user("Go on."), decided(call("grab", what="lid", target_robot="pip"))
-            self.check(STANDING, 'grab", "arg', pip, *then)
-            then = *then[:-1], decided(call("grab", what="lid", target_robot="mo"))
-            self.check(STANDING, 'grab", "arg', [('"to": "', "hall")], *then)
 
     def test_last_sentence_about_a_thing_is_its_state(self):
         parts = user("mo, close the shelves."), decided(call("go", to="attic", target_robot="mo")), ARRIVED
