@@ -62,7 +62,7 @@ func (v Value) setting(key string) (Option, error) {
 	return Option{}, fmt.Errorf("is unknown; the keys are %s", strings.Join(v.Keys(), ", "))
 }
 
-// Keys are the keys of Settings, none of another value.
+// Keys returns the keys of Settings. Other values have none.
 func (v Value) Keys() []string { return names(v.settings) }
 
 // setObject sets the options that an object names.
