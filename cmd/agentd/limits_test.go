@@ -47,6 +47,7 @@ func TestSizesAreWithinLimits(t *testing.T) {
 	}
 	countFiles(t, sizes)
 	countWorker(t, sizes)
+	countTypes(t, sizes)
 	functions := countFunctions(t, sizes)
 	for what, size := range sizes {
 		if limit, ok := limits[what]; !ok || size > limit {
@@ -136,5 +137,35 @@ func countWorker(t *testing.T, sizes map[string]int) {
 			}
 			return true
 		})
+	}
+}
+
+// countTypes counts the types that ARCHITECTURE.md lists for an input and its decision. All of them must exist.
+func countTypes(t *testing.T, sizes map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	goFiles(t, func(name string, _ *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok && !strings.HasPrefix(name, "cmd/") {
+				declared[file.Name.Name+"."+spec.Name.Name] = true
+			}
+			return true
+		})
+	})
+	_, list, _ := strings.Cut(string(text), "\nAn input passes through ")
+	list, _, _ = strings.Cut(list, "\n")
+	listed, _, _ := strings.Cut(list, " ")
+	names := quoted.FindAllStringSubmatch(list, -1)
+	for _, name := range names {
+		if !declared[name[1]] {
+			t.Errorf("ARCHITECTURE.md lists the type %s, which does not exist", name[1])
+		}
+	}
+	if sizes["types that an input passes through"] = len(names); listed != strconv.Itoa(len(names)) {
+		t.Errorf("ARCHITECTURE.md says %q and lists %d types", listed, len(names))
 	}
 }
