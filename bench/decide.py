@@ -1,14 +1,17 @@
 """Measures decisions/s: 32 questions about one state of 1,000 tokens.
 
-Start agentd and vLLM 0.32 with the same Qwen 3, then: `python3 bench/decide.py --agentd URL --vllm URL`. In each repeat the
-ways take turns in another order, and each gets a state of its own, which no cache has. It prints the medians of decisions/s
-and of the ratios to agentd's route.
+Start agentd and vLLM 0.32 with the same Qwen 3, then: `python3 bench/decide.py --agentd URL --vllm URL --vllm-group ID`. In
+each repeat the ways take turns in another order, and each gets a state of its own, which no cache has. It prints the medians
+of decisions/s and of the ratios to agentd's route. Processes of vLLM that wait for work take a third of a core, so those of
+the process group ID (`ps -o pgid`) are stopped while agentd answers.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import random
+import signal
 import statistics
 import time
 import urllib.request
@@ -58,6 +61,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--agentd", required=True)
     p.add_argument("--vllm")
+    p.add_argument("--vllm-group", type=int)
     p.add_argument("--repeats", type=int, default=7)
     p.add_argument("--words", type=int, default=850, help="of the state")
     a = p.parse_args()
@@ -70,10 +74,15 @@ def main() -> None:
         for name in draw.sample(sorted(ways), len(ways)):
             ask, url = ways[name]
             state = f"Log {repeat} of {name}. " + " ".join(draw.choices(ROOMS, k=a.words))
+            if a.vllm_group:
+                os.killpg(a.vllm_group, signal.SIGCONT if url == a.vllm else signal.SIGSTOP)
+                time.sleep(1)
             began = time.perf_counter()
             ask(url, state)
             if repeat:  # the first warms up
                 times[name].append(time.perf_counter() - began)
+    if a.vllm_group:
+        os.killpg(a.vllm_group, signal.SIGCONT)
     for name, took in times.items():
         ratios = [other / ours for other, ours in zip(took, times["agentd"], strict=True)]
         print(

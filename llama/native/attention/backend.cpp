@@ -52,8 +52,9 @@ struct instance {
     bool rounds = false; // rounds_activations of the graph
 };
 
-// More tasks than threads even out what they cost.
-constexpr int tasks_per_thread = 2;
+// More tasks than threads even out what they cost. Tasks of single heads do that without more groups, which would load
+// shared tiles again.
+constexpr int tasks_per_thread = 4, tasks_by_groups = 2;
 
 // Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
 bool readable(const ggml_tensor * t) {
@@ -137,7 +138,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
     auto &         groups = me.plans[dst->src[3]];
     if (groups.empty()) {
         const mask_view mask   = mask_view_of(dst);
-        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
+        const int       wanted = (tasks_by_groups * me.threads + kv - 1) / kv;
         listed_masks += mask.lists != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
