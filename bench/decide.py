@@ -44,14 +44,10 @@ def chats(url: str, state: str) -> None:
 
     def ask(k: int) -> None:
         q = question(k)
-        lines = [f"{label}: {name}" for label, name in zip("ABCD", q["criteria"], strict=True)]
-        text = "\n".join(
-            [state, "", f"Question: {q['instructions']}", *lines, "Answer with the letter of one option only."]
-        )
-        post(
-            url + "/v1/chat/completions",
-            {"messages": [{"role": "user", "content": text}], "max_tokens": 1, "temperature": 0},
-        )
+        options = "\n".join(f"{label}: {name}" for label, name in zip("ABCD", q["criteria"], strict=True))
+        text = f"{state}\n\nQuestion: {q['instructions']}\n{options}\nAnswer with the letter of one option only."
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, "temperature": 0}
+        post(url + "/v1/chat/completions", body)
 
     with concurrent.futures.ThreadPoolExecutor(QUESTIONS) as pool:
         list(pool.map(ask, range(QUESTIONS)))
@@ -63,7 +59,6 @@ def main() -> None:
     p.add_argument("--vllm")
     p.add_argument("--vllm-group", type=int)
     p.add_argument("--repeats", type=int, default=7)
-    p.add_argument("--words", type=int, default=850, help="of the state")
     a = p.parse_args()
     ways = {"agentd": (route, a.agentd), "agentd, 32 chats": (chats, a.agentd)}
     if a.vllm:
@@ -73,10 +68,9 @@ def main() -> None:
     for repeat in range(a.repeats + 1):
         for name in draw.sample(sorted(ways), len(ways)):
             ask, url = ways[name]
-            state = f"Log {repeat} of {name}. " + " ".join(draw.choices(ROOMS, k=a.words))
+            state = f"Log {repeat} of {name}. " + " ".join(draw.choices(ROOMS, k=850))
             if a.vllm_group:
                 os.killpg(a.vllm_group, signal.SIGCONT if url == a.vllm else signal.SIGSTOP)
-                time.sleep(1)
             began = time.perf_counter()
             ask(url, state)
             if repeat:  # the first warms up

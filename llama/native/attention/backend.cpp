@@ -52,8 +52,7 @@ struct instance {
     bool rounds = false; // rounds_activations of the graph
 };
 
-// More tasks than threads even out what they cost. Tasks of single heads do that without more groups, which would load
-// shared tiles again.
+// More tasks than threads even out what they cost. More groups would load shared tiles again, single heads do not.
 constexpr int tasks_per_thread = 4, tasks_by_groups = 2;
 
 // Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
