@@ -1,12 +1,12 @@
 """Measures decisions/s: 32 questions about one state of 1,000 tokens.
 
-Start agentd and vLLM 0.32 with the same Qwen 3, then: `python3 bench/decide.py --agentd URL --vllm URL --vllm-group ID`. In
-each repeat the ways take turns in another order, and each gets a state of its own, which no cache has. It prints the medians
-of decisions/s and of the ratios to agentd's route. Processes of vLLM that wait for work take a third of a core, so those of
-the process group ID (`ps -o pgid`) are stopped while agentd answers.
+Start agentd and vLLM 0.32 with the same Qwen 3, then: `python3 bench/decide.py --agentd URL --vllm URL --vllm-group ID`. The
+ways take turns, and each gets a state of its own, which no cache has. It prints medians of decisions/s and of the ratios to
+agentd's route. Start vLLM with `setsid`: its group is stopped while agentd answers, since waiting takes a third of a core.
 """
 
 import argparse
+import atexit
 import concurrent.futures
 import json
 import os
@@ -63,6 +63,8 @@ def main() -> None:
     ways = {"agentd": (route, a.agentd), "agentd, 32 chats": (chats, a.agentd)}
     if a.vllm:
         ways |= {"vLLM": (route, a.vllm), "vLLM, 32 chats": (chats, a.vllm)}
+    if a.vllm_group:
+        atexit.register(os.killpg, a.vllm_group, signal.SIGCONT)
     draw = random.Random(1)
     times: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(a.repeats + 1):
@@ -75,8 +77,6 @@ def main() -> None:
             ask(url, state)
             if repeat:  # the first warms up
                 times[name].append(time.perf_counter() - began)
-    if a.vllm_group:
-        os.killpg(a.vllm_group, signal.SIGCONT)
     for name, took in times.items():
         ratios = [other / ours for other, ours in zip(took, times["agentd"], strict=True)]
         print(
