@@ -7,14 +7,14 @@
 
 #include "agentd-tiles.h"
 
-#if defined(AGENTD_BFLOATS)
 namespace {
 namespace agentd_products {
 
-constexpr int beside = 8, most_panels = 3; // rows of weights, and panels of activations, of a tile
-
 // Words of each row in a panel of k elements: a multiple of the lanes, of which the last ones may be 0.
 inline int64_t panel_words(int64_t k) { return GGML_PAD(k / 2, lanes); }
+
+#if defined(AGENTD_BFLOATS)
+constexpr int beside = 8, most_panels = 3; // rows of weights, and panels of activations, of a tile
 
 // The width of a panel with the first of n rows of activations.
 inline int panel_width(int64_t n) { return static_cast<int>(std::clamp<int64_t>(n, 0, lanes)); }
@@ -136,9 +136,9 @@ template <class W> void group_of_columns(const matrices & a, int64_t row, int64_
         }
     }
 }
+#endif
 
 } // namespace agentd_products
 } // namespace
-#endif
 
 #endif // AGENTD_COLUMNS_H

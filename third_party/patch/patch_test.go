@@ -9,24 +9,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/cpu"
 )
 
 const (
-	tree = "../llama.cpp"
-	libs = "../../lib"
+	tree     = "../llama.cpp"
+	libs     = "../../lib"
+	products = "ggml/src/ggml-cpu/traits.cpp"
 )
 
 // TestCellsAndMasksMatchPlainLoops runs testdata/cells.cpp, which says where they are not.
 func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
-	header, err := os.ReadFile(tree + "/src/llama-kv-cells.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(header, []byte("agentd-cells.h")) {
+	if !includes(t, "src/llama-kv-cells.h", "agentd-cells.h") {
 		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
 	}
 	run(t, compile(t, "testdata/cells.cpp", t.TempDir()))
@@ -34,11 +34,7 @@ func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
 
 // TestWordsAreTheLibrarys runs testdata/unicode.cpp, which has words of the library tokenizers 0.23.
 func TestWordsAreTheLibrarys(t *testing.T) {
-	source, err := os.ReadFile(tree + "/src/unicode.cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(source, []byte("agentd-unicode.h")) {
+	if !includes(t, "src/unicode.cpp", "agentd-unicode.h") {
 		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
 	}
 	run(t, compile(t, "testdata/unicode.cpp", t.TempDir(), tree+"/src/unicode.cpp", tree+"/src/unicode-data.cpp", "-w"))
@@ -48,6 +44,27 @@ func TestWordsAreTheLibrarys(t *testing.T) {
 // of a batch with that row alone.
 func TestProductsMatchPlainLoops(t *testing.T) {
 	run(t, compileProducts(t, libs, "-lggml-cpu"))
+}
+
+// TestOlderProcessorsProductsMatchPlainLoops runs the same with products that are compiled for other processors: the
+// program's traits.cpp takes the place of the library's.
+func TestOlderProcessorsProductsMatchPlainLoops(t *testing.T) {
+	if runtime.GOARCH != "amd64" || !includes(t, products, "agentd-products.h") {
+		t.Skip("products are ggml's own here")
+	}
+	for march, has := range map[string]bool{
+		"haswell":     cpu.X86.HasAVX2 && cpu.X86.HasFMA,
+		"x86-64-v4":   cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL,
+		"cascadelake": cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL,
+	} {
+		object := filepath.Join(t.TempDir(), "traits.o")
+		cxx(t, "-O1", "-march="+march, "-I"+tree+"/ggml/src", "-I"+tree+"/ggml/include", "-c", "-o", object,
+			"-I"+filepath.Dir(filepath.Join(tree, products)), filepath.Join(tree, products))
+		if has {
+			t.Log(march)
+			run(t, compileProducts(t, libs, object, "-lggml-cpu"), "few")
+		}
+	}
 }
 
 // TestVariantsProductsMatchPlainLoops does the same with the library of each generation of processors that `make dist`
@@ -98,18 +115,24 @@ func BenchmarkProducts(b *testing.B) {
 	}
 }
 
-func compileProducts(t testing.TB, libs string, flags ...string) string {
+// includes says whether a file of llama.cpp includes a header of the patch.
+func includes(t testing.TB, file, header string) bool {
 	t.Helper()
-	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/traits.cpp")
+	source, err := os.ReadFile(filepath.Join(tree, file))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return bytes.Contains(source, []byte(header))
+}
+
+func compileProducts(t testing.TB, libs string, flags ...string) string {
+	t.Helper()
 	dir, err := filepath.Abs(libs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	flags = append(flags, "-L"+dir, "-Wl,-rpath,"+dir, "-lggml-base")
-	if bytes.Contains(source, []byte("agentd-products.h")) {
+	if includes(t, products, "agentd-products.h") {
 		flags = append(flags, "-DPATCHED")
 	}
 	return compile(t, "testdata/products.cpp", t.TempDir(), flags...)
@@ -134,11 +157,16 @@ func compile(t testing.TB, source, dir string, flags ...string) string {
 	}
 	program := filepath.Join(dir, "program")
 	command := []string{
-		"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
+		"-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
 		"-isystem", tree + "/src", "-isystem", tree + "/include", "-isystem", tree + "/ggml/include", "-isystem", dir, "-o", program, source,
 	}
-	run(t, cmp.Or(os.Getenv("CXX"), "c++"), append(command, flags...)...)
+	cxx(t, append(command, flags...)...)
 	return program
+}
+
+func cxx(t testing.TB, args ...string) {
+	t.Helper()
+	run(t, cmp.Or(os.Getenv("CXX"), "c++"), append([]string{"-std=c++17"}, args...)...)
 }
 
 func run(t testing.TB, name string, args ...string) string {
