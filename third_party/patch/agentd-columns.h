@@ -104,15 +104,6 @@ __attribute__((noinline)) void columns(const matrices & a, int64_t row, int64_t 
     AGENTD_EACH(v, V) { transpose(sums[v], to + v * lanes * group_rows); }
 }
 
-// columns for v panels.
-template <class W, int V, class... Args> void columns_of(int64_t v, bool half, Args &&... args) {
-    if (v == V) {
-        half ? columns<W, V, true>(args...) : columns<W, V, false>(args...);
-    } else if constexpr (V > 1) {
-        columns_of<W, V - 1>(v, half, args...);
-    }
-}
-
 // Computes what `group` does, for activations in panels. Whole lines of the result are written: the strides of a result
 // are often powers of two, so that parts of lines would have left the cache before the next part comes.
 template <class W> void group_of_columns(const matrices & a, int64_t row, int64_t next) {
@@ -123,7 +114,10 @@ template <class W> void group_of_columns(const matrices & a, int64_t row, int64_
         const int64_t from = all * t / tiles, upto = all * (t + 1) / tiles;
         for (int64_t r = row; r < end; r += beside) {
             const uint8_t * ahead = t == 0 ? a.weights + (r + beside < end ? r + beside : next) * a.stride : nullptr;
-            columns_of<W, most_panels>(upto - from, upto == all && ends_with_half(a.n), a, r, from, ahead, result + r - row);
+            with_number<most_panels>(upto - from, [&](auto V) {
+                const auto some = upto == all && ends_with_half(a.n) ? columns<W, V, true> : columns<W, V, false>;
+                some(a, r, from, ahead, result + r - row);
+            });
         }
         const float * some = result;
         for (int64_t n = from * lanes; n < std::min(a.n, upto * lanes); n++, some += group_rows) {

@@ -92,27 +92,17 @@ template <class W, int N> __attribute__((noinline)) void dots(const matrices & a
     }
 }
 
-// dots for n rows, in all rows of a group.
-template <class W, int N = widest_dots>
-void dots_of(int64_t n, const matrices & a, int64_t row, int64_t end, int64_t first, const uint8_t * ahead) {
-    if (n != N) {
-        if constexpr (N > 1) {
-            dots_of<W, N - 1>(n, a, row, end, first, ahead);
-        }
-        return;
-    }
-    constexpr int rows = lanes / N;
-    for (int64_t r = row; r < end; r += rows) {
-        dots<W, N>(a, r, end, first, ahead != nullptr ? ahead + (r - row) * a.stride : nullptr);
-    }
-}
-
 // Computes what `group` does.
 template <class W> void group_of_dots(const matrices & a, int64_t row, int64_t next) {
     const int64_t tiles = (a.n + widest_dots - 1) / widest_dots, end = std::min(a.m, row + group_rows);
     for (int64_t t = 0; t < tiles; t++) {
-        const int64_t first = a.n * t / tiles;
-        dots_of<W>(a.n * (t + 1) / tiles - first, a, row, end, first, t == 0 ? a.weights + next * a.stride : nullptr);
+        const int64_t   first = a.n * t / tiles;
+        const uint8_t * ahead = t == 0 ? a.weights + next * a.stride : nullptr;
+        with_number<widest_dots>(a.n * (t + 1) / tiles - first, [&](auto N) {
+            for (int64_t r = row; r < end; r += lanes / N) {
+                dots<W, N>(a, r, end, first, ahead != nullptr ? ahead + (r - row) * a.stride : nullptr);
+            }
+        });
     }
 }
 

@@ -231,7 +231,9 @@ struct byte_weights {
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
     static constexpr int  top  = 15;    // the largest q, 128 where q is signed
-    static constexpr int  parts = 1;    // of a block, which unpack_part unpacks after unpack_scales
+    // A block may have parts. Then `words` vectors are read from each half of a part, which has 16 of each 32 elements,
+    // and unpack_word makes vector g of the half's 16 elements from 32 * i on.
+    static constexpr int  parts = 1, words = 1;
 };
 
 template <ggml_type> struct weights;
@@ -402,20 +404,15 @@ template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
     static constexpr size_t size  = sizeof(block_q4_K);
     static constexpr bool   mins  = true;
 
-    static constexpr int    parts = 4;
+    static constexpr int    parts = 4, words = 4;
 
     AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) { unpack_k_scales(rows, offset, to); }
 
-    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int part, panel to) {
-        AGENTD_EACH(i, 2) { // 16 bytes: halves of two sub-blocks
-            ints v[4];
-            rows.words(offset + offsetof(block_q4_K, qs) + 32 * part + 16 * i, v);
-            AGENTD_EACH(g, 4) {
-                const int at = part * 16 + i * 4 + g;
-                to.q[at]     = low_nibbles(v[g]);
-                to.q[at + 8] = high_nibbles(v[g]);
-            }
-        }
+    AGENTD_INLINE static void read(const panel_rows & rows, size_t offset, int part, int half, ints * to) {
+        rows.words(offset + offsetof(block_q4_K, qs) + 32 * part + 16 * half, to);
+    }
+    AGENTD_INLINE static ints unpack_word(const ints * words, int i, int g) {
+        return i == 0 ? low_nibbles(words[g]) : high_nibbles(words[g]);
     }
 };
 
@@ -452,7 +449,7 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr int    sub   = 16;
     static constexpr int    zero  = 32, top = 63;
 
-    static constexpr int    parts = 2;
+    static constexpr int    parts = 2, words = 12;
 
     AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) {
         const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
@@ -463,21 +460,16 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
         }
     }
 
-    AGENTD_INLINE static void unpack_part(const panel_rows & rows, size_t offset, int half, panel to) {
-        const ints top = all(0x30303030);
-        AGENTD_EACH(part, 2) { // 16 of each 32 elements
-            ints low[4], next[4], high[4];
-            rows.words(offset + 64 * half + 16 * part, low);
-            rows.words(offset + 64 * half + 32 + 16 * part, next);
-            rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
-            AGENTD_EACH(g, 4) {
-                const int at  = 32 * half + 4 * part + g;
-                to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
-                to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
-                to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
-                to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
-            }
-        }
+    AGENTD_INLINE static void read(const panel_rows & rows, size_t offset, int part, int half, ints * to) {
+        rows.words(offset + 64 * part + 16 * half, to);
+        rows.words(offset + 64 * part + 16 * half + 32, to + 4);
+        rows.words(offset + offsetof(block_q6_K, qh) + 32 * part + 16 * half, to + 8);
+    }
+    AGENTD_INLINE static ints unpack_word(const ints * words, int i, int g) {
+        const ints four = i < 2 ? low_nibbles(words[i % 2 * 4 + g]) : high_nibbles(words[i % 2 * 4 + g]);
+        const ints high = words[8 + g];
+        const ints two  = i == 0 ? left(high, 4) : i == 1 ? left(high, 2) : i == 2 ? high : right(high, 2);
+        return four | (two & all(0x30303030));
     }
 };
 

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
 namespace {
 namespace agentd_products {
@@ -169,6 +168,8 @@ template <class W, int P, int Vectors> struct unpacked {
     ints   q[P][Vectors];
     floats scale[P][sub_blocks], min[P][W::mins ? sub_blocks : 1];
 
+    AGENTD_INLINE ints vector(int p, int64_t i) const { return q[p][i]; }
+
     panel place(int p, int64_t at) {
         const int64_t sub = W::sub > 0 ? at / W::sub : 0;
         return { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) };
@@ -180,8 +181,15 @@ template <class W, int P, int Vectors> struct unpacked {
         for (int p = 0; p < P; p++) {
             if constexpr (has_parts<W>) {
                 W::unpack_scales(rows[p], offset, place(p, at));
-                for (int i = 0; i < W::parts; i++) {
-                    W::unpack_part(rows[p], offset, i, place(p, at));
+                for (int part = 0; part < W::parts; part++) {
+                    ints * to = q[p] + at / W::pack + W::block / W::parts / W::pack * part;
+                    AGENTD_EACH(half, 2) {
+                        ints words[W::words];
+                        W::read(rows[p], offset, part, half, words);
+                        AGENTD_EACH(g, 4) AGENTD_EACH(i, W::block / W::parts / 32) {
+                            to[8 * i + 4 * half + g] = W::unpack_word(words, i, g);
+                        }
+                    }
                 }
             } else {
                 W::unpack(rows[p], offset, k - e, place(p, at));
@@ -190,9 +198,20 @@ template <class W, int P, int Vectors> struct unpacked {
     }
 };
 
+// A block of one panel, of which a part at a time is read, and unpacked when it is used.
+template <class W> struct in_parts {
+    ints   words[2][W::words];
+    floats scale[1][W::block / W::sub], min[1][W::block / W::sub];
+
+    AGENTD_INLINE ints vector(int, int64_t i) const {
+        const int element = 4 * i % (W::block / W::parts);
+        return W::unpack_word(words[element % 32 / 16], element / 32, i % 4);
+    }
+};
+
 // Adds the products of one sub-block, whose place in w is element `at` and whose activations are x + n * stride.
-template <class W, int N, int P, int V>
-AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x,
+template <class W, int N, int P, class Weights>
+AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const Weights & w, int64_t at, const char * x,
                              const char * scales, const char * terms, size_t stride) {
     ints dots[N][P];
     AGENTD_EACH(n, N) AGENTD_EACH(p, P) { dots[n][p] = W::zero != 0 ? word_of(terms + n * stride) : ints{}; }
@@ -200,7 +219,7 @@ AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, 
     AGENTD_EACH(g, W::sub / 4) {
         AGENTD_EACH(n, N) {
             const ints bytes = word_of(x + n * stride + 4 * g);
-            AGENTD_EACH(p, P) { dots[n][p] = _mm512_dpbusd_epi32(dots[n][p], w.q[p][at / 4 + g], bytes); }
+            AGENTD_EACH(p, P) { dots[n][p] = _mm512_dpbusd_epi32(dots[n][p], w.vector(p, at / 4 + g), bytes); }
         }
     }
 #else
@@ -211,7 +230,7 @@ AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, 
             AGENTD_EACH(n, N) {
                 const ints bytes = word_of(x + n * stride + 4 * g);
                 AGENTD_EACH(p, P) {
-                    const ints some = products<W>(w.q[p][at / 4 + g], bytes);
+                    const ints some = products<W>(w.vector(p, at / 4 + g), bytes);
                     pairs[n][p]     = i == 0 ? some : AGENTD_MM(add_epi16)(pairs[n][p], some);
                 }
             }
@@ -252,8 +271,8 @@ AGENTD_INLINE void add_floats(floats (&sums)[N][P], const unpacked<W, P, V> & w,
 }
 
 // The same for a part of the block of elements [e, e + block) of k.
-template <class W, int N, int P, int V>
-AGENTD_INLINE void add_block(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x, size_t stride,
+template <class W, int N, int P, class Weights>
+AGENTD_INLINE void add_block(floats (&sums)[N][P], const Weights & w, int64_t at, const char * x, size_t stride,
                              int64_t k, int64_t e, int number = 0, int parts = 1) {
     if constexpr (W::dot == kind::bytes) {
         const char *scales = x + activations<W>::scales(k) + e / block * sizeof(float),
@@ -288,8 +307,8 @@ struct span {
 
 // Adds the products of some weights and N rows of activations to c. Where nothing is unpacked yet, each block of one
 // panel after the other is unpacked into registers. That is faster for few rows, whose weights are used once.
-template <class W, int N, class Weights> __attribute__((noinline)) void tile(Weights & w, const panel_rows * rows, const span & s) {
-    constexpr bool unpacks = std::is_null_pointer_v<std::remove_cv_t<Weights>>;
+template <class W, int N, class Weights> __attribute__((noinline)) void tile(const Weights & w, const panel_rows * rows, const span & s) {
+    constexpr bool unpacks = std::is_null_pointer_v<Weights>;
     constexpr int  P       = unpacks ? 1 : panels;
     const int64_t  blocks  = (s.to - s.from + W::block - 1) / W::block;
     int64_t        lines   = s.next.done << 16; // 16 bits of these are a fraction
@@ -306,14 +325,17 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(Wei
                 for (end += W::size * lanes; ahead < end; ahead += cache_line) {
                     _mm_prefetch(reinterpret_cast<const char *>(ahead), _MM_HINT_T1);
                 }
-                unpacked<W, 1, W::block / W::pack> one;
-                if constexpr (has_parts<W>) { // each part is used while it is in registers
-                    W::unpack_scales(at, e / W::block * W::size, one.place(0, 0));
+                if constexpr (has_parts<W>) {
+                    in_parts<W>  one;
+                    const size_t offset = e / W::block * W::size;
+                    W::unpack_scales(at, offset, { nullptr, one.scale[0], one.min[0] });
                     AGENTD_EACH(i, W::parts) {
-                        W::unpack_part(at, e / W::block * W::size, i, one.place(0, 0));
+                        W::read(at, offset, i, 0, one.words[0]);
+                        W::read(at, offset, i, 1, one.words[1]);
                         add_block<W>(sums, one, 0, s.x, s.stride, s.k, e, i, W::parts);
                     }
                 } else {
+                    unpacked<W, 1, W::block / W::pack> one;
                     one.block(&at, e, s.k, 0);
                     add_block<W>(sums, one, 0, s.x, s.stride, s.k, e);
                 }
@@ -329,12 +351,12 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(Wei
     }
 }
 
-// tile for n rows of activations.
-template <class W, int N, class... Args> void tile_of(int n, Args &&... args) {
+// Calls f with the constant that n is, of 1 to N.
+template <int N, class F> void with_number(int64_t n, F && f) {
     if (n == N) {
-        tile<W, N>(args...);
+        f(std::integral_constant<int, N>());
     } else if constexpr (N > 1) {
-        tile_of<W, N - 1>(n, args...);
+        with_number<N - 1>(n, f);
     }
 }
 
@@ -387,9 +409,9 @@ template <class W> void group(const matrices & a, int64_t row, int64_t next) {
             }
             const span s{ a.k, from, to, a.x + first * a.x_stride, a.x_stride, c, ahead, ahead.all * (t + 1) / tiles };
             if (in_registers) {
-                tile_of<W, narrow>(n, nullptr, at, s);
+                with_number<narrow>(n, [&](auto N) { tile<W, N>(nullptr, at, s); });
             } else {
-                tile_of<W, widest<W>>(n, std::as_const(w), at, s);
+                with_number<widest<W>>(n, [&](auto N) { tile<W, N>(w, at, s); });
             }
             for (int64_t i = 0; !whole && i < n; i++) {
                 std::memcpy(a.row(first + i) + row, c[i], rows * sizeof(float));
