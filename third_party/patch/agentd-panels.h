@@ -24,13 +24,16 @@
 #define AGENTD_AVX512
 #define AGENTD_MM(name) _mm512_##name
 #if defined(__AVX512VNNI__)
-#define AGENTD_VNNI
+#define AGENTD_VNNI _mm512_dpbusd_epi32
 #endif
 #if defined(__AVX512BF16__)
 #define AGENTD_BFLOATS
 #endif
 #else
 #define AGENTD_MM(name) _mm256_##name
+#if defined(__AVXVNNI__)
+#define AGENTD_VNNI _mm256_dpbusd_avx_epi32
+#endif
 #endif
 #define AGENTD_INLINE inline __attribute__((always_inline))
 #define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
@@ -403,7 +406,6 @@ template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q4_K);
     static constexpr bool   mins  = true;
-
     static constexpr int    parts = 4, words = 4;
 
     AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) { unpack_k_scales(rows, offset, to); }

@@ -219,7 +219,7 @@ AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const Weights & w, int64_t at
     AGENTD_EACH(g, W::sub / 4) {
         AGENTD_EACH(n, N) {
             const ints bytes = word_of(x + n * stride + 4 * g);
-            AGENTD_EACH(p, P) { dots[n][p] = _mm512_dpbusd_epi32(dots[n][p], w.vector(p, at / 4 + g), bytes); }
+            AGENTD_EACH(p, P) { dots[n][p] = AGENTD_VNNI(dots[n][p], w.vector(p, at / 4 + g), bytes); }
         }
     }
 #else

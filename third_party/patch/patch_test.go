@@ -46,14 +46,16 @@ func TestProductsMatchPlainLoops(t *testing.T) {
 	run(t, compileProducts(t, libs, "-lggml-cpu"))
 }
 
-// TestOlderProcessorsProductsMatchPlainLoops runs the same with products that are compiled for other processors: the
+// TestOtherProcessorsProductsMatchPlainLoops runs the same with products that are compiled for other processors: the
 // program's traits.cpp takes the place of the library's.
-func TestOlderProcessorsProductsMatchPlainLoops(t *testing.T) {
+func TestOtherProcessorsProductsMatchPlainLoops(t *testing.T) {
 	if runtime.GOARCH != "amd64" || !includes(t, products, "agentd-products.h") {
 		t.Skip("products are ggml's own here")
 	}
+	program := compile(t, "testdata/products.cpp", t.TempDir(), "-DPATCHED", "-c")
 	for march, has := range map[string]bool{
 		"haswell":     cpu.X86.HasAVX2 && cpu.X86.HasFMA,
+		"alderlake":   cpu.X86.HasAVXVNNI && cpu.X86.HasAVX2,
 		"x86-64-v4":   cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL,
 		"cascadelake": cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL,
 	} {
@@ -62,7 +64,7 @@ func TestOlderProcessorsProductsMatchPlainLoops(t *testing.T) {
 			"-I"+filepath.Dir(filepath.Join(tree, products)), filepath.Join(tree, products))
 		if has {
 			t.Log(march)
-			run(t, compileProducts(t, libs, object, "-lggml-cpu"), "few")
+			run(t, compile(t, program, t.TempDir(), append(linked(t, libs, object), "-lggml-cpu")...), "few")
 		}
 	}
 }
@@ -127,15 +129,20 @@ func includes(t testing.TB, file, header string) bool {
 
 func compileProducts(t testing.TB, libs string, flags ...string) string {
 	t.Helper()
+	if includes(t, products, "agentd-products.h") {
+		flags = append(flags, "-DPATCHED")
+	}
+	return compile(t, "testdata/products.cpp", t.TempDir(), linked(t, libs, flags...)...)
+}
+
+// linked adds the flags of a program that uses libraries of ggml in a directory.
+func linked(t testing.TB, libs string, flags ...string) []string {
+	t.Helper()
 	dir, err := filepath.Abs(libs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags = append(flags, "-L"+dir, "-Wl,-rpath,"+dir, "-lggml-base")
-	if includes(t, products, "agentd-products.h") {
-		flags = append(flags, "-DPATCHED")
-	}
-	return compile(t, "testdata/products.cpp", t.TempDir(), flags...)
+	return append(flags, "-L"+dir, "-Wl,-rpath,"+dir, "-lggml-base")
 }
 
 // compile returns the path of the program. It looks at the files that the compiler reads, since go
