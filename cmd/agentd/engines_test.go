@@ -1,25 +1,24 @@
 package main
 
 import (
-	"bufio"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
+	"agentd/internal/base/subprocess"
 	"agentd/internal/base/waittest"
 )
 
 // engineProcess is a llama-server that serves one model.
 type engineProcess struct {
-	url  string
-	args []string
-	cmd  *exec.Cmd
-	log  func() string
+	url   string
+	args  []string
+	cmd   *exec.Cmd
+	ended <-chan struct{}
 }
 
 // llamaServer starts llama.cpp's own server. Its flash attention rounds a row in other ways
@@ -41,36 +40,28 @@ func llamaServer(t *testing.T, model string, args ...string) *engineProcess {
 	return e
 }
 
-// start starts the process, again on the same port, and waits until it serves.
+// start starts the process, again on the same port, and waits until it serves. It ends with the test program, too.
 func (e *engineProcess) start(t *testing.T) {
 	t.Helper()
-	e.cmd = exec.Command(e.args[0], e.args[1:]...)
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stderr, err := e.cmd.StderrPipe()
+	log, err := os.CreateTemp(t.TempDir(), "*.log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.cmd.Stdout = nil
-	if err := e.cmd.Start(); err != nil {
+	defer log.Close()
+	e.cmd = exec.Command(e.args[0], e.args[1:]...)
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	e.cmd.Stderr = log
+	ended := make(chan struct{})
+	e.ended = ended
+	if err := subprocess.Start(e.cmd, syscall.SIGKILL, func(error) { close(ended) }); err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var log strings.Builder
-	go func() {
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			mu.Lock()
-			log.WriteString(lines.Text() + "\n")
-			mu.Unlock()
-		}
-	}()
-	e.log = func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return log.String()
-	}
 	waittest.Eventually(t, "llama-server serves", func() bool {
-		if e.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatalf("llama-server ended\n%s", e.log())
+		select {
+		case <-ended:
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("llama-server ended\n%s", text)
+		default:
 		}
 		status, _, err := exchange("GET", e.url+"/health", "")
 		return err == nil && status == http.StatusOK
@@ -83,7 +74,7 @@ func (e *engineProcess) kill() {
 		return
 	}
 	_ = e.cmd.Process.Kill()
-	_ = e.cmd.Wait() // its error is the signal
+	<-e.ended
 	e.cmd = nil
 }
 
