@@ -181,11 +181,11 @@ template <class W, int P, int Vectors> struct unpacked {
         for (int p = 0; p < P; p++) {
             if constexpr (has_parts<W>) {
                 W::unpack_scales(rows[p], offset, place(p, at));
-                for (int part = 0; part < W::parts; part++) {
-                    ints * to = q[p] + at / W::pack + W::block / W::parts / W::pack * part;
+                for (int n = 0; n < W::parts; n++) {
+                    ints * to = q[p] + at / W::pack + W::block / W::parts / W::pack * n;
                     AGENTD_EACH(half, 2) {
                         ints words[W::words];
-                        W::read(rows[p], offset, part, half, words);
+                        W::read(rows[p], offset, n, half, words);
                         AGENTD_EACH(g, 4) AGENTD_EACH(i, W::block / W::parts / 32) {
                             to[8 * i + 4 * half + g] = W::unpack_word(words, i, g);
                         }
