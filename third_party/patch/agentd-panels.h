@@ -201,9 +201,23 @@ inline floats product(floats a, floats b) { return AGENTD_MM(mul_ps)(a, b); }
 inline ints   left(ints v, int bits) { return AGENTD_MM(slli_epi32)(v, bits); }
 inline ints   right(ints v, int bits) { return AGENTD_MM(srli_epi32)(v, bits); }
 
-// Byte j of each lane.
-inline ints byte(ints v, int j) { return right(v, 8 * j) & all(0xff); }
-inline ints signed_byte(ints v, int j) { return AGENTD_MM(srai_epi32)(left(v, 24 - 8 * j), 24); }
+// The same 16 bytes in each quarter or half of a vector.
+inline ints in_each(__m128i v) {
+#if defined(AGENTD_AVX512)
+    return _mm512_broadcast_i32x4(v);
+#else
+    return _mm256_broadcastsi128_si256(v);
+#endif
+}
+
+// Four bytes of each lane: those of the numbers in `which`. Number 128 stands for 0.
+inline ints bytes_of(ints v, uint32_t which) {
+    return AGENTD_MM(shuffle_epi8)(v, in_each(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)) | all(which));
+}
+
+// Byte j of each lane, and the same times 2^24.
+inline ints byte(ints v, int j) { return bytes_of(v, 0x80808000 | j); }
+inline ints top_byte(ints v, int j) { return bytes_of(v, 0x00808080 | j << 24); }
 
 // Four bits of each byte.
 inline ints low_nibbles(ints v) { return v & all(0x0f0f0f0f); }
@@ -223,6 +237,7 @@ enum class kind { floats, bfloats, bytes };
 struct float_weights {
     static constexpr kind dot  = kind::floats;
     static constexpr int  pack = 1, parts = 1; // elements of a lane, and parts of a block
+    static constexpr int  chains = 1; // of partial sums, in agentd-dots.h
     static constexpr int  sub  = 0, zero = 0;
     static constexpr bool mins = false;
 };
@@ -244,6 +259,7 @@ template <ggml_type> struct weights;
 template <> struct weights<GGML_TYPE_F32> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(float);
+    static constexpr int    chains = lanes == 8 ? 4 : 1;
 
     static floats words(const uint8_t * p, int64_t left) { return reinterpret_cast<floats>(words_of(p, left)); }
 };
@@ -291,13 +307,10 @@ template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
 
 // Bits 4g to 4g + 3 of each lane as bit 4 of its four bytes.
 inline ints fifth_bits(ints v, int g) {
-    const __m128i first = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c); // byte of each lane, four times
+    const ints bytes = bytes_of(v, g / 2 * 0x01010101), bits = all(g % 2 ? 0x80402010U : 0x08040201U);
 #if defined(AGENTD_AVX512)
-    const ints bytes = _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(first) | all(g / 2 * 0x01010101));
-    return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(bytes, all(g % 2 ? 0x80402010U : 0x08040201U)), all(0x10101010));
+    return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(bytes, bits), all(0x10101010));
 #else
-    const ints bytes = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(first) | all(g / 2 * 0x01010101));
-    const ints bits  = all(g % 2 ? 0x80402010U : 0x08040201U);
     return _mm256_cmpeq_epi8(bytes & bits, bits) & all(0x10101010);
 #endif
 }
@@ -341,13 +354,8 @@ struct table_weights : byte_weights {
     static constexpr int block = 32;
 
     AGENTD_INLINE static void unpack_values(const int8_t (&values)[16], uint32_t zeros, const panel_rows & rows, size_t offset, panel to) {
-        const __m128i low = *reinterpret_cast<const __m128i *>(values);
-#if defined(AGENTD_AVX512)
-        const ints table = AGENTD_MM(add_epi8)(_mm512_broadcast_i32x4(low), all(zeros));
-#else
-        const ints table = AGENTD_MM(add_epi8)(_mm256_broadcastsi128_si256(low), all(zeros));
-#endif
-        ints v[4];
+        const ints table = AGENTD_MM(add_epi8)(in_each(*reinterpret_cast<const __m128i *>(values)), all(zeros));
+        ints       v[4];
         rows.words(offset, v);
         for (int g = 0; g < 4; g++) {
             to.q[g]     = AGENTD_MM(shuffle_epi8)(table, low_nibbles(v[g]));
@@ -454,11 +462,11 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr int    parts = 2, words = 12;
 
     AGENTD_INLINE static void unpack_scales(const panel_rows & rows, size_t offset, panel to) {
-        const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
+        const floats scale = product(rows.halves(offset + offsetof(block_q6_K, d)), AGENTD_MM(set1_ps)(0x1p-24f));
         ints         scales[4];
         rows.words(offset + offsetof(block_q6_K, scales), scales);
         AGENTD_EACH(i, 16) {
-            to.scale[i] = product(scale, from_int(signed_byte(scales[i / 4], i % 4)));
+            to.scale[i] = product(scale, from_int(top_byte(scales[i / 4], i % 4)));
         }
     }
 
@@ -470,9 +478,20 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     AGENTD_INLINE static ints unpack_word(const ints * words, int i, int g) {
         const ints four = i < 2 ? low_nibbles(words[i % 2 * 4 + g]) : high_nibbles(words[i % 2 * 4 + g]);
         const ints high = words[8 + g];
-        const ints two  = i == 0 ? left(high, 4) : i == 1 ? left(high, 2) : i == 2 ? high : right(high, 2);
+        if (lanes == 8 && i < 2) { // a table takes one instruction for a shift and a mask
+            const __m128i twos = i == 0 ? _mm_set1_epi32(0x30201000) : _mm_setr_epi32(0, 0x10101010, 0x20202020, 0x30303030);
+            return four | AGENTD_MM(shuffle_epi8)(in_each(twos), low_nibbles(high));
+        }
+        const ints two = i == 0 ? left(high, 4) : i == 1 ? left(high, 2) : i == 2 ? high : right(high, 2);
         return four | (two & all(0x30303030));
     }
+#if !defined(AGENTD_AVX512)
+    // Reads part of one row: unpack_word then makes 32 elements as they lie, with g = 0.
+    AGENTD_INLINE static void read_row(const uint8_t * w, int part, ints * to) {
+        const auto at = [&](size_t offset) { return _mm256_loadu_si256(reinterpret_cast<const ints *>(w + offset)); };
+        to[0] = at(64 * part), to[4] = at(64 * part + 32), to[8] = at(offsetof(block_q6_K, qh) + 32 * part);
+    }
+#endif
 };
 
 } // namespace agentd_products

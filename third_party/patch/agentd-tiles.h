@@ -209,6 +209,15 @@ template <class W> struct in_parts {
     }
 };
 
+// The products of bytes beside each other, as sums of four in each lane.
+inline ints dot_of(ints q, ints x) {
+#if defined(AGENTD_VNNI)
+    return AGENTD_VNNI(ints{}, q, x);
+#else
+    return AGENTD_MM(madd_epi16)(AGENTD_MM(maddubs_epi16)(q, x), AGENTD_MM(set1_epi16)(1));
+#endif
+}
+
 // Adds the products of one sub-block, whose place in w is element `at` and whose activations are x + n * stride.
 template <class W, int N, int P, class Weights>
 AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const Weights & w, int64_t at, const char * x,
@@ -295,6 +304,50 @@ AGENTD_INLINE void add_block(floats (&sums)[N][P], const Weights & w, int64_t at
     }
 }
 
+#if !defined(AGENTD_AVX512)
+// The same for one row of activations and sub-blocks of 16. Weights are multiplied as they lie: their sums, and not they,
+// are brought into the lanes of their rows, with the same bits.
+template <class W> AGENTD_INLINE floats add_rows(floats sum, const panel_rows & rows, size_t offset, const char * x,
+                                                 int64_t k, int64_t e) {
+    const char *scales = x + activations<W>::scales(k) + e / block * sizeof(float),
+               *terms  = x + activations<W>::terms(k) + e / W::sub * sizeof(float);
+    floats      scale[W::block / W::sub];
+    W::unpack_scales(rows, offset, { nullptr, scale, nullptr });
+    AGENTD_EACH(part, W::parts) {
+        ints ones[4], twos[4], fours[2][4]; // sums of so many rows
+        AGENTD_EACH(r, lanes) {
+            ints words[W::words];
+            W::read_row(rows.at[r] + offset, part, words);
+            AGENTD_EACH(i, 4) {
+                const ints bytes = _mm256_loadu_si256(reinterpret_cast<const ints *>(x + e + 128 * part + 32 * i));
+                const ints dots  = dot_of(W::unpack_word(words, i, 0), bytes);
+                if (r % 2 == 0) {
+                    ones[i] = dots;
+                } else { // sums of four products fit 16 bits
+                    const ints two = _mm256_madd_epi16(_mm256_packs_epi32(ones[i], dots), _mm256_set1_epi16(1));
+                    if (r % 4 == 1) {
+                        twos[i] = two;
+                    } else {
+                        fours[r / 4][i] = _mm256_hadd_epi32(twos[i], two);
+                    }
+                }
+            }
+        }
+        AGENTD_EACH(i, 4) {
+            const ints   low = fours[0][i], high = fours[1][i];
+            const ints   halves[2] = { _mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31) };
+            const floats by        = all_of(scales + (4 * part + i) * sizeof(float));
+            AGENTD_EACH(half, 2) {
+                const int  at   = 8 * part + 2 * i + half;
+                const ints dots = AGENTD_MM(add_epi32)(word_of(terms + at * sizeof(float)), halves[half]);
+                sum             = sum_of(from_int(dots), product(scale[at], by), sum);
+            }
+        }
+    }
+    return sum;
+}
+#endif
+
 // What a tile works on: elements [from, to) of k, N rows of activations, N rows of the result.
 struct span {
     int64_t         k, from, to;
@@ -325,9 +378,15 @@ template <class W, int N, class Weights> __attribute__((noinline)) void tile(con
                 for (end += W::size * lanes; ahead < end; ahead += cache_line) {
                     _mm_prefetch(reinterpret_cast<const char *>(ahead), _MM_HINT_T1);
                 }
+                const size_t offset = e / W::block * W::size;
+#if !defined(AGENTD_AVX512)
+                if constexpr (N == 1 && W::sub == 16) {
+                    **sums = add_rows<W>(**sums, at, offset, s.x, s.k, e);
+                    continue;
+                }
+#endif
                 if constexpr (has_parts<W>) {
-                    in_parts<W>  one;
-                    const size_t offset = e / W::block * W::size;
+                    in_parts<W> one;
                     W::unpack_scales(at, offset, { nullptr, one.scale[0], one.min[0] });
                     AGENTD_EACH(i, W::parts) {
                         W::read(at, offset, i, 0, one.words[0]);
