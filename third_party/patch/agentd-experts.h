@@ -6,12 +6,13 @@
 #define AGENTD_EXPERTS_H
 
 #include "agentd-dots.h"
+#include "agentd-jobs.h"
 #include "agentd-squares.h"
-#include "ggml-cpu-impl.h"
-#include "ggml-cpu.h"
 
 namespace {
 namespace agentd_products {
+
+constexpr int64_t reading = 16; // rows that take as long as reading the weights does
 
 // An expert that was chosen. Its pairs are `rows` in order from `first` on, and its panels those from `panel` on.
 struct chosen {
@@ -121,33 +122,39 @@ template <class W> void compute_experts(const ggml_compute_params * params, ggml
     ggml_barrier(params->threadpool);
 
     tiles_in_use  tiles;
-    const int64_t groups = (ne01 + group_rows - 1) / group_rows, all = groups * *pairs.count;
-    const int64_t size = std::clamp<int64_t>(all / (8 * params->nth), 1, 4);
-    for (int64_t job = params->ith; job * size < all; job = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        for (int64_t i = job * size; i < std::min((job + 1) * size, all); i++) {
-            const chosen & c = pairs.list[i / groups];
-            // What this thread reads next is in the same matrix, or in that of an expert behind it.
-            const int64_t  next = std::min(i + 1 < (job + 1) * size ? i + 1 : (job + params->nth) * size, all - 1);
-            const int64_t  row  = (pairs.list[next / groups].expert - c.expert) * ne01 + next % groups * group_rows;
-            const matrices a{ static_cast<const uint8_t *>(src0->data) + c.expert * nb02,
-                              nb01,
-                              ne01,
-                              c.rows,
-                              ne00,
-                              x + (uses_tiles<W>() ? c.panel * panel_words(ne10) * sizeof(ints) : c.first * stride),
-                              stride,
-                              static_cast<float *>(dst->data),
-                              ne0,
-                              pairs.order + c.first };
-            if (uses_tiles<W>()) {
-                group_of_panels<W>(a, i % groups * group_rows, row, tiles);
-            } else if constexpr (W::dot != kind::bytes) {
-                group_of_dots<W>(a, i % groups * group_rows, row);
-            } else {
-                group<W>(a, i % groups * group_rows, row);
-            }
+    const int64_t groups = (ne01 + group_rows - 1) / group_rows, experts = *pairs.count;
+    // A group of an expert with few rows takes as long as reading its weights does.
+    const auto before   = [&](int64_t i) { return (pairs.list[i].first + i * reading) * groups; };
+    const auto group_at = [&](int64_t done) {
+        int64_t i = 0, end = experts;
+        while (end - i > 1) {
+            (before((i + end) / 2) <= done ? i : end) = (i + end) / 2;
         }
-    }
+        return i * groups + (done - before(i)) / (pairs.list[i].rows + reading);
+    };
+    each_group(params, (pairs.all + experts * reading) * groups, group_at, [&](int64_t i, int64_t next) {
+        const chosen & c = pairs.list[i / groups];
+        // What this thread reads next is in the same matrix, or in that of an expert behind it.
+        next              = std::min(next, experts * groups - 1);
+        const int64_t row = (pairs.list[next / groups].expert - c.expert) * ne01 + next % groups * group_rows;
+        const matrices a{ static_cast<const uint8_t *>(src0->data) + c.expert * nb02,
+                          nb01,
+                          ne01,
+                          c.rows,
+                          ne00,
+                          x + (uses_tiles<W>() ? c.panel * panel_words(ne10) * sizeof(ints) : c.first * stride),
+                          stride,
+                          static_cast<float *>(dst->data),
+                          ne0,
+                          pairs.order + c.first };
+        if (uses_tiles<W>()) {
+            group_of_panels<W>(a, i % groups * group_rows, row, tiles);
+        } else if constexpr (W::dot != kind::bytes) {
+            group_of_dots<W>(a, i % groups * group_rows, row);
+        } else {
+            group<W>(a, i % groups * group_rows, row);
+        }
+    });
 }
 
 // The bytes of the work buffer. ggml's own products, which compute references, need what its plan says.

@@ -4,7 +4,8 @@
 // The bits of a row of the result depend on that row and on the weights only: not on the other rows of the batch, the
 // tile the row falls into, or the number of threads. Each sum is one chain in the order of the elements, in one lane of
 // a panel; those of floats have another order (agentd-dots.h). Threads take groups of panels of weights (agentd-tiles.h),
-// or of rows of weights where the activations are the panels (agentd-columns.h) or nothing is (agentd-dots.h).
+// or of rows of weights where the activations are the panels (agentd-columns.h) or nothing is (agentd-dots.h);
+// agentd-jobs.h says which.
 #ifndef AGENTD_PRODUCTS_H
 #define AGENTD_PRODUCTS_H
 
@@ -47,16 +48,13 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
             convert_block<W>(reinterpret_cast<const float *>(x), to, ne10, i % blocks * length);
         }
     }
-    // Jobs are groups of rows, several at once where there are many.
-    const int64_t groups = (ne01 + group_rows - 1) / group_rows;
-    const int64_t size   = std::clamp<int64_t>(groups / (4 * params->nth), 1, 4);
-    const int64_t jobs   = (groups + size - 1) / size;
     if (params->ith == 0) {
         ggml_threadpool_chunk_set(params->threadpool, params->nth);
     }
     ggml_barrier(params->threadpool);
-    for (int64_t job = params->ith; job < jobs * ne12 * ne13; job = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        const int64_t i12 = job / jobs % ne12, i13 = job / jobs / ne12, begin = job % jobs * size;
+    const int64_t groups = (ne01 + group_rows - 1) / group_rows, all = groups * ne12 * ne13;
+    each_group(params, all, [](int64_t done) { return done; }, [&](int64_t i, int64_t next) {
+        const int64_t matrix = i / groups, i12 = matrix % ne12, i13 = matrix / ne12;
         const char *  x = converts ? work + (i13 * ne12 + i12) * sets * stride :
                                      static_cast<const char *>(src1->data) + i12 * nb12 + i13 * nb13;
         const matrices a{ static_cast<const uint8_t *>(src0->data) + i12 / (ne12 / ne02) * nb02 + i13 / (ne13 / ne03) * nb03,
@@ -68,17 +66,16 @@ template <class W> void compute(const ggml_compute_params * params, ggml_tensor 
                           stride,
                           reinterpret_cast<float *>(static_cast<char *>(dst->data) + i12 * nb2 + i13 * nb3),
                           static_cast<int64_t>(nb1 / sizeof(float)) };
-        for (int64_t g = begin; g < std::min(begin + size, groups); g++) {
-            const int64_t next = (g + 1 < begin + size ? g + 1 : begin + params->nth * size) * group_rows;
-            if (transposed) {
-                group_of_panels<W>(a, g * group_rows, next, tiles);
-            } else if constexpr (W::dot == kind::floats) {
-                group_of_dots<W>(a, g * group_rows, next);
-            } else {
-                group<W>(a, g * group_rows, next);
-            }
+        const int64_t row = i % groups * group_rows;
+        next              = (next - matrix * groups) * group_rows;
+        if (transposed) {
+            group_of_panels<W>(a, row, next, tiles);
+        } else if constexpr (W::dot == kind::floats) {
+            group_of_dots<W>(a, row, next);
+        } else {
+            group<W>(a, row, next);
         }
-    }
+    });
 }
 
 // Calls f with the kind of some weights, if there is one for them.
