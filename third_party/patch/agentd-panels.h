@@ -152,13 +152,13 @@ template <class At> panel_rows rows_from(int64_t count, At && at) {
     return rows;
 }
 
-// The first words at p. The others are 0.
+// The first words at p: 8, or as many as there are lanes. The others are 0.
 inline ints words_of(const uint8_t * p, int64_t count) {
 #if defined(AGENTD_AVX512)
     return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
 #else
-    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return count >= lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)) : _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
+    (void) count;
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
 #endif
 }
 
