@@ -116,6 +116,9 @@ func (r rules) startsOf(set *tools.Set, o otherForms, lists bool) *gbnf.Starts {
 			}
 		}
 	}
+	if lists && len(set.Tools) > 0 { // a fence of JSON has a list of objects
+		s.After(fence, "json", "[", "{]")
+	}
 	return s
 }
 

@@ -107,6 +107,33 @@ func TestStartsSayWhatMayStillBecomeOne(t *testing.T) {
 	}
 }
 
+func TestStartsNarrowWhatFollowsAWord(t *testing.T) {
+	s := starts("`"+Word+"\n"+Gap+"["+Gap+"{x", "`"+Word+"\n"+Gap+"{")
+	s.After("`", "js", "[", "{]")
+	g := New(AnySpacing)
+	g.AddText("root", Text{NonBlank: true, NotBegin: s})
+	read, err := gbnftest.Parse(g.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		text           string
+		admits, within bool
+	}{
+		{"`js\n[{y", true, false}, {"`js\n [ ]", true, false}, {"`js\n[ {", true, true}, {"`js\n[{x", false, true},
+		{"`js\n[1", false, false}, {"`js\ny", false, false}, {"`js\n{", false, false}, {"`js\n", false, true},
+		{"`jsx\ny", true, false}, {"`jx\n[1", true, false}, {"`j\n{", false, true}, {"`jsx\n[{x", false, true},
+		{"`\ny", true, false}, {"`a\n{", false, true}, {"`j s", true, false}, {"`j", true, true},
+	} {
+		if got := read.Admits("root", test.text); got != test.admits {
+			t.Errorf("%q is admitted: %t, want %t", test.text, got, test.admits)
+		}
+		if got := s.Within(test.text); got != test.within {
+			t.Errorf("%q may become a start: %t, want %t", test.text, got, test.within)
+		}
+	}
+}
+
 // search matches a Text by plain searching.
 func (t Text) search(s string) bool {
 	if t.NonBlank && (s == "" || strings.ContainsAny(s[:1], " \t\r\n")) {

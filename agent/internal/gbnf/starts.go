@@ -13,7 +13,9 @@ type Starts struct{ nodes []start }
 // start is a node of the trie.
 type start struct {
 	next  map[rune]int
-	loop  string // any number of these characters may follow
+	loop  string // of these characters any number may follow, but those in next
+	to    int    // the node after such a character
+	only  string // if not "", no other characters may follow, but those in loop
 	whole bool   // a text of the set ends here
 }
 
@@ -42,7 +44,7 @@ func (s *Starts) Add(text string) {
 	at := 0
 	for _, r := range text {
 		if loop := loops[r]; loop != "" {
-			s.nodes[at].loop = loop
+			s.nodes[at].loop, s.nodes[at].to = loop, at
 			continue
 		}
 		to, ok := s.nodes[at].next[r]
@@ -54,6 +56,31 @@ func (s *Starts) Add(text string) {
 		at = to
 	}
 	s.nodes[at].whole = true
+}
+
+// After narrows what follows the text before, word and a new line, with white space: only[0], then a character of only[1],
+// and so on. Each begins with a character that the set has there after any [Word].
+func (s *Starts) After(before, word string, only ...string) {
+	at := 0
+	for _, r := range before {
+		at = s.nodes[at].next[r]
+	}
+	words, same := at, s.nodes[at].next['\n'] // after any word; after the new line and what was narrowed
+	grow := func(r rune, n start) {
+		s.nodes[at].next[r] = len(s.nodes)
+		at = len(s.nodes)
+		s.nodes = append(s.nodes, n)
+	}
+	for _, r := range word {
+		grow(r, start{next: map[rune]int{'\n': same}, loop: s.nodes[words].loop, to: words})
+	}
+	r := '\n'
+	for _, chars := range only {
+		first := rune(chars[0])
+		following := s.nodes[same].next[first]
+		grow(r, start{next: map[rune]int{first: following}, loop: loops[0], to: len(s.nodes), only: chars})
+		same, r = following, first
+	}
 }
 
 // Within reports whether a text begins with a text of the set, or may still do so when it continues.
@@ -69,6 +96,8 @@ func (s *Starts) Within(text string) bool {
 			at = to
 		case !strings.ContainsRune(s.nodes[at].loop, r):
 			return false
+		default:
+			at = s.nodes[at].to
 		}
 		if s.nodes[at].whole {
 			return true
@@ -88,14 +117,28 @@ func (s *Starts) add(g *Grammar, name, special string, moves []string, rest, fir
 		}
 		var body []string
 		excluded := special + n.loop
+		next := slices.Sorted(maps.Keys(n.next))
 		if n.loop != "" {
-			body = append(body, classOf("", n.loop)+" "+ref(i))
+			rest := strings.Map(func(r rune) rune {
+				if slices.Contains(next, r) {
+					return -1
+				}
+				return r
+			}, n.loop)
+			body = append(body, classOf("", rest)+" "+ref(n.to))
 		}
-		for _, r := range slices.Sorted(maps.Keys(n.next)) {
+		for _, r := range next {
 			excluded += string(r)
 			if to := n.next[r]; !s.nodes[to].whole {
 				body = append(body, classOf("", string(r))+" "+ref(to))
 			}
+		}
+		if n.only != "" {
+			if free := n.only[1:]; free != "" {
+				body = append(body, classOf("", free)+" "+rest)
+			}
+			g.Add(ref(i), strings.Join(body, " | "))
+			continue
 		}
 		body = append(body, moves...)
 		if i == 0 {
