@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/tools"
@@ -62,7 +63,8 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 	}
 	g.Add("fenced", fenced)
 	forms := []string{FormBare, FormFenced}
-	if len(o.args) > 0 {
+	beyondASCII := func(t tools.Tool) bool { return t.Name[0] >= utf8.RuneSelf }
+	if len(o.args) > 0 && (begin == "" || !slices.ContainsFunc(c.Set.Tools, beyondASCII)) { // see gbnf.UnitBegin
 		named := make([]string, len(o.args))
 		for i, args := range o.args {
 			named[i] = begin + gbnf.Literal(c.Set.Tools[i].Name+"(") + " " + args

@@ -210,6 +210,26 @@ func TestModelsThatCallInJSONWriteLists(t *testing.T) {
 	}
 }
 
+// TestToolsMayHaveNamesOfAnyScript: a mark of a unit needs an ASCII character after it.
+func TestToolsMayHaveNamesOfAnyScript(t *testing.T) {
+	for _, s := range setups {
+		f, k := s.open(t)
+		set, err := tools.NormaliseFunctions(&tools.Functions{Raw: []protocol.Raw{protocol.Raw(`{"name": "öffne"}`), protocol.Raw(`{"name": "look"}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grammar, err := f.Catalog(set).Grammar()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for answer, want := range map[string]bool{`[{"name": "öffne", "arguments": {}}]`: s.format != format.Llama && s.name != "json", "öffne({})": false} {
+			if prefix, ok := admits(t, k, grammar, ofForm(s, written{answer: answer})); ok != want {
+				t.Errorf("%s: %q is admitted: %t, up to %q", s.name, answer, ok, prefix)
+			}
+		}
+	}
+}
+
 // TestEqualCallsAreNotAdmittedTwice: in a chat no robot distinguishes calls.
 func TestEqualCallsAreNotAdmittedTwice(t *testing.T) {
 	for _, name := range []string{"hermes", "tagged", "llama", "blocks"} {
