@@ -44,6 +44,7 @@
 package schema
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -100,7 +101,10 @@ func (d *Document) Usable() error {
 		c.UseLoader(refuseLoader{})
 		c.AssertFormat()
 		c.UseRegexpEngine(compilePattern)
-		err := c.AddResource(documentURL, d.source.Any())
+		source, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.source.Raw()))
+		if err == nil {
+			err = c.AddResource(documentURL, source)
+		}
 		if err == nil {
 			d.schema, err = c.Compile(documentURL)
 		}

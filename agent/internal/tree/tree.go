@@ -2,8 +2,6 @@
 package tree
 
 import (
-	"encoding/json"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -111,20 +109,7 @@ func (v *Value) Elements() iter.Seq[*Value] {
 func (v *Value) Text() (s string, ok bool) { return protocol.Text(v.text) }
 
 // Strings returns the elements of an array of strings. The error says what the value is instead.
-func (v *Value) Strings() ([]string, error) {
-	if v.Kind != '[' {
-		return nil, fmt.Errorf("it must be a list of strings, not %s", v.KindName())
-	}
-	var list []string
-	for e := range v.Elements() {
-		s, ok := e.Text()
-		if !ok {
-			return nil, fmt.Errorf("element %d: it must be a string, not %s", len(list), e.KindName())
-		}
-		list = append(list, s)
-	}
-	return list, nil
-}
+func (v *Value) Strings() ([]string, error) { return rawjson.Strings(v.Raw()) }
 
 // Get returns the member of that name, or an absent value.
 func (v *Value) Get(name string) *Value {
@@ -199,30 +184,4 @@ func (v *Value) visit(yield func(*Value) bool) bool {
 		}
 	}
 	return true
-}
-
-// Any returns the value as encoding/json decodes it with UseNumber.
-func (v *Value) Any() any {
-	switch v.Kind {
-	case '{':
-		object := make(map[string]any, len(v.Members))
-		for _, m := range v.Members {
-			object[m.Name] = m.Any()
-		}
-		return object
-	case '[':
-		list := []any{}
-		for e := range v.Elements() {
-			list = append(list, e.Any())
-		}
-		return list
-	case '"':
-		s, _ := v.Text()
-		return s
-	case '0':
-		return json.Number(v.text)
-	case 't', 'f':
-		return v.Kind == 't'
-	}
-	return nil
 }
