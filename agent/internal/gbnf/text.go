@@ -42,7 +42,7 @@ func (g *Grammar) AddText(name string, t Text) {
 			continue
 		}
 		excluded, moves := t.moves(states, alphabet, i, ref)
-		free := class("^", excluded) + " " + ref(0)
+		free := classOf("^", string(excluded)) + " " + ref(0)
 		body := strings.Join(append(slices.Clone(moves), free), " | ")
 		if t.Until == "" {
 			body = "| " + body // text may end in every state
@@ -51,7 +51,7 @@ func (g *Grammar) AddText(name string, t Text) {
 		if i == 0 {
 			if t.NonBlank {
 				free = NonBlank(string(excluded)+t.NotFirst) + " " + ref(0)
-				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
+				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\x0A]`) })
 			}
 			if t.NotBegin.empty() {
 				first = strings.Join(append(slices.Clone(moves), free), " | ")
@@ -84,10 +84,10 @@ func (t Text) moves(states []state, alphabet []byte, i int, ref func(int) string
 	for _, target := range targets {
 		switch {
 		case states[target].until:
-			moves = append(moves, class("", byTarget[target]))
+			moves = append(moves, classOf("", string(byTarget[target])))
 		case states[target].forbidden:
 		default:
-			moves = append(moves, class("", byTarget[target])+" "+ref(target))
+			moves = append(moves, classOf("", string(byTarget[target]))+" "+ref(target))
 		}
 	}
 	return excluded, moves
@@ -168,41 +168,20 @@ func NonBlank(others string) string { return classOf("^", string(spaces)+others)
 
 // classOf returns the class of these characters; with the prefix ^, of all others.
 func classOf(prefix, chars string) string {
+	if chars == "" {
+		return `[^\x00]` // any character: no text we make or read has a NUL
+	}
 	var b strings.Builder
 	b.WriteString("[" + prefix)
 	for _, r := range chars {
 		switch {
-		case r < 0x80:
+		case r < 0x20, strings.ContainsRune(`\]^-"`, r):
 			fmt.Fprintf(&b, `\x%02X`, r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
+		case r < 0x80, r > 0xffff:
 			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
 		}
 	}
 	return b.String() + "]"
-}
-
-func class(prefix string, chars []byte) string {
-	var b strings.Builder
-	b.WriteString("[" + prefix)
-	for _, c := range chars {
-		switch {
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case strings.IndexByte(`\]^-"`, c) >= 0 || c < 0x20:
-			fmt.Fprintf(&b, `\x%02X`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	if len(chars) == 0 {
-		return "[^\\x00]" // any character: no text we make or read has a NUL
-	}
-	b.WriteByte(']')
-	return b.String()
 }
