@@ -82,7 +82,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	if err != nil {
 		return nil, err
 	}
-	a := c.answer(c.usage(results))
+	a := c.answer(usageOf(results...))
 	for i, r := range results {
 		for k := range r.Completions {
 			choice, err := c.choice(i, k, r)
@@ -119,16 +119,6 @@ func (c *completion) generate(ctx context.Context, admitted func()) ([]*generati
 
 func (c *completion) answer(u *usage) *answer[completionChoice] {
 	return &answer[completionChoice]{ID: c.id, Object: "text_completion", Created: c.created, Model: c.served.Name, Usage: u}
-}
-
-func (c *completion) usage(results []*generation.Result) *usage {
-	all := &usage{}
-	for _, r := range results {
-		u := usageOf(r)
-		all.Prompt, all.Completion, all.Total = all.Prompt+u.Prompt, all.Completion+u.Completion, all.Total+u.Total
-		all.Details.Cached += u.Details.Cached
-	}
-	return all
 }
 
 // choice makes the whole choice for completion k of request i.

@@ -93,7 +93,7 @@ func (s *completionStream) finish(results []*generation.Result) {
 		return
 	}
 	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.event(s.usage(results))
+		s.event(usageOf(results...))
 	}
 	s.done()
 }

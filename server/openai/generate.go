@@ -45,23 +45,23 @@ type generateParams struct {
 
 // generateAnswer is an answer, or an event of a stream.
 type generateAnswer struct {
-	ID        string             `json:"request_id"`
-	Mode      string             `json:"output_mode"`
-	Model     string             `json:"model,omitzero"`
-	Created   int64              `json:"created,omitzero"`
-	Choices   []generateChoice   `json:"choices"`
-	PromptIDs []generation.Token `json:"prompt_token_ids,omitempty"`
-	Prompt    []any              `json:"prompt_logprobs,omitempty"` // null: not known, as of the first token
-	Usage     *usage             `json:"usage"`
+	ID        string              `json:"request_id"`
+	Mode      string              `json:"output_mode"`
+	Model     string              `json:"model,omitzero"`
+	Created   int64               `json:"created,omitzero"`
+	Choices   []generateChoice    `json:"choices"`
+	PromptIDs []generation.Token  `json:"prompt_token_ids,omitempty"`
+	Prompt    []map[string]ranked `json:"prompt_logprobs,omitempty"` // null: not known, as of the first token
+	Usage     *usage              `json:"usage"`
 }
 
 type generateChoice struct {
-	Index        int                `json:"index"`
-	Text         *string            `json:"text,omitzero"`
-	IDs          []generation.Token `json:"token_ids"`
-	Logprobs     any                `json:"logprobs"`
-	SamplingMask []any              `json:"sampling_mask,omitempty"` // null: too many tokens
-	FinishReason *string            `json:"finish_reason"`
+	Index        int                  `json:"index"`
+	Text         *string              `json:"text,omitzero"`
+	IDs          []generation.Token   `json:"token_ids"`
+	Logprobs     any                  `json:"logprobs"`
+	SamplingMask [][]generation.Token `json:"sampling_mask,omitempty"` // null: too many tokens
+	FinishReason *string              `json:"finish_reason"`
 	// StopReason is the stop text or stop token of the request that ended the completion, null if it ended otherwise.
 	StopReason any             `json:"stop_reason"`
 	Versions   []weightVersion `json:"weight_versions,omitempty"` // at the end of a completion
@@ -125,7 +125,7 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		a.PromptIDs = g.request.Prompt
 	}
 	if c := g.Sampling; c.Prompt != nil {
-		a.Prompt = nullable(rankedOf(g.model, g.TokenIDs, promptScores(len(g.TokenIDs), 1, result), *c.Prompt), func(m map[string]ranked) bool { return m == nil })
+		a.Prompt = rankedOf(g.model, g.TokenIDs, promptScores(len(g.TokenIDs), 1, result), *c.Prompt)
 	}
 	for i := range result.Completions {
 		c, err := g.ended(i, &result.Completions[i], 0)
@@ -134,7 +134,7 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		}
 		a.Choices = append(a.Choices, c)
 	}
-	return Marshal(a)
+	return Marshal(a, withNulls...)
 }
 
 // prepare makes the request.
@@ -220,7 +220,7 @@ func (g *generating) choice(i int, p part) generateChoice {
 		c.Logprobs = tokenScoresOf(p.ids, p.scores, g.top)
 	}
 	if g.ReturnMask {
-		c.SamplingMask = nullable(masksOf(p.scores), func(mask []generation.Token) bool { return mask == nil })
+		c.SamplingMask = masksOf(p.scores)
 	}
 	return c
 }
@@ -268,7 +268,7 @@ func (g *generating) chunk(u *usage, choices ...generateChoice) {
 		a.PromptIDs = g.request.Prompt
 	}
 	g.first = true
-	g.event(a)
+	g.event(a, withNulls...)
 }
 
 // progress sends the new tokens of completion i, and the part of their text that can't change any more.

@@ -365,11 +365,13 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-func usageOf(r *generation.Result) *usage {
-	u := &usage{Prompt: r.PromptTokens}
-	u.Details.Cached = r.CachedTokens
-	for i := range r.Completions {
-		u.Completion += len(r.Completions[i].All())
+func usageOf(results ...*generation.Result) *usage {
+	u := &usage{}
+	for _, r := range results {
+		u.Prompt, u.Details.Cached = u.Prompt+r.PromptTokens, u.Details.Cached+r.CachedTokens
+		for i := range r.Completions {
+			u.Completion += len(r.Completions[i].All())
+		}
 	}
 	u.Total = u.Prompt + u.Completion
 	return u

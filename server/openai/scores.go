@@ -106,17 +106,6 @@ func masksOf(scores []generation.Score) (masks [][]generation.Token) {
 	return masks
 }
 
-// nullable returns the values of a list, with null for those for which null is true.
-func nullable[T any](list []T, null func(T) bool) []any {
-	values := make([]any, len(list))
-	for i, v := range list {
-		if !null(v) {
-			values[i] = v
-		}
-	}
-	return values
-}
-
 // promptScores returns a score for each of n tokens of a prompt, with NaN before index from.
 func promptScores(n, from int, r *generation.Result) []generation.Score {
 	scores := slices.Repeat([]generation.Score{{Logprob: float32(math.NaN())}}, n)
