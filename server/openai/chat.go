@@ -18,7 +18,7 @@ import (
 type chatRequest struct {
 	common
 
-	Messages            []chatMessage      `json:"messages"`
+	Messages            []Message          `json:"messages"`
 	MaxCompletionTokens *int               `json:"max_completion_tokens"`
 	Tools               []tool             `json:"tools"`
 	ToolChoice          toolChoice         `json:"tool_choice"`
@@ -34,35 +34,37 @@ type chatRequest struct {
 }
 
 type tool struct {
-	strict
+	Strict
 	Type     string `json:"type"`
 	Function struct {
-		strict
+		Strict
 		Name        string         `json:"name,omitzero"`
 		Description string         `json:"description,omitzero"`
 		Parameters  jsontext.Value `json:"parameters,omitzero"`
-		Strict      *bool          `json:"strict,omitzero"` // ignored: calls always fit the schema
+		Exact       *bool          `json:"strict,omitzero"` // ignored: calls always fit the schema
 	} `json:"function"`
 }
 
-type toolCall struct {
-	strict
+// ToolCall is a call of a function in a message.
+type ToolCall struct {
+	Strict
 	Index    *int   `json:"index,omitzero"` // in streams
 	ID       string `json:"id,omitzero"`
 	Type     string `json:"type,omitzero"`
-	Function called `json:"function"`
+	Function Called `json:"function"`
 }
 
-type called struct {
-	strict
+// Called is the function of a ToolCall.
+type Called struct {
+	Strict
 	Name      string `json:"name,omitzero"`
 	Arguments string `json:"arguments"`
 }
 
 // newCalls returns the calls of an answer, with unique ids.
-func newCalls(calls []tools.Call) (list []toolCall) {
+func newCalls(calls []tools.Call) (list []ToolCall) {
 	for _, c := range calls {
-		list = append(list, toolCall{ID: "call_" + rand.Text(), Type: "function", Function: called{Name: c.Name, Arguments: string(c.Arguments)}})
+		list = append(list, ToolCall{ID: "call_" + rand.Text(), Type: "function", Function: Called{Name: c.Name, Arguments: string(c.Arguments)}})
 	}
 	return list
 }
@@ -76,10 +78,10 @@ func (c *toolChoice) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return read(d, &c.mode)
 	}
 	var named struct {
-		strict
+		Strict
 		Type     string `json:"type"`
 		Function struct {
-			strict
+			Strict
 			Name string `json:"name"`
 		} `json:"function"`
 	}
@@ -94,14 +96,14 @@ func (c *toolChoice) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 }
 
 type responseForm struct {
-	strict
+	Strict
 	Type   string `json:"type"`
 	Schema *struct {
-		strict
+		Strict
 		Name        string         `json:"name"`
 		Description string         `json:"description"`
 		Schema      jsontext.Value `json:"schema"`
-		Strict      *bool          `json:"strict"`
+		Exact       *bool          `json:"strict"`
 	} `json:"json_schema"`
 }
 
@@ -120,13 +122,13 @@ type chatChoice struct {
 type said struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"` // null: a call, complete or truncated
-	ToolCalls []toolCall `json:"tool_calls,omitzero"`
+	ToolCalls []ToolCall `json:"tool_calls,omitzero"`
 }
 
 type delta struct {
 	Role      string     `json:"role,omitzero"`
 	Content   *string    `json:"content,omitzero"`
-	ToolCalls []toolCall `json:"tool_calls,omitzero"`
+	ToolCalls []ToolCall `json:"tool_calls,omitzero"`
 }
 
 type chat struct {
@@ -147,7 +149,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	}
 	if n := c.MaxCompletionTokens; n != nil {
 		if *n < 1 {
-			return nil, refuse("max_completion_tokens", "is %d, must be at least 1", *n)
+			return nil, Refuse("max_completion_tokens", "is %d, must be at least 1", *n)
 		}
 		c.MaxTokens = n
 	}
@@ -156,13 +158,13 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	case err != nil:
 		return nil, err
 	case c.TopLogprobs != nil && *c.TopLogprobs != 0 && !c.Logprobs:
-		return nil, refuse("top_logprobs", "needs logprobs: true")
+		return nil, Refuse("top_logprobs", "needs logprobs: true")
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
-		return nil, refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
+		return nil, Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case len(c.Modalities) > 0 && !slices.Equal(c.Modalities, []string{"text"}):
-		return nil, refuse("modalities", "is %q; only text is possible", c.Modalities)
+		return nil, Refuse("modalities", "is %q; only text is possible", c.Modalities)
 	case len(c.LogitBias) > 0:
-		return nil, refuse("logit_bias", "is not supported here; /v1/completions has it")
+		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
 	talk, err := c.conversation(ctx)
 	if err != nil {
@@ -210,16 +212,16 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
 	switch known := []string{"", "auto", "none", "required"}; {
 	case !slices.Contains(known, choice.mode):
-		return f, refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
+		return f, Refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
 	case f.MustCall && len(r.Tools) == 0:
-		return f, refuse("tool_choice", "asks for a call, and there are no tools")
+		return f, Refuse("tool_choice", "asks for a call, and there are no tools")
 	case f.Only != "" && !slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Function.Name == f.Only }):
-		return f, refuse("tool_choice", "names %q, which is not a tool", f.Only)
+		return f, Refuse("tool_choice", "names %q, which is not a tool", f.Only)
 	}
 	for i := range r.Tools {
 		t := &r.Tools[i]
 		if t.Type != "function" {
-			return f, refuse(path("tools", i)+".type", "is %q; only function is supported", t.Type)
+			return f, Refuse(path("tools", i)+".type", "is %q; only function is supported", t.Type)
 		}
 		raw, err := Marshal(&t.Function)
 		if err != nil {
@@ -237,7 +239,7 @@ func (c *chat) refused(err error) error {
 	unusable, _ := errors.AsType[*format.UnusableError](err)
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
-		return refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
+		return Refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
 	case errors.As(err, new(*format.TemplateError)):
 		field = "messages"
 	case unusable == nil:
@@ -247,7 +249,7 @@ func (c *chat) refused(err error) error {
 	case strings.HasPrefix(at, "tools["):
 		field, reason = at+".function", rest
 	}
-	return refuse(field, "%s", reason)
+	return Refuse(field, "%s", reason)
 }
 
 // read makes the message and the finish_reason of a completion. Content is null beside calls and without any.

@@ -90,13 +90,13 @@ func BenchmarkResultOfCall(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		for _, named := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%d calls, ids %t", n, named), func(b *testing.B) {
-				calls := make([]toolCall, n)
+				calls := make([]ToolCall, n)
 				for i := range calls {
-					calls[i] = toolCall{ID: fmt.Sprint(i), Function: called{Name: "f"}}
+					calls[i] = ToolCall{ID: fmt.Sprint(i), Function: Called{Name: "f"}}
 				}
 				for b.Loop() {
-					var t turns
-					if err := t.Model(&chatMessage{ToolCalls: calls}, ""); err != nil {
+					var t Turns
+					if err := t.Model(&Message{ToolCalls: calls}, ""); err != nil {
 						b.Fatal(err)
 					}
 					for i := range calls {

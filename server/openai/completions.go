@@ -19,7 +19,7 @@ type completionRequest struct {
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
-		strict
+		Strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 	ReturnMask  bool  `json:"return_sampling_mask"`
@@ -105,7 +105,7 @@ func (c *completion) generate(ctx context.Context, admitted func()) ([]*generati
 	}
 	got, err := c.model.GenerateAll(ctx, ordered, admitted)
 	if errors.Is(err, generation.ErrResume) {
-		err = refuse("continue", "%s", err)
+		err = Refuse("continue", "%s", err)
 	}
 	if err != nil {
 		return nil, err
@@ -167,27 +167,27 @@ func (c *completion) read() error {
 	}
 	switch {
 	case c.Logprobs != nil && (*c.Logprobs < 0 || *c.Logprobs > maxTop):
-		return refuse("logprobs", "is %d, want 0 to %d: the tokens beside the chosen one", *c.Logprobs, maxTop)
+		return Refuse("logprobs", "is %d, want 0 to %d: the tokens beside the chosen one", *c.Logprobs, maxTop)
 	case c.PromptLogprobs != nil && (*c.PromptLogprobs < 0 || *c.PromptLogprobs > maxPromptTop):
-		return refuse("prompt_logprobs", "is %d, want 0 to %d: the tokens beside that of the prompt", *c.PromptLogprobs, maxPromptTop)
+		return Refuse("prompt_logprobs", "is %d, want 0 to %d: the tokens beside that of the prompt", *c.PromptLogprobs, maxPromptTop)
 	case c.Stream && (c.Echo || c.PromptLogprobs != nil):
-		return refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
+		return Refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
 	case c.PromptStart < 0 || c.PromptStart > 0 && !c.scores():
-		return refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
+		return Refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
 	case c.BestOf != nil && *c.BestOf != p.N:
-		return refuse("best_of", "is not supported; remove it")
+		return Refuse("best_of", "is not supported; remove it")
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
-		return refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
+		return Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case c.IgnoreEOS && c.Structured != nil:
-		return refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
+		return Refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
-		return refuse("structured_outputs", "has no grammar, which alone is supported")
+		return Refuse("structured_outputs", "has no grammar, which alone is supported")
 	case c.Structured != nil:
 		p.Grammar = c.Structured.Grammar
 	}
 	for _, id := range c.StopTokenIDs {
 		if !slices.Contains(s.Ends, id) {
-			return refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
+			return Refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
 		}
 	}
 	p.IgnoreEnd, p.Scores, p.Masks = c.IgnoreEOS, c.Logprobs != nil || c.ReturnMask, c.ReturnMask
@@ -206,10 +206,10 @@ func (c *completion) read() error {
 		return err
 	}
 	if p.N*len(prompts) > maxN {
-		return refuse("prompt", "has %d prompts of %d choices each; at most %d choices are allowed together", len(prompts), p.N, maxN)
+		return Refuse("prompt", "has %d prompts of %d choices each; at most %d choices are allowed together", len(prompts), p.N, maxN)
 	}
 	if c.Continue != nil && len(c.Continue) != p.N*len(prompts) {
-		return refuse("continue", "has %d lists of token ids, want one for each of the %d choices", len(c.Continue), p.N*len(prompts))
+		return Refuse("continue", "has %d lists of token ids, want one for each of the %d choices", len(c.Continue), p.N*len(prompts))
 	}
 	for i, ids := range prompts {
 		r := generation.Request{Params: p, Prompt: ids}
@@ -217,7 +217,7 @@ func (c *completion) read() error {
 			return err
 		}
 		if n := len(ids); n == 0 || n+1 > s.Window {
-			return refuse(c.path(i), "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
+			return Refuse(c.path(i), "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
 		}
 		if c.MaxTokens == nil {
 			r.MaxTokens = min(r.MaxTokens, s.Window-len(ids))
@@ -232,7 +232,7 @@ func (c *completion) read() error {
 			r.ScoreFrom = c.PromptStart + 1
 		}
 		if empty && r.ScoreFrom == 0 {
-			return refuse(c.path(i), "has one token, of which nothing is computed; use max_tokens above 0")
+			return Refuse(c.path(i), "has one token, of which nothing is computed; use max_tokens above 0")
 		}
 		c.requests = append(c.requests, r)
 	}
@@ -273,7 +273,7 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	texts := list{""}
 	switch {
 	case !present(c.Prompt):
-		return nil, refuse("prompt", "is missing")
+		return nil, Refuse("prompt", "is missing")
 	case json.Unmarshal(c.Prompt, &texts[0]) == nil:
 	case json.Unmarshal(c.Prompt, &ids) == nil:
 		prompts, texts = [][]generation.Token{ids}, nil
@@ -281,10 +281,10 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	case json.Unmarshal(c.Prompt, &prompts) == nil:
 		texts = nil
 	default:
-		return nil, refuse("prompt", "must be a text, a list of token ids, or a list of several of these")
+		return nil, Refuse("prompt", "must be a text, a list of token ids, or a list of several of these")
 	}
 	if n := max(len(texts), len(prompts)); n == 0 || n > maxN {
-		return nil, refuse("prompt", "has %d prompts, want 1 to %d", n, maxN)
+		return nil, Refuse("prompt", "has %d prompts, want 1 to %d", n, maxN)
 	}
 	for _, text := range texts {
 		if ids, err = c.model.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial); err != nil {
@@ -311,7 +311,7 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 // Tokenize answers POST /tokenize.
 func Tokenize(m Model, body []byte) ([]byte, error) {
 	var r struct {
-		strict
+		Strict
 		Model      string `json:"model"`
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`

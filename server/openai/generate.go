@@ -12,7 +12,7 @@ import (
 
 // generateRequest is the body of POST /inference/v1/generate of vLLM 0.32: token ids in, token ids out.
 type generateRequest struct {
-	strict
+	Strict
 	whole
 
 	TokenIDs []generation.Token `json:"token_ids"`
@@ -24,7 +24,7 @@ type generateRequest struct {
 
 // generateParams has vLLM's defaults, not the server's settings.
 type generateParams struct {
-	strict
+	Strict
 	sampling
 
 	Logprobs     *int               `json:"logprobs"`
@@ -38,7 +38,7 @@ type generateParams struct {
 	// ExpertsFrom is ignored: answers have no routed experts.
 	ExpertsFrom int `json:"routed_experts_prompt_start"`
 	Structured  *struct {
-		strict
+		Strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 }
@@ -142,30 +142,30 @@ func (g *generating) prepare() (err error) {
 	c, s := g.Sampling, &g.served
 	switch {
 	case len(g.TokenIDs) == 0:
-		return refuse("token_ids", "is missing or empty; give the token ids of the prompt")
+		return Refuse("token_ids", "is missing or empty; give the token ids of the prompt")
 	case c == nil:
-		return refuse("sampling_params", "is missing; {} has vLLM's defaults")
+		return Refuse("sampling_params", "is missing; {} has vLLM's defaults")
 	case g.Mode != "" && g.Mode != "tokens" && g.Mode != "text":
-		return refuse("output_mode", "is %q; want tokens or text", g.Mode)
+		return Refuse("output_mode", "is %q; want tokens or text", g.Mode)
 	case g.Mode == "text" && c.Detokenize != nil && !*c.Detokenize:
-		return refuse("sampling_params.detokenize", "is false, and output_mode is text; remove one of the two")
+		return Refuse("sampling_params.detokenize", "is false, and output_mode is text; remove one of the two")
 	case g.Mode == "text" && c.SkipSpecial != nil && !*c.SkipSpecial:
-		return refuse("sampling_params.skip_special_tokens", "is false, but text never has special tokens; use output_mode tokens")
+		return Refuse("sampling_params.skip_special_tokens", "is false, but text never has special tokens; use output_mode tokens")
 	case c.IgnoreEOS && c.Structured != nil:
-		return refuse("sampling_params.ignore_eos", "excludes structured_outputs; remove one of the two")
+		return Refuse("sampling_params.ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
-		return refuse("sampling_params.structured_outputs", "has no grammar, which alone is supported")
+		return Refuse("sampling_params.structured_outputs", "has no grammar, which alone is supported")
 	case c.Prompt != nil && (*c.Prompt < 0 || *c.Prompt > maxPromptTop || len(g.TokenIDs)*(1+*c.Prompt) > maxScored):
-		return refuse("sampling_params.prompt_logprobs", "is %d; want 0 to %d, and at most %d logprobs of all tokens", *c.Prompt, maxPromptTop, maxScored)
+		return Refuse("sampling_params.prompt_logprobs", "is %d; want 0 to %d, and at most %d logprobs of all tokens", *c.Prompt, maxPromptTop, maxScored)
 	case c.Prompt != nil && g.Stream:
-		return refuse("sampling_params.prompt_logprobs", "excludes stream; remove one of the two")
+		return Refuse("sampling_params.prompt_logprobs", "excludes stream; remove one of the two")
 	}
 	if err := known("token_ids", g.TokenIDs, s); err != nil {
 		return err
 	}
 	left := s.Window - len(g.TokenIDs)
 	if left < 1 {
-		return refuse("token_ids", "has %d tokens; the model's context of %d holds 1 to %d and an answer", len(g.TokenIDs), s.Window, s.Window-1)
+		return Refuse("token_ids", "has %d tokens; the model's context of %d holds 1 to %d and an answer", len(g.TokenIDs), s.Window, s.Window-1)
 	}
 	p, err := c.params(g.model, s, &g.whole, generation.Params{N: 1, MaxTokens: left, Sampling: generation.Sampling{Temperature: 1, TopP: 1}})
 	if err == nil {
@@ -308,7 +308,7 @@ func (g *generating) finish(results []*generation.Result) {
 // Detokenize answers POST /detokenize.
 func Detokenize(m Model, body []byte) ([]byte, error) {
 	var r struct {
-		strict
+		Strict
 		Model  string             `json:"model"`
 		Tokens []generation.Token `json:"tokens"`
 	}

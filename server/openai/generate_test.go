@@ -318,13 +318,13 @@ func TestTokensOfAMessageBeginThePrompt(t *testing.T) {
 		"a token below all":  {[]generation.Token{1, 256, 2, 256}, []generation.Token{-1, 256}, nil},
 		"half of the tokens": {[]generation.Token{1, 256, 2, 256}, nil, nil},
 	} {
-		r := &chatRequest{Messages: []chatMessage{{Role: "user"}, {Role: "assistant", spoken: spoken{PromptIDs: c.prompt, GeneratedIDs: c.generated}}}}
+		r := &chatRequest{Messages: []Message{{Role: "user"}, {Role: "assistant", spoken: spoken{PromptIDs: c.prompt, GeneratedIDs: c.generated}}}}
 		got, err := r.splice(rendered, &s)
 		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) || err != nil && !strings.HasPrefix(err.Error(), "messages[1].") {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}
-	r := &chatRequest{Messages: []chatMessage{{Role: "user", spoken: spoken{PromptIDs: rendered, GeneratedIDs: rendered}}}}
+	r := &chatRequest{Messages: []Message{{Role: "user", spoken: spoken{PromptIDs: rendered, GeneratedIDs: rendered}}}}
 	if _, err := r.splice(rendered, &s); err == nil || !strings.Contains(err.Error(), "role assistant") {
 		t.Errorf("%v", err)
 	}

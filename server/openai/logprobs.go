@@ -111,10 +111,10 @@ func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *
 // scored sets p to return logprobs with top alternatives. field is the name of the member for errors.
 func scored(p *generation.Params, field string, top int) error {
 	if top < 0 || top > maxTop {
-		return refuse(field, "is %d, want 0 to %d", top, maxTop)
+		return Refuse(field, "is %d, want 0 to %d", top, maxTop)
 	}
 	if top > 0 && p.N*p.MaxTokens > maxTops/(top+1) {
-		return refuse(field, "is %d, which for n %d and %d tokens are more than %d alternatives; ask for fewer, or set max_tokens", top, p.N, p.MaxTokens, maxTops)
+		return Refuse(field, "is %d, which for n %d and %d tokens are more than %d alternatives; ask for fewer, or set max_tokens", top, p.N, p.MaxTokens, maxTops)
 	}
 	p.Scores, p.Top, p.Sample = true, top, true
 	return nil
@@ -123,7 +123,7 @@ func scored(p *generation.Params, field string, top int) error {
 // stopAt adds ids to p.Stop, without those that end every answer of the model.
 func stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) error {
 	if len(ids) > maxBias {
-		return refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(ids), maxBias)
+		return Refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(ids), maxBias)
 	}
 	err := known("stop_token_ids", ids, s)
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id generation.Token) bool { return slices.Contains(s.Ends, id) })
@@ -138,7 +138,7 @@ func stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) 
 func known(field string, ids []generation.Token, s *generation.Served) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= s.Size {
-			return refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+			return Refuse(path(field, i), "is %d, and the vocabulary has %d tokens", id, s.Size)
 		}
 	}
 	return nil

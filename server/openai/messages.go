@@ -14,13 +14,14 @@ import (
 	"agentd/protocol"
 )
 
-type chatMessage struct {
-	strict
+// Message is a message of a chat.
+type Message struct {
+	Strict
 	spoken
 	Role       string     `json:"role"`
 	Content    content    `json:"content"`
 	Name       string     `json:"name"`
-	ToolCalls  []toolCall `json:"tool_calls"`
+	ToolCalls  []ToolCall `json:"tool_calls"`
 	ToolCallID *string    `json:"tool_call_id"`
 	Refusal    string     `json:"refusal"`
 	Reasoning  string     `json:"reasoning"`
@@ -42,7 +43,7 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return errors.New("must be a string or a list of parts")
 	}
 	var parts []struct {
-		strict
+		Strict
 		Type     string         `json:"type"`
 		Text     string         `json:"text"`
 		ImageURL jsontext.Value `json:"image_url"`
@@ -70,20 +71,20 @@ func present(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
 // pending is in place of the result of a call without one.
 const pending = `{"status": "pending"}`
 
-// turns has the messages of a chat. The results of calls follow their turn, in the order of the calls.
-type turns struct {
+// Turns has the messages of a chat. The results of calls follow their turn, in the order of the calls.
+type Turns struct {
 	List    []format.ChatMessage
 	waiting map[string][]int // indexes in List of results for the last turn, by the id of the call; "" has all
 	open    map[int]bool     // the indexes whose result has not come
 }
 
 // Add adds a message that is not the model's.
-func (t *turns) Add(m format.ChatMessage) {
+func (t *Turns) Add(m format.ChatMessage) {
 	t.List, t.waiting, t.open = append(t.List, m), nil, nil
 }
 
 // Model adds a message of the model. field is its path, for errors.
-func (t *turns) Model(m *chatMessage, field string) error {
+func (t *Turns) Model(m *Message, field string) error {
 	turn := len(t.List)
 	t.Add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal), Reasoning: cmp.Or(m.Reasoning, m.Thoughts)})
 	t.waiting, t.open = map[string][]int{}, map[int]bool{}
@@ -91,10 +92,10 @@ func (t *turns) Model(m *chatMessage, field string) error {
 		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.List)
 		name, arguments := call.Function.Name, protocol.Raw(cmp.Or(strings.TrimSpace(call.Function.Arguments), "{}"))
 		if arguments.Kind() != '{' || !arguments.IsValid() {
-			return refuse(field+"arguments", "must be the text of a JSON object")
+			return Refuse(field+"arguments", "must be the text of a JSON object")
 		}
 		if name == "" {
-			return refuse(field+"name", "is missing; give the name of the function that was called")
+			return Refuse(field+"name", "is missing; give the name of the function that was called")
 		}
 		t.List[turn].Calls = append(t.List[turn].Calls, tools.Call{Name: name, Arguments: arguments})
 		t.List = append(t.List, format.ChatMessage{Of: name, Text: pending})
@@ -107,7 +108,7 @@ func (t *turns) Model(m *chatMessage, field string) error {
 }
 
 // Result sets the result of the call with that id. It returns false if no call waits for it.
-func (t *turns) Result(id, text string) bool {
+func (t *Turns) Result(id, text string) bool {
 	for len(t.waiting[id]) > 0 {
 		at := t.waiting[id][0]
 		if t.waiting[id] = t.waiting[id][1:]; t.open[at] {
@@ -122,7 +123,7 @@ func (t *turns) Result(id, text string) bool {
 // conversation converts the messages. It stops when ctx ends.
 func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	var system []string
-	var t turns
+	var t Turns
 	for i := range r.Messages {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -131,16 +132,16 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		text := string(m.Content)
 		switch {
 		case len(m.ToolCalls) > 0 && m.Role != "assistant":
-			return nil, refuse(field+".tool_calls", "is for the role assistant; remove it")
+			return nil, Refuse(field+".tool_calls", "is for the role assistant; remove it")
 		case m.ToolCallID != nil && m.Role != "tool":
-			return nil, refuse(field+".tool_call_id", "is for the role tool; remove it")
+			return nil, Refuse(field+".tool_call_id", "is for the role tool; remove it")
 		case m.ToolCallID != nil && *m.ToolCallID == "":
-			return nil, refuse(field+".tool_call_id", "is empty; give the id of the call, or remove it")
+			return nil, Refuse(field+".tool_call_id", "is empty; give the id of the call, or remove it")
 		}
 		switch m.Role {
 		case "system", "developer":
 			if len(t.List) > 0 {
-				return nil, refuse(field, "is a %s message after others; put it first", m.Role)
+				return nil, Refuse(field, "is a %s message after others; put it first", m.Role)
 			}
 			system = append(system, text)
 		case "user":
@@ -153,17 +154,17 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 			id := ""
 			set(&id, m.ToolCallID)
 			if !t.Result(id, text) {
-				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", id)
+				return nil, Refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", id)
 			}
 		default:
-			return nil, refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
+			return nil, Refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
 		}
 	}
 	switch n := len(r.Messages); {
 	case len(t.List) == 0:
-		return nil, refuse("messages", "has no message of a user")
+		return nil, Refuse("messages", "has no message of a user")
 	case t.List[0].Model || r.Messages[n-1].Role == "assistant":
-		return nil, refuse("messages", "must begin and end with a message to the model")
+		return nil, Refuse("messages", "must begin and end with a message to the model")
 	}
 	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.List}
 	return talk, r.constrain(talk)
@@ -177,16 +178,16 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	switch f := r.ResponseFormat; {
 	case f == nil:
 	case f.Type != "json_schema" && f.Schema != nil:
-		return refuse("response_format.json_schema", "needs type json_schema, not %q", f.Type)
+		return Refuse("response_format.json_schema", "needs type json_schema, not %q", f.Type)
 	case f.Type == "text":
 	case f.Type == "json_object":
 		talk.Schema = protocol.Raw(`{"type": "object"}`)
 	case f.Type != "json_schema":
-		return refuse("response_format.type", "is %q; want text, json_object or json_schema", f.Type)
+		return Refuse("response_format.type", "is %q; want text, json_object or json_schema", f.Type)
 	case f.Schema == nil:
-		return refuse("response_format.json_schema", "is missing; type json_schema needs it")
+		return Refuse("response_format.json_schema", "is missing; type json_schema needs it")
 	case !present(f.Schema.Schema):
-		return refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
+		return Refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
 		talk.Schema = f.Schema.Schema
 	}

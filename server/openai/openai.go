@@ -57,7 +57,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Param + ": " + e.Message }
 
-func refuse(param, format string, args ...any) error {
+// Refuse returns an *Error about the field param.
+func Refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -77,8 +78,8 @@ func AppendError(status int, message, param string) []byte {
 	return body
 }
 
-// strict refuses unknown members of an object, unless they are null.
-type strict struct {
+// Strict refuses unknown members of the struct that embeds it, unless they are null.
+type Strict struct {
 	Others map[string]absent `json:",embed"`
 }
 
@@ -101,7 +102,7 @@ func Decode(body []byte, into any) error {
 		if !ok { // the place is a byte
 			param = "body"
 		}
-		return refuse(param, "%s", problems[0].Msg)
+		return Refuse(param, "%s", problems[0].Msg)
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func Marshal(v any, options ...json.Options) ([]byte, error) {
 
 // common has the fields of completions and chats.
 type common struct {
-	strict
+	Strict
 	sampling
 	whole
 
@@ -159,7 +160,7 @@ type whole struct {
 	RequestID     string `json:"request_id"` // see Running
 	Stream        bool   `json:"stream"`
 	StreamOptions *struct {
-		strict
+		Strict
 		IncludeUsage bool `json:"include_usage"`
 		Continuous   bool `json:"continuous_usage_stats"`
 		Obfuscation  bool `json:"include_obfuscation"`
@@ -202,7 +203,7 @@ func Choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	case n > maxNamed:
 		known, more = known[:maxNamed], ", ..."
 	}
-	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
+	return 0, Refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
 // params returns p with the fields that all requests have in common. p has the defaults.
@@ -215,45 +216,45 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	set(&p.MinP, c.MinP)
 	switch {
 	case p.N < 1 || p.N > maxN:
-		return p, refuse("n", "is %d, want 1 to %d", p.N, maxN)
+		return p, Refuse("n", "is %d, want 1 to %d", p.N, maxN)
 	case p.MaxTokens < 1:
-		return p, refuse("max_tokens", "is %d, must be at least 1", p.MaxTokens)
+		return p, Refuse("max_tokens", "is %d, must be at least 1", p.MaxTokens)
 	case p.Temperature < 0 || p.Temperature > 10:
-		return p, refuse("temperature", "is %g, want 0 to 10", p.Temperature)
+		return p, Refuse("temperature", "is %g, want 0 to 10", p.Temperature)
 	case p.TopP <= 0 || p.TopP > 1:
-		return p, refuse("top_p", "is %g, must be above 0 and at most 1", p.TopP)
+		return p, Refuse("top_p", "is %g, must be above 0 and at most 1", p.TopP)
 	case p.TopK < -1:
-		return p, refuse("top_k", "is %d, want -1 or 0 for all tokens, or a number of them", p.TopK)
+		return p, Refuse("top_k", "is %d, want -1 or 0 for all tokens, or a number of them", p.TopK)
 	case p.MinP < 0 || p.MinP > 1:
-		return p, refuse("min_p", "is %g, want 0 to 1", p.MinP)
+		return p, Refuse("min_p", "is %g, want 0 to 1", p.MinP)
 	case c.Presence != 0:
-		return p, refuse("presence_penalty", "is not supported; remove it")
+		return p, Refuse("presence_penalty", "is not supported; remove it")
 	case c.Frequency != 0:
-		return p, refuse("frequency_penalty", "is not supported; remove it")
+		return p, Refuse("frequency_penalty", "is not supported; remove it")
 	case c.Repetition != nil && *c.Repetition != 1:
-		return p, refuse("repetition_penalty", "is not supported; remove it")
+		return p, Refuse("repetition_penalty", "is not supported; remove it")
 	case c.MinTokens != 0:
-		return p, refuse("min_tokens", "is not supported; remove it")
+		return p, Refuse("min_tokens", "is not supported; remove it")
 	case len(c.BadWords) > 0:
-		return p, refuse("bad_words", "is not supported; remove it")
+		return p, Refuse("bad_words", "is not supported; remove it")
 	case w.StreamOptions != nil && !w.Stream:
-		return p, refuse("stream_options", "is for stream: true")
+		return p, Refuse("stream_options", "is for stream: true")
 	case w.StreamOptions != nil && w.StreamOptions.Continuous:
-		return p, refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
+		return p, Refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
 	case w.StreamOptions != nil && w.StreamOptions.Obfuscation:
-		return p, refuse("stream_options.include_obfuscation", "is not supported; remove it")
+		return p, Refuse("stream_options.include_obfuscation", "is not supported; remove it")
 	case w.Priority < -maxRank || w.Priority > maxRank:
-		return p, refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
+		return p, Refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
 	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > MaxSalt):
-		return p, refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), MaxSalt)
+		return p, Refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), MaxSalt)
 	case len(w.RequestID) > maxID:
-		return p, refuse("request_id", "has %d bytes, at most %d are allowed", len(w.RequestID), maxID)
+		return p, Refuse("request_id", "has %d bytes, at most %d are allowed", len(w.RequestID), maxID)
 	case len(c.Stop) > maxStops:
-		return p, refuse("stop", "has %d texts, at most %d are allowed", len(c.Stop), maxStops)
+		return p, Refuse("stop", "has %d texts, at most %d are allowed", len(c.Stop), maxStops)
 	}
 	for _, s := range c.Stop {
 		if s == "" || len(s) > maxStop {
-			return p, refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
+			return p, Refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
 		}
 	}
 	if len(c.Stop) > 0 {
@@ -306,7 +307,7 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // field, what the name of the prompt, for the error.
 func (c *sampling) fits(field, what string, prompt int, s *generation.Served) error {
 	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
-		return refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
+		return Refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
 	}
 	return nil
 }
@@ -325,21 +326,21 @@ func (l list) cut(text, reason string) (before, why string) {
 // suppressed returns the tokens that logit_bias excludes. Other values are errors.
 func suppressed(bias map[string]float64, s *generation.Served) (ids []generation.Token, err error) {
 	if len(bias) > maxBias {
-		return nil, refuse("logit_bias", "has %d tokens, at most %d are allowed", len(bias), maxBias)
+		return nil, Refuse("logit_bias", "has %d tokens, at most %d are allowed", len(bias), maxBias)
 	}
 	for text, value := range bias {
 		id, err := strconv.ParseInt(text, 10, 32)
 		switch {
 		case err != nil || id < 0 || int(id) >= s.Size:
-			return nil, refuse("logit_bias", "%q is not a token; the vocabulary has %d", text, s.Size)
+			return nil, Refuse("logit_bias", "%q is not a token; the vocabulary has %d", text, s.Size)
 		case value > -100:
-			return nil, refuse("logit_bias."+text, "is %g; only -100, which excludes the token, is supported", value)
+			return nil, Refuse("logit_bias."+text, "is %g; only -100, which excludes the token, is supported", value)
 		}
 		ids = append(ids, generation.Token(id))
 	}
 	slices.Sort(ids)
 	if ids = slices.Compact(ids); len(ids) == s.Size {
-		return nil, refuse("logit_bias", "excludes all %d tokens of the vocabulary; leave some", s.Size)
+		return nil, Refuse("logit_bias", "excludes all %d tokens of the vocabulary; leave some", s.Size)
 	}
 	return ids, nil
 }

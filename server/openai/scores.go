@@ -147,7 +147,7 @@ func (c *completion) share() error {
 		last = i
 	}
 	if total > maxScored {
-		return refuse("prompt", "asks for %d logprobs; at most %d are possible: send fewer prompts, or raise prompt_logprob_start", total, maxScored)
+		return Refuse("prompt", "asks for %d logprobs; at most %d are possible: send fewer prompts, or raise prompt_logprob_start", total, maxScored)
 	}
 	c.order = order
 	return nil

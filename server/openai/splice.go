@@ -24,9 +24,9 @@ func (r *chatRequest) splice(prompt []generation.Token, s *generation.Served) ([
 		case n == 0 && len(m.GeneratedIDs) == 0:
 			continue
 		case m.Role != "assistant":
-			return nil, refuse(field+".prompt_token_ids", "is for the role assistant; remove it")
+			return nil, Refuse(field+".prompt_token_ids", "is for the role assistant; remove it")
 		case n == 0 || len(m.GeneratedIDs) == 0:
-			return nil, refuse(field+".prompt_token_ids", "needs generation_token_ids, and these need it")
+			return nil, Refuse(field+".prompt_token_ids", "needs generation_token_ids, and these need it")
 		}
 		for name, ids := range map[string][]generation.Token{"prompt_token_ids": m.PromptIDs, "generation_token_ids": m.GeneratedIDs} {
 			if err := known(field+"."+name, ids, s); err != nil {
@@ -67,5 +67,5 @@ func (r *chatRequest) splice(prompt []generation.Token, s *generation.Served) ([
 		}
 		return append(given, prompt[i:]...), nil
 	}
-	return nil, refuse(path("messages", at)+".prompt_token_ids", "are of another conversation; remove the token ids of its messages")
+	return nil, Refuse(path("messages", at)+".prompt_token_ids", "are of another conversation; remove the token ids of its messages")
 }

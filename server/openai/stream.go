@@ -86,12 +86,12 @@ func (s *streaming) text(i int, text string) {
 }
 
 // calls sends calls: the name of each, then its arguments.
-func (s *streaming) calls(i int, calls []toolCall) {
+func (s *streaming) calls(i int, calls []ToolCall) {
 	for k, name := range calls {
-		arguments := toolCall{Index: &k, Function: called{Arguments: name.Function.Arguments}}
+		arguments := ToolCall{Index: &k, Function: Called{Arguments: name.Function.Arguments}}
 		name.Index, name.Function.Arguments = &k, ""
-		s.part(i, delta{ToolCalls: []toolCall{name}}, nil)
-		s.part(i, delta{ToolCalls: []toolCall{arguments}}, nil)
+		s.part(i, delta{ToolCalls: []ToolCall{name}}, nil)
+		s.part(i, delta{ToolCalls: []ToolCall{arguments}}, nil)
 	}
 }
 

@@ -27,7 +27,7 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 		return nil, true, err
 	}
 	if r.AddPrompt != nil && !*r.AddPrompt {
-		return nil, true, refuse("add_generation_prompt", "is false, which is not supported; remove it")
+		return nil, true, Refuse("add_generation_prompt", "is false, which is not supported; remove it")
 	}
 	c := &chat{chatRequest: r.chatRequest, model: m, served: m.Served()}
 	if _, err := Choose(m, &c.served, r.Model); err != nil {
