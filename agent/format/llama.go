@@ -121,7 +121,8 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 			b.markup(llamaResult)
 			b.text = appendResult(b.text, m)
 		case roleAssistant:
-			f.renderAssistant(b, m)
+			b.markup(llamaModel)
+			f.write(b, m, nil)
 			b.endTurn(llamaTurnEnd)
 			continue
 		}
@@ -131,14 +132,9 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
-// renderAssistant renders a decision. Parts that the templates do not render are written as the models write them.
-func (f *llama) renderAssistant(b *builder, m *message) {
-	b.markup(llamaModel)
-	f.write(b, m, nil)
-}
-
 func (f *llama) thinksFirst() bool { return false }
 
+// write writes a decision. Parts that the templates do not render are written as the models write them.
 func (f *llama) write(b *builder, m *message, _ *Catalog) {
 	b.plain(trimSpace(m.content))
 	if len(m.calls) > 1 || (len(m.calls) > 0 && m.content != "") {

@@ -31,7 +31,7 @@ func Corrections(source string, req *protocol.SpecializedCoachingRequest, propos
 			step := &req.Trajectory[i]
 			if point.InputStepID != nil && step.ID == *point.InputStepID {
 				s.Input = &step.Input
-			} else if point.Input == nil || (&Situation{Input: &step.Input}).key() != s.key() {
+			} else if point.Input == nil || (&Situation{Input: &step.Input}).Key() != s.Key() {
 				continue
 			}
 			replaced := Candidate{Status: protocol.StatusCompleted, Output: step.Output, Steps: step.InternalSteps, Outcome: Failure}

@@ -64,10 +64,7 @@ func (c *Candidate) rank() (rank float64, ok bool) {
 }
 
 // Key is equal for situations in which the agent was asked the same.
-func (s *Situation) Key() uint64 { return s.key() }
-
-// key is equal for situations in which the agent was asked the same.
-func (s *Situation) key() uint64 {
+func (s *Situation) Key() uint64 {
 	in := s.Input
 	parts := []string{s.scope, in.Instruction.Type, in.Instruction.Content, canonical(in.Attributes), canonical(in.Memory)}
 	for _, tool := range in.Tools {

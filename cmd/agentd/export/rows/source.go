@@ -157,7 +157,7 @@ func (s *Sources) index(ctx context.Context, pairs bool) error {
 		if x.back != 0 {
 			s.went[x.back] = true
 		}
-		key := x.key()
+		key := x.Key()
 		if len(s.asked[key]) < maxAsked && slices.ContainsFunc(x.Candidates, func(c Candidate) bool { return !c.corrects || c.faulty }) {
 			s.asked[key] = append(s.asked[key], x.at)
 		}
@@ -205,7 +205,7 @@ func (s *Sources) replaced(x *Situation, correction *Candidate) (list []Candidat
 	if len(x.Replaced) > 0 {
 		return x.Replaced, true, nil
 	}
-	key := x.key()
+	key := x.Key()
 	// A correction names the decision that was found faulty, which may be a correction itself. If
 	// that decision had another input, the correction answers the input that followed.
 	var seen []uint64
@@ -218,7 +218,7 @@ func (s *Sources) replaced(x *Situation, correction *Candidate) (list []Candidat
 		if err != nil {
 			return nil, false, err
 		}
-		if situation.key() != key {
+		if situation.Key() != key {
 			break
 		}
 		seen = append(seen, next)
