@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,8 +85,7 @@ func (c *config) read(text []byte) (*architecture, error) {
 			return nil, fmt.Errorf("quantization_config: %w", err)
 		}
 	}
-	set(&c.Experts, c.LocalExperts)
-	set(&c.KVHeads, c.Heads)
+	c.Experts, c.KVHeads = cmp.Or(c.Experts, c.LocalExperts), cmp.Or(c.KVHeads, c.Heads)
 	h := &c.hyperparameters
 	for _, n := range []int{h.VocabSize, h.Context, h.Width, h.Layers, h.Heads, h.KVHeads, h.HeadSize, h.FeedForward, h.ExpertWidth, h.Experts,
 		h.ExpertsUsed, h.Window, h.Kernel, h.KeySize, h.ValueSize, h.KeyHeads, h.ValueHeads, h.Interval, h.Original} {
@@ -132,14 +132,6 @@ func (a *architecture) readMembers(text []byte, h *hyperparameters) error {
 		return fmt.Errorf("model_type is %q; architectures %q have %q", h.Type, h.Architectures, a.modelType)
 	}
 	return nil
-}
-
-// set sets *to if it is the zero value.
-func set[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }
 
 // windows refuses sliding-window attention, except that of GPT-OSS, which llama.cpp computes.

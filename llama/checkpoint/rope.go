@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,18 +54,11 @@ func (s *ropes) readRope(context int) (r rope, err error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", name, err)
 	}
-	set(&r.Theta, s.Theta)
-	set(&r.Theta, 10000)
-	set(&r.Partial, s.Partial)
-	set(&r.Partial, 1)
-	if s.Original > 0 {
-		r.Original = s.Original
-	}
-	set(&r.Original, context)
-	set(&r.Fast, 32)
-	set(&r.Slow, 1)
+	r.Theta, r.Partial = cmp.Or(r.Theta, s.Theta, 10000), cmp.Or(r.Partial, s.Partial, 1)
+	r.Original = cmp.Or(s.Original, r.Original, context)
+	r.Fast, r.Slow = cmp.Or(r.Fast, 32), cmp.Or(r.Slow, 1)
 	if r.Type == "yarn" {
-		set(&r.Factor, float64(context)/float64(max(r.Original, 1)))
+		r.Factor = cmp.Or(r.Factor, float64(context)/float64(max(r.Original, 1)))
 	}
 	if positive := min(r.Theta, r.Partial, float64(r.Original), r.Fast, r.Slow); positive <= 0 || r.Type != "default" && r.Factor <= 0 {
 		return r, fmt.Errorf("%s: a parameter is missing, or not above 0", name)
@@ -80,10 +74,9 @@ func (r *rope) read(text []byte) error {
 	if err := json.Unmarshal(text, &kind); err != nil {
 		return err
 	}
-	set(&kind.Type, kind.Old)
-	set(&kind.Type, "default")
+	kind.Type = cmp.Or(kind.Type, kind.Old, "default")
 	known, ok := ropeMembers[kind.Type]
-	if !ok || kind.Type == "" {
+	if !ok {
 		return fmt.Errorf("rope_type %q is not known; give a GGUF file of the model instead", kind.Type)
 	}
 	if err := join(ropeMembers[""], known).read(text, nil, r); err != nil {
