@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,15 +57,8 @@ type Config struct {
 }
 
 func (c *Config) fill() error {
-	if c.DefaultRobot == "" {
-		c.DefaultRobot = DefaultRobot
-	}
-	if c.MaxNewTokens == 0 {
-		c.MaxNewTokens = DefaultMaxNewTokens
-	}
-	if c.Sampling == (generation.Sampling{}) {
-		c.Sampling = DefaultSampling
-	}
+	c.DefaultRobot, c.MaxNewTokens = cmp.Or(c.DefaultRobot, DefaultRobot), cmp.Or(c.MaxNewTokens, DefaultMaxNewTokens)
+	c.Sampling = cmp.Or(c.Sampling, DefaultSampling)
 	if c.LogError == nil {
 		c.LogError = func(error) {}
 	}

@@ -135,10 +135,7 @@ func (e *Episode) wrong(r *rand.Rand, right action) (action, bool) {
 	case opPick:
 		targets = k.things
 	case opPut:
-		targets, a.thing = places, k.held[a.robot]
-		if a.thing == "" {
-			a.thing = right.target
-		}
+		targets, a.thing = places, cmp.Or(k.held[a.robot], right.target)
 	case opOpen:
 		targets = slices.DeleteFunc(places, func(p string) bool { return !k.container[p] })
 	default:

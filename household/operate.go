@@ -1,6 +1,7 @@
 package household
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,10 +151,7 @@ func (h *house) list(n *news, p *place) {
 }
 
 func listing(place string, container bool, contents []string) string {
-	list := strings.Join(contents, ", ")
-	if list == "" {
-		list = "nothing"
-	}
+	list := cmp.Or(strings.Join(contents, ", "), "nothing")
 	return fmt.Sprintf("%s the %s: %s.", upper(preposition(container)), place, list)
 }
 

@@ -4,6 +4,7 @@ package llama
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,12 +92,7 @@ var kvTypes = map[string]C.enum_ggml_type{
 func KVTypes() []string { return slices.Sorted(maps.Keys(kvTypes)) }
 
 func (o *contextOptions) validate() error {
-	if o.outputs == 0 {
-		o.outputs = o.sequences
-	}
-	if o.threadsBatch == 0 {
-		o.threadsBatch = o.threads
-	}
+	o.outputs, o.threadsBatch = cmp.Or(o.outputs, o.sequences), cmp.Or(o.threadsBatch, o.threads)
 	// llama.cpp never computes more at once than a batch has
 	o.microBatch = min(o.microBatch, o.batch)
 	for _, r := range []struct {

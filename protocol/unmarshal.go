@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -40,10 +41,7 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 	case want == "":
 		return Problems{NewProblem(TypeValue, fmt.Sprint(semantic.Err), loc...)}
 	}
-	got := string(semantic.JSONValue)
-	if got == "" {
-		got = KindName(semantic.JSONKind)
-	}
+	got := cmp.Or(string(semantic.JSONValue), KindName(semantic.JSONKind))
 	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -44,10 +45,7 @@ func (s *Server) observe(c *gin.Context) {
 	defer func() {
 		took := time.Since(start)
 		s.metrics.inFlight.Dec()
-		route := c.FullPath()
-		if route == "" {
-			route = routeUnmatched
-		}
+		route := cmp.Or(c.FullPath(), routeUnmatched)
 		status := statusOf(c)
 		method := knownMethod(c.Request.Method)
 		client := c.GetString(keyClient)

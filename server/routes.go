@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -17,12 +18,7 @@ import (
 
 // New makes a Server in state Loading.
 func New(opts Options) (*Server, error) {
-	if opts.Memory == nil {
-		opts.Memory = budget.New(budget.Default)
-	}
-	if opts.Registry == nil {
-		opts.Registry = prometheus.NewRegistry()
-	}
+	opts.Memory, opts.Registry = cmp.Or(opts.Memory, budget.New(budget.Default)), cmp.Or(opts.Registry, prometheus.NewRegistry())
 	if err := opts.Info.Validate(); err != nil {
 		return nil, fmt.Errorf("agent info: %w", err)
 	}

@@ -1,6 +1,9 @@
 package suite
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Names of the figures with a goal.
 const (
@@ -29,10 +32,7 @@ func rows() []row {
 
 // line is the row of a load in Markdown.
 func (r *row) line(m *Measured) string {
-	goal, word := r.goal, "at least "
-	if goal == 0 {
-		goal = m.Goal
-	}
+	goal, word := cmp.Or(r.goal, m.Goal), "at least "
 	if r.most {
 		word = "at most "
 	}

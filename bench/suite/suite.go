@@ -208,10 +208,7 @@ const sampleEvery = time.Second
 
 // run starts a server, warms it up, runs a trace, and writes the result to a file.
 func (s *session) run(ctx context.Context, name string, trace *workload.Trace, file string) (r *result.Run, err error) {
-	limit := s.limit
-	if limit == 0 {
-		limit = runLimit
-	}
+	limit := cmp.Or(s.limit, runLimit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %s", name, limit.Round(time.Second)))
 	defer cancel()
 	t, stop, err := s.launch(ctx, name)

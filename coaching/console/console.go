@@ -42,15 +42,12 @@ var builtIn embed.FS
 
 // Open opens the store and makes a Console on it.
 func Open(o Options) (*Console, error) {
-	o.Claim, o.Keep = cmp.Or(o.Claim, DefaultClaim), cmp.Or(o.Keep, DefaultKeep)
+	o.Claim, o.Keep, o.Memory = cmp.Or(o.Claim, DefaultClaim), cmp.Or(o.Keep, DefaultKeep), cmp.Or(o.Memory, budget.New(budget.Default))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.NewSecret == nil {
 		o.NewSecret = rand.Text
-	}
-	if o.Memory == nil {
-		o.Memory = budget.New(budget.Default)
 	}
 	pages, err := webpage.New(builtIn, "web")
 	if o.Page != nil {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -32,10 +33,7 @@ func phases(ctx context.Context, r *generation.Result) {
 			attribute.Int("agentd.candidates", len(r.Completions)), attribute.Int("agentd.completion_tokens", tokens),
 		}},
 	} {
-		until := p.until
-		if until == 0 {
-			until = t.End
-		}
+		until := cmp.Or(p.until, t.End)
 		tracing.Past(ctx, p.name, t.Submitted.Add(from), t.Submitted.Add(until), p.attributes...)
 		if from = until; from == t.End {
 			return

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 
 	"agentd/agent"
@@ -20,12 +21,8 @@ func (m *Model) summary(cfg Config) (agent.Summary, error) {
 	if c.Characters {
 		unit = agent.CharactersPerToken
 	}
-	if c.Budget == 0 {
-		c.Budget = auto * unit
-	}
-	if c.MaxTokens == 0 {
-		c.MaxTokens = min(agent.DefaultSummaryMaxTokens, c.Budget/unit/summaryPart)
-	}
+	c.Budget = cmp.Or(c.Budget, auto*unit)
+	c.MaxTokens = cmp.Or(c.MaxTokens, min(agent.DefaultSummaryMaxTokens, c.Budget/unit/summaryPart))
 	switch tokens := c.Budget / unit; {
 	case tokens < 1 || c.MaxTokens < 1:
 		return c, fmt.Errorf("Config.Agent.Kind %s can't fit prompts and summaries in a context of %d tokens with Config.Agent.MaxNewTokens %d; raise Config.ContextLength, or lower Config.Agent.MaxNewTokens or Config.Agent.Summary.MaxTokens",

@@ -3,6 +3,7 @@ package check
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -23,19 +24,13 @@ func (k *kit) dial(ctx context.Context) (net.Conn, *url.URL, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	address := net.JoinHostPort(u.Hostname(), port)
 	if u.Scheme == "http" {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		return c, u, err
 	}
-	config := k.transport.TLSClientConfig.Clone()
-	if config == nil {
-		config = new(tls.Config)
-	}
+	config := cmp.Or(k.transport.TLSClientConfig.Clone(), new(tls.Config))
 	config.NextProtos = []string{"http/1.1"}
 	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 	return c, u, err

@@ -55,10 +55,7 @@ func retryBytes(question int) int { return min(max(question/8, minRetry), maxRet
 func Retry(q backend.Question, answer string, why error) backend.Question {
 	first := len(q.System) + len(q.Schema) + len(q.Messages[0].Text)
 	limit := retryBytes(first)
-	answer = strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD"))
-	if answer == "" {
-		answer = "(nothing)"
-	}
+	answer = cmp.Or(strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD")), "(nothing)")
 	turns := append(slices.Clone(q.Messages[1:]),
 		backend.Message{Role: backend.RoleAssistant, Text: quote.Clip(answer, limit/2)},
 		backend.Message{Role: backend.RoleUser, Text: "This answer can't be used: " + quote.Clip(why.Error(), limit/3) +

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -123,10 +124,7 @@ func (c *Candidate) answer(list []step, i int, p *prompt) (message, error) {
 	}
 	m.Content, m.Reasoning = c.Output.Say, member(generated, "reasoning")
 	for _, call := range c.Output.ToolCalls {
-		name := p.robot[call.Name]
-		if name == "" {
-			name = "target_robot"
-		}
+		name := cmp.Or(p.robot[call.Name], "target_robot")
 		arguments := protocol.SetMember(call.Arguments, name, protocol.String(call.TargetRobotName))
 		m.ToolCalls = append(m.ToolCalls, toolCall{"function", function{call.Name, rawJSON(arguments)}})
 	}
