@@ -43,7 +43,7 @@ func (f *fakes) session() *session {
 }
 
 // connect asks the process for its arguments.
-func (f *fakes) connect(name, url string) (target.Target, error) {
+func (f *fakes) connect(name, url, _ string) (target.Target, error) {
 	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, url+"/args", nil)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/bench/result"
+	"agentd/bench/target"
 	"agentd/bench/workload"
 )
 
@@ -74,9 +75,9 @@ type Server struct {
 // server is the server of a name.
 func (m *Measured) server(name string) *Server {
 	switch name {
-	case nameVLLM:
+	case target.KindVLLM:
 		return &m.VLLM
-	case nameServer:
+	case target.KindLlamaServer:
 		return &m.Server
 	}
 	return &m.Agentd
@@ -145,7 +146,7 @@ func (r *Result) details(line func(string, ...any)) {
 	}
 	line("\n| Load | Server | Decisions/s | Turn p50, p99 | TTFT p50 | Prompt tokens computed | Memory, peak | Processor time | Batch width |\n|---|---|---|---|---|---|---|---|---|")
 	for _, m := range r.Loads {
-		for _, name := range []string{nameAgentd, nameVLLM, nameServer} {
+		for _, name := range []string{target.KindAgentd, target.KindVLLM, target.KindLlamaServer} {
 			s := m.server(name)
 			if s.Repeats == 0 {
 				continue

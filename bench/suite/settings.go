@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentd/bench/target"
 )
 
 // sampling at temperature 1 without top-k, top-p and min-p, as on llama-server.
@@ -129,7 +131,7 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 		s.best = setting
 		began := time.Now()
 		tried := Tried{Setting: setting}
-		r, err := s.run(ctx, nameServer, s.short, fmt.Sprintf("%s-tune-%d", s.Name, len(m.Tuning)+1))
+		r, err := s.run(ctx, target.KindLlamaServer, s.short, fmt.Sprintf("%s-tune-%d", s.Name, len(m.Tuning)+1))
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if !slices.Contains(o.Loads, w.Name) {
 			continue
 		}
-		s := &session{Options: &o, Load: w, connect: newTarget}
+		s := &session{Options: &o, Load: w, connect: target.Open}
 		one, err := s.measure(ctx)
 		r.Loads = append(r.Loads, one)
 		if err != nil {
@@ -139,7 +139,7 @@ func loadAverage() float64 {
 type session struct {
 	*Options
 	*Load
-	connect func(name, url string) (target.Target, error)
+	connect func(kind, url, key string) (target.Target, error)
 	best    Setting
 	limit   time.Duration // of one run of a server; 0: runLimit
 }
@@ -164,38 +164,20 @@ func (s *session) measure(ctx context.Context) (*Measured, error) {
 	return m, s.repeat(ctx, m)
 }
 
-// Names of the servers.
-const (
-	nameAgentd = "agentd"
-	nameServer = "llama-server"
-	nameVLLM   = "vllm"
-)
-
-// newTarget makes the target of a server at a URL.
-func newTarget(name, url string) (target.Target, error) {
-	switch name {
-	case nameServer:
-		return target.NewLlamaServer(url, "")
-	case nameVLLM:
-		return target.NewVLLM(url, "")
-	}
-	return target.NewAgentd(url, "")
-}
-
 // launch starts a server and gives its target.
 func (s *session) launch(ctx context.Context, name string) (t target.Target, stop func() error, err error) {
 	program, args := s.Agentd, s.agentdArgs(s.Options)
 	switch name {
-	case nameServer:
+	case target.KindLlamaServer:
 		program, args = s.LlamaServer, s.serverArgs(s.Options, s.best)
-	case nameVLLM:
+	case target.KindVLLM:
 		program, args = s.VLLM, s.vllmArgs(s.Options)
 	}
 	server, err := start(ctx, name, program, args)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err = s.connect(name, server.url)
+	t, err = s.connect(name, server.url, "")
 	if err != nil {
 		return nil, nil, errors.Join(err, server.stop())
 	}
@@ -249,7 +231,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 			Turn: metric(result.E2ELp50), TurnP99: metric(result.E2ELp99), Computed: metric(result.Computed),
 			Memory: metric(result.MemoryPeak), CPU: metric(result.CPUSeconds),
 		}
-		if a.Name != nameAgentd {
+		if a.Name != target.KindAgentd {
 			continue
 		}
 		// Without the prefix that the warm-up shares.
@@ -267,9 +249,9 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 // servers in the order of their turns.
 func (s *session) servers() []string {
 	if s.VLLM != "" && s.vllm {
-		return []string{nameAgentd, nameVLLM, nameServer}
+		return []string{target.KindAgentd, target.KindVLLM, target.KindLlamaServer}
 	}
-	return []string{nameAgentd, nameServer}
+	return []string{target.KindAgentd, target.KindLlamaServer}
 }
 
 // turns runs all repeats and passes on each run.

@@ -36,16 +36,6 @@ type Agentd struct {
 	record io.Writer // of exchanges; nil: none
 }
 
-// NewAgentd makes a target of the agentd at a URL such as http://127.0.0.1:8888. The
-// bearer token may be "".
-func NewAgentd(baseURL, token string) (*Agentd, error) {
-	r, err := newRemote(baseURL, token)
-	if err != nil {
-		return nil, err
-	}
-	return &Agentd{remote: r}, nil
-}
-
 // Record writes each valid exchange as a line to w, in the form that agentd export reads. It must
 // be called before Ask.
 func (a *Agentd) Record(w io.Writer) { a.record = w }

@@ -68,7 +68,7 @@ func failing(code string, tokens int) func(int, *protocol.AgentOutput) {
 
 func agentd(t *testing.T, h http.Handler) *Agentd {
 	t.Helper()
-	return closing[*Agentd](t)(NewAgentd(serve(t, h), "secret"))
+	return closing[*Agentd](t)(Open(KindAgentd, serve(t, h), "secret"))
 }
 
 func TestAgentdGetsOneRequestForAllCandidates(t *testing.T) {

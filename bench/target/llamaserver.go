@@ -13,19 +13,9 @@ import (
 )
 
 // LlamaServer is llama.cpp's llama-server. It gets the tokens of agentd's prompts
-// through /completion.
+// through /completion. It needs as many slots (-np) as a turn has candidates. Counters need
+// --metrics.
 type LlamaServer struct{ *remote }
-
-// NewLlamaServer makes a target of the llama-server at a URL such as
-// http://127.0.0.1:8080. The key may be "". It needs as many slots (-np) as a turn has
-// candidates. Counters need --metrics.
-func NewLlamaServer(baseURL, key string) (*LlamaServer, error) {
-	r, err := newRemote(baseURL, key)
-	if err != nil {
-		return nil, err
-	}
-	return &LlamaServer{r}, nil
-}
 
 // completionRequest is the body of POST /completion.
 type completionRequest struct {
@@ -198,5 +188,5 @@ func (s *LlamaServer) Describe(ctx context.Context) (map[string]string, error) {
 	if err := json.Unmarshal(body, &props); err != nil {
 		return nil, contract("/props: %w", err)
 	}
-	return map[string]string{"server": "llama-server", "version": props.Build, "slots": fmt.Sprint(props.Slots)}, nil
+	return map[string]string{"server": KindLlamaServer, "version": props.Build, "slots": fmt.Sprint(props.Slots)}, nil
 }

@@ -27,7 +27,7 @@ func final(index int, content string, tokens int, stop string, timings string) s
 
 func llamaServer(t *testing.T, h http.Handler) *LlamaServer {
 	t.Helper()
-	return closing[*LlamaServer](t)(NewLlamaServer(serve(t, h), ""))
+	return closing[*LlamaServer](t)(Open(KindLlamaServer, serve(t, h), ""))
 }
 
 func TestLlamaServerGetsTheLoadOfAgentd(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLlamaServerNeedsTokensAndALimit(t *testing.T) {
 		t.Error("without candidates: no error")
 	}
 	for _, url := range []string{"", "h:80", "ftp://h", "http://", "http://h/?x=1", "http://h/#x", "http://h:x"} {
-		if _, err := NewLlamaServer(url, ""); err == nil {
+		if _, err := Open(KindLlamaServer, url, ""); err == nil {
 			t.Errorf("URL %q is taken", url)
 		}
 	}

@@ -26,8 +26,8 @@ func serve(t *testing.T, h http.Handler) string {
 }
 
 // closing closes a target at the test's end, before the server stops.
-func closing[T Target](t *testing.T) func(T, error) T {
-	return func(target T, err error) T {
+func closing[T Target](t *testing.T) func(Target, error) T {
+	return func(target Target, err error) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func closing[T Target](t *testing.T) func(T, error) T {
 				t.Error(err)
 			}
 		})
-		return target
+		return target.(T)
 	}
 }
 

@@ -23,6 +23,29 @@ type Target interface {
 	Close() error
 }
 
+// Kinds of servers.
+const (
+	KindAgentd      = "agentd"
+	KindLlamaServer = "llama-server"
+	KindVLLM        = "vllm"
+)
+
+// Open makes the target of a server at a URL such as http://127.0.0.1:8888. key is its
+// bearer token; it may be "".
+func Open(kind, baseURL, key string) (Target, error) {
+	r, err := newRemote(baseURL, key)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case KindLlamaServer:
+		return &LlamaServer{r}, nil
+	case KindVLLM:
+		return &VLLM{r}, nil
+	}
+	return &Agentd{remote: r}, nil
+}
+
 // Options apply to all turns of a run.
 type Options struct {
 	// FixedTokens is the exact length of every candidate, without a grammar. 0:

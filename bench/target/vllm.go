@@ -14,16 +14,6 @@ import (
 // answers with a fixed number of tokens.
 type VLLM struct{ *remote }
 
-// NewVLLM makes a target of the vLLM at a URL such as http://127.0.0.1:8000. The key may
-// be "".
-func NewVLLM(baseURL, key string) (*VLLM, error) {
-	r, err := newRemote(baseURL, key)
-	if err != nil {
-		return nil, err
-	}
-	return &VLLM{r}, nil
-}
-
 // vllmRequest is the body of POST /v1/completions. It has no seed: then one draw serves
 // all rows of a step, which is faster.
 type vllmRequest struct {
@@ -135,5 +125,5 @@ func (v *VLLM) Describe(ctx context.Context) (map[string]string, error) {
 	if err := json.Unmarshal(body, &about); err != nil {
 		return nil, contract("/version: %w", err)
 	}
-	return map[string]string{"server": "vllm", "version": about.Version}, nil
+	return map[string]string{"server": KindVLLM, "version": about.Version}, nil
 }

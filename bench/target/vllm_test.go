@@ -12,7 +12,7 @@ import (
 
 func vllm(t *testing.T, h http.Handler) *VLLM {
 	t.Helper()
-	return closing[*VLLM](t)(NewVLLM(serve(t, h), ""))
+	return closing[*VLLM](t)(Open(KindVLLM, serve(t, h), ""))
 }
 
 // vllmBody is an answer of vLLM 0.32 to a prompt of three tokens.

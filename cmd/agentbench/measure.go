@@ -19,13 +19,6 @@ import (
 	"agentd/internal/base/version"
 )
 
-// Kinds of servers.
-const (
-	agentd      = "agentd"
-	llamaServer = "llama-server"
-	vllm        = "vllm"
-)
-
 // Defaults of a measurement.
 const (
 	defaultMaxTokens   = 256
@@ -44,7 +37,7 @@ type measureConfig struct {
 }
 
 func newMeasureConfig() *measureConfig {
-	c := &measureConfig{Target: agentd, Trace: newSource(), MaxTokens: defaultMaxTokens}
+	c := &measureConfig{Target: target.KindAgentd, Trace: newSource(), MaxTokens: defaultMaxTokens}
 	c.Load.SampleEvery, c.Load.Target.Seed = defaultSampleEvery, 1
 	return c
 }
@@ -73,7 +66,7 @@ func (c *measureConfig) loadOptions() []options.Option {
 
 func (c *measureConfig) options() []options.Option {
 	opts := []options.Option{
-		inTarget("target", "KIND", "agentd; or llama-server or vllm, which get the tokens of agentd's prompts. vllm needs --fixed-tokens.", options.Choice(&c.Target, []string{agentd, llamaServer, vllm}, nil)),
+		inTarget("target", "KIND", "agentd; or llama-server or vllm, which get the tokens of agentd's prompts. vllm needs --fixed-tokens.", options.Choice(&c.Target, []string{target.KindAgentd, target.KindLlamaServer, target.KindVLLM}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
 		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.SecretFile(&c.TokenFile)),
 		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
@@ -121,11 +114,11 @@ func (c *measureConfig) check(given options.Origins) error {
 	switch {
 	case c.URL == "":
 		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
-	case c.Target != agentd && c.Record != "":
+	case c.Target != target.KindAgentd && c.Record != "":
 		return errors.New("--record: is for --target agentd; remove it")
-	case c.Target != agentd && c.Load.Target.Return:
+	case c.Target != target.KindAgentd && c.Load.Target.Return:
 		return errors.New("--return: is for --target agentd; remove it")
-	case c.Target == vllm && given["fixed-tokens"] == "":
+	case c.Target == target.KindVLLM && given["fixed-tokens"] == "":
 		return errors.New("--fixed-tokens: is missing; --target vllm is measured with answers of a fixed length")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
@@ -163,16 +156,7 @@ func (c *measureConfig) open() (target.Target, error) {
 			return nil, fmt.Errorf("--token-file: %s has no token", c.TokenFile)
 		}
 	}
-	var t target.Target
-	var err error
-	switch c.Target {
-	case llamaServer:
-		t, err = target.NewLlamaServer(c.URL, token)
-	case vllm:
-		t, err = target.NewVLLM(c.URL, token)
-	default:
-		t, err = target.NewAgentd(c.URL, token)
-	}
+	t, err := target.Open(c.Target, c.URL, token)
 	if err != nil {
 		return nil, fmt.Errorf("--url: %w", err)
 	}
@@ -198,7 +182,7 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Target != agentd && !trace.Rendered() {
+	if c.Target != target.KindAgentd && !trace.Rendered() {
 		return fmt.Errorf("--model: is missing; %s gets agentd's tokens; name the GGUF file that it serves", c.Target)
 	}
 	t, err := c.open()

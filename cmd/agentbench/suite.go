@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/bench/target"
 	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/version"
@@ -37,7 +38,7 @@ func (s *suiteConfig) command() *options.Command {
 	loads, usual := suite.Names()
 	*s = suiteConfig{
 		Loads:  strings.Join(usual, ","),
-		Peers:  llamaServer,
+		Peers:  target.KindLlamaServer,
 		Agentd: "./agentd", Bin: filepath.Join("bench", "bin"), Out: filepath.Join("bench", "results"),
 		Threads: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
 	}
@@ -76,7 +77,7 @@ Signals
 			option("threads", "N", "Threads of the model on all sides.", options.Int(&s.Threads, 1, maxThreads)),
 			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
 			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
-			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b, 0.6b and moe; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{llamaServer, vllm}, nil)),
+			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b, 0.6b and moe; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{target.KindLlamaServer, target.KindVLLM}, nil)),
 			option("bin", "DIR", "Directory with llama-server, of make peers.", options.Text(&s.Bin)),
 			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},
@@ -122,7 +123,7 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 	if o.Agentd, err = filepath.Abs(s.Agentd); err != nil {
 		return o, fmt.Errorf("--agentd: %w", err)
 	}
-	if s.Peers == vllm {
+	if s.Peers == target.KindVLLM {
 		o.VLLM = vllmScript
 	}
 	for name := range strings.SplitSeq(s.Loads, ",") {
