@@ -105,12 +105,10 @@ func (e *Engine) post(ctx context.Context, r *replica, path string, body []byte,
 }
 
 func kindOf(err error) string {
-	var unreachable *errUnreachable
-	var busy *generation.BusyError
 	switch {
-	case errors.As(err, &unreachable):
+	case errors.As(err, new(*errUnreachable)):
 		return "unreachable"
-	case errors.As(err, &busy):
+	case errors.As(err, new(*generation.BusyError)):
 		return "busy"
 	}
 	return "status"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"slices"
@@ -179,13 +180,9 @@ func affinity(req *generation.Request) string {
 // weigh returns the weight of an engine for a key. It is the same in every process, so that
 // several agentd choose the same engine.
 func weigh(key, url string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, 64 bits
-	h := uint64(offset)
-	for _, s := range []string{key, "\x00", url} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * prime
-		}
-	}
+	f := fnv.New64a()
+	f.Write([]byte(key + "\x00" + url))
+	h := f.Sum64()
 	// FNV's high bits depend little on the last bytes: mix them (the finalizer of MurmurHash3).
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
