@@ -54,8 +54,9 @@ func inBothForms(ours, openAIs []byte) []byte {
 	return append(append(ours[:len(ours)-1], ','), openAIs[1:]...)
 }
 
-// openAIPaths match the paths of OpenAI's API, served or not, that no path of the protocol begins like.
-var openAIPaths = regexp.MustCompile(`^/v1/(chat|completions|models|embeddings|images|audio|moderations|files|batches)(/|$)`)
+// openAIPaths match the paths of OpenAI's API, served or not, that no path of the protocol begins like. A wrong base URL
+// has no /v1, or two.
+var openAIPaths = regexp.MustCompile(`^(/v1){0,2}/(chat|completions|models|embeddings|images|audio|moderations|files|batches)(/|$)`)
 
 // ofOpenAI reports whether a path is one of OpenAI's API; keyOpenAI is not set before a request is allowed.
 func ofOpenAI(c *gin.Context) bool { return openAIPaths.MatchString(c.Request.URL.Path) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"agentd/internal/base/budget"
 	"agentd/internal/http/connection"
@@ -68,7 +69,13 @@ func (s *Server) routes() (*gin.Engine, error) {
 		panic(err) // nil proxies cannot fail to parse
 	}
 	r.Use(s.identify, s.observe, gin.CustomRecoveryWithWriter(nil, s.panicked), s.authorize, s.trace)
-	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
+	r.NoRoute(func(c *gin.Context) {
+		e := &Error{Code: CodeNotFound}
+		if m := openAIPaths.FindStringSubmatch(c.Request.URL.Path); m != nil && strings.Count(m[0], "/v1") != 1 {
+			e.Detail = "no such path; the base URL of OpenAI's clients ends with one /v1"
+		}
+		s.fail(c, e)
+	})
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 
 	for base := range s.info {

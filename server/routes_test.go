@@ -85,6 +85,8 @@ func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
 		"a chat without a token":              {closed, "POST", "/v1/chat/completions", 401, true},
 		"a list of models without a token":    {closed, "GET", "/v1/models", 401, true},
 		"another method":                      {closed, "GET", "/v1/chat/completions", 401, true},
+		"a base URL without /v1":              {open, "POST", "/chat/completions", 404, true},
+		"a base URL with /v1 twice":           {open, "POST", "/v1/v1/chat/completions", 404, true},
 		"an unknown path":                     {open, "GET", "/nothing", 404, false},
 		"an unknown path below /v1":           {open, "GET", "/v1/nothing", 404, false},
 		"another method of inference":         {open, "GET", "/v1/responses", 405, false},
@@ -100,6 +102,8 @@ func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
 			t.Errorf("%s: %d, %v: %s", name, w.Code, err, w.Body)
 		} else if test.both && answer.Error.Message != answer.Detail {
 			t.Errorf("%s: OpenAI's clients show %q, want %q", name, answer.Error.Message, answer.Detail)
+		} else if wrong := strings.Contains(name, "base URL"); strings.Contains(answer.Detail, "ends with one /v1") != wrong {
+			t.Errorf("%s: %q", name, answer.Detail)
 		}
 	}
 }
