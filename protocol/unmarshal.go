@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"agentd/internal/base/clip"
 
@@ -42,8 +43,13 @@ func Unmarshal(body []byte, into any, opts ...json.Options) error {
 		return Problems{NewProblem(TypeValue, fmt.Sprint(semantic.Err), loc...)}
 	}
 	got := cmp.Or(string(semantic.JSONValue), KindName(semantic.JSONKind))
+	if want == integer && semantic.JSONKind == '0' && !strings.ContainsAny(got, ".eE") {
+		want += " of fewer digits"
+	}
 	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip.Text(got, maxQuoted)), loc...)}
 }
+
+const integer = "an integer"
 
 // wanted names the kind of JSON value that a type is decoded from, "" for a type that decodes itself.
 func wanted(t reflect.Type) string {
@@ -58,7 +64,7 @@ func wanted(t reflect.Type) string {
 	case reflect.Bool:
 		return KindName('t')
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return "an integer"
+		return integer
 	case reflect.Float32, reflect.Float64:
 		return KindName('0')
 	case reflect.String:
