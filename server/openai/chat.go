@@ -239,7 +239,7 @@ func (c *chat) refused(err error) error {
 	unusable, _ := errors.AsType[*format.UnusableError](err)
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
-		return Refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
+		return Refuse("messages", "have, with the tools, %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
 	case errors.As(err, new(*format.TemplateError)):
 		field = "messages"
 	case unusable == nil:
@@ -267,7 +267,7 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 		text, calls = c.answers.Cut(done.Text)
 	default:
 		if text, calls, err = c.answers.Read(done.Text); err != nil {
-			return nil, "", &Error{Param: path("choices", i), Message: err.Error() + "; send the request again, or change its messages", Answer: true}
+			return nil, "", &Error{Param: path("choices", i), Message: err.Error() + "; change the messages, or send a request that samples again", Answer: true}
 		}
 	}
 	message = &said{Role: "assistant", ToolCalls: newCalls(calls)}
