@@ -179,7 +179,7 @@ func (c *Config) coaching() []options.Option {
 func (c *Config) files() []options.Option {
 	option := options.In(cli.GroupLogs)
 	return slices.Concat([]options.Option{
-		option("prompt-log-dir", "DIR", "Write every prompt and raw output into this directory. The files contain user text.", options.Text(&c.Inference.Agent.PromptLogDir)),
+		option("prompt-log-dir", "DIR", "Write each prompt and raw output of /v1/responses and /magma into this directory. The files contain user text.", options.Text(&c.Inference.Agent.PromptLogDir)),
 	}, c.Log.Options(), []options.Option{
 		option("config", "FILE", "JSON configuration file.", options.Text(&c.File)),
 	})

@@ -231,6 +231,9 @@ func regularFile(path string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
+		if _, err := os.ReadDir(path); errors.Is(err, os.ErrPermission) {
+			return err
+		}
 		return fmt.Errorf("%s is neither a file nor a checkpoint: it has no config.json or adapter_config.json", path)
 	}
 	return nil
