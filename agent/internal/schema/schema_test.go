@@ -56,6 +56,7 @@ func TestGrammars(t *testing.T) {
 		{"a list with a length", `{"type":"array","items":{"const":1},"minItems":1,"maxItems":3}`, "[1]\n[1, 1, 1]", "[]\n[1, 1, 1, 1]"},
 		{"pattern and length", `{"type":"string","pattern":"^[a-z]*$","minLength":2,"maxLength":3}`, "\"ab\"\n\"abc\"", "\"a\"\n\"abcd\"\n\"AB\""},
 		{"no string has pattern and length", `{"type":["string","object"],"pattern":"^.$","minLength":2}`, "{}", "\"a\"\n\"ab\""},
+		{"durations", `{"type":"string","format":"duration"}`, "\"P1W\"\n\"P1Y2M3D\"\n\"P2M\"\n\"P3DT4H\"\n\"PT5M6S\"\n\"PT7S\"", "\"P\"\n\"PT\"\n\"P1DT\"\n\"P1W2D\"\n\"PT1D\"\n\"P1H\""},
 		{"several patterns", `{"type":"string","allOf":[{"pattern":"a"},{"pattern":"b$"}]}`, "\"ab\"\n\"a\\\"b\"", "\"ba\"\n\"b\""},
 		{"counted members", `{"type":"object","properties":{"a":{"const":1},"b":{"const":1},"c":{"const":1}},"minProperties":2,"maxProperties":2}`,
 			"{\"a\": 1, \"b\": 1}\n{\"b\": 1, \"c\": 1}", "{\"a\": 1}\n{\"a\": 1, \"b\": 1, \"c\": 1}\n{}"},
