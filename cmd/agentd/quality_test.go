@@ -55,6 +55,7 @@ func TestCallsOfARealSmallModelAreCalls(t *testing.T) {
 		t.Skip("the cache has no Qwen2.5-Coder 0.5B; third_party/models.sh 0.5b fetches it (0.5 GB)")
 	}
 	r := serveWith(t, "--model", strings.TrimSpace(string(model)), "--context-length", "32768", "--max-new-tokens", "512")
+	t.Run("several robots", func(t *testing.T) { callsOfSeveralRobots(t, r) })
 	for _, way := range []string{"chat", "responses"} {
 		t.Run(way, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "result.json")
@@ -93,5 +94,27 @@ func TestCallsOfARealSmallModelAreCalls(t *testing.T) {
 				t.Errorf("%d of %d right, want at least %d of %d\n%s", right, len(answers), qualityRight, qualityItems, out)
 			}
 		})
+	}
+}
+
+// callsOfSeveralRobots asks for one call where several are possible: with several robots, or none that are known. The model
+// begins one object in a fence, and has to write a list.
+func callsOfSeveralRobots(t *testing.T, r *running) {
+	goTo := `{"name": "go_to", "description": "Drive to a room.", "parameters": {"room": {"type": "string"}}}`
+	pickUp := `{"name": "pick_up", "description": "Pick up an object.", "parameters": {"object": {"type": "string"}}}`
+	var inputs []input
+	for _, robots := range []string{`[]`, `["rover"]`, `["rover", "scout"]`} {
+		for _, tools := range []string{goTo, goTo + ", " + pickUp} {
+			for _, say := range []string{"rover, go to the kitchen.", "Go to the garage."} {
+				in := user(int64(len(inputs)), say).tools("[" + tools + "]").greedy()
+				in.Attributes = json.RawMessage(`{"known_robots": ` + robots + `}`)
+				inputs = append(inputs, in)
+			}
+		}
+	}
+	for i, o := range r.ask("several-robots", inputs...) {
+		if o.Output == nil || len(o.Output.ToolCalls) == 0 || o.Output.ToolCalls[0].Name != "go_to" {
+			t.Errorf("%s with %s: %s, want go_to", inputs[i].Instruction["content"], inputs[i].Attributes, answerOf(o))
+		}
 	}
 }
