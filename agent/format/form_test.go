@@ -173,6 +173,8 @@ func TestModelsThatCallInJSONWriteLists(t *testing.T) {
 		{"the same robot twice", "```json\n[" + look + ", " + look + "]\n```", []string{"arm", "base"}, false},
 		{"an object, two robots", "```json\n" + look + "\n```", []string{"arm", "base"}, false},
 		{"an object, one robot", "```json\n" + look + "\n```", []string{"arm"}, true},
+		{"an object, no robot known", "```json\n" + look + "\n```", nil, true},
+		{"a list of two, no robot known", "```json\n[" + look + ", " + strings.Replace(look, "arm", "base", 1) + "]\n```", nil, false},
 		{"native", "<tool_call>\n" + look + "\n</tool_call>", []string{"arm", "base"}, true},
 		{"text", "Hello", []string{"arm", "base"}, true},
 		{"a call without braces", "```json\n\"name\": <look>,", []string{"arm", "base"}, false},

@@ -66,7 +66,8 @@ func (r rules) spacing(format gbnf.Spacing) gbnf.Spacing {
 // most returns the most calls of a constrained answer. If each robot may be called once, that is
 // the number of robots, so that every call that begins can name a free one.
 func (r rules) most(set *tools.Set) int {
-	if set.OneCall {
+	// Small models give calls of unknown robots the same name, which is then an error.
+	if set.OneCall || r.once && len(set.Robots) == 0 && !set.Chat && r.inJSON() {
 		return 1
 	}
 	if r.once && len(set.Robots) > 0 {
