@@ -187,7 +187,7 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 	if len(raw) > MaxToolBytes {
 		return t, fmt.Errorf("it has %d bytes, but at most %d are possible", len(raw), MaxToolBytes)
 	}
-	var parameters, arguments, optional protocol.Raw
+	var parameters, arguments, optional, function protocol.Raw
 	for name, value := range protocol.Members(raw) {
 		switch name {
 		case "name":
@@ -200,7 +200,12 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 			arguments = value
 		case "optional":
 			optional = value
+		case "function":
+			function = value
 		}
+	}
+	if t.Name == "" && function.Kind() == '{' {
+		return t, fmt.Errorf("it is in OpenAI's form; send what this has as function")
 	}
 	if err := checkName(t.Name); err != nil {
 		return t, err

@@ -135,6 +135,7 @@ func TestSchemas(t *testing.T) {
 func TestUnusableTools(t *testing.T) {
 	for _, test := range []struct{ name, tools, err string }{
 		{"no name", `{"description":"x"}`, "tools[0]: it needs a name"},
+		{"OpenAI's form of a tool", `{"type":"function","function":{"name":"t"}}`, "tools[0]: it is in OpenAI's form; send what this has as function"},
 		{"a name that is no string", `{"name":5}`, "tools[0]: it needs a name"},
 		{"a name that call syntaxes can't hold", `{"name":"a>b"}`, `"a>b" has a space`},
 		{"a name with a space of Unicode", `{"name":"go\u00a0to"}`, "has a space"},
