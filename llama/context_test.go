@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"agentd/llama/synth"
 )
@@ -180,6 +183,20 @@ func TestAbort(t *testing.T) {
 		t.Errorf("the memory ends at %d", end)
 	}
 
+	// in the middle of the computation; ErrAborted says it all
+	var out lockedBuffer
+	if err := Init(zerolog.New(&out).Level(zerolog.InfoLevel)); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(2*time.Millisecond, c.Abort)
+	err := c.Decode(b)
+	if Init(zerolog.Nop()); err != nil && !errors.Is(err, ErrAborted) || out.String() != "" {
+		t.Errorf("Decode with Abort: %v, logged %q", err, out.String())
+	}
+	if err := c.Memory().Remove(0, 0, -1); err != nil {
+		t.Fatal(err)
+	}
+
 	// from another goroutine, at any moment of the computation
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -194,7 +211,7 @@ func TestAbort(t *testing.T) {
 			}
 		}
 	})
-	err := c.Decode(b)
+	err = c.Decode(b)
 	close(stop)
 	wg.Wait()
 	if err != nil && !errors.Is(err, ErrAborted) {

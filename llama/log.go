@@ -5,6 +5,7 @@ package llama
 import "C"
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,9 @@ var (
 // sharedCache occurs in a warning about a context longer than the trained one, which is not logged: it
 // is right for one sequence, but here many sequences share the cells.
 const sharedCache = "> n_ctx_train"
+
+// abortLine matches what is logged of a decode that Abort ended, which ErrAborted reports (GGML_STATUS_ABORTED is 1).
+var abortLine = regexp.MustCompile(`(failed with error 1|compute status: 1|failed to decode, ret = 2)$|^decode: removing memory module`)
 
 // Init starts llama.cpp and sends its log lines to log: errors and warnings at their level, information at debug level,
 // the rest at trace level. Without Init llama.cpp logs nothing. A later call replaces the logger.
@@ -57,7 +61,7 @@ func agdLog(from C.int, text *C.char, n C.size_t) {
 	switch {
 	case !known:
 		level = zerolog.TraceLevel
-	case level == zerolog.WarnLevel && strings.Contains(line, sharedCache):
+	case level == zerolog.WarnLevel && strings.Contains(line, sharedCache), abortLine.MatchString(line):
 		level = zerolog.DebugLevel
 	}
 	l.WithLevel(level).Msg(line)
