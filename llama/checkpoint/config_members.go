@@ -26,6 +26,7 @@ var everyConfig = join(
 	ignore("a note of who wrote the file", "_name_or_path", "_model_name_or_path", "_commit_hash", "transformers_version", "transformers.js_config", "is_llama_config",
 		"unsloth_fixed", "unsloth_version"),
 	ignore("nothing is padded", "pad_token_id"),
+	ignore("the tokenizer's files say it", "unk_token_id"),
 )
 
 var (
