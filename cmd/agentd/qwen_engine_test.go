@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -24,21 +24,26 @@ func TestVLLMWithQwensTokenizer(t *testing.T) {
 	if log := r.log.String(); !strings.Contains(log, `"temperature":0.6`) || !strings.Contains(log, `"top_k":20`) {
 		t.Errorf("the sampling of generation_config.json does not count: %s", log)
 	}
-	for want, change := range map[string]func(vocab map[string]int, added []any) []any{
-		"120002, and here 120001": func(vocab map[string]int, added []any) []any {
-			a, b := textOf(vocab, 120001), textOf(vocab, 120002)
-			vocab[a], vocab[b] = vocab[b], vocab[a]
-			return added
+	for want, change := range map[string]func(dir string){
+		"120002, and here 120001": func(dir string) {
+			changeVocabulary(t, filepath.Join(dir, "tokenizer.json"), func(vocab map[string]int) {
+				a, b := textOf(vocab, 120001), textOf(vocab, 120002)
+				vocab[a], vocab[b] = vocab[b], vocab[a]
+			})
 		},
-		`"<tool_call>" is 151657, and here missing`: func(_ map[string]int, added []any) []any {
-			return slices.DeleteFunc(added, func(token any) bool { return token.(map[string]any)["content"] == "<tool_call>" })
+		`"<another>" is missing, and here 151657`: func(dir string) {
+			for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+				changeFile(t, filepath.Join(dir, name), func(text []byte) []byte {
+					return bytes.ReplaceAll(text, []byte(`"<tool_call>"`), []byte(`"<another>"`))
+				})
+			}
 		},
 	} {
 		other := t.TempDir()
 		if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
-		changeTokenizer(t, filepath.Join(other, "tokenizer.json"), change)
+		change(other)
 		err := run(t.Context(), []string{"--port", "0", "--engine", url, "--model", other}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -55,20 +60,28 @@ func textOf(vocab map[string]int, id int) string {
 	return ""
 }
 
-func changeTokenizer(t *testing.T, path string, change func(vocab map[string]int, added []any) []any) {
+func changeVocabulary(t *testing.T, path string, change func(vocab map[string]int)) {
+	t.Helper()
+	changeFile(t, path, func(text []byte) []byte {
+		var all, model map[string]json.RawMessage
+		var vocab map[string]int
+		if json.Unmarshal(text, &all) != nil || json.Unmarshal(all["model"], &model) != nil || json.Unmarshal(model["vocab"], &vocab) != nil {
+			t.Fatalf("%s is no tokenizer", path)
+		}
+		change(vocab)
+		model["vocab"] = encoded(t, vocab)
+		all["model"] = encoded(t, model)
+		return encoded(t, all)
+	})
+}
+
+func changeFile(t *testing.T, path string, change func(text []byte) []byte) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	var all, model map[string]json.RawMessage
-	var vocab map[string]int
-	var added []any
-	if err != nil || json.Unmarshal(text, &all) != nil || json.Unmarshal(all["model"], &model) != nil ||
-		json.Unmarshal(model["vocab"], &vocab) != nil || json.Unmarshal(all["added_tokens"], &added) != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	added = change(vocab, added)
-	model["vocab"], all["added_tokens"] = encoded(t, vocab), encoded(t, added)
-	all["model"] = encoded(t, model)
-	if err := os.WriteFile(path, encoded(t, all), 0o600); err != nil {
+	if err := os.WriteFile(path, change(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
