@@ -119,13 +119,13 @@ func (s *Starts) add(g *Grammar, name, special string, moves []string, rest, fir
 		excluded := special + n.loop
 		next := slices.Sorted(maps.Keys(n.next))
 		if n.loop != "" {
-			rest := strings.Map(func(r rune) rune {
+			looped := strings.Map(func(r rune) rune {
 				if slices.Contains(next, r) {
 					return -1
 				}
 				return r
 			}, n.loop)
-			body = append(body, classOf("", rest)+" "+ref(n.to))
+			body = append(body, classOf("", looped)+" "+ref(n.to))
 		}
 		for _, r := range next {
 			excluded += string(r)
