@@ -106,19 +106,21 @@ func (r *ChatReader) Cut(text string) (say string, calls []tools.Call) {
 	if r.chat.Calls() {
 		calls = format.Complete(r.format, text, r.chat.Catalog)
 	}
-	if len(calls) == 0 {
-		say = r.SoFar(text)
-	}
-	return say, calls
+	return r.SoFar(text), calls
 }
 
 // SoFar implements [format.Reader]. It is "" also while the answer may still begin with reasoning.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || strings.HasPrefix("<think>", say) || r.chat.Calls() && r.chat.Catalog.MayBeCall(say) {
+	switch {
+	case err != nil || strings.HasPrefix("<think>", say):
+		return ""
+	case !r.chat.Calls():
+		return say
+	case r.chat.Catalog.MayBeCall(say):
 		return ""
 	}
-	return say
+	return r.chat.Catalog.Before(say)
 }
 
 // Question is a conversation without functions, for coaching by the local model.

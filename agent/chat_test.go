@@ -55,6 +55,7 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 		"a call":                                           {chat: chatWith(weather(false, false), ""), answer: askRome, calls: 1},
 		"two calls":                                        {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1), calls: 2},
 		"the same call twice":                              {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + askRome, err: "is there twice"},
+		"a call after a text":                              {chat: chatWith(weather(false, false), ""), answer: "I ask.\n" + askRome, say: "I ask.", sofar: "I ask.", calls: 1},
 		"a reply beside tools":                             {chat: chatWith(weather(false, true), ""), answer: "Hi", say: "Hi", sofar: "Hi"},
 		"a call that only the check refuses":               {chat: chatWith(weather(true, true), ""), answer: askOslo, err: "the call of weather is invalid: argument city: 'not' failed"},
 		"a reply where a call is required":                 {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "has no tool call"},
@@ -165,6 +166,9 @@ func TestCompleteCallsOfAnAnswerThatWasCutOff(t *testing.T) {
 	}{
 		"one and a half":            {askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1)[:40], "", 1},
 		"half":                      {askRome[:40], "", 0},
+		"one and a half after text": {"I ask.\n" + askRome + "\n" + askRome[:40], "I ask.", 1},
+		"half after text":           {"I ask.\n" + askRome[:40], "I ask.", 0},
+		"half a mark after text":    {"I ask. <tool", "I ask.", 0},
 		"a list":                    {list, "", 1},
 		"a list, after its comma":   {list[:strings.Index(list, ", {\"name\": \"weather\", \"arguments\": {\"city\": \"Be")+2], "", 1},
 		"a reply with braces in it": {"{x} and (y) > z", "{x} and (y) > z", 0},

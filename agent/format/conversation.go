@@ -202,11 +202,12 @@ func (c *Chat) Calls() bool { return len(c.Functions.Raw) > 0 && !c.Functions.No
 
 // Reader parses the answers in a Chat.
 type Reader interface {
-	// Read parses an answer that ended with its end token: calls or a text. The error says why it is invalid.
+	// Read parses an answer that ended with its end token: a text, calls, or calls after a text. The error says why it
+	// is invalid.
 	Read(text string) (say string, calls []tools.Call, err error)
-	// Cut parses a truncated answer: the complete calls, or without any, what SoFar returns.
+	// Cut parses a truncated answer: what SoFar returns, and the complete calls.
 	Cut(text string) (say string, calls []tools.Call)
-	// SoFar returns the reply in an unfinished answer, "" while that may still become a call.
+	// SoFar returns the reply in an unfinished answer, up to what may still become a call.
 	SoFar(text string) string
 }
 

@@ -30,6 +30,8 @@ func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning 
 	case len(calls) == 0:
 		d.Say = say
 		return d, nil
+	case say != "" && set.Chat:
+		d.Say = say
 	case say != "" && r.mixed != MixedTools:
 		return d, errMixed
 	}

@@ -296,6 +296,19 @@ func (c *Catalog) MayBeCall(text string) bool {
 	return c.Set.MustCall || may(c.CallBegin) || may(toolsOpen) || c.starts.Within(text)
 }
 
+// Before returns the part of an unfinished reply before the mark of a call, or before an end that may become one.
+func (c *Catalog) Before(text string) string {
+	mark, known := map[string]string{callOpen: callOpen, llamaName: pythonTag}[c.CallBegin]
+	if !known { // no call follows a reply
+		return text
+	}
+	before, _, begun := strings.Cut(text, mark)
+	for n := len(mark) - 1; !begun && n > 0; n-- {
+		before, begun = strings.CutSuffix(text, mark[:n])
+	}
+	return trimEnd(before)
+}
+
 // FormOf returns the form of the call at the beginning of an answer, or "".
 func (c *Catalog) FormOf(text string) string {
 	text = trimSpace(text)

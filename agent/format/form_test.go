@@ -312,6 +312,21 @@ func TestTextBesideFencedCallsIsDropped(t *testing.T) {
 	}
 }
 
+func TestGrammarsAdmitTextBeforeCallsWhereItIsDropped(t *testing.T) {
+	for mixed, want := range map[string]bool{format.MixedReject: false, format.MixedTools: true} {
+		s := setupOf("hermes")
+		s.o.MixedOutput = mixed
+		f, k := s.open(t)
+		grammar, err := catalogOf(t, f, sampleTools, "arm", "base").Grammar()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prefix, ok := admits(t, k, grammar, "I look.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"target_robot\": \"arm\"}}\n</tool_call>"); ok != want {
+			t.Errorf("%s: admits %t after %q", mixed, ok, prefix)
+		}
+	}
+}
+
 // TestTextThatMayBeACallIsHeldBack from streams, also where the grammar excludes no beginning from replies.
 func TestTextThatMayBeACallIsHeldBack(t *testing.T) {
 	for _, s := range setups {

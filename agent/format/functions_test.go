@@ -47,6 +47,11 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 		"blocks":           {`<tool_call>{"name": "look", "arguments": {"at": "a<b"}}</tool_call>`, `<tool_call>{"name": "count", "arguments": {"n": 5}}</tool_call>`, "", "Hi", "<think>\nhm</think>\n\n"},
 		"json":             {`{"say": "", "action": {"name": "look", "arguments": {"at": "a<b"}}}`, `{"say": "", "action": {"name": "count", "arguments": {"n": 5}}}`, ",", `{"say": "Hi", "action": {}}`, ""},
 	}
+	// A text before the call of look, which the answer has beside the call.
+	introduced := map[string]string{
+		"llama":   "I look. <|python_tag|>",
+		"gpt-oss": "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant",
+	}
 	several := func(s string, a texts) string {
 		switch s {
 		case "blocks":
@@ -91,6 +96,20 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 						if call.TargetRobotName != "" {
 							t.Errorf("Parse(%q) = %+v", text, d)
 						}
+					}
+				}
+				if s.name != "json" { // it has no place for both
+					before, special := introduced[s.name]
+					if !special {
+						before = "I look.\n"
+					}
+					text := a.before + before + a.look
+					want := test.look && !test.chosen.MustCall
+					if prefix, ok := admits(t, k, grammar, text); ok != want {
+						t.Errorf("admits %t after %q: %q", ok, prefix, text)
+					}
+					if d, err := f.Parse(text, c); want && (err != nil || d.Say != "I look." || len(d.ToolCalls) != 1 || d.CallForm != format.FormNative) {
+						t.Errorf("Parse(%q) = %+v, %v", text, d, err)
 					}
 				}
 				eachNoise(t, f, k, grammar, func(answer string) {

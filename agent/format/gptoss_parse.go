@@ -20,10 +20,12 @@ const functionsPrefix = "functions."
 //
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
+// Where rules.introduced admits it, one message of commentary precedes a call or the reply.
+//
 // A call's recipient may be before the channel, as in prompts, or after it, as the models write it. White space in
 // calls is free: prompts are spaced like json.dumps, while OpenAI's examples have no spaces.
 func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
-	addAnalysis(g)
+	addMessage(g, "analysis")
 	reply := gbnf.Text{Forbidden: harmonyMarks, NonBlank: true}
 	const final = "<|channel|>final<|message|>"
 	answer := gbnf.Literal(final) + " reply"
@@ -37,20 +39,26 @@ func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 		}
 		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms(f.unit(c.Set, gbnf.UnitEnd))))
 	}
-	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
-	return c.addReply(g, reply)
+	before := fmt.Sprintf("analysis{0,%d} ", maxAnalyses)
+	if preamble := f.introduced(c.Set, "commentary"); preamble != "" {
+		addMessage(g, preamble)
+		before += "( " + preamble + " " + before + ")? "
+	}
+	g.Add("root", before+answer)
+	return c.addReply(g, reply, "")
 }
 
 func (f *gptoss) before(g *gbnf.Grammar) string {
-	addAnalysis(g)
+	addMessage(g, "analysis")
 	return fmt.Sprintf("analysis{0,%d} ", maxAnalyses) + gbnf.Literal("<|channel|>final<|message|>") + " "
 }
 
-// addAnalysis adds the rule of a message of reasoning and the header that begins the next message.
-func addAnalysis(g *gbnf.Grammar) {
+// addMessage adds the rule of a message on a channel, which has its name, and of what begins the next message.
+func addMessage(g *gbnf.Grammar, channel string) {
 	inThoughts := slices.DeleteFunc(slices.Clone(harmonyMarks), func(mark string) bool { return mark == "<|end|>" })
-	g.AddText("thoughts", gbnf.Text{Forbidden: inThoughts, Until: "<|end|>"})
-	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
+	text := channel + "-text"
+	g.AddText(text, gbnf.Text{Forbidden: inThoughts, Until: "<|end|>"})
+	g.Add(channel, gbnf.Literal("<|channel|>"+channel+"<|message|>")+" "+text+" "+gbnf.Literal("<|start|>assistant"))
 }
 
 func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
@@ -161,8 +169,8 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 		}
 	}
 	switch {
-	case len(calls) > 0: // commentary is text beside them
-		say = append(say, comments...)
+	case len(calls) > 0, c.Set.Chat: // commentary is text beside them
+		say = append(comments, say...)
 	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}

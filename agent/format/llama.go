@@ -162,7 +162,7 @@ var llamaMarks = []string{
 //	root ::= <|python_tag|>? call ("; " call)* | a call in another form | reply
 func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, reply := c.Set, gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
-	answer := "reply"
+	answer, tagged := "reply", ""
 	if len(set.Tools) > 0 {
 		objects := functions{g: g, robot: f.addRobot(g, set, jsonString), next: llamaParameters}
 		end := f.unit(set, gbnf.UnitEnd)
@@ -170,14 +170,15 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 			return err
 		}
 		calls := fmt.Sprintf("call ( %s%s call ){0,%d}", f.unit(set, gbnf.UnitNext), gbnf.Literal(llamaNextCall), f.most(set)-1)
-		if f.tag {
-			calls = pythonTag + "? " + calls // a token of the vocabulary
+		if f.tag { // a token of the vocabulary
+			tagged = f.introduced(set, pythonTag+" "+calls)
+			calls = pythonTag + "? " + calls
 		}
 		g.Add("calls", calls)
 		answer = f.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
 	g.Add("root", answer)
-	return c.addReply(g, reply)
+	return c.addReply(g, reply, tagged)
 }
 
 func (f *llama) before(*gbnf.Grammar) string { return "" }

@@ -16,7 +16,10 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 
 // grammar admits what Parse accepts for these tools, with the spacing of the calls in the prompt:
 //
-//	root ::= think? (call ("\n" call)* | a call in another form | reply)
+//	root ::= think? (calls | a call in another form | reply calls?)
+//	calls ::= call ("\n" call)*
+//
+// Calls after a reply are only for rules.introduced.
 func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	set, answer := c.Set, "reply"
 	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
@@ -44,7 +47,7 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 		answer = q.addForms(g, c, &reply, "calls", objects.forms(end))
 	}
 	g.Add("root", q.before(g)+answer)
-	return c.addReply(g, reply)
+	return c.addReply(g, reply, q.introduced(set, "calls"))
 }
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }

@@ -40,14 +40,20 @@ func ReadSummary(f Format, text string) (string, error) {
 func AnswerCatalog(f Format, set *tools.Set) *Catalog {
 	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
 		g.Add("root", f.before(g)+"reply")
-		return c.addReply(g, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
+		return c.addReply(g, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"}, "")
 	}}
 }
 
 // addReply adds the rule reply: a value of set.Answer, widened to any value if the grammar would be too large, or
-// without a schema a text.
-func (c *Catalog) addReply(g *gbnf.Grammar, text gbnf.Text) error {
-	if c.Set.Answer == nil {
+// without a schema a text. The expression calls, if not "", may follow a text.
+func (c *Catalog) addReply(g *gbnf.Grammar, text gbnf.Text, calls string) error {
+	switch {
+	case c.Set.Answer != nil:
+	case calls != "":
+		g.AddText("say", text)
+		g.Add("reply", "say ( "+calls+" )?")
+		return nil
+	default:
 		g.AddText("reply", text)
 		return nil
 	}

@@ -41,7 +41,7 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 		answers = append(answers, "reply")
 		fallthrough
 	default:
-		if err := c.addReply(g, reply); err != nil {
+		if err := c.addReply(g, reply, t.introduced(set, "calls")); err != nil {
 			return err
 		}
 	}

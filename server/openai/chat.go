@@ -252,7 +252,7 @@ func (c *chat) refused(err error) error {
 	return Refuse(field, "%s", reason)
 }
 
-// read makes the message and the finish_reason of a completion. Content is null beside calls and without any.
+// read makes the message and the finish_reason of a completion. Content is null without a text, but for a stop.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
 	var text string
 	var calls []tools.Call
@@ -271,14 +271,12 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 		}
 	}
 	message = &said{Role: "assistant", ToolCalls: newCalls(calls)}
-	switch {
-	case len(calls) > 0:
-		if reason == "stop" {
-			reason = "tool_calls"
-		}
-	case text != "" || reason == "stop":
+	if text != "" || reason == "stop" && len(calls) == 0 {
 		text, reason = c.Stop.cut(text, reason)
 		message.Content = &text
+	}
+	if len(calls) > 0 && reason == "stop" {
+		reason = "tool_calls"
 	}
 	return message, reason, nil
 }

@@ -19,7 +19,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// scriptedReader reads thoughts, then a text or a call {"name", "arguments"} of the function f.
+// scriptedReader reads thoughts, then a text, a call {"name", "arguments"} of the function f, or a text, a line end and
+// a call.
 type scriptedReader struct{ talk *format.Chat }
 
 func (r scriptedReader) SoFar(text string) string {
@@ -31,15 +32,21 @@ func (r scriptedReader) SoFar(text string) string {
 			return ""
 		}
 	}
-	if r.talk.Functions.Raw != nil && strings.HasPrefix(text, "{") {
+	if r.talk.Functions.Raw == nil {
+		return text
+	}
+	if strings.HasPrefix(text, "{") {
 		return ""
 	}
-	return text
+	before, _, _ := strings.Cut(text, "\n{")
+	return strings.TrimRight(before, "\n")
 }
 
 func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
+	said := r.SoFar(text)
+	text = strings.TrimLeft(strings.TrimPrefix(text, said), "\n")
 	if r.talk.Functions.Raw == nil || !strings.HasPrefix(text, "{") {
-		return r.SoFar(text), nil, nil
+		return said, nil, nil
 	}
 	var call struct {
 		Name      string         `json:"name"`
@@ -48,7 +55,7 @@ func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
 	if err := json.Unmarshal([]byte(text), &call); err != nil || call.Name != "f" {
 		return "", nil, errors.New("the answer is no call of f")
 	}
-	return "", []tools.Call{{Name: call.Name, Arguments: call.Arguments}}, nil
+	return said, []tools.Call{{Name: call.Name, Arguments: call.Arguments}}, nil
 }
 
 // Cut finds the call before a comma.
@@ -335,6 +342,19 @@ func TestCallsInStreams(t *testing.T) {
 		if got := id.ReplaceAllString(events[i], "ID"); !strings.Contains(got, want) {
 			t.Errorf("event %d is %s, want %s", i, got, want)
 		}
+	}
+}
+
+func TestCallsAfterATextHaveBoth(t *testing.T) {
+	m := &scripted{text: "I look.\n" + `{"name": "f", "arguments": {}}`}
+	body, err := Chat(t.Context(), m, "1", []byte(withTool+`}`), Stream{})
+	if got := string(body); err != nil || !strings.Contains(got, `"content":"I look.","tool_calls":[{`) || !strings.Contains(got, `"finish_reason":"tool_calls"`) {
+		t.Errorf("%s, %v", body, err)
+	}
+	events, err := streamed(t, m, withTool+`, "stream": true}`)
+	text, reason := joined(t, events)
+	if all := strings.Join(events, ""); err != nil || text != "I look." || reason != "tool_calls" || strings.Count(all, `"name":"f"`) != 1 {
+		t.Errorf("%q, %v", events, err)
 	}
 }
 
