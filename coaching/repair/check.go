@@ -38,12 +38,14 @@ func Correction(d *protocol.AgentDecision) protocol.Correction {
 func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 	var found problems
 	switch {
-	case d == nil, len(d.ToolCalls) == 0 && strings.TrimSpace(d.Say) == "":
+	case d == nil, len(d.ToolCalls) == 0 && strings.Trim(d.Say, ".… \t\r\n") == "":
 		found.add(protocol.TypeValue, "the decision is empty; write a text in say, or at least one tool call")
 		return found.list
 	case len(d.ToolCalls) > parse.MaxCalls:
 		found.add(protocol.TypeTooLong, fmt.Sprintf("there are %d calls; one decision may have at most %d", len(d.ToolCalls), parse.MaxCalls), "tool_calls")
 		return found.list
+	case p.calls(d.Say) != "":
+		found.add(protocol.TypeValue, fmt.Sprintf("the text is a call of %s, which is not made; write the call in tool_calls", p.Quote(p.calls(d.Say))), "say")
 	case !utf8.ValidString(d.Say):
 		found.add(protocol.TypeString, "the text is not valid UTF-8", "say")
 	}
@@ -64,6 +66,15 @@ func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
 		p.checkCall(&found, i, &d.ToolCalls[i])
 	}
 	return found.list
+}
+
+// calls returns the tool whose call a text is, as in go_to(...) or go_to{...}, or "".
+func (p *Point) calls(say string) string {
+	name, _, _ := strings.Cut(strings.TrimSpace(strings.Replace(say, "{", "(", 1)), "(")
+	if name = strings.TrimSpace(name); name == strings.TrimSpace(say) || p.tool(name) == nil {
+		return ""
+	}
+	return name
 }
 
 // wellFormed returns the problems that the agent would find when it decodes the

@@ -80,6 +80,7 @@ func TestWithoutModelRejectsAmbiguousOutput(t *testing.T) {
 		{"an unknown robot", `{"name": "look", "arguments": {"target_robot": "r2"}}`, `the robot "r2" is unknown`},
 		{"no robot where several are known", `{"name": "look", "arguments": {}}`, "names no robot"},
 		{"an argument missing", `{"name": "go", "arguments": {"target_robot": "rover"}}`, `the argument "place" is required`},
+		{"two calls of one robot in blocks", `<tool_call>{"name":"look","arguments":{"target_robot":"rover"}}</tool_call><tool_call>{"name":"go","arguments":{"place":"hall","target_robot":"rover"}}</tool_call>`, `several calls of the robot "rover"`},
 		{"one of two calls wrong", `<tool_call>{"name":"look","arguments":{"target_robot":"rover"}}</tool_call><tool_call>{"name":"go","arguments":{"target_robot":"arm_2"}}</tool_call>`, "tool_calls[1].arguments.place"},
 		{"several decisions in JSON", `{"say":"a"} {"say":"b"}`, "several JSON decisions"},
 		{"thoughts that do not end", `<think>I go to the kitchen`, "within the model's thoughts"},

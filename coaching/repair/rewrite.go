@@ -13,9 +13,15 @@ import (
 	"agentd/protocol"
 )
 
-// Decide converts a parsed decision to one for this point. A robot among the arguments becomes the
-// target; a call without a robot gets the only possible one. The result is not checked.
+// Decide converts a parsed decision to one for this point. A text that is calls of its tools, in any notation, becomes
+// these. A robot among the arguments becomes the target; a call without a robot gets the only possible one. The result
+// is not checked.
 func (p *Point) Decide(w parse.Decision) (*protocol.AgentDecision, error) {
+	unknown := func(c parse.Call) bool { return p.tool(c.Name) == nil }
+	if out, err := parse.RawOutput(w.Say, p.Quoter); len(w.Calls) == 0 && err == nil && len(out.Calls) > 0 &&
+		strings.TrimSpace(out.Say+out.Beside) == "" && !slices.ContainsFunc(out.Calls, unknown) {
+		w = parse.Decision{Calls: out.Calls}
+	}
 	d := &protocol.AgentDecision{Say: w.Say}
 	for _, call := range w.Calls {
 		p.liftRobot(&call)
@@ -141,7 +147,18 @@ func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
 	for i := range w.Calls {
 		p.mend(&w.Calls[i])
 	}
-	return p.Decide(w)
+	d, err := p.Decide(w)
+	if err != nil {
+		return nil, err
+	}
+	called := map[string]bool{}
+	for _, call := range d.ToolCalls {
+		if called[call.TargetRobotName] {
+			return nil, fmt.Errorf("the output has several calls of the robot %s, and which one is meant is not clear", p.Quote(call.TargetRobotName))
+		}
+		called[call.TargetRobotName] = true
+	}
+	return d, nil
 }
 
 // repairText returns the text as a reply. Plain text is a reply only if nothing in it looks like an attempt to call.

@@ -12,8 +12,8 @@ How a correction works:
 - Decide only from what the agent could know at that point: its instruction, its memory of the turns before, the task attributes and the tools. The later steps, the errors and the diagnosis show you what is right; never use a name, number or place that first appears in them. The stage's hint is the exception: it is given so that you use it, also where it tells what the agent could not know, such as a code. If the agent lacked something it needed, the right decision is to find it out with a tool, or to ask.
 
 The decision:
-- It has either say, a text, or tool_calls, one or more calls. Never both, never neither.
-- Several calls only when they can start at the same moment and none needs the result of another.
+- It has either say, a text, or tool_calls, one or more calls. Never both, never neither. A call written into say is not made.
+- Several calls only when they can start at the same moment and none needs the result of another; at most one for each robot.
 - Use the tools listed for that point, by their exact names, with arguments that fit their schema: every required one, none that is not declared. target_robot_name is a robot that is known there.
 - A text is the agent's own words to the person it works for, in that person's language. It never speaks of steps, errors, corrections or coaching.
 
@@ -37,8 +37,8 @@ const (
 	answerForm = `
 
 Answer with one JSON object and nothing else:
-{"why": "...", "outcome": "corrected", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": [{"name": "...", "arguments": {"argument": "value"}, "target_robot_name": "..."}]}}
-arguments may be an object or a string that holds one, and an optional argument may be null. To abandon: {"why": "...", "outcome": "abandoned", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": []}}`
+{"why": "...", "outcome": "corrected", "reinjection_point_id": "...", "decision": {"tool_calls": [{"name": "...", "arguments": {"argument": "value"}, "target_robot_name": "..."}]}}
+arguments may be an object or a string that holds one, and an optional argument may be null. When the right decision is a text: "decision": {"say": "..."}. To abandon: {"why": "...", "outcome": "abandoned", "reinjection_point_id": "...", "decision": {"say": "..."}}`
 
 	answerFormSay = `
 

@@ -221,7 +221,7 @@ func TestSchemasCompileAndAreStrict(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s of %s: %v", kind, name, err)
 			}
-			answer := `{"why":"w","outcome":"abandoned","reinjection_point_id":"` + load(t, name).Points[0].ID + `","decision":{"say":"","tool_calls":[]}}`
+			answer := `{"why":"w","outcome":"abandoned","reinjection_point_id":"` + load(t, name).Points[0].ID + `","decision":{"say":""}}`
 			if kind == "exact" {
 				answer = `{"why":"w","outcome":"abandoned"}`
 			}

@@ -63,14 +63,11 @@ func buildPortable(points []*repair.Point, call string) string {
 		`"outcome":{"type":"string","enum":["corrected","abandoned"]}`,
 		`"reinjection_point_id":{` + stringType(pointIDs(points)) + `,"description":"The point at which the decision replaces the agent's. Not read when you abandon."}`,
 	}
-	say := `"say":{"type":"string","description":"The text the agent says; empty when it calls tools or you abandon."}`
-	if !anyTools(points) {
-		properties = append(properties, `"decision":`+strictObject(say))
-		return strictObject(properties...)
+	decision := strictObject(`"say":{"type":"string","description":"The text the agent says. Not read when you abandon."}`)
+	if anyTools(points) {
+		decision = `{"anyOf":[` + strictObject(`"tool_calls":{"type":"array","items":`+call+`}`) + `,` + decision + `]}`
 	}
-	calls := `"tool_calls":{"type":"array","description":"The calls; empty when the agent says something or you abandon.","items":` + call + `}`
-	properties = append(properties, `"decision":`+strictObject(say, calls))
-	return strictObject(properties...)
+	return strictObject(append(properties, `"decision":`+decision)...)
 }
 
 // strictObject is the schema of an object that requires all of some properties, each
