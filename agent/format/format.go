@@ -159,8 +159,8 @@ type Format interface {
 	thinksFirst() bool
 	// requiredFirst reports whether the grammar puts a call's required arguments before the others.
 	requiredFirst() bool
-	// inForm appends calls in CallForm, unless that is FormNative. It reports whether it did.
-	inForm(b *builder, m *message, c *Catalog, indent string) bool
+	// inForms returns the spellings of calls, that in CallForm first. Without calls or with FormNative it returns nil.
+	inForms(m *message, c *Catalog) []string
 	splitter() *splitter
 
 	// before adds the rules of what precedes the answer in a chat, such as reasoning, and

@@ -182,7 +182,7 @@ func (f *gptoss) write(b *builder, m *message, c *Catalog) {
 	b.block("<|channel|>final<|message|>", m.content, "")
 }
 
-func (f *gptoss) inForm(*builder, *message, *Catalog, string) bool { return false } // it has no other forms
+func (f *gptoss) inForms(*message, *Catalog) []string { return nil } // it has no other forms
 
 // thinksFirst is false: the model may answer at once.
 func (f *gptoss) thinksFirst() bool { return false }

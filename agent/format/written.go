@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +16,9 @@ import (
 // ErrThinks is the error of Written for a model whose answers begin with reasoning.
 var ErrThinks = errors.New("this model thinks before it answers; switch thinking off (enable_thinking) on the server")
 
-// Written returns the spellings of a decision that the model may write after a prompt, without the end token: calls in
-// FormBare or FormFenced on one line or indented by 2 or 4; all else has one spelling, spaced as in prompts. A nil
+// Written returns the spellings of a decision that the model may write after a prompt, without the end token. Calls of
+// a model that writes JSON of its own have up to twelve: bare and fenced, on one line or indented by 2 or 4, and one
+// call with and without a list. All else has one spelling, spaced as in prompts. The grammar admits the first. A nil
 // catalog is that of a chat without functions.
 func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, error) {
 	if f.thinksFirst() {
@@ -32,15 +34,15 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 		}
 	}
 	var texts [][]Segment
-	for _, indent := range []string{"", "  ", "    "} {
+	for _, text := range f.inForms(&m, c) {
 		b := &builder{split: f.splitter()}
-		own := len(m.calls) > 0 && f.inForm(b, &m, c, indent)
-		if !own {
-			f.write(b, &m, c)
-		}
-		if texts = append(texts, b.prompt(nil, nil).Segments); !own {
-			break
-		}
+		b.plain(text)
+		texts = append(texts, b.prompt(nil, nil).Segments)
+	}
+	if texts == nil {
+		b := &builder{split: f.splitter()}
+		f.write(b, &m, c)
+		texts = append(texts, b.prompt(nil, nil).Segments)
 	}
 	return texts, nil
 }
@@ -67,10 +69,10 @@ func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) proto
 	return ordered
 }
 
-// inForm implements Format. The texts are among those that addForms admits.
-func (r rules) inForm(b *builder, m *message, c *Catalog, indent string) bool {
-	if r.form == FormNative || c.plain {
-		return false
+// inForms implements Format.
+func (r rules) inForms(m *message, c *Catalog) (texts []string) {
+	if r.form == FormNative || c.plain || len(m.calls) == 0 {
+		return nil
 	}
 	calls := make([]string, len(m.calls))
 	for i, call := range m.calls {
@@ -79,21 +81,34 @@ func (r rules) inForm(b *builder, m *message, c *Catalog, indent string) bool {
 			calls[i] = call.Name + "(" + arguments + ")"
 		}
 	}
-	text := strings.Join(calls, "\n")
-	if r.form != FormNamed && r.most(c.Set) > 1 {
-		text = "[" + strings.Join(calls, ", ") + "]"
+	objects, list := strings.Join(calls, "\n"), "["+strings.Join(calls, ", ")+"]"
+	if r.form == FormNamed {
+		return []string{objects}
 	}
-	if indent != "" && r.form != FormNamed && (len(calls) == 1 || text[0] == '[') {
-		raw := protocol.Raw(text)
-		if raw.Indent(jsontext.WithIndent(indent)) == nil {
-			text = string(raw)
+	values, forms := []string{objects}, []string{FormBare, FormFenced}
+	if r.most(c.Set) > 1 {
+		if values[0] = list; len(calls) == 1 {
+			values = append(values, objects)
 		}
 	}
 	if r.form == FormFenced {
-		text = fence + "json\n" + text + "\n" + fence
+		slices.Reverse(forms)
 	}
-	b.plain(text)
-	return true
+	for _, form := range forms {
+		for _, value := range values {
+			for _, indent := range []string{"", "  ", "    "} {
+				raw := protocol.Raw(value)
+				if indent != "" && raw.Indent(jsontext.WithIndent(indent)) != nil {
+					break // several objects
+				}
+				if form == FormFenced {
+					raw = protocol.Raw(fence + "json\n" + string(raw) + "\n" + fence)
+				}
+				texts = append(texts, string(raw))
+			}
+		}
+	}
+	return texts
 }
 
 // SpacedJSON returns a JSON value with the spacing of Python's json.dumps, as in prompts.
