@@ -26,6 +26,14 @@ var chat = &format.Chat{
 	},
 }
 
+// oddChat begins and ends with the model, and has a system message among others.
+var oddChat = &format.Chat{
+	System: "You repair steps.",
+	Messages: []format.ChatMessage{
+		{Model: true, Text: "Hello."}, {Text: "What now?"}, {System: true, Text: "Be brief <|im_end|>."}, {Text: "Well?"}, {Model: true, Text: "Wait."},
+	},
+}
+
 func TestChatsEqualTheTemplates(t *testing.T) {
 	for _, model := range []struct{ file, arch, format string }{
 		{"Qwen-Qwen3-0.6B.jinja", synth.Qwen3, format.Qwen},
@@ -37,28 +45,34 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 		{"meta-llama-Llama-3.2-3B-Instruct.jinja", synth.Llama, format.Llama},
 	} {
 		t.Run(model.file, func(t *testing.T) {
+			chats := []*format.Chat{chat, oddChat}
+			if model.file == "Qwen3.5-4B.jinja" || model.format == format.GPTOSS { // these refuse or drop late system messages
+				chats = chats[:1]
+			}
 			source := reference(t, model.file)
 			kit := newKit(t, model.arch, source)
 			o := format.Options{ChatTemplate: source, ModelAPI: kit}
 			if model.format == format.GPTOSS {
 				o.ReasoningEffort = "medium"
 			}
-			prompt, err := newFormat(t, model.format, o).Render(&format.Input{Chat: chat})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := text(t, prompt, kit.specials)
-			want, err := kit.RenderTemplate(referenceVars(prompt, model.format, false))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = regexp.MustCompile(`Current date: [0-9-]+\n`).ReplaceAllString(want, "")
-			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("template (-) and native (+) differ:\n%s", diff)
-			}
-			for _, segment := range prompt.Segments {
-				if segment.Special && strings.Contains(segment.Text, "robots") {
-					t.Errorf("text of the chat became the special token %q", segment.Text)
+			for _, c := range chats {
+				prompt, err := newFormat(t, model.format, o).Render(&format.Input{Chat: c})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := text(t, prompt, kit.specials)
+				want, err := kit.RenderTemplate(referenceVars(prompt, model.format, false))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = regexp.MustCompile(`Current date: [0-9-]+\n`).ReplaceAllString(want, "")
+				if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+					t.Errorf("template (-) and native (+) differ:\n%s", diff)
+				}
+				for _, segment := range prompt.Segments {
+					if segment.Special && strings.Contains(segment.Text, "robots") {
+						t.Errorf("text of the chat became the special token %q", segment.Text)
+					}
 				}
 			}
 		})

@@ -190,7 +190,7 @@ func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byt
 // Chat is a conversation that is not an input of the protocol: a client's of OpenAI's API, or a question to a coach.
 type Chat struct {
 	System    string
-	Messages  []ChatMessage   // the first and the last are not the model's
+	Messages  []ChatMessage   // at least one
 	Functions tools.Functions // shown in the prompt
 	Schema    protocol.Raw    // of an answer other than a call, a JSON value; nil: any text
 	Catalog   *Catalog        // of the functions that may be called, or of Schema; nil without either
@@ -214,6 +214,7 @@ type Reader interface {
 // ChatMessage is one message of a Chat.
 type ChatMessage struct {
 	Model     bool // the model wrote it
+	System    bool // a system message after others
 	Text      string
 	Reasoning string       // the model's, before Text and Calls
 	Calls     []tools.Call // the model's. The next messages are their results, in the same order.
@@ -237,6 +238,8 @@ func (c *Chat) messages() []message {
 		switch {
 		case m.Model:
 			made.role = roleAssistant
+		case m.System:
+			made.role = roleSystem
 		case m.Of != "":
 			made.role = roleTool
 		}

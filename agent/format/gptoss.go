@@ -114,6 +114,8 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 		switch m.role {
 		case roleUser:
 			b.block("<|start|>user<|message|>", m.fullContent(), "<|end|>")
+		case roleSystem:
+			b.block("<|start|>developer<|message|># Instructions\n\n", m.content, "<|end|>")
 		case roleTool:
 			b.block("<|start|>", "functions."+caller, " to=assistant<|channel|>commentary<|message|>")
 			b.text = appendResult(b.text, m)

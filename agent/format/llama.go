@@ -25,7 +25,8 @@ const pythonTag = "<|python_tag|>"
 
 // Texts of the models' templates, with which they were trained.
 const (
-	llamaSystem     = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+	llamaSystem     = "<|begin_of_text|>" + llamaLateSystem
+	llamaLateSystem = "<|start_header_id|>system<|end_header_id|>\n\n"
 	llamaIpython    = "Environment: ipython\n"
 	llamaCutoff     = "Cutting Knowledge Date: December 2023\n"
 	llamaToday      = "Today Date: "
@@ -117,6 +118,8 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 				b.plain(c.text)
 			}
 			b.plain(trimSpace(m.fullContent()))
+		case roleSystem:
+			b.block(llamaLateSystem, trimSpace(m.content), "")
 		case roleTool:
 			b.markup(llamaResult)
 			b.text = appendResult(b.text, m)

@@ -173,8 +173,8 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 	for i := 1; i < len(messages); i++ {
 		m := &messages[i]
 		switch m.role {
-		case roleUser:
-			b.block("<|im_start|>user\n", q.trim(m.fullContent()), "<|im_end|>\n")
+		case roleUser, roleSystem:
+			b.block("<|im_start|>"+m.role+"\n", q.trim(m.fullContent()), "<|im_end|>\n")
 		case roleTool: // which shares a turn with results beside it
 			if messages[i-1].role != roleTool {
 				b.markup("<|im_start|>user")
@@ -186,7 +186,7 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 				b.markup("<|im_end|>\n")
 			}
 		case roleAssistant:
-			q.renderAssistant(b, m, i > lastQuery)
+			q.renderAssistant(b, m, i > lastQuery, i+1 == len(messages))
 		}
 	}
 	b.markup(q.opening)
@@ -200,14 +200,14 @@ func (q *qwen) trim(s string) string {
 	return s
 }
 
-func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
+func (q *qwen) renderAssistant(b *builder, m *message, current, last bool) {
 	b.markup("<|im_start|>assistant\n")
 	content := q.trim(m.content)
 	reasoning := strings.Join(m.reasoning, "\n\n")
 	if q.xml {
 		reasoning = trimSpace(reasoning)
 	}
-	if q.thinks && current && (q.xml || reasoning != "") {
+	if q.thinks && current && (q.xml || reasoning != "" || last) {
 		b.block("<think>\n", strings.Trim(reasoning, "\n"), "\n</think>\n\n")
 		content = strings.TrimLeft(content, "\n")
 	}

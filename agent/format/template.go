@@ -191,6 +191,8 @@ func (t *template) renderChat(c *Chat, catalog *Catalog) (*Prompt, error) {
 	for i := range c.Messages {
 		said, m := &c.Messages[i], &list[i+1]
 		switch {
+		case said.System && t.joined:
+			m.role = roleUser
 		case said.Of != "":
 			m.role, m.content = roleUser, "Result of "+said.Of+":\n"+said.Text
 		case said.Model && (len(catalog.Set.Tools) > 0 || len(said.Calls) > 0):

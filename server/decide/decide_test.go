@@ -170,7 +170,6 @@ func TestQuestionsThatCannotBeAskedAreNamed(t *testing.T) {
 		"arguments that are no JSON": {decisions(`[{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{"}]`, "["+isLit+"]"), "input[0].arguments", "JSON object"},
 		"an unknown item":            {decisions(`[{"type": "reasoning", "content": "a"}]`, "["+isLit+"]"), "input[0].type", "want message"},
 		"an unknown field":           {decisions(`[{"role": "user", "content": "a", "mood": 1}]`, "["+isLit+"]"), "input[0].mood", "not supported"},
-		"a late system message":      {decisions(`[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]`, "["+isLit+"]"), "input[1]", "put it first"},
 		"JSON that is a number":      {decisions(`[{"role": "user", "content": [{"type": "input_json", "data": 1}]}]`, "["+isLit+"]"), "input[0].content[0].data", "must be an object"},
 		"large JSON":                 {decisions(`[{"role": "user", "content": [{"type": "input_json", "data": {"a": "`+strings.Repeat("x", 256<<10)+`"}}]}]`, "["+isLit+"]"), "input[0].content[0].data", "at most 262144 bytes"},
 		"a boolean among calls":      {strings.Replace(decisions(`"a"`, choices(`{"value": {"type": "function_call", "name": "go", "arguments": "{}"}}, {"value": true}`)), "{", `{"tools": [`+go2+`], `, 1), "questions[1].choices[1]", "a call or a reply"},

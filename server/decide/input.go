@@ -160,7 +160,7 @@ func (t *turns) add(raw protocol.Raw) error {
 	case it.Role != "system" && it.Role != "developer":
 		return openai.Refuse(field+".role", "is %q; want system, developer, user or assistant", it.Role)
 	case len(t.List) > 0:
-		return openai.Refuse(field, "is a %s message after others; put it first", it.Role)
+		t.Add(format.ChatMessage{System: true, Text: text})
 	default:
 		*t.system = strings.TrimSpace(*t.system + "\n\n" + text)
 	}

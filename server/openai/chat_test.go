@@ -77,7 +77,7 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 		{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
 			{"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}, {"id": "3", "type": "function", "function": {"name": "h", "arguments": "{}"}}]},
 		{"role": "tool", "tool_call_id": "2", "content": "e"}, {"role": "tool", "tool_call_id": "1", "content": "f"},
-		{"role": "assistant", "content": "i"}, {"role": "assistant", "refusal": "j"}, {"role": "user", "content": "k"}]}`), Stream{})
+		{"role": "assistant", "content": "i"}, {"role": "assistant", "refusal": "j"}, {"role": "system", "content": "k"}, {"role": "assistant", "content": "l"}]}`), Stream{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 		{Text: "c"}, {Text: "d"},
 		{Model: true, Calls: []tools.Call{{Name: "f", Arguments: protocol.Raw(`{"x": 1}`)}, {Name: "g", Arguments: protocol.Raw("{}")}, {Name: "h", Arguments: protocol.Raw("{}")}}},
 		{Of: "f", Text: "f"}, {Of: "g", Text: "e"}, {Of: "h", Text: pending},
-		{Model: true, Text: "i"}, {Model: true, Text: "j"}, {Text: "k"},
+		{Model: true, Text: "i"}, {Model: true, Text: "j"}, {System: true, Text: "k"}, {Model: true, Text: "l"},
 	}
 	if diff := cmp.Diff(want, m.talk.Messages); diff != "" || m.talk.System != "A\n\nB" {
 		t.Errorf("%q\n%s", m.talk.System, diff)

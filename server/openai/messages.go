@@ -140,10 +140,11 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		}
 		switch m.Role {
 		case "system", "developer":
-			if len(t.List) > 0 {
-				return nil, Refuse(field, "is a %s message after others; put it first", m.Role)
+			if len(t.List) == 0 {
+				system = append(system, text)
+			} else {
+				t.Add(format.ChatMessage{System: true, Text: text})
 			}
-			system = append(system, text)
 		case "user":
 			t.Add(format.ChatMessage{Text: text})
 		case "assistant":
@@ -160,11 +161,8 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 			return nil, Refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
 		}
 	}
-	switch n := len(r.Messages); {
-	case len(t.List) == 0:
+	if len(t.List) == 0 {
 		return nil, Refuse("messages", "has no message of a user")
-	case t.List[0].Model || r.Messages[n-1].Role == "assistant":
-		return nil, Refuse("messages", "must begin and end with a message to the model")
 	}
 	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.List}
 	return talk, r.constrain(talk)

@@ -191,8 +191,6 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"presence_penalty: is not supported":                         `{"prompt": "a", "presence_penalty": 1}`,
 		"messages: has no message of a user":                         `{"messages": []}`,
 		"messages[0].role: is \"cat\"":                               `{"messages": [{"role": "cat"}]}`,
-		"messages[1]: is a system message":                           `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
-		"messages: must begin and end":                               `{"messages": [{"role": "assistant", "content": "a"}]}`,
 		"messages[0].content: part 0 is an image":                    `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
 		"messages[0].content: part 1 is an image, and images can't be read; remove the part": `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]}]}`,
 		"messages[2].content: must be a string or a list of parts":                           `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}, {"role": "user", "content": 5}]}`,
