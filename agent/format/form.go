@@ -48,7 +48,7 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 	}
 	more := r.most(c.Set) - 1
 	begin, end, next := r.unit(c.Set, gbnf.UnitBegin), r.unit(c.Set, gbnf.UnitEnd), r.unit(c.Set, gbnf.UnitNext)
-	g.Add("gap", `( "\n" [ ]{0,8} | " " )?`)
+	g.Add("gap", `"\n"? [ ]{0,8}`)
 	g.Add("bare-call", begin+gbnf.Literal("{")+" gap "+o.object)
 	list := fmt.Sprintf(`"[" gap bare-call ( %s"," gap bare-call ){0,%d} gap "]"`, next, more)
 	bare, objects := fmt.Sprintf(`bare-call ( %s"\n" bare-call ){0,%d} | %s`, next, more, list), "bare-call | "+list

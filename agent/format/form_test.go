@@ -169,6 +169,7 @@ func TestModelsThatCallInJSONWriteLists(t *testing.T) {
 		want         bool
 	}{
 		{"a list of one", "```json\n[" + look + "]\n```", []string{"arm", "base"}, true},
+		{"an indented list", "```json\n  [\n    " + strings.Replace(look, "{", "{\n      ", 1) + "\n  ]\n```", []string{"arm", "base"}, true},
 		{"a list of two", "```json\n[" + look + ", " + strings.Replace(look, "arm", "base", 1) + "]\n```", []string{"arm", "base"}, true},
 		{"the same robot twice", "```json\n[" + look + ", " + look + "]\n```", []string{"arm", "base"}, false},
 		{"an object, two robots", "```json\n" + look + "\n```", []string{"arm", "base"}, false},
