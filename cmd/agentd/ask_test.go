@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -294,6 +296,80 @@ func TestServerAsksByACalibrationOfItsOwnRecords(t *testing.T) {
 	}
 	if files[0] != files[1] {
 		t.Errorf("records and labelled decisions differ:\n%s\n%s", files[0], files[1])
+	}
+}
+
+// TestFailuresOfChosenOptionsKeepTheCoverage: a simulator runs only the most probable option, so a failure does not say
+// which one is right.
+func TestFailuresOfChosenOptionsKeepTheCoverage(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	draw := func() conformal.Decision { // of a model that is too sure
+		p, sum, right := make([]float64, 4), 0.0, 0
+		at, truth := random.Float64(), [4]float64{0.55, 0.25, 0.15, 0.05}
+		for k, x := range random.Perm(4) {
+			if at >= 0 {
+				right = x
+			}
+			at -= truth[k]
+			p[x] = math.Pow(truth[k]*(0.5+random.Float64()), 2)
+			sum += p[x]
+		}
+		for k := range p {
+			p[k] /= sum
+		}
+		return conformal.Decision{Probabilities: p, Right: right}
+	}
+	request := strings.TrimSpace(body(t, "a", cupOptions("")))
+	decoded, err := protocol.DecodeAgentRequest(protocol.Raw(request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, _ := protocol.Get(decoded.Inputs[0].ExtraKeys, "options")
+	var decisions []*protocol.AgentDecision
+	for e := range protocol.Elements(options) {
+		d, err := agent.Option(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions = append(decisions, d)
+	}
+	var records strings.Builder
+	for range 1000 {
+		d := draw()
+		best := slices.Index(d.Probabilities, slices.Max(d.Probabilities))
+		numbers, _ := json.Marshal(d.Probabilities)
+		out := protocol.AgentOutput{
+			RequestID: "a", SourceID: decoded.Inputs[0].ID, Status: protocol.StatusCompleted, Output: decisions[best], Memory: protocol.Raw("{}"),
+			InternalSteps: []protocol.Raw{protocol.Raw(fmt.Sprintf(`{"id":"step-0","component":"commander","origin":"model","full_prompt":"p",`+
+				`"input_elements":{"generation":{"model_version":"m","candidate":{"option":%d,"format":"f","probabilities":%s}}},"output_raw":""}`, best, numbers))},
+		}
+		fmt.Fprintf(&records, "{\"request\": %s, \"response\": %s, \"outcomes\": [{\"outcome\": %q}]}\n",
+			request, protocol.AgentOutputs{out}.AppendJSON(nil), map[bool]string{true: "success", false: "failure"}[best == d.Right])
+	}
+	path := filepath.Join(t.TempDir(), "x.jsonl")
+	writeFile(t, path, records.String())
+	var log bytes.Buffer
+	if err := run(t.Context(), []string{"calibrate", "--error", "0.02,0.1,0.3,0.5", "--out", path + ".json", path}, io.Discard, &log); err != nil {
+		t.Fatal(err)
+	}
+	file, err := conformal.ReadFile(path + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Decisions != 1000 || !strings.Contains(log.String(), "failed: the least probable other option counts as right") {
+		t.Errorf("%d decisions count: %s", file.Decisions, log.String())
+	}
+	for _, rate := range file.Rates {
+		covered := 0
+		const n = 1000
+		for range n {
+			if d := draw(); slices.Contains(conformal.Set(d.Probabilities, rate.Threshold), d.Right) {
+				covered++
+			}
+		}
+		if _, high := conformal.Interval(covered, n); high < rate.Expected || high < rate.HeldOut.Coverage {
+			t.Errorf("%d of %d sets have the right option, although the calibration says %+v", covered, n, rate)
+		}
 	}
 }
 

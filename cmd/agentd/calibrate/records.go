@@ -48,6 +48,7 @@ type records struct {
 	kinds         map[string]int    // decisions of each model and format
 	model, format string            // of the last one
 	skipped       map[string]int
+	failed        int // decisions of join without another label than a failure
 }
 
 // recorded is a decision with options. Its right one may be known later.
@@ -55,6 +56,7 @@ type recorded struct {
 	conformal.Decision
 	key  uint64
 	keys []string // of the options
+	bad  []int    // options that failed
 }
 
 func newRecords() *records {
@@ -214,8 +216,13 @@ func (r *records) situation(s *rows.Situation) error {
 		d.Right = ask.Option
 	}
 	for i := range answers {
-		if c := &answers[i]; c.Outcome == rows.Success && c.Output != nil {
+		c := &answers[i]
+		switch {
+		case c.Output == nil:
+		case c.Outcome == rows.Success:
 			d.Right = slices.Index(d.keys, agent.DecisionKey(c.Output))
+		case c.Outcome == rows.Failure:
+			d.bad = append(d.bad, slices.Index(d.keys, agent.DecisionKey(c.Output)))
 		}
 	}
 	d.Probabilities = g.Candidate.Probabilities
@@ -237,7 +244,8 @@ func read(steps []protocol.Raw) (g generated, ok bool) {
 	return g, false
 }
 
-// join is the decisions whose right option is known, where a correction counts more than what a coach chose.
+// join is the decisions whose right option is known, where a correction counts more than what a coach chose. Where one
+// only failed, the least probable other option counts as right: without failures the sets would be too small.
 func (r *records) join() (list []conformal.Decision) {
 	for i := range r.list {
 		d := &r.list[i]
@@ -247,9 +255,18 @@ func (r *records) join() (list []conformal.Decision) {
 				continue
 			}
 		}
-		if d.Right < 0 {
+		known := d.Right >= 0
+		for k, p := range d.Probabilities {
+			if !known && len(d.bad) > 0 && !slices.Contains(d.bad, k) && (d.Right < 0 || p < d.Probabilities[d.Right]) {
+				d.Right = k
+			}
+		}
+		switch {
+		case d.Right < 0:
 			r.skipped[noLabel]++
 			continue
+		case !known:
+			r.failed++
 		}
 		list = append(list, d.Decision)
 	}
@@ -271,7 +288,10 @@ func (r *records) same() error {
 // summary counts what was read.
 func (r *records) summary(used int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d decisions with options, %d of them with a known right option", len(r.list), used)
+	fmt.Fprintf(&b, "%d decisions with options, %d of them with a known right option", len(r.list), used-r.failed)
+	if r.failed > 0 {
+		fmt.Fprintf(&b, "\n%d failed: the least probable other option counts as right, so sets are larger; corrections make them smaller", r.failed)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
 		fmt.Fprintf(&b, "\n%d skipped: %s", r.skipped[reason], reason)
 	}
