@@ -117,7 +117,6 @@ func (a *Asker) DecideEach(
 
 // stated has the members of a step of an answer with options.
 type stated struct {
-	Option        int       `json:"option"`
 	Probabilities []float64 `json:"probabilities"`
 	Ask           *struct {
 		Set     []int  `json:"set"`
@@ -146,7 +145,7 @@ func (a *Asker) settle(ctx context.Context, d Decider, req *protocol.AgentReques
 	}
 	answered := *out
 	chosen, err := a.ask(ctx, req.RequestID, session, in, out, &t)
-	if err == nil && chosen.index != t.Option {
+	if err == nil {
 		var corrected *protocol.AgentOutput
 		if corrected, err = correct(ctx, d, req, in, chosen); err == nil {
 			answered.Output, answered.Memory = corrected.Output, corrected.Memory

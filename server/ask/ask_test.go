@@ -150,7 +150,7 @@ func TestCoachesChooseOneOfTheOptions(t *testing.T) {
 	}{
 		"another option":         {service(t, chooses(`{"say":"stay","tool_calls":[]}`)), never, asks, unsure, "stay", agent.AskChosen, "", "2", "coaching"},
 		"the word unsure":        {service(t, chooses(`{"say":"unsure","tool_calls":[]}`)), never, asks, unsure, "unsure", agent.AskChosen, "", "0", "coaching"},
-		"the most probable one":  {service(t, chooses(`{"say":"go","tool_calls":[]}`)), never, asks, unsure, "go", agent.AskChosen, "", "1", "model"},
+		"the most probable one":  {service(t, chooses(`{"say":"go","tool_calls":[]}`)), never, asks, unsure, "go", agent.AskChosen, "", "1", "coaching"},
 		"none of them":           {service(t, chooses(`{"say":"Look out!","tool_calls":[]}`)), never, asks, unsure, "go", agent.AskFallback, "not one of the options", "", "model"},
 		"nothing, by its choice": {service(t, abandoned), never, asks, unsure, "go", agent.AskFallback, "Who knows.", "", "model"},
 		"nothing in time":        {service(t, ""), 20 * time.Millisecond, asks, unsure, "go", agent.AskFallback, "no coach chose within 20ms", "", "model"},
