@@ -18,7 +18,7 @@ type ChoiceError struct {
 	Err   error
 }
 
-func (e *ChoiceError) Error() string { return fmt.Sprintf("answer %d: %v", e.Index, e.Err) }
+func (e *ChoiceError) Error() string { return fmt.Sprintf("option %d: %v", e.Index, e.Err) }
 func (e *ChoiceError) Unwrap() error { return e.Err }
 
 // ErrNoChoice is wrapped where the engine can't compute probabilities of given answers.
@@ -66,7 +66,13 @@ func (a *Agent) choose(ctx context.Context, r *generation.Request, prompt *forma
 				return &ChoiceError{i, err}
 			}
 			if decisionKey(&d) != decisionKey(&format.Decision{AgentDecision: answers[i]}) {
-				return &ChoiceError{i, errors.New("the model's form can't express it")}
+				err = errors.New("the model's form can't express it")
+				for _, call := range answers[i].ToolCalls { // a call of an unknown tool reads as a reply
+					if _, wrong := c.Set.Accept(call.Name, call.Arguments, nil); wrong != nil {
+						err = wrong
+					}
+				}
+				return &ChoiceError{i, err}
 			}
 		}
 	}

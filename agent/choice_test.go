@@ -60,9 +60,11 @@ func TestAnswersThatCannotBeChosenAreNamed(t *testing.T) {
 		whole   bool
 		says    string
 	}{
-		"an unknown function":      {agent.Config{Format: format.GPTOSS}, call("fly", `{}`), true, "answer 1: "},
-		"arguments that don't fit": {agent.Config{Format: format.GPTOSS}, call("weather", `{"city":1}`), true, "answer 1: "},
-		"one without tokens":       {agent.Config{}, replies("A", "B"), false, "answer 0: it has no tokens of its own"}, // words join the line break
+		"an unknown function": {agent.Config{Format: format.GPTOSS}, call("fly", `{}`), true, "option 1: "},
+		"an unknown function in a fence": {agent.Config{Prompt: format.Options{Architecture: "qwen2", OutputStyle: format.FormFenced}}, call("fly", `{}`), true,
+			`option 1: the tool "fly" is unknown; known are weather`},
+		"arguments that don't fit": {agent.Config{Format: format.GPTOSS}, call("weather", `{"city":1}`), true, "option 1: "},
+		"one without tokens":       {agent.Config{}, replies("A", "B"), false, "option 0: it has no tokens of its own"}, // words join the line break
 	} {
 		_, err := newAgent(t, c.cfg, nil).Choice(t.Context(), chatWith(weather(false, true), ""), c.answers, c.whole)
 		var wrong *agent.ChoiceError
@@ -106,7 +108,7 @@ func TestCandidatesAreTheOptionsByProbability(t *testing.T) {
 		t.Error(step)
 	}
 	for _, out := range outs[2:] {
-		if out.Error == nil || out.Error.Code != agent.CodeFewerCandidates {
+		if out.Error == nil || out.Error.Code != agent.CodeFewerCandidates || strings.Contains(out.Error.Message, "extra_keys.candidates") {
 			t.Errorf("%+v", out)
 		}
 	}
@@ -114,14 +116,14 @@ func TestCandidatesAreTheOptionsByProbability(t *testing.T) {
 
 func TestOptionsThatAreNoDecisionsOfTheInputAreErrors(t *testing.T) {
 	a := newAgent(t, agent.Config{Format: format.GPTOSS}, nil)
-	for name, option := range map[string]string{
-		"an unknown tool":  `{"tool_calls":[{"name":"fly","arguments":{},"target_robot_name":"a"}]}`,
-		"an unknown robot": `{"tool_calls":[{"name":"look","arguments":{},"target_robot_name":"c"}]}`,
-		"nothing":          `{}`,
+	for name, c := range map[string]struct{ option, says string }{
+		"an unknown tool":  {`{"tool_calls":[{"name":"fly","arguments":{},"target_robot_name":"a"}]}`, `tool "fly" is unknown`},
+		"an unknown robot": {`{"tool_calls":[{"name":"look","arguments":{},"target_robot_name":"c"}]}`, `unknown robot "c"`},
+		"nothing":          {`{}`, "the decision has neither a reply nor a tool call"},
 	} {
 		g := chances(0.5, 0.5)
-		out := run(t, a, g, request(t, `{`+tools+`,"extra_keys":{"inference_mode":true,"options":["unsure",`+option+`]}}`))[0]
-		if out.Error == nil || out.Error.Code != agent.CodeInvalidOptions || !strings.Contains(out.Error.Message, "extra_keys.options: answer 1") || len(g.asked) > 0 {
+		out := run(t, a, g, request(t, `{`+tools+`,"extra_keys":{"inference_mode":true,"options":["unsure",`+c.option+`]}}`))[0]
+		if out.Error == nil || out.Error.Code != agent.CodeInvalidOptions || !strings.HasPrefix(out.Error.Message, "extra_keys.options: option 1: ") || !strings.Contains(out.Error.Message, c.says) || len(g.asked) > 0 {
 			t.Errorf("%s: %+v", name, out.Error)
 		}
 	}

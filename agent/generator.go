@@ -73,7 +73,7 @@ func failed(err error) *failure {
 	case errors.Is(err, generation.ErrGrammar):
 		return &failure{CodeModelError, ComponentScheduler, err}
 	case errors.Is(err, generation.ErrFewer):
-		return &failure{CodeFewerCandidates, ComponentScheduler, fmt.Errorf("%w; lower num_outputs, or remove extra_keys.candidates if it is set", err)}
+		return &failure{CodeFewerCandidates, ComponentScheduler, fmt.Errorf("%w; lower num_outputs", err)}
 	case errors.Is(err, generation.ErrPaused):
 		return &failure{CodePaused, ComponentScheduler, fmt.Errorf("%w; send the input again, with the step's token_ids in extra_keys.continue to go on", err)}
 	case errors.Is(err, generation.ErrResume):

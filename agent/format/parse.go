@@ -16,7 +16,7 @@ import (
 
 // Errors of several parsers.
 var (
-	errNothing = errors.New("the output has neither a reply nor a tool call")
+	errNothing = errors.New("the decision has neither a reply nor a tool call")
 	errMixed   = errors.New("the output has text beside tool calls; it must be one or the other")
 )
 

@@ -176,7 +176,7 @@ func TestOptionsOfADecisionAreRankedByProbability(t *testing.T) {
 		t.Errorf("the probabilities sum up to %g", sum)
 	}
 	none := r.ask("a", in.outputs(2).extra(`{"inference_mode": true, "options": ["unsure", {"tool_calls": [{"name": "fly", "arguments": {}, "target_robot_name": "x"}]}]}`))
-	if none[0].Error == nil || none[0].Error.Code != "invalid_options" || !strings.Contains(none[0].Error.Message, "answer 1") {
+	if none[0].Error == nil || none[0].Error.Code != "invalid_options" || !strings.Contains(none[0].Error.Message, "option 1") {
 		t.Errorf("a call of an unknown tool: %s", answerOf(none[0]))
 	}
 	more := r.ask("a", in.outputs(3).extra(`{"inference_mode": true, "options": ["unsure", {"say": "yes"}]}`))
