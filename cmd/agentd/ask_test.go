@@ -225,6 +225,7 @@ func TestCalibrationOfAnotherModelIsRefusedAtStart(t *testing.T) {
 		"another format":       {[]string{"--ask", calibrationFor(t, other) + ",error=0.05"}, "--ask: the calibration is of the prompt format llama native 0"},
 		"an unknown rate":      {[]string{"--ask", file}, "the calibration has no error rate 0.1, only 0.05, 0.5"},
 		"no file":              {[]string{"--ask", "error=0.2"}, "has no file"},
+		"no file, by default":  {[]string{"--ask", "error=0.1"}, "has no file"},
 		"a missing file":       {[]string{"--ask", file + "x"}, "no such file"},
 		"weights that change":  {[]string{"--ask", file + ",error=0.05", "--weights-dir", t.TempDir()}, "weights may change"},
 		"an engine at a URL":   {[]string{"--ask", file + ",error=0.05", "--engine", "http://127.0.0.1:1", "--model", tinyModel(t, synth.Qwen3)}, "engines at URLs"},

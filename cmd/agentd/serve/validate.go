@@ -116,7 +116,7 @@ func (c *Config) checkCoaching(p *options.Problems) {
 func (c *Config) checkAsk(p *options.Problems) {
 	switch _, err := c.ask(); {
 	case c.Ask.File == "":
-		if c.Ask.Error != defaultAskError || c.Ask.Wait != defaultAskWait {
+		if _, given := p.From["ask"]; given {
 			p.Add("ask", "has no file; name one of agentd calibrate before error and wait")
 		}
 	case err != nil:
