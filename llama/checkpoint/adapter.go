@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ type adapterConfig struct {
 	Alpha  float64        `json:"lora_alpha"`
 	Rank   int            `json:"r"`
 	RSLoRA bool           `json:"use_rslora"`
-	Ranks  map[string]any `json:"rank_pattern"`
+	Ranks  map[string]int `json:"rank_pattern"`
 }
 
 func readAdapterConfig(dir string) (c adapterConfig, err error) {
@@ -97,7 +98,7 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	}
 	var list []gguf.Tensor
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		o, err := a.adapterTensor(t.byName[name], base)
+		o, err := a.adapterTensor(t.byName[name], base, &c)
 		if err != nil {
 			return fmt.Errorf("%s: tensor %s: %w", filepath.Join(dir, adapterFile), name, err)
 		}
@@ -129,8 +130,30 @@ func (c *adapterConfig) alpha() (float64, error) {
 	return c.Alpha, nil
 }
 
+// checkRank refuses a module whose matrices have another rank than PEFT gives it.
+func (c *adapterConfig) checkRank(module string, rank int64) error {
+	want := []int{}
+	for pattern, r := range c.Ranks {
+		key, err := regexp.Compile(`^(.*\.)?(` + pattern + `)$`)
+		if err != nil {
+			return fmt.Errorf("rank_pattern in adapter_config.json: %w; name the modules without it", err)
+		}
+		if key.MatchString(module) {
+			want = append(want, r)
+		}
+	}
+	if len(want) == 0 {
+		want = []int{c.Rank}
+	}
+	if !slices.Contains(want, int(rank)) {
+		const form = "its rank is %d, and r or rank_pattern in adapter_config.json says %d; correct the configuration"
+		return fmt.Errorf(form, rank, want[0])
+	}
+	return nil
+}
+
 // adapterTensor returns lora_a or lora_b of a matrix of the model.
-func (a *architecture) adapterTensor(s *stored, base Base) (gguf.Tensor, error) {
+func (a *architecture) adapterTensor(s *stored, base Base, c *adapterConfig) (gguf.Tensor, error) {
 	name := strings.TrimPrefix(s.name, "base_model.model.")
 	module, part, ok := strings.Cut(name, ".lora_")
 	letter, rest, _ := strings.Cut(part, ".")
@@ -141,6 +164,13 @@ func (a *architecture) adapterTensor(s *stored, base Base) (gguf.Tensor, error) 
 	to := a.layer[n.part]
 	if n.layer < 0 || to == "" || n.expert >= 0 || strings.HasPrefix(n.part, "mlp.experts") || strings.HasPrefix(n.part, "linear_attn.") || strings.HasSuffix(to, "_norm") {
 		return gguf.Tensor{}, errors.New("adapters for that module are not known; merge the adapter into its model")
+	}
+	rank := s.shape[0]
+	if letter == "B" {
+		rank = s.shape[1]
+	}
+	if err := c.checkRank(module, rank); err != nil {
+		return gguf.Tensor{}, err
 	}
 	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(letter))
 	if letter == "A" {

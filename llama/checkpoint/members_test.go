@@ -161,6 +161,10 @@ func TestMembersOfAdaptersThatChangeResultsAreRefusedByName(t *testing.T) {
 		`"init_lora_weights": "pissa"`: `init_lora_weights is "pissa"`, `"init_lora_weights": "gaussian"`: "", `"lora_bias": true`: "lora_bias is true",
 		`"alpha_pattern": {"q_proj": 4}`: "alpha_pattern is", `"alpha_pattern": {}`: "", `"bias": "all"`: "bias is", `"novelty": 1`: "novelty is not known",
 		`"target_parameters": ["mlp.experts.gate_up_proj"]`: "target_parameters is", `"loftq_config": {}`: "", `"lora_dropout": 0.1`: "",
+		`"r": 8`:                     "down_proj.lora_A.weight: its rank is 4, and r or rank_pattern in adapter_config.json says 8",
+		`"r": 8, "use_rslora": true`: "its rank is 4", `"rank_pattern": {"q_proj": 16}`: "q_proj.lora_A.weight: its rank is 4",
+		`"r": 8, "rank_pattern": {".*_proj": 4}`: "", `"rank_pattern": {"x_proj": 16, "_proj": 16}`: "",
+		`"rank_pattern": {"(?!x)": 4}`: "rank_pattern in adapter_config.json",
 	} {
 		dir := t.TempDir()
 		checkpointtest.WriteAdapter(t, dir)

@@ -367,7 +367,7 @@ func TestUnknownAdapterIsRefused(t *testing.T) {
 		"DoRA":           {checkpointtest.Object{"peft_type": "LORA", "use_dora": true}, Base{"llama", 4, 2}, "use_dora"},
 		"whole modules":  {checkpointtest.Object{"peft_type": "LORA", "modules_to_save": []string{"lm_head"}}, Base{"llama", 4, 2}, "modules_to_save"},
 		"another model":  {checkpointtest.Object{"peft_type": "LORA", "lora_alpha": 8}, Base{"mamba", 4, 2}, "mamba"},
-		"other heads":    {checkpointtest.Object{"peft_type": "LORA", "lora_alpha": 8}, Base{"llama", 5, 5}, "heads"},
+		"other heads":    {checkpointtest.Object{"peft_type": "LORA", "r": 4}, Base{"llama", 5, 5}, "of 5 heads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
