@@ -37,7 +37,7 @@ func (m *Model) NewAdapter(path string) (*Adapter, error) {
 	m.reserving.Unlock()
 	if a.ptr == nil {
 		m.release()
-		return nil, fmt.Errorf("llama: adapter %s: %w", path, native(ErrAdapter, takeString(cerr)))
+		return nil, native(ErrAdapter, takeString(cerr))
 	}
 	a.bytes = uint64(C.agd_adapter_bytes(a.ptr))
 	return a, nil

@@ -40,7 +40,7 @@ func decodePause(body []byte) (mode string, err error) {
 		Mode string `json:"mode"`
 	}
 	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
-	if err := json.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
+	if err := protocol.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
 		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
 	}
 	if !slices.Contains(pauseModes, pause.Mode) {

@@ -68,7 +68,7 @@ func (s *Server) deleteAdapter(c *gin.Context) {
 func decodeWeightsChange(body []byte) (*weightsChange, error) {
 	const form = `send {"model": "FILE"} or {"adapter": {"name": "NAME", "path": "FILE"}}`
 	change := new(weightsChange)
-	if err := json.Unmarshal(body, change, json.RejectUnknownMembers(true)); err != nil {
+	if err := protocol.Unmarshal(body, change, json.RejectUnknownMembers(true)); err != nil {
 		return nil, &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
 	}
 	problem := func(what string, path ...any) (*weightsChange, error) {

@@ -384,7 +384,7 @@ func TestBadRecordsOfACalibrationAreNamed(t *testing.T) {
 		"a negative probability":           {strings.Replace(line, "0.5", "-0.5", 1), "probabilities[0] is -0.5"},
 		"one option":                       {strings.Replace(strings.Replace(line, "0.5, 0.5", "1", 1), `"right": 1`, `"right": 0`, 1), "has 1 elements, want 2 to"},
 		"no model":                         {strings.Replace(line, `"m"`, `""`, 1), "model or format is missing"},
-		"an unknown member":                {strings.Replace(line, `"right"`, `"more": 1, "right"`, 1), "more"},
+		"an unknown member":                {strings.Replace(line, `"right"`, `"more": 1, "right"`, 1), "more: unknown field"},
 		"two models":                       {line + strings.Replace(line, `"m"`, `"n"`, 1), "of several models or formats"},
 		"too few":                          {strings.Repeat(line, 37), "an error rate of 0.05 needs at least 38 decisions"},
 		"no exchange":                      {`{"a": 1}`, "an exchange has the members"},

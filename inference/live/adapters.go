@@ -76,7 +76,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	case errors.Is(err, scheduler.ErrContext):
 		return fmt.Errorf("the adapter %s could not be tried: %w; free memory on its device, remove an adapter, or start the server with fewer contexts", name, err)
 	case err != nil:
-		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF or as PEFT's directory", name, err)
+		return fmt.Errorf("the adapter %s could not be loaded from %s: %w; give a LoRA adapter that was made for this model, in GGUF or as PEFT's directory", name, path, err)
 	}
 	if err := unchanged(); err != nil {
 		return errors.Join(fmt.Errorf("the adapter %s: %w", name, err), a.engine.RemoveAdapter(id))

@@ -12,6 +12,7 @@ import (
 
 	"agentd/agent"
 	"agentd/inference/load"
+	"agentd/llama/checkpoint/checkpointtest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
@@ -125,6 +126,12 @@ func TestUnusableAdapterStopsTheStart(t *testing.T) {
 	cfg := tinyConfig(t)
 	cfg.LoRA = []load.LoRA{{Name: "bad", Path: cfg.Path}}
 	if _, err := openVersion(t.Context(), new(Service), cfg); err == nil || !strings.Contains(err.Error(), "Config.LoRA: the adapter bad could not be loaded") {
+		t.Errorf("%v", err)
+	}
+	cfg.LoRA[0].Path = t.TempDir()
+	checkpointtest.WriteAdapter(t, cfg.LoRA[0].Path) // for another model
+	if _, err := openVersion(t.Context(), new(Service), cfg); err == nil || strings.Contains(err.Error(), "/proc/") ||
+		!strings.Contains(err.Error(), "could not be loaded from "+cfg.LoRA[0].Path) {
 		t.Errorf("%v", err)
 	}
 	cfg.LoRA[0].Path = filepath.Join(t.TempDir(), "none.gguf")

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -83,7 +84,11 @@ func (m members) read(text []byte, defaults jsonObject, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(whole, into)
+	err = json.Unmarshal(whole, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has a wrong value: %s", wrong.Field, wrong.Value)
+	}
+	return err
 }
 
 // refusal returns the error for a value that is not supported.

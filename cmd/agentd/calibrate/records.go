@@ -121,7 +121,7 @@ func (r *records) readLabelled(path string) error {
 			continue
 		}
 		l := labelled{Right: -1}
-		err := json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true))
+		err := protocol.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true))
 		switch {
 		case err != nil:
 		case l.Right < 0 || l.Right >= len(l.Probabilities):

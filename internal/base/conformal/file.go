@@ -1,6 +1,7 @@
 package conformal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,6 +49,9 @@ func ReadFile(path string) (*File, error) {
 	f := new(File)
 	if err = json.Unmarshal(text, f, json.RejectUnknownMembers(true)); err == nil {
 		err = f.check()
+	}
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+		err = fmt.Errorf("%s is unknown or has a wrong value", cmp.Or(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "it"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a calibration, which agentd calibrate writes: %w", path, err)
