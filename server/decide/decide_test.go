@@ -202,7 +202,7 @@ func TestErrorsOfTheModelNameTheQuestion(t *testing.T) {
 	}{
 		"a label":        {&agent.ChoiceError{Index: 1, Err: errors.New("it has no tokens")}, "questions[0]", "option 1 can't be answered: it has no tokens"},
 		"tools":          {&format.UnusableError{Err: errors.New("tools[0]: no schema")}, "tools[0]", "no schema (asked by questions[0])"},
-		"a long state":   {&generation.OverflowError{Prompt: 500, Limit: 100}, "input", "has 500 tokens"},
+		"a long state":   {&generation.OverflowError{Prompt: 500, Limit: 100}, "input", "has, with questions[0], 500 tokens; with an answer that is more than the model's context of 100"},
 		"thoughts first": {format.ErrThinks, "questions[0]", "switch thinking off"},
 		"an engine":      {agent.ErrNoChoice, "questions[0]", "not possible here"},
 	} {

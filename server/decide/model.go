@@ -88,7 +88,8 @@ func (c *call) refused(err error, state string, questions []question) error {
 	var option *agent.ChoiceError
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
-		return openai.Refuse(state, "has %s tokens with %s; the model's context of %d holds fewer and an answer", overflow.Count(), field, c.served.Window)
+		return openai.Refuse(state, "has, with %s, %s tokens; with an answer that is more than the model's context of %d; shorten one of them",
+			field, overflow.Count(), c.served.Window)
 	case errors.As(err, &option):
 		return openai.Refuse(field, "option %d can't be answered: %v", option.Index, option.Err)
 	case errors.As(err, new(*format.TemplateError)):

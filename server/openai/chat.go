@@ -242,7 +242,7 @@ func (c *chat) refused(err error) error {
 	unusable, _ := errors.AsType[*format.UnusableError](err)
 	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
-		return Refuse("messages", "have, with the tools, %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
+		return Refuse("messages", "have, with the tools, %s tokens; with an answer that is more than the model's context of %d", overflow.Count(), c.served.Window)
 	case errors.As(err, new(*format.TemplateError)):
 		field = "messages"
 	case unusable == nil:

@@ -188,7 +188,7 @@ func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
 	}{
 		"a tool":                 {withTool, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
 		"all tools":              {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
-		"a long chat":            {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have, with the tools, at least 101 tokens; the model's context of 100 holds fewer and an answer"},
+		"a long chat":            {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have, with the tools, at least 101 tokens; with an answer that is more than the model's context of 100"},
 		"the messages":           {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
 		"a format beside a tool": {withTool + both, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "response_format.json_schema.schema: it is bad"},
 		"a tool beside a format": {withTool + both, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
