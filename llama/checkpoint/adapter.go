@@ -47,25 +47,10 @@ const (
 // adapterConfig has the members of adapter_config.json that are used.
 type adapterConfig struct {
 	Type   string         `json:"peft_type"`
-	Alpha  float64        `json:"lora_alpha"`
+	Alpha  float64        `json:"lora_alpha"` // after reading: adapter.lora.alpha
 	Rank   int            `json:"r"`
 	RSLoRA bool           `json:"use_rslora"`
 	Ranks  map[string]int `json:"rank_pattern"`
-}
-
-func readAdapterConfig(dir string) (c adapterConfig, err error) {
-	var defaults jsonObject
-	if err := json.Unmarshal([]byte(adapterDefaults), &defaults); err != nil {
-		return c, err
-	}
-	text, err := readFile(dir, "adapter_config.json")
-	if err != nil {
-		return c, err
-	}
-	if err = adapterMembers.read(text, defaults, &c); err != nil {
-		err = fmt.Errorf("%s: %w", filepath.Join(dir, "adapter_config.json"), err)
-	}
-	return c, err
 }
 
 // IsAdapterDirectory reports whether path is a directory with a PEFT adapter.
@@ -74,11 +59,15 @@ func IsAdapterDirectory(path string) bool { return isFile(filepath.Join(path, "a
 // WriteAdapter writes a LoRA adapter of Hugging Face's PEFT as a GGUF file for base. dir must contain
 // adapter_config.json and adapter_model.safetensors. Errors name the file.
 func WriteAdapter(w io.Writer, dir string, base Base) error {
-	c, err := readAdapterConfig(dir)
+	var c adapterConfig
+	_ = json.Unmarshal([]byte(adapterDefaults), &c) // it is valid
+	text, err := readFile(dir, "adapter_config.json")
 	if err != nil {
 		return err
 	}
-	alpha, err := c.alpha()
+	if err = adapterMembers.read(text, nil, &c); err == nil {
+		err = c.scale()
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, "adapter_config.json"), err)
 	}
@@ -112,52 +101,44 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	g.Set("general.type", "adapter")
 	g.Set("adapter.type", "lora")
 	g.Set("general.name", filepath.Base(filepath.Clean(dir)))
-	g.Set("adapter.lora.alpha", alpha)
+	g.Set("adapter.lora.alpha", c.Alpha)
 	return g.Write(w, list)
 }
 
-// alpha returns adapter.lora.alpha, for which llama.cpp scales by alpha/rank; with rsLoRA, PEFT scales by
+// scale makes Alpha adapter.lora.alpha, for which llama.cpp scales by alpha/rank; with rsLoRA, PEFT scales by
 // alpha/sqrt(rank).
-func (c *adapterConfig) alpha() (float64, error) {
+func (c *adapterConfig) scale() error {
 	switch {
 	case !strings.EqualFold(c.Type, "LORA"):
-		return 0, fmt.Errorf("peft_type is %q; only LORA is known", c.Type)
+		return fmt.Errorf("peft_type is %q; only LORA is known", c.Type)
 	case c.RSLoRA && (len(c.Ranks) > 0 || c.Rank <= 0):
-		return 0, errors.New("use_rslora needs one rank for all modules")
+		return errors.New("use_rslora needs one rank for all modules")
 	case c.RSLoRA: // PEFT divides by the root of the rank
-		return c.Alpha * math.Sqrt(float64(c.Rank)), nil
+		c.Alpha *= math.Sqrt(float64(c.Rank))
 	}
-	return c.Alpha, nil
+	return nil
 }
 
 // checkRank refuses a module whose matrices have another rank than PEFT gives it.
 func (c *adapterConfig) checkRank(module string, rank int64) error {
 	want := []int{}
 	for pattern, r := range c.Ranks {
-		key, err := regexp.Compile(`^(.*\.)?(` + pattern + `)$`)
-		if err != nil {
-			return fmt.Errorf("rank_pattern in adapter_config.json: %w; name the modules without it", err)
-		}
-		if key.MatchString(module) {
+		is, err := regexp.MatchString(`^(.*\.)?(`+pattern+`)$`, module)
+		if is || err != nil { // what only Python can read may be this module
 			want = append(want, r)
 		}
 	}
-	if len(want) == 0 {
-		want = []int{c.Rank}
-	}
-	if !slices.Contains(want, int(rank)) {
-		const form = "its rank is %d, and r or rank_pattern in adapter_config.json says %d; correct the configuration"
-		return fmt.Errorf(form, rank, want[0])
+	if !slices.Contains(want, int(rank)) && (len(want) > 0 || int(rank) != c.Rank) {
+		const form = "its rank is %d, and adapter_config.json says %d; correct r or rank_pattern there"
+		return fmt.Errorf(form, rank, append(want, c.Rank)[0])
 	}
 	return nil
 }
 
 // adapterTensor returns lora_a or lora_b of a matrix of the model.
 func (a *architecture) adapterTensor(s *stored, base Base, c *adapterConfig) (gguf.Tensor, error) {
-	name := strings.TrimPrefix(s.name, "base_model.model.")
-	module, part, ok := strings.Cut(name, ".lora_")
-	letter, rest, _ := strings.Cut(part, ".")
-	if !ok || letter != "A" && letter != "B" || rest != "weight" || len(s.shape) != 2 {
+	module, part, _ := strings.Cut(strings.TrimPrefix(s.name, "base_model.model."), ".lora_")
+	if part != "A.weight" && part != "B.weight" || len(s.shape) != 2 {
 		return gguf.Tensor{}, errors.New("it is not a matrix lora_A or lora_B of a linear layer; merge the adapter into its model")
 	}
 	n := parse(module + ".weight")
@@ -165,15 +146,11 @@ func (a *architecture) adapterTensor(s *stored, base Base, c *adapterConfig) (gg
 	if n.layer < 0 || to == "" || n.expert >= 0 || strings.HasPrefix(n.part, "mlp.experts") || strings.HasPrefix(n.part, "linear_attn.") || strings.HasSuffix(to, "_norm") {
 		return gguf.Tensor{}, errors.New("adapters for that module are not known; merge the adapter into its model")
 	}
-	rank := s.shape[0]
-	if letter == "B" {
-		rank = s.shape[1]
-	}
-	if err := c.checkRank(module, rank); err != nil {
+	if err := c.checkRank(module, s.shape[part[0]-'A']); err != nil {
 		return gguf.Tensor{}, err
 	}
-	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(letter))
-	if letter == "A" {
+	to = fmt.Sprintf("blk.%d.%s.weight.lora_%s", n.layer, to, strings.ToLower(part[:1]))
+	if part[0] == 'A' {
 		return plain(to, s)
 	}
 	return a.matrix(to, n.part, s, base.Heads, base.KVHeads)

@@ -61,10 +61,8 @@ func (m members) read(text []byte, defaults jsonObject, into any) error {
 	if err := json.Unmarshal(text, &given); err != nil {
 		return err
 	}
-	all := maps.Clone(defaults)
-	if all == nil {
-		all = jsonObject{}
-	}
+	all := jsonObject{}
+	maps.Copy(all, defaults)
 	maps.Copy(all, given)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		known, value := m[name], all[name]

@@ -68,12 +68,9 @@ func (r *records) read(ctx context.Context, c *Config) error {
 	var others []string
 	for _, path := range c.Paths {
 		is, err := isLabelled(path)
-		switch {
-		case err != nil:
-			return err
-		case is:
+		if err == nil && is {
 			err = r.readLabelled(path)
-		default:
+		} else {
 			others = append(others, path)
 		}
 		if err != nil {
@@ -216,12 +213,9 @@ func (r *records) situation(s *rows.Situation) error {
 		d.Right = ask.Option
 	}
 	for i := range answers {
-		c := &answers[i]
-		switch {
-		case c.Output == nil:
-		case c.Outcome == rows.Success:
+		if c := &answers[i]; c.Outcome == rows.Success && c.Output != nil {
 			d.Right = slices.Index(d.keys, agent.DecisionKey(c.Output))
-		case c.Outcome == rows.Failure:
+		} else if c.Outcome == rows.Failure && c.Output != nil {
 			d.bad = append(d.bad, slices.Index(d.keys, agent.DecisionKey(c.Output)))
 		}
 	}
@@ -255,18 +249,17 @@ func (r *records) join() (list []conformal.Decision) {
 				continue
 			}
 		}
-		known := d.Right >= 0
-		for k, p := range d.Probabilities {
-			if !known && len(d.bad) > 0 && !slices.Contains(d.bad, k) && (d.Right < 0 || p < d.Probabilities[d.Right]) {
-				d.Right = k
+		if n := len(d.bad); d.Right < 0 && n > 0 && n < len(d.Probabilities) {
+			for k, p := range d.Probabilities {
+				if !slices.Contains(d.bad, k) && (d.Right < 0 || p < d.Probabilities[d.Right]) {
+					d.Right = k
+				}
 			}
+			r.failed++
 		}
-		switch {
-		case d.Right < 0:
+		if d.Right < 0 {
 			r.skipped[noLabel]++
 			continue
-		case !known:
-			r.failed++
 		}
 		list = append(list, d.Decision)
 	}
@@ -289,9 +282,7 @@ func (r *records) same() error {
 func (r *records) summary(used int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d decisions with options, %d of them with a known right option", len(r.list), used-r.failed)
-	if r.failed > 0 {
-		fmt.Fprintf(&b, "\n%d failed: the least probable other option counts as right, so sets are larger; corrections make them smaller", r.failed)
-	}
+	fmt.Fprintf(&b, "\n%d failed: the least probable other option counts as right, which makes sets larger; correct them", r.failed)
 	for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
 		fmt.Fprintf(&b, "\n%d skipped: %s", r.skipped[reason], reason)
 	}
