@@ -123,14 +123,12 @@ func (c *adapterConfig) scale() error {
 func (c *adapterConfig) checkRank(module string, rank int64) error {
 	want := []int{}
 	for pattern, r := range c.Ranks {
-		is, err := regexp.MatchString(`^(.*\.)?(`+pattern+`)$`, module)
-		if is || err != nil { // what only Python can read may be this module
+		if is, err := regexp.MatchString(`^(.*\.)?(`+pattern+`)$`, module); is || err != nil { // only Python reads it
 			want = append(want, r)
 		}
 	}
 	if !slices.Contains(want, int(rank)) && (len(want) > 0 || int(rank) != c.Rank) {
-		const form = "its rank is %d, and adapter_config.json says %d; correct r or rank_pattern there"
-		return fmt.Errorf(form, rank, append(want, c.Rank)[0])
+		return fmt.Errorf("its rank is %d, and r or rank_pattern is %d; correct these", rank, append(want, c.Rank)[0])
 	}
 	return nil
 }

@@ -111,13 +111,11 @@ func ids(raw json.RawMessage) (list []int, err error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	var one int
-	if json.Unmarshal(raw, &one) == nil {
-		list = []int{one}
-	} else if json.Unmarshal(raw, &list) != nil {
-		return nil, fmt.Errorf("eos_token_id is %s", raw)
+	list = []int{0}
+	if json.Unmarshal(raw, &list[0]) != nil {
+		err = json.Unmarshal(raw, &list)
 	}
-	if slices.ContainsFunc(list, func(id int) bool { return id < 0 }) {
+	if err != nil || slices.ContainsFunc(list, func(id int) bool { return id < 0 }) {
 		return nil, fmt.Errorf("eos_token_id is %s", raw)
 	}
 	return slices.Compact(list), nil

@@ -199,19 +199,17 @@ func (l *layout) append(o gguf.Tensor, err error) error {
 // in returns the name in the file, "" for an unknown tensor.
 func (l *layout) in(n named) string {
 	kind := "." + strings.Replace(n.kind, "blocks", "weight", 1)
-	if n.layer < 0 {
-		if name := outside[n.part]; name != "" {
-			return name + kind
-		}
+	name, at := outside[n.part], ""
+	if n.layer >= 0 {
+		name, at = l.layer[n.part], fmt.Sprintf("blk.%d.", n.layer)
+	}
+	switch name {
+	case "":
 		return ""
+	case "ssm_a":
+		kind = ""
 	}
-	if name := l.layer[n.part]; name != "" {
-		if name == "ssm_a" {
-			kind = ""
-		}
-		return fmt.Sprintf("blk.%d.%s%s", n.layer, name, kind)
-	}
-	return ""
+	return at + name + kind
 }
 
 // transposes reports whether the experts' matrices must be transposed: GPT-OSS's have their inputs

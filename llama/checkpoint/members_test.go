@@ -162,10 +162,10 @@ func TestMembersOfAdaptersThatChangeResultsAreRefusedByName(t *testing.T) {
 		`"alpha_pattern": {"q_proj": 4}`: "alpha_pattern is", `"alpha_pattern": {}`: "", `"bias": "all"`: "bias is", `"novelty": 1`: "novelty is not known",
 		`"target_parameters": ["mlp.experts.gate_up_proj"]`: "target_parameters is", `"loftq_config": {}`: "", `"lora_dropout": 0.1`: "",
 		`"lora_alpha": "x"`: "adapter_config.json: lora_alpha has a wrong value: string", `"r": 1.5`: "r has a wrong value: number 1.5",
-		`"r": 8`:                     "down_proj.lora_A.weight: its rank is 4, and adapter_config.json says 8",
+		`"r": 8`:                     "down_proj.lora_A.weight: its rank is 4, and r or rank_pattern is 8",
 		`"r": 8, "use_rslora": true`: "its rank is 4", `"rank_pattern": {"q_proj": 16}`: "q_proj.lora_A.weight: its rank is 4",
 		`"r": 8, "rank_pattern": {".*_proj": 4}`: "", `"rank_pattern": {"x_proj": 16, "_proj": 16}`: "",
-		`"rank_pattern": {"(?!x)": 16}`: "adapter_config.json says 16",
+		`"rank_pattern": {"(?!x)": 16}`: "its rank is 4, and r or rank_pattern is 16",
 	} {
 		dir := t.TempDir()
 		checkpointtest.WriteAdapter(t, dir)

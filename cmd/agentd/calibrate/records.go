@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -67,13 +66,9 @@ func newRecords() *records {
 func (r *records) read(ctx context.Context, c *Config) error {
 	var others []string
 	for _, path := range c.Paths {
-		is, err := isLabelled(path)
-		if err == nil && is {
-			err = r.readLabelled(path)
-		} else {
+		if !isLabelled(path) {
 			others = append(others, path)
-		}
-		if err != nil {
+		} else if err := r.readLabelled(path); err != nil {
 			return err
 		}
 	}
@@ -84,21 +79,19 @@ func (r *records) read(ctx context.Context, c *Config) error {
 	return s.Each(ctx, r.skipped, r.situation)
 }
 
-// isLabelled reports whether a regular file begins with a labelled decision.
-func isLabelled(path string) (bool, error) {
+// isLabelled reports whether a regular file begins with a labelled decision. Of others the reader of exchanges says what
+// is wrong.
+func isLabelled(path string) bool {
 	if info, err := os.Stat(path); path == "-" || err != nil || !info.Mode().IsRegular() {
-		return false, nil // the reader of exchanges says what is wrong
+		return false
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return false, err
+		return false
 	}
 	defer f.Close()
-	head, err := bufio.NewReader(f).ReadSlice(':')
-	if errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull) {
-		err = nil
-	}
-	return firstMember.Match(head), err
+	head, _ := bufio.NewReader(f).ReadSlice(':')
+	return firstMember.Match(head)
 }
 
 // firstMember begins an object with a member of labelled.

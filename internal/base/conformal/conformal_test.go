@@ -175,8 +175,8 @@ func TestBadFilesAreRefusedByField(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ old, new, want string }{
 		"no JSON":              {"{", "[", "not a calibration"},
-		"an unknown member":    {`"model"`, `"models"`, "writes: models is unknown or has a wrong value"},
-		"a wrong value":        {`"n": 50`, `"n": "x"`, "writes: rates/0/n is unknown or has a wrong value"},
+		"an unknown member":    {`"model"`, `"models"`, `writes: "/models" is unknown or has a wrong value`},
+		"a wrong value":        {`"n": 50`, `"n": "x"`, `writes: "/rates/0/n" is unknown or has a wrong value`},
 		"no model":             {"sha256:1", "", "model is missing"},
 		"no format":            {`"qwen"`, `""`, "format is missing"},
 		"an error of 0":        {`"error": 0.1`, `"error": 0`, "rates[0].error is 0"},

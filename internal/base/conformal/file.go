@@ -1,7 +1,6 @@
 package conformal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -51,7 +50,7 @@ func ReadFile(path string) (*File, error) {
 		err = f.check()
 	}
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
-		err = fmt.Errorf("%s is unknown or has a wrong value", cmp.Or(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "it"))
+		err = fmt.Errorf("%q is unknown or has a wrong value", wrong.JSONPointer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a calibration, which agentd calibrate writes: %w", path, err)
