@@ -275,7 +275,9 @@ func (r *records) same() error {
 func (r *records) summary(used int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d decisions with options, %d of them with a known right option", len(r.list), used-r.failed)
-	fmt.Fprintf(&b, "\n%d failed: the least probable other option counts as right, which makes sets larger; correct them", r.failed)
+	if r.failed > 0 {
+		fmt.Fprintf(&b, "\n%d failed: the least probable other option counts as right, which makes sets larger; correct them", r.failed)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
 		fmt.Fprintf(&b, "\n%d skipped: %s", r.skipped[reason], reason)
 	}
