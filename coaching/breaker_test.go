@@ -107,7 +107,7 @@ func TestUnreachablePeopleAreSkippedUntilTheyAnswer(t *testing.T) {
 
 func TestTaskInWorkIsJoinedWhilePeopleAreAway(t *testing.T) {
 	p := newPeople(t)
-	s := newService(t, Options{People: People{Endpoint: p.URL}})
+	s := newService(t, Options{Local: answers(goodAnswer), People: People{Endpoint: p.URL}})
 	configure(t, s, "r", llmConfig(local()))
 	ctx, leave := context.WithCancel(t.Context())
 	first := ask(ctx, s, newRequest("r", "c"))

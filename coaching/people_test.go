@@ -104,7 +104,7 @@ func TestOperatorPeopleMayHavePrivateAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newService(t, Options{Policy: policy, People: People{Endpoint: p.URL}})
+	s := newService(t, Options{Policy: policy, Local: answers(goodAnswer), People: People{Endpoint: p.URL}})
 	if err := s.Configure(t.Context(), "x", humanConfig(p.URL)); err == nil {
 		t.Error("a client may name the endpoint, so that this test shows nothing")
 	}

@@ -75,12 +75,17 @@ func New(o Options) (*Service, error) {
 func (s *Service) SetLocal(model backend.Local) { s.local.Set(model) }
 
 // Configure opens the run's session. The same configuration again changes nothing. The
-// error is protocol.Problems if the server may not use an endpoint or header, and ErrConflict or
-// ErrClosing if the run has another configuration or is closing. It is a *FullError if there are too
-// many sessions, or ErrShutdown.
+// error is protocol.Problems if the server may not use an endpoint or header or has no model that
+// coaches, and ErrConflict or ErrClosing if the run has another configuration or is closing. It is a
+// *FullError if there are too many sessions, or ErrShutdown.
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
+	}
+	for _, b := range cfg.Backends {
+		if b.Type == protocol.BackendLocal && !s.local.Loaded() {
+			return protocol.Problems{protocol.NewProblem(protocol.TypeValue, backend.NoLocal, "backends", b.Name, "type")}
+		}
 	}
 	rec := store.Record{ID: uuid.New(), RunID: runID, Config: cfg, State: store.Configured}
 	existing, err := s.opts.Store.Create(ctx, rec, s.opts.MaxSessions)

@@ -99,11 +99,12 @@ func TestFormatIsRepairedWithoutModelIfUnambiguous(t *testing.T) {
 
 func TestLocalModelMayLoadLater(t *testing.T) {
 	s := newService(t, Options{})
-	configure(t, s, "r", llmConfig(local()))
-	if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "no model of its own") {
-		t.Errorf("before: %s", res.AppendJSON(nil))
+	err := s.Configure(t.Context(), "r", llmConfig(local()))
+	if problems := (protocol.Problems)(nil); !errors.As(err, &problems) || !strings.Contains(err.Error(), "body.backends.own.type: the default model can't coach") {
+		t.Errorf("before: %v", err)
 	}
 	s.SetLocal(answers(goodAnswer))
+	configure(t, s, "r", llmConfig(local()))
 	if res := mustCoach(t, s, newRequest("r", "d")); res.Status != protocol.CoachingCorrected {
 		t.Errorf("after: %s", res.AppendJSON(nil))
 	}

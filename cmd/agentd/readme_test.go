@@ -26,6 +26,7 @@ func TestReadmeRequestGetsItsAnswer(t *testing.T) {
 	if !strings.Contains(r.log.String(), `"default_model":true`) {
 		t.Errorf("the log does not say that this is the default model:\n%s", r.log)
 	}
+	r.expect(422, "the default model can't coach", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own"}}}`)
 	status, answer, err := exchange("POST", r.url+path, request)
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("got %d %s, %v", status, answer, err)

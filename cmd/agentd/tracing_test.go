@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"agentd/internal/base/waittest"
+	"agentd/llama/synth"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -149,7 +150,7 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20trace-key")
 	c, coach := newTraceCollector(t), newCoaches(t, "no answer of use")
 	t.Setenv(collectorVariable, c.URL+"/otlp")
-	r := serveModel(t)
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3))
 	r.expect(204, "", "PUT", session1, fmt.Sprintf(`{"backends": {
 		"away": {"type": "openai", "endpoint": %q, "model": "m", "max_retry": 0, "headers": {"Authorization": "Bearer %s"}},
 		"own": {"type": "local", "model": "mine", "max_retry": 0, "timeout": 300}}}`, coach.URL+"/v1?key=query-secret", coachKey))

@@ -64,8 +64,14 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, nil
 }
 
-// LateLocal is this server's model for sessions that are configured before it has loaded.
+// NoLocal is the error of type local if this server has no model that can coach.
+const NoLocal = "the default model can't coach; start the server with --model, or use another type"
+
+// LateLocal is this server's model, once it has loaded, unless it can't coach.
 type LateLocal struct{ model atomic.Pointer[Local] }
+
+// Loaded reports whether there is a model.
+func (l *LateLocal) Loaded() bool { return l.model.Load() != nil }
 
 // Set sets the model, unless it is nil.
 func (l *LateLocal) Set(model Local) {
@@ -78,7 +84,7 @@ func (l *LateLocal) Set(model Local) {
 func (l *LateLocal) Ask(ctx context.Context, q Question) (Answer, error) {
 	model := l.model.Load()
 	if model == nil {
-		return Answer{}, &Error{Kind: KindUnreachable, Detail: "this server has no model of its own that could coach"}
+		return Answer{}, &Error{Kind: KindRefused, Detail: NoLocal}
 	}
 	return (*model).Ask(ctx, q)
 }

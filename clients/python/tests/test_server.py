@@ -140,7 +140,7 @@ class TestServer(unittest.TestCase):
             ],
             "reinjection_points": [{"id": "p", "input_step_id": 0}],
         }
-        config = {"backends": {"here": {"type": "local", "default_model": "any", "max_retry": 0}}}
+        config = {"backends": {"here": {"type": "openai", "endpoint": f"{URL}/v1", "default_model": "agentd household", "max_retry": 0}}}
         with self.client.session("run/1 é", config):
             self.client.put_session("run/1 é", config)  # the same again
             with self.assertRaises(StatusError) as caught:
@@ -148,7 +148,7 @@ class TestServer(unittest.TestCase):
             self.assertEqual(caught.exception.status, 409)
             answer = self.client.coach(request)
             self.assertIn(answer.status, ("corrected", "abandoned", "error"))
-            self.assertEqual(self.client.coach(request), answer)
+            self.assertEqual(self.client.coach(request).status, answer.status)
         with self.assertRaises(StatusError) as caught:
             self.client.coach(request)
         self.assertEqual(caught.exception.status, 404)

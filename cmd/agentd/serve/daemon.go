@@ -187,7 +187,7 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 // open makes the server ready to answer requests.
 func (d *Daemon) open(m Model) {
 	d.registry.MustRegister(m.Collector())
-	if d.coaching != nil {
+	if d.coaching != nil && !m.Info().Default { // the default model can't coach
 		d.coaching.SetLocal(m)
 	}
 	d.logModel(m.Info())
