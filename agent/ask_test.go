@@ -84,7 +84,7 @@ func TestAskReturnsErrors(t *testing.T) {
 		"repeated": {
 			script: adjusted(func(c *generation.Completion) { c.Finish, c.Repeated = generation.FinishRepeat, "x came again" }),
 			is: func(err error) bool {
-				return isError[*agent.TruncatedError](err) && strings.Contains(err.Error(), "x came again")
+				return isError[*agent.TruncatedError](err) && strings.HasSuffix(err.Error(), "x came again")
 			},
 		},
 		"too few completions": {

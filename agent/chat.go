@@ -144,7 +144,7 @@ type TruncatedError struct {
 
 func (e *TruncatedError) Error() string {
 	if e.Repeated != "" {
-		return repeatedError(e.Repeated).Error()
+		return "the answer was ended since it repeated itself: " + e.Repeated
 	}
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
 }
@@ -152,7 +152,7 @@ func (e *TruncatedError) Error() string {
 func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
 
 func repeatedError(what string) error {
-	return fmt.Errorf("the answer was ended since it repeated itself: %s; the debug option repetition-stop=off of the server lets such answers continue", what)
+	return fmt.Errorf("%w; the debug option repetition-stop=off of the server lets such answers continue", &TruncatedError{Repeated: what})
 }
 
 var anyObject = protocol.Raw(`{"type":"object"}`)

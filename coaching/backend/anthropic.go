@@ -53,7 +53,7 @@ func (r *remote) readClaude(res *claudeResponse, mode string) (Answer, error) {
 	}
 	switch res.StopReason {
 	case "max_tokens", "model_context_window_exceeded":
-		return Answer{}, r.fail(KindTruncated, "")
+		return Answer{}, r.fail(KindTruncated, atLimit)
 	case "refusal":
 		return Answer{}, r.fail(KindDeclined, res.StopDetail.Explanation)
 	}

@@ -128,7 +128,7 @@ const (
 	KindFailed      Kind = "failed"      // the endpoint failed (5xx)
 	KindTooLarge    Kind = "too_large"   // the answer is larger than the server reads
 	KindGarbled     Kind = "garbled"     // the answer does not match the API
-	KindTruncated   Kind = "truncated"   // the answer reached the token limit
+	KindTruncated   Kind = "truncated"   // the answer reached the token limit, or repeated itself
 	KindDeclined    Kind = "declined"    // the model or a content filter refused to answer
 	KindClosed      Kind = "closed"      // the session is closed, or the server's own model is
 )
@@ -143,7 +143,7 @@ var kindTexts = map[Kind]string{
 	KindFailed:      "the model's endpoint failed",
 	KindTooLarge:    "the answer is too large",
 	KindGarbled:     "the answer is not what this kind of endpoint answers",
-	KindTruncated:   "the answer was cut off at the limit of tokens",
+	KindTruncated:   "the answer was cut off",
 	KindDeclined:    "the model declines to answer",
 	KindClosed:      "the session, or the model, is closed",
 }

@@ -21,7 +21,7 @@ func TestEveryErrorKindHasText(t *testing.T) {
 		err  *Error
 		want string
 	}{
-		{&Error{Kind: KindTruncated}, "the answer was cut off at the limit of tokens"},
+		{&Error{Kind: KindTruncated, Detail: "x"}, "the answer was cut off: x"},
 		{&Error{Kind: KindRefused, Status: 404, Detail: "no such model"}, "the model's endpoint refuses the request (404 Not Found): no such model"},
 		{&Error{Kind: KindBusy, Status: 529, RetryAfter: 90 * time.Second}, "the model is busy (529) (asks to wait 1m30s)"},
 		{&Error{Kind: KindUnreachable, Detail: "connection refused"}, "cannot reach the model: connection refused"},

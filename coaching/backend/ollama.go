@@ -29,7 +29,7 @@ func (r *remote) tryOllama(ctx context.Context, q Question, mode string) (Answer
 	case err != nil:
 		return Answer{}, err
 	case res.DoneReason == finishLength:
-		return Answer{}, r.fail(KindTruncated, "")
+		return Answer{}, r.fail(KindTruncated, atLimit)
 	case res.Message == nil:
 		return Answer{}, r.fail(KindGarbled, "it has no message")
 	}

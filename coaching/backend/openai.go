@@ -88,7 +88,7 @@ func (r *remote) readChat(res *chatResponse, mode string) (Answer, error) {
 	case finish == finishFilter:
 		return Answer{}, r.fail(KindDeclined, "a content filter stopped the answer")
 	case finish == finishLength:
-		return Answer{}, r.fail(KindTruncated, "")
+		return Answer{}, r.fail(KindTruncated, atLimit)
 	}
 	text := said.text()
 	a := Answer{

@@ -84,9 +84,10 @@ func refusesMode(err error) bool {
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
 }
 
-// Finish reasons of unusable answers.
+// Finish reasons of unusable answers, and the detail of the first one.
 const (
 	finishLength = "length"
+	atLimit      = "it reached the limit of tokens"
 	finishFilter = "content_filter"
 )
 
