@@ -25,7 +25,7 @@ func TestLogShowsQuestionTriesAndResult(t *testing.T) {
 		"# Coaching: failure\n", "Run `r`, request `c`, provider llm", "2030-01-02T03:04:05Z", "Bring the cup to the kitchen.", "Target step 7",
 		"## Coach `gpt (openai, coach at " + script.URL, "The cup is not in the cellar.",
 		"- Try 1: failed", "500", "- Try 2: after a wait of 500ms, answered", "by `coach-1`", "11 prompt tokens, 7 completion tokens",
-		invalidAnswer1, "It cannot be used", `"elsewhere" is not one of`, goodAnswer,
+		invalidAnswer1, "It cannot be used", `"elsewhere" is not one of`, "- Try 3: answered", goodAnswer,
 		"## Result: corrected", "The cup is in the kitchen.", "`p`", goodProposal, "Took 0s.",
 	} {
 		_, after, found := strings.Cut(rest, part)
