@@ -3,11 +3,6 @@ package agent
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
@@ -76,32 +71,11 @@ func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	}}
 }
 
-// DecisionKey is equal for equal decisions: the order of robots does not matter, and arguments are compared by value.
-func DecisionKey(d *protocol.AgentDecision) string {
-	return decisionKey(&format.Decision{AgentDecision: *d})
-}
+// DecisionKey is [tools.DecisionKey].
+func DecisionKey(d *protocol.AgentDecision) string { return tools.DecisionKey(d) }
 
 // decisionKey is DecisionKey of a parsed answer, without its reasoning.
-func decisionKey(d *format.Decision) string {
-	calls := slices.Clone(d.ToolCalls)
-	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.TargetRobotName, b.TargetRobotName) })
-	b := strconv.AppendQuote(nil, d.Say)
-	for _, c := range calls {
-		b = strconv.AppendQuote(append(b, '\n'), c.TargetRobotName)
-		b = strconv.AppendQuote(append(b, ' '), c.Name)
-		b = append(append(b, ' '), canonicalJSON(c.Arguments)...)
-	}
-	return string(b)
-}
-
-// canonicalJSON writes a value in the canonical form of RFC 8785, but keeps all digits of integers.
-func canonicalJSON(raw protocol.Raw) []byte {
-	v := raw.Clone()
-	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
-		return raw
-	}
-	return v
-}
+func decisionKey(d *format.Decision) string { return tools.DecisionKey(&d.AgentDecision) }
 
 // appendBranch appends the members of a candidate's generation that a search or a choice reports.
 func appendBranch(b []byte, c *generation.Completion, in *inputRun) []byte {

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/internal/schema"
@@ -51,6 +54,28 @@ func (s *Set) Accept(name string, arguments, robot protocol.Raw) (Call, error) {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, schema.Reason(err, "argument"))
 	}
 	return call, nil
+}
+
+// DecisionKey is equal for equal decisions: the order of robots does not matter, and arguments are compared by value.
+func DecisionKey(d *protocol.AgentDecision) string {
+	calls := slices.Clone(d.ToolCalls)
+	slices.SortStableFunc(calls, func(a, b Call) int { return strings.Compare(a.TargetRobotName, b.TargetRobotName) })
+	b := strconv.AppendQuote(nil, d.Say)
+	for _, c := range calls {
+		b = strconv.AppendQuote(append(b, '\n'), c.TargetRobotName)
+		b = strconv.AppendQuote(append(b, ' '), c.Name)
+		b = append(append(b, ' '), canonicalJSON(c.Arguments)...)
+	}
+	return string(b)
+}
+
+// canonicalJSON writes a value in the canonical form of RFC 8785, but keeps all digits of integers.
+func canonicalJSON(raw protocol.Raw) []byte {
+	v := raw.Clone()
+	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
+		return raw
+	}
+	return v
 }
 
 // Depth returns the nesting of a valid JSON value: 0 for a number, 1 for a list of numbers.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
@@ -157,24 +155,22 @@ func (c *Case) PointOf(name string) (*Point, error) {
 // Repeats reports whether the agent made the same decision at the point. It is false for the target of
 // the kind format, whose decision can't be read.
 func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
-	own := canonical(d)
+	own := decisionKey(d)
 	for i := range c.Request.Trajectory {
 		step := &c.Request.Trajectory[i]
 		unread := i == c.Target && c.Request.Kind == protocol.CoachingFormat
-		if step.Output != nil && !unread && p.at(step) && string(canonical(step.Output)) == string(own) {
+		if step.Output != nil && !unread && p.at(step) && decisionKey(step.Output) == own {
 			return true
 		}
 	}
 	return false
 }
 
-// canonical returns a decision's JSON with sorted names, so that equal decisions have equal bytes.
-func canonical(d *protocol.AgentDecision) protocol.Raw {
-	v := protocol.Raw(d.AppendJSON(nil))
-	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
-		return protocol.Raw(d.AppendJSON(nil))
-	}
-	return v
+// decisionKey is [tools.DecisionKey] without spaces around the text.
+func decisionKey(d *protocol.AgentDecision) string {
+	trimmed := *d
+	trimmed.Say = strings.TrimSpace(d.Say)
+	return tools.DecisionKey(&trimmed)
 }
 
 // RawOutput returns the target step's raw output; without one, the text of its error, which may quote it.

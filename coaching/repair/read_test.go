@@ -149,7 +149,7 @@ func TestAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 	} {
 		task := newCase(t, body(c.kind))
 		for _, say := range []string{"1", "2"} {
-			v, err := task.Read(`{"reinjection_point_id":"` + c.point + `","decision":{"say":"said ` + say + `"}}`)
+			v, err := task.Read(`{"reinjection_point_id":"` + c.point + `","decision":{"say":" said ` + say + `\n"}}`)
 			if own := err != nil && strings.Contains(err.Error(), "the very decision"); own != (say == c.say) {
 				t.Errorf("%s at %s, the decision of step %s: %v, %v", c.kind, c.point, say, v, err)
 			}
@@ -161,6 +161,13 @@ func TestAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 				t.Errorf("%s at %s: %v", kind, point, err)
 			}
 		}
+	}
+	calls := `"tool_calls":[{"name":"go","arguments":{"room":"hall","speed":1},"target_robot_name":"robot"}]`
+	task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
+		"trajectory":[{"id":1,"input":{"id":0,"instruction":{"type":"user","content":"Go."},"tools":[{"name":"go","parameters":{"room":{"type":"string"},
+		"speed":{"type":"number"}}}]},"output":{"say":"",`+calls+`}}]}`))
+	if v, err := task.Read(`{"decision":{` + strings.Replace(calls, `"room":"hall","speed":1`, `"speed":1.0,"room":"hall"`, 1) + `}}`); err == nil {
+		t.Errorf("the same arguments: read as %s", proposed(v))
 	}
 }
 
