@@ -17,7 +17,7 @@ var (
 	// cannot be reconfigured.
 	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it again")
 	// ErrClosing means that the run's session is closing.
-	ErrClosing = errors.New("this run's coaching session is closing; configure it again once that is done")
+	ErrClosing = errors.New(session.ErrSealed.Error())
 )
 
 type (

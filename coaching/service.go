@@ -174,8 +174,11 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room
 	if err != nil {
 		return nil, nil, err
 	}
-	if rec == nil || rec.State != store.Configured {
+	if rec == nil {
 		return nil, nil, ErrUnknown
+	}
+	if rec.State != store.Configured {
+		return nil, nil, session.ErrSealed
 	}
 	sess, err := s.session(*rec)
 	if err != nil {
@@ -191,7 +194,7 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room
 	}
 	if err == nil { // it began to close after the lookup, perhaps before sess was made
 		sess.Seal()
-		err = ErrUnknown
+		err = session.ErrSealed
 	}
 	sess.Leave(bytes)
 	return nil, nil, err

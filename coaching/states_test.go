@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/session"
 	"agentd/coaching/store"
 	"agentd/protocol"
 )
@@ -26,11 +27,11 @@ func TestStates(t *testing.T) {
 		{"the same configuration may be put again", []step{{"put A", nil}, {"put A", nil}, {"post", nil}, {"put A", nil}}},
 		{"a closing session takes nothing", []step{
 			{"put A", nil}, {"begin post", nil}, {"begin delete", nil},
-			{"post", ErrUnknown}, {"delete", ErrUnknown}, {"put A", ErrClosing}, {"put B", ErrClosing},
+			{"post", session.ErrSealed}, {"delete", ErrUnknown}, {"put A", ErrClosing}, {"put B", ErrClosing},
 			{"answer", nil}, {"end post", nil}, {"end delete", nil}, {"post", ErrUnknown}, {"put B", nil}, {"post", nil},
 		}},
 		{"closing goes on when its caller leaves", []step{
-			{"put A", nil}, {"begin post", nil}, {"leave delete", context.Canceled}, {"post", ErrUnknown}, {"delete", ErrUnknown},
+			{"put A", nil}, {"begin post", nil}, {"leave delete", context.Canceled}, {"post", session.ErrSealed}, {"delete", ErrUnknown},
 			{"answer", nil}, {"end post", nil}, {"closed", nil}, {"put B", nil},
 		}},
 		{"configuring again during a request is fine", []step{{"put A", nil}, {"begin post", nil}, {"put A", nil}, {"put B", ErrConflict}, {"answer", nil}, {"end post", nil}}},

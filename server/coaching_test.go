@@ -105,6 +105,7 @@ func TestCoachingAnswers(t *testing.T) {
 		"a session with a bad body":       {Ready, coaching.ErrConflict, put(sessionA, `{}`), 422, `"loc":["body","backends"]`, "", ""},
 		"a trajectory that is too long":   {Ready, forbidden, post(coachingBody), 422, `"loc":["body"`, "", "coach a"},
 		"the end of no session":           {Ready, coaching.ErrUnknown, remove(sessionA), 404, "no coaching session", "", "close a"},
+		"a request to a closing session":  {Ready, fmt.Errorf("it is closing%.0w", coaching.ErrUnknown), post(coachingBody), 404, `{"detail":"it is closing"}`, "", "coach a"},
 		"too many sessions":               {Ready, full, put(sessionA, sessionBody), 503, "queue is full", "3", "configure a"},
 		"a full queue":                    {Ready, full, post(coachingBody), 503, `{"detail":"the session's queue is full"}`, "3", "coach a"},
 		"a service that was closed":       {Ready, coaching.ErrShutdown, post(coachingBody), 503, "shutting down", "10", "coach a"},

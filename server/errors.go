@@ -161,7 +161,7 @@ func asError(err error) *Error {
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
 	case errors.Is(err, coaching.ErrUnknown):
-		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
+		return &Error{Code: CodeNoSession, Detail: err.Error()}
 	case errors.Is(err, coaching.ErrConflict), errors.Is(err, coaching.ErrClosing):
 		return &Error{Code: CodeConflict, Detail: err.Error()}
 	case errors.As(err, &unreachable):

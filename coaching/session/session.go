@@ -23,8 +23,9 @@ import (
 )
 
 var (
-	// ErrUnknown means that the run has no session, or one that is closing.
+	// ErrUnknown means that the run has no session. ErrSealed is the ErrUnknown of one that is closing.
 	ErrUnknown = errors.New("this run has no coaching session; configure one with PUT /v1/coaching/sessions/{run_id}")
+	ErrSealed  = fmt.Errorf("this run's coaching session is closing; configure it again once that is done%.0w", ErrUnknown)
 	// ErrShutdown means that the service was closed. It is the cause of the end of its contexts.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
 )
@@ -74,7 +75,7 @@ func New(rec store.Record, o Options) *Session {
 	return s
 }
 
-// Enter counts a caller whose request has this many bytes; Leave must be called. The error is ErrUnknown
+// Enter counts a caller whose request has this many bytes; Leave must be called. The error is ErrSealed
 // if the session is sealed, or a *store.FullError.
 func (s *Session) Enter(bytes int64) error { return s.enter(&s.callers, bytes, true) }
 
@@ -92,7 +93,7 @@ func (s *Session) enter(count *int, bytes int64, mustBeOpen bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sealed && mustBeOpen {
-		return ErrUnknown
+		return ErrSealed
 	}
 	full := func(what string, after time.Duration) error { return &store.FullError{What: what, RetryAfter: after} }
 	if most := s.o.Workers + s.o.Queue; *count >= most {
