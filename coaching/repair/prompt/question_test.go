@@ -97,11 +97,13 @@ func TestQuestionKeepsItsBudget(t *testing.T) {
 
 func TestQuestionNotesWhatItLeavesOut(t *testing.T) {
 	const target = 30
-	text := Question(newCase(t, longRun(100, 1_000, target)), 24_000).Messages[0].Text
+	run := strings.Replace(string(longRun(100, 1_000, target)), `"env","content":"report-5 `, `"user","content":"report-5 `, 1)
+	text := Question(newCase(t, []byte(run)), 24_000).Messages[0].Text
 	for _, want := range []string{
 		"### Step 30, the target step\n- Report of the environment:\n```\nreport-30 " + strings.Repeat("x", 1_000) + " end-30\n```",
 		"### Step 99\n- Report of the environment:\n```\nreport-99 " + strings.Repeat("x", 1_000) + " end-99\n```",
-		"steps, from 0 to ",
+		"### Step 5\n- Instruction of a person:\n```\nreport-5 " + strings.Repeat("x", 200),
+		"(5 steps, from 0 to 4, are left out for lack of room)",
 		"are left out for lack of room)",
 		"characters left out]",
 	} {

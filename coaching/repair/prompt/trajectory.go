@@ -40,14 +40,24 @@ type trajectory struct {
 }
 
 // render returns the trajectory in at most budget bytes, if possible. The target step and the last
-// one are whole. The others get as much detail as fits, those nearest to the end or to the
-// target first. A note replaces steps that are left out.
+// one are whole. The others get as much detail as fits: first the newest instruction of a person
+// before the target, then those nearest to the end or to the target. A note replaces steps that are left out.
 func (r *trajectory) render(budget int) string {
 	steps := r.t.Request.Trajectory
 	texts := make([]string, len(steps))
 	details := make([]detail, len(steps))
 	used := r.keySteps(texts, details, budget)
 	used += gapBytes
+	for i := r.t.Target; i >= 0; i-- { // the order that the agent was carrying out
+		if steps[i].Input.Instruction.Type != protocol.InstructionUser {
+			continue
+		}
+		if text := r.step(i, brief, shortValue); details[i] == leftOut && used+len(text) <= budget {
+			texts[i], details[i] = text, brief
+			used += len(text)
+		}
+		break
+	}
 	for _, level := range []struct {
 		detail detail
 		value  int
@@ -67,8 +77,8 @@ func (r *trajectory) render(budget int) string {
 	return joinSteps(steps, texts, details)
 }
 
-// gapBytes is reserved for the notes about steps that are left out, at most three.
-const gapBytes = 3 * 100
+// gapBytes is reserved for the notes about steps that are left out, at most four.
+const gapBytes = 4 * 100
 
 // keySteps renders the target step and the last one within two thirds of the budget. It
 // clips their long values as far as needed.
