@@ -190,6 +190,22 @@ func TestTokenLimitIsRenamedOnRefusal(t *testing.T) {
 	}
 }
 
+func TestRefusedLengthIsAskedForOnceWithAQuarter(t *testing.T) {
+	refusal := scriptedtest.Answer(400, `{"error":{"message":"max_tokens: is 77, and the prompt has 50 tokens"}}`)
+	fits, never := scriptedtest.New(t, refusal, scriptedtest.Answer(200, chatBody(answer, "stop"))), scriptedtest.New(t, refusal)
+	if a, err := newBackend(t, define(protocol.BackendOpenAI, fits.URL), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil || a.Mode != ModeSchema {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if limit := fits.Calls()[1].JSON(t)["max_tokens"]; limit != 19.0 {
+		t.Errorf("the second limit is %v", limit)
+	}
+	_, err := newBackend(t, define(protocol.BackendOpenAI, never.URL), egress.ClientOptions{}).Ask(t.Context(), question())
+	mustFail(t, KindRefused, err)
+	if diff := cmp.Diff([]string{ModeSchema, ModeSchema, ModeTool, ModeText}, modes(never)); diff != "" {
+		t.Errorf("the ways it was asked differ (-want +got):\n%s", diff)
+	}
+}
+
 func TestConcurrentQuestionsShareLearnedMode(t *testing.T) {
 	s := only(t, ModeText, 400, chatBody(answer, "stop"))
 	// only looks at the newest request, which another may have become: this endpoint looks at its own.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"agentd/coaching/egress"
@@ -31,7 +32,15 @@ func (r *remote) Describe() string {
 }
 
 func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
-	a, err := r.modes.ask(ctx, func(mode string) (Answer, error) { return r.try(ctx, q, mode) })
+	most := maxTokens(q)
+	a, err := r.modes.ask(ctx, func(mode string) (Answer, error) {
+		a, err := r.try(ctx, q, mode)
+		if q.MaxTokens != most/4 && refusesLength(err) { // once for all modes
+			q.MaxTokens = most / 4
+			a, err = r.try(ctx, q, mode)
+		}
+		return a, err
+	})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -82,6 +91,14 @@ func refusesMode(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && slices.Contains(
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
+}
+
+// refusesLength reports whether an error may be about the limit of the answer's tokens, for which the model's context has
+// no room beside the prompt.
+func refusesLength(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusBadRequest &&
+		(strings.Contains(e.Detail, limitParam) || strings.Contains(e.Detail, "context"))
 }
 
 // Finish reasons of unusable answers, and the detail of the first one.
