@@ -24,7 +24,6 @@ type room struct {
 type rooms struct {
 	opts    Options // with the defaults
 	metrics *metrics
-	local   backend.LateLocal
 	people  *egress.Policy // of the operator's people; nil without any
 	breaker *coach.Breaker // of the operator's people
 
@@ -55,7 +54,7 @@ func (s *rooms) open(rec store.Record, released func()) (*room, error) {
 		r.coaches = []coach.Coach{coach.NewPeople(env, cfg.Endpoint, clients[0], nil, false)}
 	} else {
 		var err error
-		r.models, err = coach.NewModels(env, cfg.Backends, backend.Options{Client: clients[0], Local: &s.local, Redactor: r.keys})
+		r.models, err = coach.NewModels(env, cfg.Backends, backend.Options{Client: clients[0], Local: s.opts.Local, Redactor: r.keys})
 		if err != nil {
 			clients[0].Close()
 			return nil, err

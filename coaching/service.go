@@ -49,7 +49,6 @@ func New(o Options) (*Service, error) {
 		leases:   store.NewLeases(o.Store, o.Log),
 		sessions: make(map[uuid.UUID]*room),
 	}
-	s.local.Set(o.Local)
 	s.base, s.stopBase = context.WithCancelCause(context.Background())
 	s.alive, s.stopAlive = context.WithCancel(s.base)
 	if o.People.Endpoint != "" {
@@ -71,8 +70,8 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// SetLocal sets the model of backends of type local, once it has loaded.
-func (s *Service) SetLocal(model backend.Local) { s.local.Set(model) }
+// SetLocal sets the model of backends of type local, before any session.
+func (s *Service) SetLocal(model backend.Local) { s.opts.Local = model }
 
 // Configure opens the run's session. The same configuration again changes nothing. The
 // error is protocol.Problems if the server may not use an endpoint or header or has no model that
@@ -81,11 +80,6 @@ func (s *Service) SetLocal(model backend.Local) { s.local.Set(model) }
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
-	}
-	for _, b := range cfg.Backends {
-		if b.Type == protocol.BackendLocal && !s.local.Loaded() {
-			return protocol.Problems{protocol.NewProblem(protocol.TypeValue, backend.NoLocal, "backends", b.Name, "type")}
-		}
 	}
 	rec := store.Record{ID: uuid.New(), RunID: runID, Config: cfg, State: store.Configured}
 	existing, err := s.opts.Store.Create(ctx, rec, s.opts.MaxSessions)

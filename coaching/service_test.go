@@ -100,7 +100,7 @@ func TestFormatIsRepairedWithoutModelIfUnambiguous(t *testing.T) {
 func TestLocalModelMayLoadLater(t *testing.T) {
 	s := newService(t, Options{})
 	err := s.Configure(t.Context(), "r", llmConfig(local()))
-	if problems := (protocol.Problems)(nil); !errors.As(err, &problems) || !strings.Contains(err.Error(), "body.backends.own.type: the default model can't coach") {
+	if problems := (protocol.Problems)(nil); !errors.As(err, &problems) || !strings.Contains(err.Error(), `body.backends.own: backend "own": the default model can't coach`) {
 		t.Errorf("before: %v", err)
 	}
 	s.SetLocal(answers(goodAnswer))

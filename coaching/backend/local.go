@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
@@ -62,37 +61,4 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.Mode = ModeSchema
 	}
 	return a, nil
-}
-
-// NoLocal is the error of type local if this server has no model that can coach.
-const NoLocal = "the default model can't coach; start the server with --model, or use another type"
-
-// LateLocal is this server's model, once it has loaded, unless it can't coach.
-type LateLocal struct{ model atomic.Pointer[Local] }
-
-// Loaded reports whether there is a model.
-func (l *LateLocal) Loaded() bool { return l.model.Load() != nil }
-
-// Set sets the model, unless it is nil.
-func (l *LateLocal) Set(model Local) {
-	if model != nil {
-		l.model.Store(&model)
-	}
-}
-
-// Ask asks the model if it has loaded.
-func (l *LateLocal) Ask(ctx context.Context, q Question) (Answer, error) {
-	model := l.model.Load()
-	if model == nil {
-		return Answer{}, &Error{Kind: KindRefused, Detail: NoLocal}
-	}
-	return (*model).Ask(ctx, q)
-}
-
-// Window returns the model's Window, 0 before it has loaded.
-func (l *LateLocal) Window() int {
-	if model := l.model.Load(); model != nil {
-		return (*model).Window()
-	}
-	return 0
 }

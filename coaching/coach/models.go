@@ -114,7 +114,7 @@ func (p *Models) verdict(ctx context.Context, m *model, r *Request) (*repair.Ver
 		Timeout: protocol.Seconds(m.def.Timeout), Sleep: p.env.Sleep, Rand: p.env.Rand, Now: p.env.Now,
 		OnAttempt: func(a backend.Attempt) {
 			tries++
-			a.Try = int(tries) // Ask counts anew after an invalid answer
+			a.Try = int(tries) // Ask begins at 1 after an invalid answer
 			r.Attempts++
 			r.Log.Attempt(a)
 			p.env.Tried(m.Type(), a)
