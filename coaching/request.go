@@ -1,6 +1,7 @@
 package coaching
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -62,6 +63,7 @@ type request struct {
 	room     *room
 	entered  time.Time
 	provider string // of the response: the session's unless a person decided
+	why      string // the reason of a correction too, which the response does not have
 }
 
 // answerOnce calls answer, unless another server has the answer or is finding it.
@@ -115,12 +117,12 @@ func (r *request) response(given coach.Reply) *protocol.SpecializedCoachingRespo
 }
 
 func (r *request) render(given coach.Reply) *protocol.SpecializedCoachingResponse {
-	reason := quote.Quoter{}.Short(r.room.keys.Text(given.Reason), coach.MaxReason)
+	r.why = quote.Quoter{}.Short(r.room.keys.Text(given.Reason), coach.MaxReason)
 	res := &protocol.SpecializedCoachingResponse{RequestID: r.Body.RequestID, Status: given.Status, Proposals: given.Proposals}
 	if given.Status != protocol.CoachingCorrected {
-		res.Reason = reason
+		res.Reason = r.why
 	}
-	if content := r.Log.Verdict(res, reason, r.service.opts.Now().Sub(r.entered)); content != "" {
+	if content := r.Log.Verdict(res, r.why, r.service.opts.Now().Sub(r.entered)); content != "" {
 		res.Logs = []protocol.CoachingLog{{CoachingType: r.Body.Kind, Content: content}}
 	}
 	return res
@@ -132,6 +134,6 @@ func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated boo
 	r.service.metrics.request(r.Body.Kind, r.provider, res.Status, took)
 	r.service.opts.Log.Info().
 		Str("run_id", quote.ID(r.Body.RunID)).Str("request_id", quote.ID(r.Body.RequestID)).
-		Str("kind", r.Body.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", res.Reason).
+		Str("kind", r.Body.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", cmp.Or(res.Reason, r.why)).
 		Bool("posted_again", repeated).Int("attempts", r.Attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
 }

@@ -140,7 +140,7 @@ func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
 	empty.ReinjectionPoints = nil
 	mustCoach(t, s, empty)
 	for _, want := range []string{
-		`"run_id":"r","request_id":"c","kind":"failure","provider":"llm","status":"corrected","reason":"","posted_again":false,"attempts":2,"proposals":1,"took":`,
+		`"run_id":"r","request_id":"c","kind":"failure","provider":"llm","status":"corrected","reason":"The cup is in the kitchen.","posted_again":false,"attempts":2,"proposals":1,"took":`,
 		`"run_id":"r","request_id":"d","kind":"failure","provider":"llm","status":"abandoned","reason":"the request has no reinjection points`,
 	} {
 		if strings.Count(log.String(), want) != 1 {
