@@ -63,13 +63,15 @@ func schemaMode(mode, text string) string {
 	return ModeText
 }
 
-// system returns the system text of a question, with the schema for ModeText.
-func system(q Question, mode string) string {
+// system returns the system text of a question.
+func system(q Question, mode string) string { return strings.TrimSpace(q.System + schemaText(q, mode)) }
+
+// schemaText returns the end of the system text: for ModeText the schema.
+func schemaText(q Question, mode string) string {
 	if mode != ModeText {
-		return q.System
+		return ""
 	}
-	return strings.TrimSpace(q.System + "\n\nAnswer with one JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" +
-		string(q.Schema) + "\n```")
+	return "\n\nPut the JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" + string(q.Schema) + "\n```"
 }
 
 // maxTokens returns the token limit of a question's answer.
@@ -84,6 +86,7 @@ type Answer struct {
 	PromptTokens     int    // 0 if the endpoint does not report it
 	CompletionTokens int    // 0 if the endpoint does not report it
 	Mode             string // ModeSchema, ModeTool or ModeText
+	Appended         string // what was sent after the question's system text
 }
 
 // Backend is a model that can be asked.

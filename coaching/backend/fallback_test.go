@@ -105,12 +105,13 @@ func TestToolModeForcesToolWithSchema(t *testing.T) {
 
 func TestTextModeAppendsSchemaToInstructions(t *testing.T) {
 	s := only(t, ModeText, 400, chatBody(answer, "stop"))
-	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
+	a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
+	if err != nil {
 		t.Fatal(err)
 	}
 	first := s.Calls()[2].JSON(t)["messages"].([]any)[0].(map[string]any)
 	text, _ := first["content"].(string)
-	if first["role"] != "system" || !strings.HasPrefix(text, "You are a coach.\n\n") || !strings.Contains(text, testSchema) {
+	if first["role"] != "system" || text != "You are a coach."+a.Appended || !strings.Contains(text, testSchema) {
 		t.Errorf("the first message is %v", first)
 	}
 }

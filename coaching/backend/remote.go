@@ -39,6 +39,7 @@ func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
 			q.MaxTokens = most / 4
 			a, err = r.try(ctx, q, mode)
 		}
+		a.Appended = schemaText(q, mode)
 		return a, err
 	})
 	if err != nil {

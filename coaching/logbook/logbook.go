@@ -31,9 +31,10 @@ const (
 // Book is the log of one request. Make it with New.
 type Book struct {
 	quote.Quoter
-	b    strings.Builder
-	full bool // the limit is reached
-	off  bool // the session has no logs
+	b     strings.Builder
+	shown string // the text that Attempt wrote, appended to that of Question
+	full  bool   // the limit is reached
+	off   bool   // the session has no logs
 }
 
 // New begins the log of a request that arrived at now. If it is not wanted, all methods do nothing.
@@ -66,6 +67,7 @@ func (l *Book) WithoutModel(err error) {
 func (l *Book) Question(coach string, q backend.Question) {
 	l.line("## Coach %s\n", l.code(coach))
 	l.line("### Asked\n")
+	l.shown = ""
 	l.block("text", q.System)
 	for _, m := range q.Messages {
 		l.line("%s:\n", m.Role)
@@ -86,6 +88,11 @@ func (l *Book) Attempt(a backend.Attempt) {
 	}
 	l.line("- Try %d: %sanswered after %s by %s (asked by %s, %d prompt tokens, %d completion tokens)",
 		a.Try, waited, round(a.Took), l.code(a.Answer.Model), a.Answer.Mode, a.Answer.PromptTokens, a.Answer.CompletionTokens)
+	if text := a.Answer.Appended; text != l.shown {
+		l.line("\nAppended to the first text:\n")
+		l.block("text", strings.TrimSpace(text))
+		l.shown = text
+	}
 }
 
 // Answer writes an answer, and the reason why it is invalid.

@@ -44,6 +44,19 @@ func TestForeignTextStaysInsideItsFence(t *testing.T) {
 	})
 }
 
+func TestTextAppendedToTheQuestionIsShownOnce(t *testing.T) {
+	l := New(nil, time.Time{}, &protocol.SpecializedCoachingRequest{}, protocol.ProviderLLM, true)
+	for range 2 {
+		l.Question("a coach", backend.Question{System: "You coach."})
+		for range 2 {
+			l.Attempt(backend.Attempt{Answer: backend.Answer{Appended: "\n\nIt must fit."}})
+		}
+	}
+	if n := strings.Count(l.b.String(), "\nAppended to the first text:\n\n```text\nIt must fit.\n"); n != 2 {
+		t.Errorf("it is shown %d times for 2 questions:\n%s", n, &l.b)
+	}
+}
+
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	req := &protocol.SpecializedCoachingRequest{RunID: "r"}
 	req.RequestID = strings.Repeat("é", maxSpan) // longer than a decoder takes, as names in a trajectory may be

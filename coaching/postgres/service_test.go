@@ -201,7 +201,7 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 
 func TestIdleSessionOfAbsentReplicaIsClosed(t *testing.T) {
 	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
-	a := replica(t, server.URL, keys, coaching.Options{})
+	a := replica(t, server.URL, keys, coaching.Options{Local: &model{}})
 	if err := a.Configure(t.Context(), "r", localConfig()); err != nil {
 		t.Fatal(err)
 	}
