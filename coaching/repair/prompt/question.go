@@ -152,9 +152,6 @@ func (t request) describeErrors(b *strings.Builder, share func(int) int) {
 		labelled(b, "Error", text, max(2*left, 2*briefValue))
 		left -= len(text)
 	}
-	if e := t.Step().Error; e != nil && len(t.Request.ActiveErrors) == 0 {
-		labelled(b, "Error of the agent in this step", agentErrorText(e), max(left, briefValue))
-	}
 	if empty(t.Request.Diagnosis) {
 		return
 	}
