@@ -165,13 +165,12 @@ func (s *Service) confirm(ctx context.Context, sess *room) error {
 // session's Leave must be called.
 func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*room, *store.Lease, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, err
-	}
-	if rec == nil {
+	case rec == nil:
 		return nil, nil, ErrUnknown
-	}
-	if rec.State != store.Configured {
+	case rec.State != store.Configured:
 		return nil, nil, session.ErrSealed
 	}
 	sess, err := s.session(*rec)

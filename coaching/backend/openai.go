@@ -64,8 +64,7 @@ func (r *remote) postLimited(ctx context.Context, body object, limit int, res *c
 	if !r.newLimit.Load() {
 		body[limitParam] = limit
 		err := r.post(ctx, body, res)
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != KindRefused || !strings.Contains(e.Detail, newLimitParam) {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != KindRefused || !strings.Contains(e.Detail, newLimitParam) {
 			return err
 		}
 		r.newLimit.Store(true)

@@ -89,16 +89,16 @@ func (f *modeFallback) keep(i int, a Answer) {
 // refusesMode reports whether an error may be about the output mode. Endpoints use different statuses for that, so
 // every refusal counts. If it is about something else, one more request costs little.
 func refusesMode(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && slices.Contains(
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains(
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
 }
 
 // refusesLength reports whether an error may be about the limit of the answer's tokens, for which the model's context has
 // no room beside the prompt.
 func refusesLength(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Status == http.StatusBadRequest &&
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusBadRequest &&
 		(strings.Contains(e.Detail, limitParam) || strings.Contains(e.Detail, "context"))
 }
 

@@ -40,8 +40,8 @@ func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 		began := r.Now()
 		answer, err := r.once(ctx, b, q)
 		r.OnAttempt(Attempt{Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
-		var e *Error
-		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
+		e, ok := errors.AsType[*Error](err)
+		if !ok || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
 			return answer, err
 		}
 		waited = max(retry.Backoff(try, backoffFirst, backoffMost, r.Rand()), e.RetryAfter)
@@ -89,8 +89,7 @@ func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 		return nil
 	}
 	_, err := Retry{Timeout: timeout}.once(ctx, plain{r}, reachQuestion)
-	var e *Error
-	if errors.As(err, &e) && e.usable() {
+	if e, ok := errors.AsType[*Error](err); ok && e.usable() {
 		return nil
 	}
 	return err
