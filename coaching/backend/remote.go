@@ -94,12 +94,11 @@ func refusesMode(err error) bool {
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented}, e.Status)
 }
 
-// refusesLength reports whether an error may be about the limit of the answer's tokens, for which the model's context has
-// no room beside the prompt.
+// refusesLength reports whether an error may be about the answer's tokens, for which the context has no room.
 func refusesLength(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusBadRequest &&
-		(strings.Contains(e.Detail, limitParam) || strings.Contains(e.Detail, "context"))
+	about := func(what string) bool { return strings.Contains(e.Detail, what) }
+	return ok && e.Status == http.StatusBadRequest && (about(limitParam) || about("context"))
 }
 
 // Finish reasons of unusable answers, and the detail of the first one.
