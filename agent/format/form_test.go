@@ -279,7 +279,7 @@ func TestStringsInCallsMayHaveMarks(t *testing.T) {
 		}
 		const place = "```\\n``` <tool_call> </tool_call> <|python_tag|> [{()}], ; "
 		for _, around := range [][2]string{{"", ""}, {"[", "]"}, {"```json\n", "\n```"}} {
-			call := `{"name": "move_to", "arguments": {"place": "` + place + `", "target_robot": "arm", "speed": 1}}`
+			call := `{"name": "move_to", "arguments": {"place": "` + place + `", "speed": 1, "target_robot": "arm"}}`
 			if s.format == format.Llama {
 				call = strings.Replace(call, "arguments", "parameters", 1)
 			}

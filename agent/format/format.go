@@ -157,8 +157,6 @@ type Format interface {
 	write(b *builder, m *message, c *Catalog)
 	// thinksFirst reports whether answers begin with reasoning.
 	thinksFirst() bool
-	// requiredFirst reports whether the grammar puts a call's required arguments before the others.
-	requiredFirst() bool
 	// inForms returns the spellings of calls, that in CallForm first. Without calls or with FormNative it returns nil.
 	inForms(m *message, c *Catalog) []string
 	splitter() *splitter
@@ -231,7 +229,6 @@ type common struct {
 
 func (c *common) Name() string          { return c.name }
 func (c *common) splitter() *splitter   { return c.split }
-func (c *common) requiredFirst() bool   { return true }
 func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }

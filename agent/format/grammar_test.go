@@ -102,7 +102,7 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		xmlGrasp = "<tool_call>\n<function=grasp>\n<parameter=object>\ncup\n</parameter>\n<parameter=pose>\n{\"x\": -1.5}\n</parameter>\n" +
 			"<parameter=soft>\nTrue\n</parameter>\n<parameter=target_robot>\nbase\n</parameter>\n</function>\n</tool_call>"
 		llamaLook  = `{"name": "look", "parameters": {"target_robot": "arm"}}`
-		llamaGrasp = `{"name": "grasp", "parameters": {"object": "cup", "target_robot": "base", "pose": {"x": -1.5}}}`
+		llamaGrasp = `{"name": "grasp", "parameters": {"object": "cup", "pose": {"x": -1.5}, "target_robot": "base"}}`
 
 		final = "<|channel|>final<|message|>"
 		think = "<|channel|>analysis<|message|>hmm<|end|><|start|>assistant"
@@ -111,7 +111,7 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		"hermes": {
 			"Hello, <b>you</b> \"there\"\n\n{}",
 			`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "arm"}}` + "\n</tool_call>",
-			`<tool_call>` + "\n" + `{"name": "move_to", "arguments": {"place": "a </tool_call> <|im_start|> \u00e9 \n", "target_robot": "arm", "speed": 1.50, "path": [1, -2]}}` + "\n</tool_call>\n" +
+			`<tool_call>` + "\n" + `{"name": "move_to", "arguments": {"place": "a </tool_call> <|im_start|> \u00e9 \n", "speed": 1.50, "path": [1, -2], "target_robot": "arm"}}` + "\n</tool_call>\n" +
 				`<tool_call>` + "\n" + `{"name": "look", "arguments": {"target_robot": "base"}}` + "\n</tool_call>",
 			`<tool_call>` + "\n" + `{"name": "report", "arguments": {"data": {"a": [null, true, 1e3]}, "tags": [], "either": 5, "target_robot": "arm"}}` + "\n</tool_call>",
 		},
@@ -130,7 +130,7 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		"llama": {
 			"Hello, {you} \"there\"; 5 < 6\n\n{}",
 			llamaLook, "<|python_tag|>" + llamaLook, llamaLook + "; " + llamaGrasp, "<|python_tag|>" + llamaGrasp + "; " + llamaLook,
-			`{"name": "move_to", "parameters": {"place": "a; <|python_tag|> \u00e9 }", "target_robot": "arm", "speed": 1.50, "path": [1, -2]}}`,
+			`{"name": "move_to", "parameters": {"place": "a; <|python_tag|> \u00e9 }", "speed": 1.50, "path": [1, -2], "target_robot": "arm"}}`,
 			`<|python_tag|>{"name": "report", "parameters": {"data": {"a": [null, true, 1e3]}, "tags": [], "either": 5, "target_robot": "arm"}}`,
 		},
 		"blocks": {

@@ -245,7 +245,6 @@ func (q *qwen) said(b *builder, m *message, content string) {
 
 func (q *qwen) write(b *builder, m *message, _ *Catalog) { q.said(b, m, q.trim(m.content)) }
 func (q *qwen) thinksFirst() bool                        { return q.think }
-func (q *qwen) requiredFirst() bool                      { return !q.xml || q.form != FormNative }
 
 func renderTagged(b *builder, call *tools.Call) {
 	b.markup("<tool_call>\n<function=")

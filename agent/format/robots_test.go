@@ -298,8 +298,8 @@ func TestRecursiveArgumentsHoldNoRobot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for arguments, want := range map[string]bool{
-		`{"target_robot": "arm", "then": {"then": {}}}`:            true,
-		`{"target_robot": "arm", "then": {"target_robot": "arm"}}`: false,
+		`{"then": {"then": {}}, "target_robot": "arm"}`:            true,
+		`{"then": {"target_robot": "arm"}, "target_robot": "arm"}`: false,
 	} {
 		call := "<tool_call>\n{\"name\": \"go\", \"arguments\": " + arguments + "}\n</tool_call>"
 		if prefix, ok := admits(t, k, grammar, call); ok != want {

@@ -140,17 +140,22 @@ func (m *valueMaker) object(depth int) (schema string, value func() jsonTokens) 
 	names := slices.Clone(oddNames)
 	m.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	var properties, required []string
-	var always, perhaps []func() jsonTokens
+	var declared []func() jsonTokens // they return nil for an optional member that is left out
 	var more func() jsonTokens
 	for _, name := range names[:m.IntN(4)] {
 		inner, value := m.schema(depth - 1)
 		member := func() jsonTokens { return slices.Concat(jsonTokens{quoted(name), ":"}, value()) }
 		properties = append(properties, quoted(name)+":"+inner)
 		if m.IntN(2) == 0 {
-			required, always = append(required, quoted(name)), append(always, member)
-		} else {
-			perhaps = append(perhaps, member)
+			required, declared = append(required, quoted(name)), append(declared, member)
+			continue
 		}
+		declared = append(declared, func() jsonTokens {
+			if m.IntN(2) == 0 {
+				return member()
+			}
+			return nil
+		})
 	}
 	schema = `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"required":[` + strings.Join(required, ",") + `]`
 	kind := m.IntN(3)
@@ -166,12 +171,9 @@ func (m *valueMaker) object(depth int) (schema string, value func() jsonTokens) 
 	}
 	return schema + "}", func() jsonTokens {
 		var members []jsonTokens
-		for _, member := range always {
-			members = append(members, member())
-		}
-		for _, member := range perhaps {
-			if m.IntN(2) == 0 {
-				members = append(members, member())
+		for _, member := range declared {
+			if made := member(); made != nil {
+				members = append(members, made)
 			}
 		}
 		if more != nil {

@@ -30,7 +30,7 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 	m := decided(&Input{Catalog: c}, &memory.Entry{Say: d.Say, Calls: d.ToolCalls}, memory.Turn{})
 	for i := range m.calls {
 		if tool, known := c.Set.Find(m.calls[i].Name); known {
-			m.calls[i].Arguments = inOrder(m.calls[i].Arguments, tool, f.requiredFirst())
+			m.calls[i].Arguments = inOrder(m.calls[i].Arguments, tool)
 		}
 	}
 	var texts [][]Segment
@@ -47,20 +47,12 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 	return texts, nil
 }
 
-// inOrder puts arguments into the grammar's order: that of the tool's properties, required first with requiredFirst.
-func inOrder(arguments protocol.Raw, tool *tools.Tool, requiredFirst bool) protocol.Raw {
-	var names []string
-	for _, required := range []bool{true, false} {
-		for _, p := range tool.Properties {
-			if !requiredFirst && required || requiredFirst && p.Required == required {
-				names = append(names, p.Name)
-			}
-		}
-	}
+// inOrder puts arguments into the grammar's order, that of the tool's properties.
+func inOrder(arguments protocol.Raw, tool *tools.Tool) protocol.Raw {
 	ordered := protocol.Raw("{}")
-	for _, name := range names {
-		if v, ok := protocol.Get(arguments, name); ok {
-			ordered, arguments = protocol.AppendMember(ordered, name, v), protocol.DeleteMember(arguments, name)
+	for _, p := range tool.Properties {
+		if v, ok := protocol.Get(arguments, p.Name); ok {
+			ordered, arguments = protocol.AppendMember(ordered, p.Name, v), protocol.DeleteMember(arguments, p.Name)
 		}
 	}
 	for name, v := range protocol.Members(arguments) {

@@ -74,7 +74,7 @@ type undeclared struct {
 type Options struct {
 	Open   bool    // admit undeclared members and elements, unless the schema forbids them
 	Object bool    // admit objects only
-	Extra  []Extra // members of every object of the root, after its required ones
+	Extra  []Extra // members of every object of the root, after the declared ones
 }
 
 // Extra is a member that is not in the schema, with the name of its rule in the grammar.

@@ -9,10 +9,9 @@ import (
 
 func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	o := &objectRule{max: -1}
-	var names, first []string // first are required in every branch, or in this one if each declares its members
+	var names []string
 	required := union(nil, s.required...)
 	var limits []*node
-	base := slices.ContainsFunc(s.always, func(p *node) bool { return p.declares })
 	closed, declared := true, false
 	for _, p := range s.parts {
 		narrow(&o.min, &o.max, p.check.MinProperties, p.check.MaxProperties)
@@ -20,9 +19,6 @@ func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 			names = union(names, x.name)
 		}
 		required = union(required, p.check.Required...)
-		if !base || slices.Contains(s.always, p) {
-			first = append(first, p.check.Required...)
-		}
 		closed = closed && p.additional == nil
 		declared = declared || p.declares
 		if p.names != nil {
@@ -33,19 +29,14 @@ func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	closed = closed && declared && (!m.Open && o.min <= len(names) || m.sealed(s))
 	listed, allowed := m.namesLimit(limits)
 	names = union(names, listed...)
-	var optional []property
 	for _, name := range names {
 		x := property{name: name, required: slices.Contains(required, name)}
 		refuses := func(n *node) bool { return !n.accepts(protocol.String(name)) }
 		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.forbidden, name) {
 			x.rule = m.rule(s.named(name)...)
 		}
-		switch {
-		case !x.required && x.rule == nil:
-		case slices.Contains(first, name):
+		if x.required || x.rule != nil {
 			o.properties = append(o.properties, x)
-		default:
-			optional = append(optional, x)
 		}
 	}
 	o.required = len(required)
@@ -63,7 +54,6 @@ func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	if o.min <= o.required {
 		o.min = 0
 	}
-	o.properties = append(o.properties, optional...)
 	if listed == nil {
 		o.undeclared = m.undeclaredOf(s, slices.Concat(names, s.forbidden), allowed, closed)
 	}

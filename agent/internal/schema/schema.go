@@ -5,8 +5,7 @@
 //
 // The grammar admits the values that the check accepts, in a canonical form:
 //   - the white space is that of the grammar ([gbnf.Spacing]);
-//   - the members of an object are in the order of their declaration: first those required in
-//     every branch, then the others, then undeclared ones;
+//   - the members of an object are in the order of their declaration, then undeclared ones;
 //   - an object that declares members and does not mention others offers only these, and so
 //     does a list that declares its first elements ([Options.Open] offers the others too);
 //   - numbers within bounds have no exponent, others one of up to two digits; a number has up

@@ -31,14 +31,14 @@ func grammarOf(t testing.TB, schema string, spacing gbnf.Spacing, o Options) (*D
 
 func TestGrammars(t *testing.T) {
 	for _, test := range []struct{ name, schema, yes, no string }{ // values one a line
-		{"required members first", `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},"required":["b"]}`,
+		{"members in the order of their declaration", `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},"required":["b"]}`,
 			`{"b": "x"}
-			 {"b": "x", "a": 1}
-			 {"b": "x", "a": 1, "c": null}
+			 {"a": 1, "b": "x"}
+			 {"a": 1, "b": "x", "c": null}
 			 {"b": "x", "c": null}`,
 			`{}
-			 {"a": 1, "b": "x"}
-			 {"b": "x","a": 1}
+			 {"b": "x", "a": 1}
+			 {"a": 1,"b": "x"}
 			 {"b": "x", "d": 1}`},
 		{"optional members alone", `{"properties":{"a":{"const":1},"b":{"const":2}},"type":"object"}`,
 			"{}\n{\"a\": 1}\n{\"b\": 2}\n{\"a\": 1, \"b\": 2}", "{\"b\": 2, \"a\": 1}\n{, \"b\": 2}"},
