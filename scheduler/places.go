@@ -77,7 +77,9 @@ func (e *Engine) makeWay(candidates, priority int) error {
 	over := max(before+candidates-limit, before+stay+candidates-2*limit)
 	late := e.rate.excess(before-e.together(), e.cfg.QueueTime)
 	if over > 0 || late > 0 {
-		return &generation.QueueFullError{Asked: candidates, Admitted: before + stay, Limit: limit, RetryAfter: e.rate.estimate(max(over, late))}
+		return &generation.QueueFullError{
+			Asked: candidates, Admitted: before + stay, Limit: limit, Late: over <= 0, RetryAfter: e.rate.estimate(max(over, late)),
+		}
 	}
 	slices.SortStableFunc(waiting, func(a, b *admission) int { return cmp.Compare(a.priority, b.priority) })
 	for _, a := range waiting {

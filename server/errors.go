@@ -145,10 +145,8 @@ func asError(err error) *Error {
 		return &Error{Code: CodeUnsupported, Detail: overflow.Error()}
 	case errors.Is(err, generation.ErrGrammar), errors.Is(err, generation.ErrRemote):
 		return &Error{Code: CodeUnsupported, Detail: err.Error()}
-	case errors.As(err, &full) && full.MadeWay:
-		return &Error{Code: CodeBusy, Detail: full.Error(), RetryAfter: full.RetryAfter}
 	case errors.As(err, &full):
-		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
+		return &Error{Code: CodeBusy, Detail: full.Error(), RetryAfter: full.RetryAfter}
 	case errors.As(err, &busy):
 		return &Error{Code: CodeBusy, Detail: busy.Reason, RetryAfter: busy.RetryAfter}
 	case errors.Is(err, budget.ErrFull):

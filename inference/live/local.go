@@ -68,7 +68,7 @@ func asBackendError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		e.Kind, e.RetryAfter, e.Detail = backend.KindBusy, full.RetryAfter, "this server's queue is full (queue_limit)"
+		e.Kind, e.RetryAfter, e.Detail = backend.KindBusy, full.RetryAfter, "this server: "+full.Error()
 	case errors.Is(err, generation.ErrPaused):
 		e.Kind, e.Detail = backend.KindBusy, err.Error()
 	case errors.As(err, &busy):

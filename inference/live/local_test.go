@@ -178,7 +178,7 @@ func TestModelAsCoachReportsItsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := fails("a full queue", t.Context(), ask("What now?"), backend.KindBusy, "queue_limit"); e.RetryAfter <= 0 {
+	if e := fails("a full queue", t.Context(), ask("What now?"), backend.KindBusy, "this server: the queue is full (queue_limit)"); e.RetryAfter <= 0 {
 		t.Error("no RetryAfter")
 	}
 	release()

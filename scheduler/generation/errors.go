@@ -27,10 +27,11 @@ var (
 	ErrGrammar = errors.New("the output grammar can't be used")
 )
 
-// QueueFullError refuses an admission, before any work was done. If Admitted + Asked do not exceed
-// Limit, the wait would have been too long.
+// QueueFullError refuses an admission, before any work was done.
 type QueueFullError struct {
 	Asked, Admitted, Limit int // candidates
+	// Late: they fit, but would probably wait too long.
+	Late bool
 	// MadeWay: the request was admitted, and then lost its places to one of higher priority.
 	MadeWay bool
 	// RetryAfter estimates when the queue has space: the number of candidates that must end first, times
@@ -42,10 +43,10 @@ func (e *QueueFullError) Error() string {
 	switch {
 	case e.MadeWay:
 		return fmt.Sprintf("the queue is full: %d waiting candidates made way for a request of higher priority", e.Asked)
-	case e.Admitted+e.Asked <= e.Limit:
-		return fmt.Sprintf("the queue is too slow: %d candidates are admitted, and %d more would wait too long", e.Admitted, e.Asked)
+	case e.Late:
+		return fmt.Sprintf("the queue is too slow (queue_time): %d candidates are admitted, and %d more would wait too long", e.Admitted, e.Asked)
 	}
-	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
+	return fmt.Sprintf("the queue is full (queue_limit): %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
 }
 
 // BusyError is returned where an engine at a URL takes no work for now. The request may be sent again.
