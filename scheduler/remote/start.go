@@ -111,6 +111,10 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 		}
 		id.slots, id.context = max(props.Slots, 0), max(props.Settings.Context, 0)
 	case APISGLang:
+		var status *StatusError // 405 of SGLang
+		if _, err := e.get(ctx, r, "/generate"); errors.As(err, &status) && status.Status == http.StatusNotFound {
+			return id, errors.New("it has no /generate, so it is not SGLang; name its own API as Config.API, or auto")
+		}
 		if id.seeded, err = e.seeded(ctx, r); err != nil {
 			return id, err
 		}

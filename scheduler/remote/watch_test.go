@@ -557,6 +557,21 @@ func TestEngineWithoutTheModelNamesWhatItHas(t *testing.T) {
 	}
 }
 
+func TestEngineOfAnotherAPIIsNotUsedAsSGLang(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e, _ := opened(t, f)
+	e.cfg.API = APISGLang
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/server_info" {
+			fmt.Fprint(w, "{}")
+		}
+		return r.URL.Path == "/server_info"
+	})
+	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "has no /generate") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestEnginesAtStartMustHaveOneAPI(t *testing.T) {
 	e, _ := opened(t, newFake(t, APIVLLM), newFake(t, APISGLang))
 	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "vllm") || !strings.Contains(err.Error(), "sglang") {
