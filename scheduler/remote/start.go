@@ -72,11 +72,11 @@ func (e *Engine) withAdvice(err error) error {
 	var status *StatusError
 	switch {
 	case refusesKey(err) && e.key == "":
-		return fmt.Errorf("%w; it wants a key: name the file that holds it as Config.KeyFile", err)
+		return fmt.Errorf("%w; it wants a key: name the file that holds it as engine_key_file", err)
 	case refusesKey(err):
-		return fmt.Errorf("%w; it refused the key in the file that Config.KeyFile names", err)
+		return fmt.Errorf("%w; it refused the key in the file of engine_key_file", err)
 	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status/100 == 3):
-		return fmt.Errorf("%w; name the engine's own address as Config.URLs, such as http://127.0.0.1:8000, without the path of an API (an agentd serves them unless it has completions: false)", err)
+		return fmt.Errorf("%w; name the engine's own address as engine, such as http://127.0.0.1:8000, without the path of an API (an agentd serves them unless it has completions: false)", err)
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	case APISGLang:
 		var status *StatusError // 405 of SGLang
 		if _, err := e.get(ctx, r, "/generate"); errors.As(err, &status) && status.Status == http.StatusNotFound {
-			return id, errors.New("it has no /generate, so it is not SGLang; name its own API as Config.API, or auto")
+			return id, errors.New("it has no /generate, so it is not SGLang; name its own API as engine_api, or auto")
 		}
 		if id.seeded, err = e.seeded(ctx, r); err != nil {
 			return id, err
@@ -131,7 +131,7 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 		}
 		names = append(names, m.ID)
 	}
-	return id, fmt.Errorf("/v1/models lists %q and not the model %q that Config.Model names", names, e.cfg.Model)
+	return id, fmt.Errorf("/v1/models lists %q and not the model %q of engine_model", names, e.cfg.Model)
 }
 
 // seeded asks SGLang whether it samples by the seeds of requests.
@@ -168,7 +168,7 @@ func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd boo
 			return known.api, known.path == "/v1/info", nil
 		}
 	}
-	return "", false, fmt.Errorf("no known API; name one of %s as Config.API, and the engine's own address as Config.URLs, such as http://127.0.0.1:8000", strings.Join(APIs[1:], ", "))
+	return "", false, fmt.Errorf("no known API; name one of %s as engine_api, and the engine's own address as engine, such as http://127.0.0.1:8000", strings.Join(APIs[1:], ", "))
 }
 
 func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {

@@ -517,11 +517,11 @@ func TestErrorsAtStartSayWhatToWrite(t *testing.T) {
 		key    bool
 		want   []string
 	}{
-		"a wrong key":       {"/v1/models", 401, true, []string{"status 401", "it refused the key in the file that Config.KeyFile names"}},
-		"a wrong key early": {"/version", 403, true, []string{"status 403", "Config.KeyFile"}},
-		"no key":            {"/v1/models", 401, false, []string{"it wants a key: name the file that holds it as Config.KeyFile"}},
-		"no such path":      {"/health", 404, true, []string{"/health: status 404", "as Config.URLs, such as http://127.0.0.1:8000"}},
-		"a redirect":        {"/health", 301, true, []string{"status 301", "as Config.URLs"}},
+		"a wrong key":       {"/v1/models", 401, true, []string{"status 401", "it refused the key in the file of engine_key_file"}},
+		"a wrong key early": {"/version", 403, true, []string{"status 403", "engine_key_file"}},
+		"no key":            {"/v1/models", 401, false, []string{"it wants a key: name the file that holds it as engine_key_file"}},
+		"no such path":      {"/health", 404, true, []string{"/health: status 404", "as engine, such as http://127.0.0.1:8000"}},
+		"a redirect":        {"/health", 301, true, []string{"status 301", "as engine,"}},
 		"no models":         {"/v1/models", 404, true, []string{"completions"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -552,7 +552,7 @@ func TestErrorsAtStartSayWhatToWrite(t *testing.T) {
 func TestEngineWithoutTheModelNamesWhatItHas(t *testing.T) {
 	e, _ := opened(t, newFake(t, APIVLLM))
 	e.cfg.Model = "wanted"
-	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `["m"] and not the model "wanted"`) {
+	if err := e.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `["m"] and not the model "wanted" of engine_model`) {
 		t.Errorf("got %v", err)
 	}
 }
