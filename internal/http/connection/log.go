@@ -26,7 +26,7 @@ type errorLog struct {
 var tooMany = [][]byte{[]byte(syscall.EMFILE.Error()), []byte(syscall.ENFILE.Error())}
 
 func (l *errorLog) Write(p []byte) (int, error) {
-	event := l.log.Debug().Bytes("message", p)
+	event := l.log.Debug().Bytes("error", p)
 	now, next := l.now(), l.next.Load()
 	switch {
 	case !bytes.Contains(p, tooMany[0]) && !bytes.Contains(p, tooMany[1]):
@@ -34,7 +34,7 @@ func (l *errorLog) Write(p []byte) (int, error) {
 	case now.UnixNano() < next || !l.next.CompareAndSwap(next, now.Add(descriptorsEvery).UnixNano()):
 		event.Msg("no connection can be accepted")
 	default:
-		l.log.Error().Bytes("message", p).Msg("no connection can be accepted, since no file descriptor is free; raise the limit with ulimit -n, or LimitNOFILE= of the systemd unit, or close idle connections")
+		l.log.Error().Bytes("error", p).Msg("no connection can be accepted, since no file descriptor is free; raise the limit with ulimit -n, or LimitNOFILE= of the systemd unit, or close idle connections")
 	}
 	return len(p), nil
 }

@@ -33,6 +33,9 @@ func TestLackOfDescriptorsIsAnErrorOncePerMinute(t *testing.T) {
 	if n := strings.Count(log.String(), `"level":"debug"`); n != 5 {
 		t.Errorf("%d lines are for debugging:\n%s", n, &log)
 	}
+	if n := strings.Count(log.String(), `"message"`); n != 7 || strings.Count(log.String(), `"error":"http: `) != 7 {
+		t.Errorf("%d messages in 7 lines:\n%s", n, &log)
+	}
 }
 
 // poor is a listener that has no descriptor for its first connection.
