@@ -62,14 +62,14 @@ func New(name string, o Options) (Format, error) {
 		r.form, o.OutputStyle = o.OutputStyle, ""
 	}
 	if o.OutputStyle == StyleJSON && name != Template {
-		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or set Config.Format %s",
+		return nil, fmt.Errorf("Config.Prompt.OutputStyle %s is for Config.Format %s, and this model's is %s; leave it out, or set Config.Format %s",
 			StyleJSON, Template, name, Template)
 	}
 	if o.EnableThinking && name == GPTOSS {
-		return nil, fmt.Errorf("enable_thinking is for other models: GPT-OSS always reasons; leave it out, and set reasoning_effort")
+		return nil, errors.New("Config.Prompt.EnableThinking is for other models: GPT-OSS always reasons; leave it out, and set Config.Prompt.ReasoningEffort")
 	}
 	if effort := o.ReasoningEffort; effort != "" && effort != defaultEffort && name != GPTOSS {
-		return nil, fmt.Errorf("reasoning_effort %q is for GPT-OSS, and this model's format is %s; leave it out, or set enable_thinking", effort, name)
+		return nil, fmt.Errorf("Config.Prompt.ReasoningEffort %s is for GPT-OSS, and this model's format is %s; leave it out, or set Config.Prompt.EnableThinking", effort, name)
 	}
 	specials := o.ModelAPI.SpecialTokens()
 	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}

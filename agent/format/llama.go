@@ -65,7 +65,7 @@ func isLlama(template string) bool {
 
 func newLlama(o Options, c common, tag bool) (*llama, error) {
 	if o.EnableThinking {
-		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
+		return nil, fmt.Errorf("Config.Prompt.EnableThinking: models of Config.Format %s have no thinking to switch on; leave it out", Llama)
 	}
 	c.next = llamaParameters
 	f := &llama{common: c, date: llamaDate, tag: tag}

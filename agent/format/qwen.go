@@ -67,7 +67,7 @@ func newQwen(o Options, c common) (*qwen, error) {
 	c.stateKey = memory.QwenKey
 	q := &qwen{common: c, qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate), think: o.EnableThinking}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
-		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
+		return nil, fmt.Errorf("Config.Prompt.EnableThinking: this model's chat template has no thinking to switch on; leave it out")
 	}
 	if q.openThink && !q.emptyThink {
 		q.think = true // nothing switches it off

@@ -77,6 +77,8 @@ func TestWrongSettingHasTheStatusThatSupervisorsDoNotRepeat(t *testing.T) {
 		"an unknown option":  {nil, []string{"--prot", "1"}, 64, "agentd: option --prot is unknown; did you mean --port?\n"},
 		"a wrong value":      {nil, []string{"--port", "x"}, 64, "agentd: --port: "},
 		"a wrong variable":   {[]string{collector, "OTEL_BSP_MAX_QUEUE_SIZE=-5"}, []string{"--port", "0"}, 64, "agentd: OTEL_BSP_MAX_QUEUE_SIZE is"},
+		"a broken template":  {nil, []string{"--port", "0", "--chat-template", "{{"}, 64, "agentd: --chat-template: "},
+		"no such thinking":   {nil, []string{"--port", "0", "--enable-thinking"}, 64, "agentd: --enable-thinking: "},
 		"in a log of JSON":   {[]string{collector, "OTEL_BSP_MAX_QUEUE_SIZE=-5"}, []string{"--port", "0", "--log-format", "json"}, 64, `"level":"error"`},
 		"an unknown command": {nil, []string{"run", "m"}, 1, "agentd MODEL.gguf and agentd --hf OWNER/REPO serve a model"},
 		"help":               {nil, []string{"--help"}, 0, ""},

@@ -160,10 +160,13 @@ func checkQuantization(mode, path string, info llama.ModelInfo) error {
 func (m *Model) loadTemplate(cfg Config) error {
 	template, err := m.Llama.NewTemplate(cfg.Agent.Prompt.ChatTemplate)
 	if err != nil {
-		if cfg.Agent.Prompt.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
+		switch {
+		case cfg.Agent.Prompt.ChatTemplate != "":
+			return fmt.Errorf("Config.Prompt.ChatTemplate: %w", err)
+		case errors.Is(err, llama.ErrNoTemplate):
 			return nil // qwen, gpt-oss and llama prompts need none
 		}
-		return fmt.Errorf("chat template: %w", err)
+		return fmt.Errorf("the model's chat template: %w; name another one as Config.Prompt.ChatTemplate", err)
 	}
 	m.template = template
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"agentd/agent"
 	"agentd/inference/live"
@@ -75,7 +76,11 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, fmt.Errorf("--ask: %w", err)
 	}
 	if err != nil {
-		return nil, withHint(c.Command().NameFields(&c.Inference, err))
+		named := withHint(c.Command().NameFields(&c.Inference, err))
+		if strings.HasPrefix(err.Error(), "Config.Prompt.") { // what the model can't have, at no start
+			return nil, &wrongSetting{named}
+		}
+		return nil, named
 	}
 	var coach ask.Coach
 	if d.coaching != nil { // an interface of a nil pointer is not nil
