@@ -40,7 +40,7 @@ type Config struct {
 	ConsecutiveSeeds bool
 	Sessions         bool        // set Request.Session, so that an engine places equal sessions alike
 	Provider, Model  string      // names of the engine and its model in traces
-	PromptLogDir     string      // directory for a file of each model call; "": no files
+	PromptLogDir     string      // an existing directory for a file of each model call; "": no files
 	LogError         func(error) // receives the error of a file that can't be written; nil ignores it
 	// ModelVersion returns a name of the weights that changes with them. Steps of inputs with
 	// extra_keys.return have it; with AlwaysVersion, all steps. nil: steps have no model_version.
@@ -129,9 +129,7 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 		}
 	}
 	if cfg.PromptLogDir != "" {
-		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.LogError); err != nil {
-			return nil, err
-		}
+		a.log = &promptLog{dir: cfg.PromptLogDir, report: cfg.LogError}
 	}
 	return a, nil
 }

@@ -165,7 +165,7 @@ func TestTemplateVariables(t *testing.T) {
 }
 
 func TestPromptLog(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "dir")
+	dir := t.TempDir()
 	a := newAgent(t, agent.Config{PromptLogDir: dir}, nil)
 	run(t, a, &script{answers: []string{"Hello", "<tool_call>"}}, request(t, `{"num_outputs":2}`))
 	run(t, a, &script{answers: []string{"Same"}}, request(t, `{"num_outputs":4,"extra_keys":{"inference_mode":true}}`))

@@ -117,13 +117,6 @@ type promptLog struct {
 	count  atomic.Uint64
 }
 
-func newPromptLog(dir string, report func(error)) (*promptLog, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("prompt_log_dir: %w", err)
-	}
-	return &promptLog{dir: dir, report: report}, nil
-}
-
 // write writes the file of one model call. err is the reason why the answer is invalid, or nil.
 func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {

@@ -95,6 +95,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	model := filepath.Join(dir, "m.gguf")
 	tokens := filepath.Join(dir, "tokens")
 	keys := filepath.Join(dir, "keys")
+	logs := filepath.Join(dir, "new", "logs")
 	for path, text := range map[string]string{model: "GGUF", tokens: "# comment\n\n0123456789abcdef\n", keys: strings.Repeat("ab", 32)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 			"forced_tokens": "off", "pprof": "localhost:0", "prefix_cache": "on", "repetition_stop": "off"},
 		 "log_level": "warning", "log_format": "json", "coaching": {"mode": "on", "workers": 2, "queue": 0, "sessions": 6, "idle": "1h", "max_steps": 8}, "completions": false,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"],
-		"coach_human": {"url": "http://10.0.0.1:8890/x?key=k", "when": "failed"}, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
+		"coach_human": {"url": "http://10.0.0.1:8890/x?key=k", "when": "failed"}, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, logs, keys)
 	c, from, err := parsed(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0=3,CUDA1=1.5", "gpu-layers": "all", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "threads": "2", "reproducible": "false", "cache-ram": "70", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
-		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
+		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": logs,
 		"debug":     "batch-size=64,constrain=off,cpu-attention=ggml,draft-rows=6,engine-retries=1,fixed-tokens=6,forced-tokens=off,pprof=localhost:0,prefix-cache=on,repetition-stop=off",
 		"log-level": "warn", "log-format": "json", "coaching": "on,workers=2,queue=0,sessions=6,idle=1h0m0s,max-steps=8", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coach-human": "http://10.0.0.1:8890/x?key=k,when=failed", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "false",
@@ -351,6 +352,8 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"certificate that is missing":    {args: []string{"--tls-key", "/x", "--tls-cert", "/x"}, want: []string{"--tls-cert", "/x", "PEM"}},
 		"token file that is missing":     {args: []string{"--auth-token-file", "/x"}, want: []string{"--auth-token-file", "/x"}},
 		"log directory that is a file":   {args: []string{"--prompt-log-dir", "/dev/null"}, want: []string{"--prompt-log-dir", "not a directory"}},
+		"log directory without files":    {args: []string{"--prompt-log-dir", "/proc/self"}, want: []string{"--prompt-log-dir", "open /proc/self/"}},
+		"log directory nobody makes":     {args: []string{"--prompt-log-dir", "/proc/x"}, want: []string{"--prompt-log-dir", "mkdir /proc/x"}},
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
 		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},

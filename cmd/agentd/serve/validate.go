@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -188,8 +189,9 @@ func (c *Config) checkFiles(p *options.Problems) {
 		p.Add("agent-version", "is empty; name a version, such as %s", version.Release)
 	}
 	if dir := c.Inference.Agent.PromptLogDir; dir != "" {
-		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			p.Add("prompt-log-dir", "%s is not a directory", dir)
+		file := filepath.Join(dir, ".agentd")
+		if err := cmp.Or(os.MkdirAll(dir, 0o700), os.WriteFile(file, nil, 0o600), os.Remove(file)); err != nil {
+			p.Add("prompt-log-dir", "%w", err)
 		}
 	}
 	if c.Pprof != "" {
