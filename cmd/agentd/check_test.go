@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -94,6 +95,15 @@ func TestCheckExitStatus(t *testing.T) {
 	writeFile(t, known, "health/ready: it never is\n")
 	unknown := filepath.Join(t.TempDir(), "unknown.yaml")
 	writeFile(t, unknown, "health/nice: why\n")
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer secure.Close()
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer locked.Close()
 	for name, test := range map[string]struct {
 		args   []string
 		status int
@@ -123,10 +133,12 @@ func TestCheckExitStatus(t *testing.T) {
 		"an unknown rule":       {[]string{r.url, "--only", "health/nice"}, 2, ""},
 		"an unknown known rule": {[]string{r.url, "--expect", unknown}, 2, ""},
 		"no server":             {[]string{"http://127.0.0.1:9"}, 3, ""},
+		"no token":              {[]string{locked.URL}, 3, "see --token-file"},
+		"an unknown authority":  {[]string{secure.URL}, 3, "with --ca"},
 	} {
 		var out bytes.Buffer
 		err := run(t.Context(), append([]string{"check"}, test.args...), &out, &out)
-		if got := exitStatus(err); err != nil && got != test.status || err == nil && test.status != 0 || !strings.Contains(out.String(), test.out) {
+		if got := exitStatus(err); err != nil && got != test.status || err == nil && test.status != 0 || !strings.Contains(fmt.Sprint(&out, err), test.out) {
 			t.Errorf("%s: status %d, %v\n%s", name, got, err, &out)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -60,6 +61,9 @@ func TestDemoErrorsNameFix(t *testing.T) {
 	url := servePlanner(t, demoToken)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer secure.Close()
 	other := filepath.Join(t.TempDir(), "other")
 	writeFile(t, other, demoToken+demoToken)
 	for name, test := range map[string]struct {
@@ -68,6 +72,7 @@ func TestDemoErrorsNameFix(t *testing.T) {
 	}{
 		"unknown option":        {[]string{"--task", "3"}, []string{"demo: ", "--task", "did you mean --tasks"}},
 		"nobody there":          {[]string{"--url", gone.URL}, []string{"no agent server answers", "start one with agentd"}},
+		"an unknown authority":  {[]string{"--url", secure.URL}, []string{"failed to verify certificate", "set SSL_CERT_FILE"}},
 		"a wrong token":         {[]string{"--url", url, "--token-file", other}, []string{"--token-file"}},
 		"no number of tasks":    {[]string{"--tasks", "none"}, []string{"--tasks", "from 1 to"}},
 		"something else's page": {[]string{"--url", gone.URL + "?x"}, []string{"--url"}},

@@ -275,8 +275,13 @@ func (k *kit) declared(ctx context.Context) error {
 	if err == nil {
 		x, err = k.exchange(ctx, get("/v1/info?first"), "")
 	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return fmt.Errorf("%w; name the file of its authority with --ca", err)
+	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)
+	case x.status == http.StatusUnauthorized:
+		return fmt.Errorf("the server wants a token, or another one; see --token-file: %s", x)
 	}
 	var agent bool
 	if k.info, agent = x.info(); !agent {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,6 +58,8 @@ func (r *Remote) Open(ctx context.Context, transport *http.Transport) (*client.C
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return nil, fmt.Errorf("%w; set SSL_CERT_FILE to a file with the certificate of its authority", err)
 	case err != nil:
 		return nil, fmt.Errorf("no agent server answers at %s: %w; start one with agentd, or name another with --url", r.URL, err)
 	case health.Status == protocol.HealthFailed:
