@@ -132,6 +132,7 @@ func TestCheckExitStatus(t *testing.T) {
 		"a file that is absent": {[]string{r.url, "--ca", known + "x"}, 2, ""},
 		"an unknown rule":       {[]string{r.url, "--only", "health/nice"}, 2, ""},
 		"an unknown known rule": {[]string{r.url, "--expect", unknown}, 2, ""},
+		"no place for JUnit":    {[]string{r.url, "--junit", known + "/x.xml"}, 2, "--junit"},
 		"no server":             {[]string{"http://127.0.0.1:9"}, 3, ""},
 		"no token":              {[]string{locked.URL}, 3, "see --token-file"},
 		"an unknown authority":  {[]string{secure.URL}, 3, "with --ca"},

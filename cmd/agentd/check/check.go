@@ -176,6 +176,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return &exit{err, usage}
 	}
+	var junit *os.File
+	if c.JUnit != "" {
+		if junit, err = os.Create(c.JUnit); err != nil {
+			return &exit{fmt.Errorf("--junit: %w", err), usage}
+		}
+		defer junit.Close()
+	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	line := func(r *kit.Result) {
@@ -185,7 +192,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	report, err := kit.Run(ctx, c.Rules, line)
 	if report != nil {
-		err = errors.Join(err, c.write(report, stdout))
+		err = errors.Join(err, c.write(report, stdout, junit))
 	}
 	switch {
 	case errors.Is(err, kit.ErrUnknownRule):
@@ -199,20 +206,16 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// write writes the report where it was asked for.
-func (c *Config) write(r *kit.Report, stdout io.Writer) (err error) {
+// write writes the report where it was asked for. junit may be nil.
+func (c *Config) write(r *kit.Report, stdout io.Writer, junit *os.File) (err error) {
 	switch {
 	case c.Format == "json":
 		err = r.WriteJSON(stdout)
 	case !c.Rules.List:
 		_, err = fmt.Fprintln(stdout, r.Summary())
 	}
-	if c.JUnit == "" || err != nil {
+	if junit == nil || err != nil {
 		return err
 	}
-	f, err := os.Create(c.JUnit)
-	if err != nil {
-		return fmt.Errorf("--junit: %w", err)
-	}
-	return errors.Join(r.WriteJUnit(f), f.Close())
+	return errors.Join(r.WriteJUnit(junit), junit.Close())
 }
