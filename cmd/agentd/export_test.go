@@ -207,10 +207,14 @@ func TestExportSaysWhatThereWasWhenNothingMatches(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", args, err, want)
 		}
 	}
+	err := run(t.Context(), []string{"export", "--out", out, "--kind", "rollouts", "--outcome", "failure", path}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "--out: no input gave a row") {
+		t.Errorf("a file without rows: %v", err)
+	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
 		t.Errorf("files were left behind: %v, %v", left, err)
 	}
-	// A candidate that matches and can't be a row is not an error.
+	// A candidate that matches and can't be a row is not an error without --out.
 	if rows, summary := exported(t, "--kind", "rollouts", "--outcome", "failure", path); len(rows) != 0 || !strings.Contains(summary, "1 skipped") {
 		t.Errorf("%q, %s", rows, summary)
 	}

@@ -110,6 +110,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if summary, err = rows.Run(ctx, sources, c.Rows, w); err == nil {
 			err = summary.NothingMatches(c.Rows)
 		}
+		if err == nil && summary.Rows == 0 && c.Out != "" {
+			err = errors.New("--out: no input gave a row, as the lines above say")
+		}
 		return err
 	}
 	if c.Out == "" {
