@@ -290,8 +290,8 @@ func drainEndsWaits(t *testing.T, base string) {
 	if method := wait(t, "the withdrawal", c.arrived); method != http.MethodDelete {
 		t.Errorf("the endpoint got a %s", method)
 	}
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") {
-		t.Errorf("run returned %v", err)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") || strings.Contains(r.log.String(), "stopped") {
+		t.Errorf("run returned %v, and its log is\n%s", err, r.log.String())
 	}
 }
 

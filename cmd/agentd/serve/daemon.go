@@ -154,7 +154,10 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		}
 	}
 	cancelLoad()
-	return errors.Join(failure, d.stop(loading, serving))
+	if failure = errors.Join(failure, d.stop(loading, serving)); failure == nil {
+		d.log.Info().Msg("stopped")
+	}
+	return failure
 }
 
 // listen opens the port and makes its server.
@@ -217,7 +220,6 @@ func (d *Daemon) stop(loading <-chan loaded, serving Model) error {
 	}()
 	select {
 	case err := <-done:
-		d.log.Info().Msg("stopped")
 		return err
 	case s := <-d.signals:
 		inFlight := d.server.InFlight()
