@@ -27,6 +27,9 @@ func (s *Server) fail(c *gin.Context, err error) {
 		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
+		if c.GetHeader("Authorization") != "" {
+			e.Detail = "the header Authorization has no token that this server knows; send Authorization: Bearer <token>"
+		}
 	}
 	c.Set(keyReason, e.logged())
 	s.logRefusedCoaching(c, e)

@@ -42,6 +42,9 @@ func TestTokens(t *testing.T) {
 			if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (test.status == 401) {
 				t.Errorf("WWW-Authenticate is %q with status %d", challenge, w.Code)
 			}
+			if unknown := strings.Contains(w.Body.String(), "no token that this server knows"); unknown != (test.status == 401 && test.header != "") {
+				t.Errorf("the header %q gets %s", test.header, w.Body)
+			}
 		})
 	}
 }
