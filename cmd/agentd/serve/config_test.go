@@ -317,6 +317,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"fp8 in a variable":              {env: map[string]string{"AGENTD_QUANTIZATION": "FP8"}, want: []string{"AGENTD_QUANTIZATION", "Q8_0 GGUF"}},
 		"load_in_4bit":                   {file: `{"model": {"load_in_4bit": true}}`, want: []string{"model.load_in_4bit", "Q4_K_M GGUF"}},
 		"unknown dtype":                  {args: []string{"--dtype", "int8"}, want: []string{"--dtype", "q8_0"}},
+		"a model behind an option":       {args: []string{"--port", "1", "m.GGUF"}, want: []string{"before the options, or use --model"}},
 		"unknown effort":                 {args: []string{"--reasoning-effort", "max"}, want: []string{"--reasoning-effort", "low, medium, high"}},
 		"context below the least":        {args: []string{"--context-length", "10"}, want: []string{"--context-length", "256", "auto"}},
 		"no new tokens":                  {args: []string{"--max-new-tokens", "0"}, want: []string{"--max-new-tokens", "from 1"}},

@@ -40,6 +40,7 @@ var hints = map[string]string{
 	"max_num_seqs":           "use --parallel",
 	"do_sample":              "each request chooses with extra_keys.inference_mode; remove it",
 	"torch_compile":          "there is nothing to compile; remove it",
+	".gguf":                  "put the model before the options, or use --model",
 	"gguf_file":              "use --model",
 	"model_path":             "use --model",
 	"hf_repo":                "use --hf",

@@ -1,9 +1,11 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,7 +47,7 @@ type Command struct {
 	Words     []string // that the first of them may be, for completion; none: any text
 	Env       string   // prefix of the environment variables; "" without them
 	File      *File    // nil without a configuration file
-	// Hints say what to do about settings of other programs and former options, by key.
+	// Hints say what to do about settings of other programs, former options and kinds of files, by key or ending.
 	Hints map[string]string
 }
 
@@ -173,7 +175,12 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 		return nil, nil, ErrDone
 	}
 	if rest = fs.Args(); len(rest) > 0 && !c.Arguments {
-		return nil, nil, fmt.Errorf("unexpected argument %q: options begin with --; %s --help lists them", rest[0], c.Name)
+		advice, before := "options begin with --", args[max(0, slices.Index(args, rest[0])-1)]
+		if f := fs.Lookup(strings.TrimPrefix(before, "--")); f != nil && f.NoOptDefVal != "" && before != rest[0] {
+			advice = "write --" + f.Name + "=" + rest[0]
+		}
+		advice = cmp.Or(c.Hints[strings.ToLower(filepath.Ext(rest[0]))], advice)
+		return nil, nil, fmt.Errorf("unexpected argument %q: %s; %s --help lists the options", rest[0], advice, c.Name)
 	}
 	return given, rest, nil
 }
