@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -67,6 +68,7 @@ func ofOpenAI(c *gin.Context) bool { return openAIPaths.MatchString(c.Request.UR
 // sent logs the error err of a client that did not read its answer.
 func (s *Server) sent(c *gin.Context, err error) {
 	if err != nil {
+		c.Set(keyReason, cmp.Or(c.GetString(keyReason), "the client did not read its answer"))
 		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }

@@ -256,7 +256,8 @@ func (d *deaf) Write([]byte) (int, error) {
 
 func TestClientThatNeverReadsEndsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTest(t, Loading, nil)
+		var log bytes.Buffer
+		s := newTest(t, Loading, nil, func(o *Options) { o.Log = zerolog.New(&log) })
 		given := 0
 		s.Ready(eachFunc(func(ctx context.Context, begun func(), each func(int, *protocol.AgentOutput), outs []protocol.AgentOutput) error {
 			begun()
@@ -276,6 +277,10 @@ func TestClientThatNeverReadsEndsTheWork(t *testing.T) {
 		}
 		if text := s.metricsText(t); !strings.Contains(text, `route="/v1/responses",status="499"} 1`) {
 			t.Errorf("no client has left: %s", text)
+		}
+		s.Handler().ServeHTTP(&deaf{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/v1/info", nil))
+		if n := strings.Count(log.String(), `"reason":"the client did not read its answer"`); n != 2 {
+			t.Errorf("%d of 2 requests have a reason: %s", n, &log)
 		}
 	})
 }
