@@ -220,6 +220,22 @@ func TestExportSaysWhatThereWasWhenNothingMatches(t *testing.T) {
 	}
 }
 
+func TestExportToAFullDiskNamesNoInput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	writeFile(t, path, `{"request": {"request_id": "r", "inputs": [{"id": 0, "instruction": {"type": "user", "content": "Go."}}]}, "response": [
+		{"request_id": "r", "source_id": 0, "candidate_index": 0, "status": "completed", "memory": {}, "output": {"say": "`+strings.Repeat("x", 1<<16)+`"},
+			"internal_steps": [{"id": "step-0", "component": "commander", "origin": "model", "full_prompt": "", "output_raw": "", "input_elements": {"messages": [{"role": "user", "content": "Go."}]}}]}]}`)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	err = run(t.Context(), []string{"export", path}, full, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "/dev/full: no space left") || strings.Contains(err.Error(), "a.jsonl") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestExportWithoutUsableInputIsAnError(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there.jsonl")

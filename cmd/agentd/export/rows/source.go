@@ -283,7 +283,9 @@ func values(path, name string, start int64, line int, f func(raw protocol.Raw, l
 		offset := d.InputOffset() - int64(len(raw))
 		line := count.at(offset)
 		count.kept = d.InputOffset()
-		if err := f(raw, line, start+offset); err != nil {
+		if err := f(raw, line, start+offset); errors.As(err, new(*os.PathError)) {
+			return err // of another file, as of the rows
+		} else if err != nil {
 			return fmt.Errorf("%s line %d: %w", name, line, err)
 		}
 	}
