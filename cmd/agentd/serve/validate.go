@@ -190,9 +190,10 @@ func (c *Config) checkFiles(p *options.Problems) {
 	}
 	if dir := c.Inference.Agent.PromptLogDir; dir != "" {
 		file := filepath.Join(dir, ".agentd")
-		if err := cmp.Or(os.MkdirAll(dir, 0o700), os.WriteFile(file, nil, 0o600), os.Remove(file)); err != nil {
+		if err := cmp.Or(os.MkdirAll(dir, 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
 			p.Add("prompt-log-dir", "%w", err)
 		}
+		_ = os.Remove(file) // also another server's, which then has written it
 	}
 	if c.Pprof != "" {
 		if err := profilerAddress(c.Pprof); err != nil {
