@@ -65,7 +65,7 @@ func (a *Agent) choose(ctx context.Context, r *generation.Request, prompt *forma
 			if err != nil {
 				return &ChoiceError{i, err}
 			}
-			if decisionKey(&d) != decisionKey(&format.Decision{AgentDecision: answers[i]}) {
+			if DecisionKey(&d.AgentDecision) != DecisionKey(&answers[i]) {
 				err = errors.New("the model's form can't express it")
 				for _, call := range answers[i].ToolCalls { // a call of an unknown tool reads as a reply
 					if _, wrong := c.Set.Accept(call.Name, call.Arguments, nil); wrong != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -61,21 +60,17 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 
 // distinctKey returns the key by which a search distinguishes an input's decisions.
 func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
-	catalog := in.catalog
 	return &generation.Distinct{Key: func(text string) (string, bool) {
-		d, err := a.format.Parse(text, catalog)
+		d, err := a.format.Parse(text, in.catalog)
 		if err != nil {
 			return "", false
 		}
-		return decisionKey(&d), true
+		return DecisionKey(&d.AgentDecision), true
 	}}
 }
 
 // DecisionKey is [tools.DecisionKey].
 func DecisionKey(d *protocol.AgentDecision) string { return tools.DecisionKey(d) }
-
-// decisionKey is DecisionKey of a parsed answer, without its reasoning.
-func decisionKey(d *format.Decision) string { return tools.DecisionKey(&d.AgentDecision) }
 
 // appendBranch appends the members of a candidate's generation that a search or a choice reports.
 func appendBranch(b []byte, c *generation.Completion, in *inputRun) []byte {

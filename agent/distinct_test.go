@@ -83,7 +83,7 @@ func TestKeysAreEqualForEqualDecisions(t *testing.T) {
 		"text that looks like a call":      {format.Decision{AgentDecision: protocol.AgentDecision{Say: "\"\n\"r\" \"go\" {}"}}, calls(call("r", `{}`)), false},
 		"calls twice for one robot":        {calls(call("r", `{}`), call("r", `{"a":1}`)), calls(call("r", `{"a":1}`), call("r", `{}`)), false},
 	} {
-		if equal := decisionKey(&c.a) == decisionKey(&c.b); equal != c.equal {
+		if equal := DecisionKey(&c.a.AgentDecision) == DecisionKey(&c.b.AgentDecision); equal != c.equal {
 			t.Errorf("%s: equal %v", name, equal)
 		}
 	}
