@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"agentd/agent/format"
@@ -71,9 +72,7 @@ func (a *Agent) storedTokens(in *inputRun) (c chain, ids []generation.Token, tex
 		return c, nil, ""
 	}
 	ids = make([]generation.Token, len(raw)/4)
-	for i := range ids {
-		ids[i] = generation.Token(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
+	_, _ = binary.Decode(raw, binary.LittleEndian, ids) // the length is right
 	text, known := a.tokenizer.Text(ids)
 	if !known {
 		return c, nil, ""
@@ -90,26 +89,24 @@ func (a *Agent) storeTokens(in *inputRun, out *protocol.AgentOutput, d *format.D
 	history := append(in.memory.History[:len(in.memory.History):len(in.memory.History)],
 		memory.Entry{Author: memory.AuthorOf(in.input.Instruction.Type), Content: in.input.Instruction.Content},
 		memory.Entry{Author: memory.Model, Content: string(memory.WriteDecision(d.Say, d.ToolCalls, false))})
-	var raw []byte
-	for _, ids := range [][]generation.Token{in.request.Prompt, c.All()} {
-		for _, id := range ids {
-			raw = binary.LittleEndian.AppendUint32(raw, uint32(id))
-		}
-	}
-	attributes := maps.Clone(in.earlier)
+	attributes := map[int]string{}
+	maps.Copy(attributes, in.earlier)
 	if len(in.input.Attributes) > len("{}") {
-		if attributes == nil {
-			attributes = map[int]string{}
-		}
 		attributes[len(in.memory.History)] = string(in.input.Attributes)
 	}
 	text, err := json.Marshal(chain{
-		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
+		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(slices.Concat(tokenBytes(in.request.Prompt), tokenBytes(c.All()))),
 		Attributes: attributes,
 	})
 	if err == nil { // texts and a bool can't fail
 		out.Memory = protocol.SetMember(out.Memory, memory.TokensKey, text)
 	}
+}
+
+// tokenBytes returns tokens as in chain.IDs, before base64.
+func tokenBytes(ids []generation.Token) []byte {
+	b, _ := binary.Append(nil, binary.LittleEndian, ids) // numbers can't fail
+	return b
 }
 
 // dropTokens removes the tokens of an earlier turn from a candidate's memory.

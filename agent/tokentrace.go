@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -189,17 +188,14 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protoc
 // candidates with the same tokens, whose next prompt is the same.
 func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
 	answer := c.All()
-	key := make([]byte, 0, 4*len(answer))
-	for _, id := range answer {
-		key = binary.LittleEndian.AppendUint32(key, uint32(id))
-	}
-	at, known := step.next[string(key)]
+	key := string(tokenBytes(answer))
+	at, known := step.next[key]
 	if !known {
 		at = a.nextPromptDiffers(ctx, in, out, in.request.Prompt, answer)
 		if step.next == nil {
 			step.next = map[string]int{}
 		}
-		step.next[string(key)] = at
+		step.next[key] = at
 	}
 	return at
 }
