@@ -8,6 +8,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/tokens"
+	"agentd/agent/tools"
 	"agentd/scheduler/generation"
 )
 
@@ -124,8 +125,11 @@ func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, format: f, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f), formatID: formatOf(&cfg, f)}
 	if cfg.Kind == HistorySummarized {
-		if a.summarizer, err = newHistorySummarized(a); err != nil {
-			return nil, err
+		a.summarizer = &historySummarized{Agent: a}
+		if cfg.Constrain == ConstrainOn {
+			if a.summarizer.grammar, err = format.AnswerCatalog(f, &tools.Set{}).Grammar(); err != nil {
+				return nil, fmt.Errorf("the grammar of summaries: %w", err)
+			}
 		}
 	}
 	if cfg.PromptLogDir != "" {

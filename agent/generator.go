@@ -66,9 +66,8 @@ type failure struct {
 
 // failed returns the failure for the error of a generation.
 func failed(err error) *failure {
-	var overflow *generation.OverflowError
 	switch {
-	case errors.As(err, &overflow):
+	case errors.As(err, new(*generation.OverflowError)):
 		return &failure{CodeContextOverflow, ComponentScheduler, err}
 	case errors.Is(err, generation.ErrGrammar):
 		return &failure{CodeModelError, ComponentScheduler, err}

@@ -278,7 +278,9 @@ func (a *Agent) render(ctx context.Context, requestID string, in *inputRun) *fai
 		Scores: in.returns.scores(), Masks: in.returns.masks, Adapter: in.adapter.ID, Resume: in.resume, Priority: in.priority,
 	}
 	if a.cfg.ConsecutiveSeeds {
-		params.Seeds = consecutive(params.Seeds)
+		for i := range params.Seeds {
+			params.Seeds[i] = params.Seeds[0]&(1<<30-1) + uint32(i)
+		}
 	}
 	if in.distinct {
 		params.Distinct = a.distinctKey(in)

@@ -21,14 +21,6 @@ func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	return out
 }
 
-// consecutive replaces seeds by the first one, that plus 1, and so on.
-func consecutive(seeds []uint32) []uint32 {
-	for i := range seeds {
-		seeds[i] = (seeds[0] & (1<<30 - 1)) + uint32(i)
-	}
-	return seeds
-}
-
 // session names the run of an input: a hash of what the prompts of all turns of the run begin with.
 func session(in *inputRun) string {
 	h := sha256.New()

@@ -11,7 +11,6 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
-	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -89,17 +88,6 @@ type Summary struct {
 type historySummarized struct {
 	*Agent
 	grammar string // of a summary, GBNF; "": no constraint
-}
-
-func newHistorySummarized(a *Agent) (*historySummarized, error) {
-	h := &historySummarized{Agent: a}
-	if a.cfg.Constrain == ConstrainOn {
-		var err error
-		if h.grammar, err = format.AnswerCatalog(a.format, &tools.Set{}).Grammar(); err != nil {
-			return nil, fmt.Errorf("the grammar of summaries: %w", err)
-		}
-	}
-	return h, nil
 }
 
 // shortening returns the generation of a summary for all candidates if the prompt exceeds the budget, else nil.
