@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"agentd/internal/base/tracing"
-	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -61,12 +60,9 @@ func (in *inputRun) endSpan() {
 			semconv.GenAIUsageOutputTokens(s.generated), semconv.GenAIResponseFinishReasons(s.finish...))
 	}
 	failed := 0
-	var first *protocol.AgentError
 	for i := range in.out {
-		if e := in.out[i].Error; e != nil {
-			if failed++; first == nil {
-				first = e
-			}
+		if in.out[i].Error != nil {
+			failed++
 		}
 	}
 	s.SetAttributes(attribute.Int("agentd.candidates.failed", failed))
@@ -74,7 +70,7 @@ func (in *inputRun) endSpan() {
 	case in.ended != nil:
 		tracing.Fail(s, "ended", "")
 	case failed > 0 && failed == len(in.out):
-		tracing.Fail(s, first.Code, "")
+		tracing.Fail(s, in.out[0].Error.Code, "")
 	}
 	s.End()
 }
