@@ -155,8 +155,12 @@ func Ask(ctx context.Context, m Model, state *format.Chat, questions []Question,
 			return nil, err
 		}
 	}
-	for i := range answers {
-		answers[i].mean(len(questions[i].orders()))
+	for i := range answers { // the sums become means
+		a, n := &answers[i], float64(len(questions[i].orders()))
+		for k := range a.Probabilities {
+			a.Probabilities[k] /= n
+		}
+		a.Mass, a.Omitted = a.Mass/n, a.Omitted/n
 	}
 	return answers, nil
 }
@@ -232,24 +236,15 @@ func (a *Answer) add(q *Question, order []int, r *generation.Result) error {
 	options := c.Chances.Options()
 	if options == nil {
 		a.Probabilities = nil
+		return nil
 	}
 	for _, o := range options {
 		if a.Probabilities != nil {
 			a.Probabilities[order[o.Index]] += o.Probability
 		}
 	}
-	if options != nil {
-		a.Mass += options[0].Mass
-	}
+	a.Mass += options[0].Mass
 	return nil
-}
-
-// mean divides the sums over n orders by n.
-func (a *Answer) mean(n int) {
-	for i := range a.Probabilities {
-		a.Probabilities[i] /= float64(n)
-	}
-	a.Mass, a.Omitted = a.Mass/float64(n), a.Omitted/float64(n)
 }
 
 // orders returns the orders in which the options are shown: evenly spaced rotations; for levels, both directions.
