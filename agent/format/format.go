@@ -219,9 +219,10 @@ func (c *Catalog) Grammar() (string, error) {
 // trimSpace trims ASCII white space, as chat templates do.
 func trimSpace(s string) string { return strings.Trim(s, " \t\n\r\v\f") }
 
-// common implements the methods of Format that all formats share.
+// common implements the methods of Format that formats share.
 type common struct {
 	rules
+	think, inThoughts             bool // answers begin with a <think> block; the prompt has its opening tag
 	split                         *splitter
 	name, stateKey                string
 	suppressControl, showsResults bool
@@ -233,3 +234,10 @@ func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }
+func (c *common) thinksFirst() bool     { return c.think }
+
+// ParseChat removes the reasoning.
+func (c *common) ParseChat(text string) (string, error) {
+	_, answer, err := splitThoughts(trimEnd(text), c.inThoughts, "{")
+	return answer, err
+}

@@ -186,9 +186,6 @@ func (f *gptoss) write(b *builder, m *message, c *Catalog) {
 
 func (f *gptoss) inForms(*message, *Catalog) []string { return nil } // it has no other forms
 
-// thinksFirst is false: the model may answer at once.
-func (f *gptoss) thinksFirst() bool { return false }
-
 // parallelArguments returns the arguments of parallelName. Each robot is beside the arguments of its call.
 func parallelArguments(calls []pastCall) protocol.Raw {
 	dst := rawjson.AppendList([]byte(`{"calls":`), calls, func(dst []byte, call pastCall) []byte {

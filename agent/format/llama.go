@@ -135,8 +135,6 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 	return b.prompt(messagesJSON(messages), c.json), nil
 }
 
-func (f *llama) thinksFirst() bool { return false }
-
 // write writes a decision. Parts that the templates do not render are written as the models write them.
 func (f *llama) write(b *builder, m *message, _ *Catalog) {
 	b.plain(trimSpace(m.content))
@@ -183,8 +181,6 @@ func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
 	g.Add("root", answer)
 	return c.addReply(g, reply, tagged)
 }
-
-func (f *llama) before(*gbnf.Grammar) string { return "" }
 
 // ParseChat removes the tag before a JSON object.
 func (f *llama) ParseChat(text string) (string, error) {

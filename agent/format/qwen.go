@@ -20,7 +20,6 @@ import (
 type qwen struct {
 	common
 	qwenVariant
-	think        bool   // the model thinks before it decides
 	intro, outro string // around the tools in the system message
 	opening      string // the prompt's part of the answer
 	system       string // for a chat without a system message
@@ -65,13 +64,12 @@ var qwenSystemIn = regexp.MustCompile(`<\|im_start\|>system\\n([^{}<'"]+)<\|im_e
 
 func newQwen(o Options, c common) (*qwen, error) {
 	c.stateKey = memory.QwenKey
-	q := &qwen{common: c, qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate), think: o.EnableThinking}
-	if o.EnableThinking && !q.emptyThink && !q.openThink {
+	q := &qwen{common: c, qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate)}
+	if q.think && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("Config.Prompt.EnableThinking: this model's chat template has no thinking to switch on; leave it out")
 	}
-	if q.openThink && !q.emptyThink {
-		q.think = true // nothing switches it off
-	}
+	q.think = q.think || q.openThink && !q.emptyThink // nothing switches it off
+	q.inThoughts = q.think && q.openThink
 	switch {
 	case q.coder:
 		q.intro, q.outro = coderIntro, coderOutro
@@ -244,7 +242,6 @@ func (q *qwen) said(b *builder, m *message, content string) {
 }
 
 func (q *qwen) write(b *builder, m *message, _ *Catalog) { q.said(b, m, q.trim(m.content)) }
-func (q *qwen) thinksFirst() bool                        { return q.think }
 
 func renderTagged(b *builder, call *tools.Call) {
 	b.markup("<tool_call>\n<function=")

@@ -50,16 +50,14 @@ func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
 	return c.addReply(g, reply, q.introduced(set, "calls"))
 }
 
-func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
-
-// thinkRule adds the rule of a <think> block and returns a reference. With open, the prompt has the tag.
-func thinkRule(g *gbnf.Grammar, think, open bool) string {
-	if !think {
+// before adds the rule of a <think> block and returns a reference.
+func (c *common) before(g *gbnf.Grammar) string {
+	if !c.think {
 		return ""
 	}
 	g.AddText("thoughts", gbnf.Text{Forbidden: []string{"<think>"}, Until: "</think>"})
 	body := "thoughts " + gbnf.Literal("\n\n")
-	if !open {
+	if !c.inThoughts {
 		body = gbnf.Literal("<think>\n") + " " + body
 	}
 	g.Add("think", body)
@@ -174,27 +172,23 @@ func (r rules) addParameters(g *gbnf.Grammar, name string, set *tools.Set, tool 
 
 // addParameter adds the rule of a parameter with its tags and returns the rule's name.
 func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
-	value, err := r.addValue(g, set, tool, p)
-	if err != nil {
-		return "", err
+	var value string
+	switch {
+	case p.Name != tool.RobotParam:
+		var err error
+		if value, err = tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{}); err != nil {
+			return "", err
+		}
+	case len(set.Robots) == 0:
+		value = "robot-text " + gbnf.Literal("\n")
+		g.AddText("robot-text", gbnf.Text{Forbidden: []string{"</parameter>"}, Until: parameterEnd, NonBlank: true})
+	default:
+		value = r.addRobot(g, set, func(name string) string { return name }) + " " + gbnf.Literal(parameterEnd+"\n")
 	}
 	return g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value), nil
 }
 
 const parameterEnd = "\n</parameter>"
-
-// addValue adds the rules of a parameter's value, and returns an expression of the value and its closing tag.
-func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
-	if p.Name != tool.RobotParam {
-		return tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{})
-	}
-	if len(set.Robots) == 0 {
-		const text = "robot-text"
-		g.AddText(text, gbnf.Text{Forbidden: []string{"</parameter>"}, Until: parameterEnd, NonBlank: true})
-		return text + " " + gbnf.Literal("\n"), nil
-	}
-	return r.addRobot(g, set, func(name string) string { return name }) + " " + gbnf.Literal(parameterEnd+"\n"), nil
-}
 
 func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
 	if parameter == tool.RobotParam {

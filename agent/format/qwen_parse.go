@@ -17,7 +17,7 @@ const (
 
 // Parse parses reasoning, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
-	return parseBlocks(text, q.think && q.openThink, q.rules, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return q.parseBlocks(text, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		var call tools.Call
 		var rest string
 		var err error
@@ -40,24 +40,18 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 	})
 }
 
-// ParseChat removes the reasoning.
-func (q *qwen) ParseChat(text string) (string, error) {
-	_, answer, err := splitThoughts(trimEnd(text), q.think && q.openThink, "{")
-	return answer, err
-}
-
 // parseBlocks parses reasoning, then blocks after callOpen, or a reply. read appends the calls
 // of a block and returns the rest: it finds a block's end itself, since strings may contain callClose.
-func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
+func (c *common) parseBlocks(text string, set *tools.Set,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
-	reasoning, rest, err := splitThoughts(trimEnd(text), inThoughts, callOpen)
+	reasoning, rest, err := splitThoughts(trimEnd(text), c.inThoughts, callOpen)
 	if err != nil {
 		return Decision{}, err
 	}
 	if !strings.HasPrefix(rest, callOpen) { // strings in other calls may have the marks
 		if calls, _, _ := recognise(rest, set); len(calls) > 0 {
-			return r.decide(set, rest, nil, reasoning)
+			return c.decide(set, rest, nil, reasoning)
 		}
 	}
 	var say strings.Builder
@@ -69,7 +63,7 @@ func parseBlocks(text string, inThoughts bool, r rules, set *tools.Set,
 		}
 		say.WriteString(before)
 		if !found {
-			return r.decide(set, say.String(), calls, reasoning)
+			return c.decide(set, say.String(), calls, reasoning)
 		}
 		if calls, rest, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err

@@ -26,7 +26,6 @@ type template struct {
 	joined  bool // there is no system message
 	turns   bool // the roles of messages must alternate
 	jsonOut bool // StyleJSON
-	think   bool
 	source  string
 	kit     ModelAPI
 }
@@ -58,7 +57,6 @@ func newTemplate(o Options, c common) (*template, error) {
 		common:  c,
 		made:    madeForAgent(o.ChatTemplate),
 		jsonOut: style == StyleJSON,
-		think:   o.EnableThinking,
 		source:  o.ChatTemplate,
 		kit:     o.ModelAPI,
 	}
@@ -263,8 +261,6 @@ func (t *template) messages(in *Input, mark string) protocol.Raw {
 	}
 	return messagesJSON(t.inTurns(list))
 }
-
-func (t *template) thinksFirst() bool { return t.think }
 
 func (t *template) write(b *builder, m *message, c *Catalog) {
 	if len(c.Set.Tools) == 0 && (c == noTools || !t.jsonOut) {

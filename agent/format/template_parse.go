@@ -15,7 +15,7 @@ import (
 //	blocks: root ::= think? ("<tool_call>" action "</tool_call>" | reply)
 //	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
 func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
-	set, think := c.Set, thinkRule(g, t.think, false)
+	set, think := c.Set, t.before(g)
 	reply := gbnf.Text{Forbidden: callMarks, NonBlank: true}
 	var answers []string
 	if len(set.Tools) > 0 {
@@ -47,14 +47,6 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
 	return nil
-}
-
-func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }
-
-// ParseChat removes the reasoning.
-func (t *template) ParseChat(text string) (string, error) {
-	_, answer, err := splitThoughts(trimEnd(text), false, "{")
-	return answer, err
 }
 
 // addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
@@ -96,7 +88,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
 	}
-	return parseBlocks(text, false, t.rules, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return t.parseBlocks(text, c.Set, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		action, after, err := readJSON(body, "an action is")
 		if err != nil {
 			return nil, "", err
