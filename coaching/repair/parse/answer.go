@@ -40,21 +40,20 @@ type Answer struct {
 // what the model should write instead. keys are taken out of errors.
 func ModelAnswer(text string, keys quote.Quoter) (*Answer, error) {
 	text = afterThoughts(text)
-	if err := checkThoughts(text); err != nil {
-		return nil, err
+	begun := strings.TrimPrefix(strings.TrimSpace(text), "<|start|>assistant")
+	for _, mark := range openings {
+		if strings.HasPrefix(begun, mark.open) && !strings.Contains(begun, mark.end) {
+			return nil, errors.New("the answer ends within its thoughts; think less, and write the JSON object after them")
+		}
 	}
 	return HumanAnswer(text, keys)
 }
 
 // HumanAnswer parses a person's answer: a model's answer without thoughts, a
-// decision, or a list of calls.
-func HumanAnswer(text string, keys quote.Quoter) (*Answer, error) {
-	return newReader(keys).findAnswer(text)
-}
-
-// findAnswer finds the answer in a text. JSON is preferred to near-JSON, and a value
+// decision, or a list of calls. JSON is preferred to near-JSON, and a value
 // with an answer's members to other JSON.
-func (r *reader) findAnswer(text string) (*Answer, error) {
+func HumanAnswer(text string, keys quote.Quoter) (*Answer, error) {
+	r := newReader(keys)
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the answer has %d bytes, but at most %d are read; write the JSON object alone", len(text), MaxBytes)
 	}
@@ -169,16 +168,6 @@ func (r *reader) readAnswer(v protocol.Raw) (*Answer, error) {
 // thoughtsEnd is the mark after a model's reasoning.
 const thoughtsEnd = "</think>"
 
-// withoutThoughts removes leading reasoning, whose opening mark may be in the prompt. Marks of
-// calls within it are ignored.
-func withoutThoughts(text string) (string, error) {
-	answer := afterThoughts(text)
-	if len(answer) == len(text) && strings.Contains(text, "<think>") {
-		return "", errors.New("the raw output ends within the model's thoughts")
-	}
-	return strings.TrimSpace(answer), nil
-}
-
 // openings are marks that begin reasoning, each with the mark before the answer.
 var openings = []struct{ open, end string }{
 	{"<think>", thoughtsEnd},
@@ -187,17 +176,6 @@ var openings = []struct{ open, end string }{
 	{"[THINK]", "[/THINK]"},
 	{"<|channel|>analysis", "<|channel|>final"},
 	{"<|channel|>thought", "<channel|>"},
-}
-
-// checkThoughts rejects an answer that ends within its reasoning.
-func checkThoughts(answer string) error {
-	answer = strings.TrimPrefix(strings.TrimSpace(answer), "<|start|>assistant")
-	for _, mark := range openings {
-		if strings.HasPrefix(answer, mark.open) && !strings.Contains(answer, mark.end) {
-			return errors.New("the answer ends within its thoughts; think less, and write the JSON object after them")
-		}
-	}
-	return nil
 }
 
 // afterThoughts returns a model's answer without leading reasoning. A mark inside a JSON string of

@@ -77,10 +77,9 @@ func (r *reader) readDecision(v protocol.Raw) (w Decision, err error) {
 			return w, errors.New("say must be a string")
 		}
 	}
-	if !acts {
-		return w, nil
+	if acts {
+		err = r.readCalls(&w.Calls, action, "", maxNesting)
 	}
-	err = r.readCalls(&w.Calls, action, "", maxNesting)
 	return w, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,11 +61,10 @@ func JSON(text string) (protocol.Raw, error) {
 }
 
 func jsonError(err error) error {
-	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		return errors.New(quote.OneLine(err.Error()))
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return fmt.Errorf("%s at offset %d", quote.OneLine(syntax.Err.Error()), syntax.ByteOffset)
 	}
-	return fmt.Errorf("%s at offset %d", quote.OneLine(syntax.Err.Error()), syntax.ByteOffset)
+	return errors.New(quote.OneLine(err.Error()))
 }
 
 // repairable rejects near-JSON whose repair would invent content or take too long.
@@ -103,14 +103,7 @@ func cutOff(text string) bool {
 			quote = c
 		}
 	}
-	if quote != 0 {
-		return true
-	}
-	switch text[len(text)-1] {
-	case '}', ']', '"', '\'':
-		return false
-	}
-	return true
+	return quote != 0 || !strings.ContainsRune(`}]"'`, rune(text[len(text)-1]))
 }
 
 // opensValue reports whether a quote after this text begins a string. Elsewhere it is
@@ -139,15 +132,13 @@ func jsonTexts(text string) []string {
 	if startsJSON(text) {
 		found = append(found, text)
 	}
-	blocks := fenced(text)
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if startsJSON(blocks[i]) {
-			found = append(found, blocks[i])
+	for _, block := range slices.Backward(fenced(text)) {
+		if startsJSON(block) {
+			found = append(found, block)
 		}
 	}
-	spans := bracketed(text)
-	for i := len(spans) - 1; i >= 0; i-- {
-		found = append(found, spans[i].text)
+	for _, s := range slices.Backward(bracketed(text)) {
+		found = append(found, s.text)
 	}
 	return found
 }

@@ -22,7 +22,23 @@ func RawOutput(text string, keys quote.Quoter) (Output, error) {
 	if len(text) > MaxBytes {
 		return Output{}, fmt.Errorf("the raw output has more than %d bytes", MaxBytes)
 	}
-	return newReader(keys).readOutput(text)
+	r := newReader(keys)
+	text = withoutEndTokens(text)
+	if strings.Contains(text, harmonyMark) {
+		return r.readHarmony(text)
+	}
+	answer := afterThoughts(text) // the opening mark may be in the prompt, and marks of calls in thoughts do not count
+	if len(answer) == len(text) && strings.Contains(text, "<think>") {
+		return Output{}, errors.New("the raw output ends within the model's thoughts")
+	}
+	switch text = strings.TrimSpace(answer); {
+	case strings.Contains(text, hermesOpen):
+		return r.readHermes(text)
+	case strings.Contains(text, "<function=") || strings.Contains(text, "<invoke "):
+		calls, beside, err := r.readTagged(text)
+		return Output{Calls: calls, Beside: beside}, err
+	}
+	return r.readLoose(text)
 }
 
 // Marks of the notations for calls.
@@ -32,26 +48,6 @@ const (
 	harmonyMark  = "<|channel|>"
 	harmonyStart = "<|start|>"
 )
-
-func (r *reader) readOutput(text string) (Output, error) {
-	text = withoutEndTokens(text)
-	if strings.Contains(text, harmonyMark) {
-		return r.readHarmony(text)
-	}
-	text, err := withoutThoughts(text)
-	if err != nil {
-		return Output{}, err
-	}
-	switch {
-	case strings.Contains(text, hermesOpen):
-		return r.readHermes(text)
-	case strings.Contains(text, "<function=") || strings.Contains(text, "<invoke "):
-		var out Output
-		out.Calls, out.Beside, err = r.readTagged(text)
-		return out, err
-	}
-	return r.readLoose(text)
-}
 
 // endTokens may remain at the end of an output.
 var endTokens = []string{"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|return|>", "<|call|>", "<|end|>", "</s>"}
