@@ -66,23 +66,15 @@ func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput m
 	}
 	p, made := ofInput[input]
 	if !made {
-		p = newPoint(input, sets)
+		p = Point{Input: input, Robots: tools.KnownRobots(input.Attributes), DefaultRobot: sets.robot}
+		if len(p.Robots) == 1 {
+			p.DefaultRobot = p.Robots[0]
+		}
+		p.Tools, p.ToolsErr = sets.of(input.Tools, p.Robots)
 		ofInput[input] = p
 	}
 	p.ID, p.StepID = given.ID, given.InputStepID
 	return &p
-}
-
-// newPoint returns a point with an input, without its ID.
-func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
-	p := Point{Input: input}
-	p.Robots = tools.KnownRobots(p.Input.Attributes)
-	p.DefaultRobot = sets.robot
-	if len(p.Robots) == 1 {
-		p.DefaultRobot = p.Robots[0]
-	}
-	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
-	return p
 }
 
 // Redacted returns the case with keys removed from errors and reasons. Decisions are not changed. The coach itself gets

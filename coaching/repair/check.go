@@ -92,10 +92,7 @@ func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
 		return list
 	}
 	_, err := protocol.DecodeCorrection(Correction(d).AppendJSON(nil))
-	var found protocol.Problems
-	if !errors.As(err, &found) {
-		return nil
-	}
+	found, _ := errors.AsType[protocol.Problems](err)
 	for _, problem := range found {
 		loc := problem.Loc[1:] // "body"
 		if len(loc) > 0 && loc[0] == "decision" {
