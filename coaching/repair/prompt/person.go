@@ -84,7 +84,7 @@ func (t request) payload() protocol.Raw {
 	o.text("stage_goal", t.Request.Stage.Goal)
 	o.text("task_coaching_hint", t.Request.Stage.Hint)
 	o.add("trajectory_steps", protocol.AppendElements(nil, t.payloadSteps()...))
-	o.copy("task_attributes", orEmpty(input.Attributes))
+	o.copy("task_attributes", input.Attributes)
 	o.copy("tools_api", protocol.AppendElements(nil, input.Tools...))
 	o.copy("constraint_list", texts(m.Rules))
 	if len(t.Request.ActiveErrors) > 0 {
@@ -186,11 +186,4 @@ func (t request) rejectionReason(diagnosis string) string {
 		}
 	}
 	return diagnosis
-}
-
-func orEmpty(v protocol.Raw) protocol.Raw {
-	if len(v) == 0 {
-		return protocol.Raw("{}")
-	}
-	return v
 }

@@ -29,7 +29,7 @@ func Question(c *repair.Case, budget int) backend.Question {
 	budget = max(cmp.Or(max(budget, 0), DefaultBudget), minBudget)
 	points := t.listedPoints()
 	form := answerFormSay
-	if anyTools(points) {
+	if slices.ContainsFunc(points, hasTools) {
 		form = answerForm
 	}
 	q := backend.Question{

@@ -22,8 +22,12 @@ func portableSchema(points []*repair.Point, limit int) protocol.Raw {
 	if schema := buildPortable(points, ownCalls(points)); len(schema) <= limit {
 		return protocol.Raw(schema)
 	}
+	var names []string
+	for _, group := range toolGroups(points) {
+		names = append(names, group.tools.Names()...)
+	}
 	return protocol.Raw(buildPortable(points, strictObject(
-		`"name":{`+stringType(toolNamesOf(points))+`}`,
+		`"name":{`+stringType(distinct(names))+`}`,
 		`"arguments":`+textArguments,
 		`"target_robot_name":{`+stringType(robotsOf(points))+`}`,
 	)))
@@ -64,7 +68,7 @@ func buildPortable(points []*repair.Point, call string) string {
 		`"reinjection_point_id":{` + stringType(pointIDs(points)) + `,"description":"The point at which the decision replaces the agent's. Not read when you abandon."}`,
 	}
 	decision := strictObject(`"say":{"type":"string","description":"The text the agent says. Not read when you abandon."}`)
-	if anyTools(points) {
+	if slices.ContainsFunc(points, hasTools) {
 		decision = `{"anyOf":[` + strictObject(`"tool_calls":{"type":"array","items":`+call+`}`) + `,` + decision + `]}`
 	}
 	return strictObject(append(properties, `"decision":`+decision)...)
@@ -111,20 +115,7 @@ func pointIDs(points []*repair.Point) []string {
 	return ids
 }
 
-func anyTools(points []*repair.Point) bool {
-	return slices.ContainsFunc(points, hasTools)
-}
-
 func hasTools(p *repair.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 }
-
-// toolNamesOf are the names of all tools of some points.
-func toolNamesOf(points []*repair.Point) []string {
-	var all []string
-	for _, set := range toolGroups(points) {
-		all = append(all, set.tools.Names()...)
-	}
-	return distinct(all)
-}
 
 // robotsOf are the known robots of some points, none if one point has none.
 func robotsOf(points []*repair.Point) []string {

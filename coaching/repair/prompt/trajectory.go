@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/memory"
@@ -257,15 +258,11 @@ func historyText(history []memory.Entry, budget int) string {
 		lines = append(lines, line)
 		budget -= len(line) + 1
 	}
-	var b strings.Builder
 	if missing := len(history) - len(lines); missing > 0 {
-		fmt.Fprintf(&b, "(%d older entries are left out for lack of room)\n", missing)
+		lines = append(lines, fmt.Sprintf("(%d older entries are left out for lack of room)", missing))
 	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		b.WriteString(lines[i])
-		b.WriteByte('\n')
-	}
-	return b.String()
+	slices.Reverse(lines)
+	return strings.Join(append(lines, ""), "\n")
 }
 
 func entryText(e *memory.Entry, limit int) string {
