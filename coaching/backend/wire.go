@@ -146,33 +146,26 @@ func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
 	return body, nil
 }
 
-// lastingKinds has the kinds of permanent errors of package egress.
-var lastingKinds = []struct {
-	cause error
-	kind  Kind
-}{
-	{egress.ErrRedirect, KindForbidden}, {egress.ErrTooLarge, KindTooLarge},
-	{egress.ErrEncoded, KindGarbled}, {egress.ErrClosed, KindClosed},
-}
-
 // broken returns the error of a request without a complete answer.
 func (w *wire) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	e := w.fail(KindUnreachable, egress.Cause(err).Error())
-	for _, known := range lastingKinds {
-		if errors.Is(err, known.cause) {
-			e.Kind, e.Err = known.kind, known.cause
-			return e
-		}
-	}
 	var (
 		forbidden *egress.ForbiddenError
 		network   net.Error
 		dial      *net.OpError
 	)
 	switch {
+	case errors.Is(err, egress.ErrRedirect):
+		e.Kind, e.Err = KindForbidden, egress.ErrRedirect
+	case errors.Is(err, egress.ErrTooLarge):
+		e.Kind, e.Err = KindTooLarge, egress.ErrTooLarge
+	case errors.Is(err, egress.ErrEncoded):
+		e.Kind, e.Err = KindGarbled, egress.ErrEncoded
+	case errors.Is(err, egress.ErrClosed):
+		e.Kind, e.Err = KindClosed, egress.ErrClosed
 	case errors.As(err, &forbidden):
 		e.Kind, e.Err = KindForbidden, forbidden
 	case egress.Untrusted(err):
