@@ -150,8 +150,7 @@ func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 func (s *taskView) candidate(pointID string, out *protocol.AgentOutput) candidate {
 	found := candidate{Status: out.Status, Problems: []finding{}}
 	if out.Output == nil {
-		text := out.Error.Message
-		found.Error = &text
+		found.Error = &out.Error.Message
 		return found
 	}
 	found.Decision = out.Output.AppendJSON(nil)

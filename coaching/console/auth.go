@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,12 +79,8 @@ func (a *authenticator) accepts(r *http.Request) bool {
 		_, ok := a.find(token)
 		return ok
 	}
-	for _, cookie := range r.CookiesNamed(cookieName) {
-		if a.acceptsSession(cookie.Value) {
-			return true
-		}
-	}
-	return false
+	valid := func(cookie *http.Cookie) bool { return a.acceptsSession(cookie.Value) }
+	return slices.ContainsFunc(r.CookiesNamed(cookieName), valid)
 }
 
 // authenticate refuses requests without a login.

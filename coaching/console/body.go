@@ -138,8 +138,8 @@ func (c *Console) read(g *gin.Context, b any) error {
 
 // decode parses JSON as strictly as package protocol.
 func decode(raw []byte, b any) error {
-	var problems protocol.Problems
-	if errors.As(protocol.Unmarshal(raw, b, json.RejectUnknownMembers(true)), &problems) {
+	err := protocol.Unmarshal(raw, b, json.RejectUnknownMembers(true))
+	if problems, ok := errors.AsType[protocol.Problems](err); ok {
 		return invalid(problems...)
 	}
 	if c, ok := b.(checked); ok {
@@ -292,8 +292,7 @@ func (b *answerBody) check() error {
 			return problem(protocol.TypeValue, "a completed task needs no reason; leave it out", "reason")
 		}
 		err := b.correction.check()
-		var problems protocol.Problems
-		if errors.As(err, &problems) {
+		if problems, ok := errors.AsType[protocol.Problems](err); ok {
 			return problems.At("decision")
 		}
 		return err

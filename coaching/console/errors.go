@@ -68,12 +68,10 @@ var (
 
 // asFailure returns the failure for err. An error that it does not know is internal.
 func asFailure(err error) *failure {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	var problems protocol.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[protocol.Problems](err); ok {
 		return invalid(problems...)
 	}
 	return &failure{ErrorAnswer: transfer.ErrorAnswer{Status: http.StatusInternalServerError, Detail: "internal error; the console's log has the request id"}, err: err}

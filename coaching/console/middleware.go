@@ -83,13 +83,9 @@ func (c *Console) knownHost(g *gin.Context) {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" {
-		return
-	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return
-	}
-	if slices.ContainsFunc(c.opts.PublicHosts, func(public string) bool { return strings.EqualFold(public, host) }) {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	public := func(name string) bool { return strings.EqualFold(name, host) }
+	if host == "localhost" || err == nil || slices.ContainsFunc(c.opts.PublicHosts, public) {
 		return
 	}
 	c.fail(g, fail(http.StatusMisdirectedRequest, "this console does not answer to that host name; its operator can configure it as a public host"))

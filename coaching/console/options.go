@@ -41,6 +41,3 @@ type Options struct {
 	// Page has the files of the web page; nil: the embedded ones.
 	Page fs.FS
 }
-
-// clock returns the time in the precision of tasks.
-func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }

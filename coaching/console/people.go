@@ -78,8 +78,7 @@ func viewPoints(points []*repair.Point) ([]pointView, []toolset) {
 func viewTools(p *repair.Point) toolset {
 	v := toolset{Tools: []toolView{}, Robots: append([]string{}, p.Robots...)}
 	if p.ToolsErr != nil {
-		text := p.ToolsErr.Error()
-		v.ToolsError = &text
+		v.ToolsError = new(p.ToolsErr.Error())
 	}
 	if p.Tools != nil {
 		for _, tool := range p.Tools.Tools {

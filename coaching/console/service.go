@@ -55,7 +55,7 @@ func newTaskService(stored *store, o Options) (*taskService, error) {
 }
 
 // now returns the time in the precision of tasks.
-func (s *taskService) now() time.Time { return s.opts.clock() }
+func (s *taskService) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
 
 // submit stores an agent's task, or joins a known one, and waits for the answer until ctx ends.
 func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {

@@ -151,10 +151,7 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 		return nil
 	}
 	verdict, err := s.repair.ReadHuman(output)
-	var problems protocol.Problems
 	switch {
-	case errors.As(err, &problems):
-		return problems
 	case err != nil:
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, err.Error())}
 	case !verdict.Corrected:
