@@ -56,8 +56,7 @@ func (d *dialer) explain(err error) error {
 	if d.base.Err() != nil {
 		return ErrClosed
 	}
-	var lookup *net.DNSError
-	if errors.As(err, &lookup) {
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		public := *lookup
 		public.Server = ""
 		return &public

@@ -41,12 +41,10 @@ func Untrusted(err error) bool {
 // Cause removes from an error of net/http what clients must not see: the URL, whose query may
 // contain a key, and this server's address. Other errors are returned unchanged.
 func Cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Source != nil {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
 		return &unsourcedError{err, strings.ReplaceAll(err.Error(), op.Source.String()+"->", "")}
 	}
 	return err

@@ -170,8 +170,7 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 // not exist: the caller makes up the id.
 func (c *Coach) Reach(ctx context.Context, id string) error {
 	err := c.Withdraw(ctx, id)
-	var e *Error
-	if errors.As(err, &e) && e.Status != 0 && !temporary(e.Status) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Status != 0 && !temporary(e.Status) {
 		return nil
 	}
 	return err
@@ -282,8 +281,7 @@ func (e *busyError) Error() string {
 // wait returns the wait after a number of failures in a row. An endpoint may ask for more, up to maxBackoff.
 func (c *Coach) wait(failures int, err error) time.Duration {
 	wait := retry.Backoff(failures, firstBackoff, maxBackoff, 1-c.opts.Rand())
-	var busy *busyError
-	if errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*busyError](err); ok {
 		wait = max(wait, min(busy.after, maxBackoff))
 	}
 	return wait

@@ -146,9 +146,8 @@ func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error
 	defer cancel()
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
-		var full *store.FullError
 		switch {
-		case err == nil || errors.As(err, &full):
+		case err == nil || errors.As(err, new(*store.FullError)):
 			return err
 		case caller.Err() != nil:
 			return caller.Err()
@@ -161,8 +160,7 @@ func (s *Store) do(caller context.Context, f func(context.Context, pgx.Tx) error
 
 // undone reports whether a transaction has certainly had no effect, and may succeed when it is repeated.
 func undone(err error) bool {
-	var failed *pgconn.PgError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return failed.Code == serializationFailure || failed.Code == deadlockDetected
 	}
 	return pgconn.SafeToRetry(err)
