@@ -83,8 +83,7 @@ func (a *Answers) find(e *entry, find func() (Answer, error)) (found Answer, err
 		}
 		close(e.done)
 	}()
-	found, err = find()
-	return found, err
+	return find()
 }
 
 // keep keeps an answer if it fits, and evicts older ones for it. The lock is held.

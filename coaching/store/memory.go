@@ -119,11 +119,10 @@ func (m *Memory) MarkIdle(_ context.Context, unused time.Duration) (idle []Recor
 func (m *Memory) Delete(_ context.Context, id uuid.UUID) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.sessions[id]
-	if s != nil && s.leases > 0 {
-		return false, nil
-	}
-	if s != nil {
+	if s := m.sessions[id]; s != nil {
+		if s.leases > 0 {
+			return false, nil
+		}
 		delete(m.sessions, id)
 		delete(m.runs, s.RunID)
 	}
