@@ -26,10 +26,14 @@ var (
 	// ErrUnknown means that the run has no session.
 	ErrUnknown = errors.New("this run has no coaching session; configure one with PUT /v1/coaching/sessions/{run_id}")
 	// ErrSealed is the ErrUnknown of a session that is closing.
-	ErrSealed = fmt.Errorf("this run's coaching session is closing; configure it again once that is done%.0w", ErrUnknown)
+	ErrSealed = sealedError{errors.New("this run's coaching session is closing; configure it again once that is done")}
 	// ErrShutdown means that the service was closed. It is the cause of the end of its contexts.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
 )
+
+type sealedError struct{ error }
+
+func (sealedError) Unwrap() error { return ErrUnknown }
 
 // Options are the bounds of a session.
 type Options struct {
