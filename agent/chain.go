@@ -89,13 +89,14 @@ func (a *Agent) storeTokens(in *inputRun, out *protocol.AgentOutput, d *format.D
 	history := append(in.memory.History[:len(in.memory.History):len(in.memory.History)],
 		memory.Entry{Author: memory.AuthorOf(in.input.Instruction.Type), Content: in.input.Instruction.Content},
 		memory.Entry{Author: memory.Model, Content: string(memory.WriteDecision(d.Say, d.ToolCalls, false))})
+	raw := tokenBytes(slices.Concat(in.request.Prompt, c.All()))
 	attributes := map[int]string{}
 	maps.Copy(attributes, in.earlier)
 	if len(in.input.Attributes) > len("{}") {
 		attributes[len(in.memory.History)] = string(in.input.Attributes)
 	}
 	text, err := json.Marshal(chain{
-		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(slices.Concat(tokenBytes(in.request.Prompt), tokenBytes(c.All()))),
+		Vocabulary: a.tokenizer.VocabularyID(), Of: a.shown(in, history), Ended: c.Stop != "", IDs: base64.StdEncoding.EncodeToString(raw),
 		Attributes: attributes,
 	})
 	if err == nil { // texts and a bool can't fail

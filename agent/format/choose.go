@@ -72,7 +72,8 @@ func New(name string, o Options) (Format, error) {
 		return nil, fmt.Errorf("Config.Prompt.ReasoningEffort %s is for GPT-OSS, and this model's format is %s; leave it out, or set Config.Prompt.EnableThinking", effort, name)
 	}
 	specials := o.ModelAPI.SpecialTokens()
-	c := common{rules: r, think: o.EnableThinking, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
+	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
+	c.think = o.EnableThinking
 	switch name {
 	case Qwen:
 		return newQwen(o, c)

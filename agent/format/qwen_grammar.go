@@ -176,7 +176,8 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 	switch {
 	case p.Name != tool.RobotParam:
 		var err error
-		if value, err = tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{}); err != nil {
+		value, err = tool.Document.AddMember(g, tool.Document.Member(p.Name), parameterEnd+"\n", schema.Options{})
+		if err != nil {
 			return "", err
 		}
 	case len(set.Robots) == 0:

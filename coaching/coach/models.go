@@ -165,7 +165,8 @@ func (e *invalidAnswer) Unwrap() error { return e.why }
 // answered reports whether the model itself answered, though without a correction.
 func answered(err error) bool {
 	failure, ok := errors.AsType[*backend.Error](err)
-	return errors.As(err, new(*invalidAnswer)) || ok && (failure.Kind == backend.KindTruncated || failure.Kind == backend.KindDeclined)
+	return errors.As(err, new(*invalidAnswer)) ||
+		ok && (failure.Kind == backend.KindTruncated || failure.Kind == backend.KindDeclined)
 }
 
 // UnreachableError means that backends of a session failed a test call.
