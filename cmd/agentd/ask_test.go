@@ -338,7 +338,10 @@ func TestFailuresOfChosenOptionsKeepTheCoverage(t *testing.T) {
 	for range 1000 {
 		d := draw()
 		best := slices.Index(d.Probabilities, slices.Max(d.Probabilities))
-		numbers, _ := json.Marshal(d.Probabilities)
+		numbers, err := json.Marshal(d.Probabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
 		out := protocol.AgentOutput{
 			RequestID: "a", SourceID: decoded.Inputs[0].ID, Status: protocol.StatusCompleted, Output: decisions[best], Memory: protocol.Raw("{}"),
 			InternalSteps: []protocol.Raw{protocol.Raw(fmt.Sprintf(`{"id":"step-0","component":"commander","origin":"model","full_prompt":"p",`+
