@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/export/rows"
 	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/conformal"
@@ -98,7 +97,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	r := newRecords()
+	r := &records{right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{}}
 	if err := r.read(ctx, c); err != nil {
 		return err
 	}
@@ -125,13 +124,4 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return write(stdout)
 	}
 	return export.WriteFile(c.Out, write)
-}
-
-// sources are the records that agentd export reads, too.
-func (c *Config) sources(paths []string) (*rows.Sources, error) {
-	s, err := rows.Open(paths)
-	if err == nil && c.Console != "" {
-		s.AddSituations(export.Corrections(c.Console))
-	}
-	return s, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"agentd/agent"
+	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/export/rows"
 	"agentd/internal/base/conformal"
 	"agentd/protocol"
@@ -58,10 +59,6 @@ type recorded struct {
 	bad  []int    // options that failed
 }
 
-func newRecords() *records {
-	return &records{right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{}}
-}
-
 // read reads all paths: files of labelled decisions, and what agentd export reads.
 func (r *records) read(ctx context.Context, c *Config) error {
 	var others []string
@@ -72,7 +69,7 @@ func (r *records) read(ctx context.Context, c *Config) error {
 			return err
 		}
 	}
-	s, err := c.sources(others)
+	s, err := export.Sources(others, c.Console)
 	if err != nil {
 		return err
 	}

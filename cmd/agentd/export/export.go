@@ -83,8 +83,7 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	if strings.EqualFold(filepath.Ext(c.Out), ".parquet") {
 		c.Rows.Format = rows.Parquet
 	}
-	switch {
-	case len(c.Paths) == 0 && c.Console == "":
+	if len(c.Paths) == 0 && c.Console == "" {
 		return nil, errors.New("nothing to export; name files or folders, or use --console")
 	}
 	return c, cli.Absent("--out", c.Out)
@@ -98,12 +97,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	sources, err := rows.Open(c.Paths)
+	sources, err := Sources(c.Paths, c.Console)
 	if err != nil {
 		return err
-	}
-	if c.Console != "" {
-		sources.AddSituations(Corrections(c.Console))
 	}
 	var summary *rows.Summary
 	write := func(w io.Writer) (err error) {
@@ -126,9 +122,14 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// Corrections hands over what people corrected at the console with this data directory. Errors name the option.
-func Corrections(dir string) func(func(*rows.Situation) error) error {
-	return func(f func(*rows.Situation) error) error {
+// Sources are those at paths, and what people corrected at the console with a data directory; "": none. Errors name the
+// option.
+func Sources(paths []string, dir string) (*rows.Sources, error) {
+	s, err := rows.Open(paths)
+	if err != nil || dir == "" {
+		return s, err
+	}
+	s.AddSituations(func(f func(*rows.Situation) error) error {
 		err := console.EachCorrected(filepath.Join(dir, "console.db"), func(task *console.Corrected) error {
 			list, err := rows.Corrections("console:"+task.ID, task.Request, task.Proposals)
 			for _, s := range list {
@@ -142,7 +143,8 @@ func Corrections(dir string) func(func(*rows.Situation) error) error {
 			return fmt.Errorf("--console: %w", err)
 		}
 		return nil
-	}
+	})
+	return s, nil
 }
 
 // WriteFile writes beside the file and renames, so that the file is whole.

@@ -38,12 +38,9 @@ func (b *brokenValue) afterCut(path string, found secrets) (next int64, line, n 
 		return 0, 0, 0, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(b.start, io.SeekStart); err != nil {
-		return 0, 0, 0, err
-	}
 	var text []byte
 	look := firstLook
-	r := bufio.NewReader(io.LimitReader(file, 2*maxValue))
+	r := bufio.NewReader(io.NewSectionReader(file, b.start, 2*maxValue))
 	for {
 		part, end := r.ReadBytes('\n')
 		if end != nil && !errors.Is(end, io.EOF) {

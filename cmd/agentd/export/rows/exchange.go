@@ -34,7 +34,18 @@ const wasCut = "the line is cut off: its recorder ended while it wrote"
 func (x *exchanges) each(found secrets, skipped map[string]int, f func(*Situation) error) error {
 	start, line := int64(0), 1
 	for {
-		err := x.eachFrom(start, line, found, f)
+		err := values(x.path, x.name, start, line, func(raw protocol.Raw, line int, offset int64) error {
+			list, err := x.read(raw, line, offset, found)
+			if err != nil {
+				return err
+			}
+			for _, s := range list {
+				if err := f(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		broken := (*brokenValue)(nil)
 		if !errors.As(err, &broken) {
 			return err
@@ -48,22 +59,6 @@ func (x *exchanges) each(found secrets, skipped map[string]int, f func(*Situatio
 		}
 		skipped[wasCut] += n
 	}
-}
-
-// eachFrom reads the values that start at an offset.
-func (x *exchanges) eachFrom(start int64, line int, found secrets, f func(*Situation) error) error {
-	return values(x.path, x.name, start, line, func(raw protocol.Raw, line int, offset int64) error {
-		list, err := x.read(raw, line, offset, found)
-		if err != nil {
-			return err
-		}
-		for _, s := range list {
-			if err := f(s); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 func (x *exchanges) load(at ref) (*Situation, error) {
@@ -123,8 +118,12 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 		}
 		coached, _ := protocol.Get(in.ExtraKeys, "coaching")
 		for j := range in.NumOutputs {
-			c := candidateOf(&outs[j])
+			out := &outs[j]
+			c := Candidate{Index: out.CandidateIndex, Status: out.Status, Output: out.Output, Steps: out.InternalSteps}
 			c.corrects = coached != nil && coached.Kind() != 'n'
+			if out.Output != nil {
+				c.next = memoryKey(out.Memory)
+			}
 			if e.Outcomes != nil && e.Outcomes[j] != nil {
 				c.Outcome, c.Reward = e.Outcomes[j].Outcome, e.Outcomes[j].Reward
 			}
@@ -173,13 +172,4 @@ func (e *exchange) decode() (*protocol.AgentRequest, []protocol.AgentOutput, err
 		return nil, nil, fmt.Errorf("outcomes has %d elements, and the response %d; write one for each candidate, null if unknown", len(e.Outcomes), len(outs))
 	}
 	return request, outs, nil
-}
-
-// candidateOf makes a candidate of an output of a response.
-func candidateOf(out *protocol.AgentOutput) Candidate {
-	c := Candidate{Index: out.CandidateIndex, Status: out.Status, Output: out.Output, Steps: out.InternalSteps}
-	if out.Output != nil {
-		c.next = memoryKey(out.Memory)
-	}
-	return c
 }

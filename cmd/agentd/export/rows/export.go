@@ -166,19 +166,17 @@ func (e *exporter) situation(s *Situation) error {
 	if e.config.Kind == Pairs {
 		return e.pairs(s)
 	}
+	write := e.rollouts
+	if e.config.Kind == Chat {
+		write = e.chats
+	}
 	for i := range s.Candidates {
 		c := &s.Candidates[i]
 		if !e.wants(c) {
 			e.summary.Filtered++
 			continue
 		}
-		var err error
-		if e.config.Kind == Chat {
-			err = e.chats(s, c)
-		} else {
-			err = e.rollouts(s, c)
-		}
-		if err != nil {
+		if err := write(s, c); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package rows
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,24 +15,12 @@ import (
 )
 
 // graph is a folder in which magma-gen saved a run: config.json, and a file for each situation.
-type graph struct {
-	path  string
-	files []int64 // numbers of the files, once they are known
-}
+type graph struct{ path string }
 
 // graphConfig is what is read of config.json.
 type graphConfig struct {
 	RunID            string `json:"run_id"`
 	GeneratorVersion string `json:"generator_version"`
-}
-
-// isGraph reports whether a folder holds a graph.
-func isGraph(path string) (bool, error) {
-	config, err := readGraphConfig(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && config.GeneratorVersion != "", err
 }
 
 func readGraphConfig(path string) (c graphConfig, err error) {
@@ -95,15 +82,15 @@ func (g *graph) each(_ secrets, _ map[string]int, f func(*Situation) error) erro
 	if err != nil {
 		return err
 	}
-	g.files = g.files[:0]
+	var files []int64 // their numbers
 	for _, name := range names {
 		number, isJSON := strings.CutSuffix(name.Name(), ".json")
 		if n, err := strconv.ParseInt(number, 10, 64); isJSON && err == nil {
-			g.files = append(g.files, n)
+			files = append(files, n)
 		}
 	}
-	slices.Sort(g.files)
-	for _, n := range g.files {
+	slices.Sort(files)
+	for _, n := range files {
 		s, err := g.load(ref{offset: n})
 		if err != nil {
 			return err

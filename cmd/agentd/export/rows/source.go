@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,8 +115,11 @@ func (s *Sources) folder(path string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			is, err := isGraph(file)
-			if err != nil || !is {
+			config, err := readGraphConfig(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || config.GeneratorVersion == "" {
 				return err
 			}
 			s.list = append(s.list, &graph{path: file})
@@ -265,10 +269,7 @@ func values(path, name string, start int64, line int, f func(raw protocol.Raw, l
 		return err
 	}
 	defer file.Close()
-	if _, err := file.Seek(start, io.SeekStart); err != nil {
-		return err
-	}
-	count := &lineCounter{r: file, line: line}
+	count := &lineCounter{r: io.NewSectionReader(file, start, math.MaxInt64), line: line}
 	d := jsontext.NewDecoder(count)
 	for {
 		raw, err := d.ReadValue()
@@ -309,10 +310,7 @@ func valueAt(path string, offset int64) (protocol.Raw, error) {
 		return nil, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return nil, err
-	}
-	raw, err := jsontext.NewDecoder(file).ReadValue()
+	raw, err := jsontext.NewDecoder(io.NewSectionReader(file, offset, math.MaxInt64)).ReadValue()
 	if err != nil {
 		return nil, fmt.Errorf("%s changed while it was read: %w", path, err)
 	}
