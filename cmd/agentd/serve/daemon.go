@@ -129,28 +129,23 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 	var serving Model
 	var failure error
 	for stopping := false; !stopping; {
+		stopping = true // but for a model that was loaded
 		select {
 		case result := <-loading:
 			loading = nil // received from once
-			if result.err != nil {
-				failure = result.err
+			if failure = result.err; failure != nil {
 				d.server.FailLoading()
-				stopping = true
 				break
 			}
-			serving = result.model
+			stopping, serving = false, result.model
 			d.open(serving)
 		case failure = <-served:
-			stopping = true
 		case s := <-d.signals:
 			d.log.Info().Stringer("signal", s).Msg("draining")
-			stopping = true
 		case failure = <-d.stuck:
 			d.server.CancelWork() // its requests would wait for the drain in vain
-			stopping = true
 		case <-ctx.Done():
 			d.log.Info().Msg("draining")
-			stopping = true
 		}
 	}
 	cancelLoad()

@@ -1,18 +1,12 @@
 package serve
 
-import "agentd/cmd/internal/cli"
-
-// helpIntro is agentd --help before the options.
-func helpIntro() string {
-	return `agentd serves a full-history agent over HTTP: it takes batches of inputs, asks a
+// helpIntro is agentd --help before the commands, helpExamples before the options, and helpOutro after them.
+const (
+	helpIntro = `agentd serves a full-history agent over HTTP: it takes batches of inputs, asks a
 llama.cpp model and returns one checked decision for every candidate.
 
 Usage
-` + cli.Usage() + helpExamples
-}
-
-// helpExamples end helpIntro. helpOutro comes after the options.
-const (
+`
 	helpExamples = `
 Examples
   agentd

@@ -1,27 +1,13 @@
 package serve
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/hub"
-	"agentd/cmd/internal/options"
 	"agentd/llama/checkpoint"
 )
-
-// checkHF checks the name of a model of a hub.
-func (c *Config) checkHF(p *options.Problems) {
-	_, err := hub.Parse(c.HF)
-	switch {
-	case c.Inference.Path != "":
-		p.Add("hf", "names a model, and so does %s; remove one of the two", p.From.Name("model"))
-	case err != nil:
-		p.Add("hf", "%w", err)
-	}
-}
 
 // HubHint is the end of an error about a path or command that does not exist. It is empty unless
 // that may be the name of a model at a hub.
@@ -30,15 +16,6 @@ func HubHint(path string) string {
 		return ""
 	}
 	return ", or use --hf " + path + " for a model of a Hugging Face hub"
-}
-
-// download gets the model of --hf.
-func (d *Daemon) download(ctx context.Context) (path string, err error) {
-	name, err := hub.Parse(d.config.HF)
-	if err != nil {
-		return "", err
-	}
-	return cli.Download(ctx, name, d.stderr, d.log)
 }
 
 // spellings are options of other runtimes for the same.

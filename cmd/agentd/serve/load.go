@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"agentd/agent"
+	"agentd/cmd/internal/cli"
+	"agentd/cmd/internal/hub"
 	"agentd/inference/live"
 	"agentd/internal/base/version"
 	"agentd/llama"
@@ -60,7 +62,11 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	config := c.Inference
 	switch {
 	case c.HF != "":
-		if config.Path, err = d.download(ctx); err != nil {
+		name, err := hub.Parse(c.HF)
+		if err == nil {
+			config.Path, err = cli.Download(ctx, name, d.stderr, d.log)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("--hf: %w", err)
 		}
 	case config.Path == "":

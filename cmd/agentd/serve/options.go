@@ -37,7 +37,7 @@ func (c *Config) Command() *options.Command {
 	return &options.Command{
 		Name:    "agentd",
 		Version: version.Line("agentd"),
-		Intro:   helpIntro(),
+		Intro:   helpIntro + cli.Usage() + helpExamples,
 		Outro:   helpOutro,
 		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.engine(), c.http(), c.coaching(), c.files(), c.debug()),
 		Env:     "AGENTD_",

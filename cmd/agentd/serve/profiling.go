@@ -42,8 +42,7 @@ func forLoopback(handler http.Handler) http.Handler {
 // startProfiler serves Go's profiles under /debug/pprof/ on its own port until stop is
 // called.
 func startProfiler(ctx context.Context, address string, log zerolog.Logger) (stop func() error, err error) {
-	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--debug pprof: %w", err)
 	}

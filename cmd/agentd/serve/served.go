@@ -69,8 +69,7 @@ var codes = map[live.Reason]server.Code{
 }
 
 func coded(err error) error {
-	var refused *live.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*live.Error](err); ok {
 		return &server.Error{Code: cmp.Or(codes[refused.Reason], server.CodeInternal), Detail: refused.Detail}
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentd/agent"
+	"agentd/cmd/internal/hub"
 	"agentd/cmd/internal/options"
 	"agentd/coaching"
 	"agentd/coaching/egress"
@@ -26,8 +27,12 @@ func (c *Config) checkModel(p *options.Problems) {
 			p.Add("model", "%w; name a GGUF file%s", err, HubHint(m.Path))
 		}
 	}
-	if c.HF != "" {
-		c.checkHF(p)
+	switch _, err := hub.Parse(c.HF); {
+	case c.HF == "":
+	case m.Path != "":
+		p.Add("hf", "names a model, and so does %s; remove one of the two", p.From.Name("model"))
+	case err != nil:
+		p.Add("hf", "%w", err)
 	}
 	if m.Alias != "" && strings.TrimSpace(m.Alias) == "" {
 		p.Add("model-alias", "is blank; name the model, or remove this")
