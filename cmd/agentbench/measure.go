@@ -14,6 +14,7 @@ import (
 	"agentd/bench/report"
 	"agentd/bench/result"
 	"agentd/bench/target"
+	"agentd/bench/workload"
 	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/version"
@@ -37,7 +38,7 @@ type measureConfig struct {
 }
 
 func newMeasureConfig() *measureConfig {
-	c := &measureConfig{Target: target.KindAgentd, Trace: newSource(), MaxTokens: defaultMaxTokens}
+	c := &measureConfig{Target: target.KindAgentd, Trace: source{Generate: workload.Defaults()}, MaxTokens: defaultMaxTokens}
 	c.Load.SampleEvery, c.Load.Target.Seed = defaultSampleEvery, 1
 	return c
 }
@@ -122,8 +123,7 @@ func (c *measureConfig) check(given options.Origins) error {
 		return errors.New("--fixed-tokens: is missing; --target vllm is measured with answers of a fixed length")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
-	}
-	if strings.Contains(c.URL, "@") {
+	case strings.Contains(c.URL, "@"):
 		return errors.New("--url: has a user or password; use --token-file")
 	}
 	if c.Load.Target.FixedTokens == 0 {
@@ -173,9 +173,7 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	if err := c.check(given); err != nil {
 		return err
 	}
-	for _, warning := range c.command().ExposedSecrets() {
-		fmt.Fprintln(p.stderr, "warning:", warning)
-	}
+	cli.WarnOfSecrets(p.stderr, c.command())
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	trace, err := c.Trace.load(ctx)

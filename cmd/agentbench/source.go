@@ -20,8 +20,6 @@ type source struct {
 // builtin is the word for the model inside agentd.
 const builtin = "default"
 
-func newSource() source { return source{Generate: workload.Defaults()} }
-
 // options of the trace.
 func (s *source) options() []options.Option {
 	g := &s.Generate

@@ -20,17 +20,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Run is the command.
+// Run is the command. It serves until ctx ends or a signal comes.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c, err := parse(args, stdout)
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, stderr)
-}
-
-// serve serves until ctx ends or a signal comes.
-func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	cli.OutliveReaders()
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
@@ -47,9 +42,12 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	c.Console.Memory = budget.New(budget.Default)
 	c.Console.Memory.Follow(ctx, log)
-	page, err := c.open()
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	page, err := web.Open(c.Console)
 	if err != nil {
-		return err
+		return fmt.Errorf("--data-dir: %w", err)
 	}
 	log.Info().Int("tasks", page.Waiting()).Msg("waiting for people")
 	listener, err := c.listen(ctx, log)
@@ -72,18 +70,6 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	log.Info().Msg("stopped")
 	return errors.Join(failure, err)
-}
-
-// open makes the console on its data directory.
-func (c *Config) open() (*web.Console, error) {
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("--data-dir: %w", err)
-	}
-	page, err := web.Open(c.Console)
-	if err != nil {
-		return nil, fmt.Errorf("--data-dir: %w", err)
-	}
-	return page, nil
 }
 
 // end asks waiting agents to come back and lets answers in flight arrive. It is short,

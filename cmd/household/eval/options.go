@@ -96,15 +96,8 @@ func (c *Config) toolNames() []string {
 
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
-	return &options.Command{
-		Name: "household eval", Version: version.Line("agentd"), Intro: intro, Outro: outro,
-		Options: slices.Concat(c.ownOptions(), c.Remote.Options("Measure a running server, such as http://127.0.0.1:8888, instead of one that the command starts."), c.serverOptions()),
-	}
-}
-
-func (c *Config) ownOptions() []options.Option {
 	option := options.In("Measurement")
-	return []options.Option{
+	own := []options.Option{
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other. reports: known names, and reports of the simulation in forms that the training did not have.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both, evaluate.Reports}, nil)),
@@ -112,6 +105,10 @@ func (c *Config) ownOptions() []options.Option {
 		option("constrain", "on|off|both", "on keeps every tool call valid while it is generated. off only checks it afterwards. both: one server after the other.", options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
 		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
+	}
+	return &options.Command{
+		Name: "household eval", Version: version.Line("agentd"), Intro: intro, Outro: outro,
+		Options: slices.Concat(own, c.Remote.Options("Measure a running server, such as http://127.0.0.1:8888, instead of one that the command starts."), c.serverOptions()),
 	}
 }
 

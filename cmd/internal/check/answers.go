@@ -36,7 +36,7 @@ type call struct {
 
 // outputs are the candidates of an answer, none if it is not a list of objects.
 func (x *exchange) outputs() (outs []output) {
-	if x.status != http.StatusOK || x.decode(&outs) != nil {
+	if x.status != http.StatusOK || json.Unmarshal(x.body, &outs) != nil {
 		return nil
 	}
 	return outs

@@ -151,7 +151,11 @@ func backendRules() []rule {
 			p.take(put(runName, config), noContent)
 			p.take(postCoaching(coachingBody), asked(r))
 			if list := p.kit.coach.questions(p.rule.id); !judge(list) {
-				p.fail("the coaches were asked %d times: %s", len(list), shown(encode(doesOf(list))))
+				var does []string
+				for _, q := range list {
+					does = append(does, q.does)
+				}
+				p.fail("the coaches were asked %d times: %s", len(list), shown(encode(does)))
 			}
 		})
 	}
@@ -176,14 +180,6 @@ func backendRules() []rule {
 			p.take(postCoaching(coachingBody), sameJSON(string(first.body)))
 		}),
 	}
-}
-
-// doesOf are the coaches of questions.
-func doesOf(list []question) (does []string) {
-	for _, q := range list {
-		does = append(does, q.does)
-	}
-	return does
 }
 
 // coachingRules are about requests for a repair and their answers.

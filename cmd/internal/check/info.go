@@ -67,7 +67,7 @@ type info struct {
 
 // info reads an AgentInfo. Fields of other types stay empty.
 func (x *exchange) info() (i info, ok bool) {
-	err := x.decode(&i)
+	err := json.Unmarshal(x.body, &i)
 	return i, x.status == http.StatusOK && (err == nil || i.AgentID != "")
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -207,9 +206,6 @@ func (x *exchange) String() string {
 	}
 	return strings.TrimSpace(strconv.Itoa(x.status) + " " + shown(detail))
 }
-
-// decode reads the answer, as leniently as Go does.
-func (x *exchange) decode(v any) error { return json.Unmarshal(x.body, v) }
 
 // busy reports whether the server refused work that it may do later.
 func (x *exchange) busy() bool {

@@ -40,7 +40,7 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 	if err != nil {
 		return tokens, err
 	}
-	tokens.Names = map[string]string{}
+	tokens.Names, tokens.Weights = map[string]string{}, map[string]bool{}
 	names, seen := map[string]bool{}, map[string]bool{}
 	number := 0
 	for line := range strings.Lines(string(raw)) {
@@ -71,9 +71,6 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 		if named {
 			tokens.Names[token] = name
 			if limited {
-				if tokens.Weights == nil {
-					tokens.Weights = map[string]bool{}
-				}
 				tokens.Weights[token] = true
 			}
 			if names[name] = true; len(names) > maxClientNames {

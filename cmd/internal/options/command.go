@@ -162,7 +162,7 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 			if short := missing.GetSpecifiedShortnames(); short != "" {
 				name, as = short, "-"
 			}
-			return nil, nil, fmt.Errorf("option %s%s %s", as, name, c.advice(name, names(c.Options), flagOf))
+			return nil, nil, fmt.Errorf("option %s%s %s", as, name, c.advice(name, names(c.Options), func(option string) string { return "--" + option }))
 		}
 		return nil, nil, fmt.Errorf("%w; %s --help lists the options", err, c.Name)
 	}
@@ -207,11 +207,8 @@ func (o Option) record(given map[string]string, s string) error {
 	return nil
 }
 
-// flagOf is an option as it is written in a command line.
-func flagOf(option string) string { return "--" + option }
-
-// flagInHint is an option that a hint names.
-var flagInHint = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+// flagInText is an option that a text names.
+var flagInText = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 
 // advice says what to do about an unknown setting: the hint about one of another program or
 // about a former one, else the option that has it as a key, else the closest of the names, else where
@@ -220,7 +217,7 @@ func (c *Command) advice(name string, names []string, spelled func(option string
 	key := strings.ReplaceAll(name, "-", "_")
 	if hint, ok := c.Hints[strings.ToLower(strings.TrimPrefix(key, c.Env))]; ok {
 		return "is not an option of " + c.Name + ": " +
-			flagInHint.ReplaceAllStringFunc(hint, func(flag string) string { return spelled(strings.TrimPrefix(flag, "--")) })
+			flagInText.ReplaceAllStringFunc(hint, func(flag string) string { return spelled(strings.TrimPrefix(flag, "--")) })
 	}
 	for _, o := range c.Options {
 		if s, err := o.Value.setting(name); err == nil {

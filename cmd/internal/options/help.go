@@ -3,7 +3,6 @@ package options
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 )
 
@@ -86,9 +85,6 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// flagName is a flag in a text.
-var flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
-
 // WriteMarkdown prints the options as lists, one for each group, under headings of a level.
 func (c *Command) WriteMarkdown(w io.Writer, level int) {
 	text := strings.NewReplacer("<", "&lt;", "*", `\*`)
@@ -98,7 +94,7 @@ func (c *Command) WriteMarkdown(w io.Writer, level int) {
 			if o.Group != group {
 				continue
 			}
-			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), o.otherwise("`"), flagName.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
+			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), o.otherwise("`"), flagInText.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
 		}
 	}
 }
