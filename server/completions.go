@@ -92,17 +92,13 @@ func (s *Server) openAI(computes bool, answer openAICall) gin.HandlerFunc {
 		}
 		switch {
 		case err != nil && c.Writer.Written():
-			s.failStream(c, stream, err)
+			e := s.endedEarly(c, err)
+			body := openai.AppendError(e.Code.status, e.detail(), e.Param)
+			_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 		case err != nil:
 			s.fail(c, err)
 		case text != nil:
 			s.sent(c, transfer.SendJSON(c, http.StatusOK, text))
 		}
 	}
-}
-
-func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
-	e := s.endedEarly(c, err)
-	body := openai.AppendError(e.Code.status, e.detail(), e.Param)
-	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }

@@ -40,7 +40,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
 	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI:
 		body = inBothForms(e.Problems.AppendBody(nil), openai.AppendError(e.Code.status, otherAPI, "input"))
-	case len(e.Problems) == 0 && ofOpenAI(c):
+	case len(e.Problems) == 0 && openAIPaths.MatchString(c.Request.URL.Path): // keyOpenAI is not set before a request is allowed
 		body = inBothForms(protocol.AppendErrorBody(nil, e.detail()), openai.AppendError(e.Code.status, e.detail(), ""))
 	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
@@ -61,9 +61,6 @@ func inBothForms(ours, openAIs []byte) []byte {
 // openAIPaths match the paths of OpenAI's API, served or not, that no path of the protocol begins like. A wrong base URL
 // has no /v1, or two.
 var openAIPaths = regexp.MustCompile(`^(/v1){0,2}/(chat|completions|models|embeddings|images|audio|moderations|files|batches)(/|$)`)
-
-// ofOpenAI reports whether a path is one of OpenAI's API; keyOpenAI is not set before a request is allowed.
-func ofOpenAI(c *gin.Context) bool { return openAIPaths.MatchString(c.Request.URL.Path) }
 
 // sent logs the error err of a client that did not read its answer.
 func (s *Server) sent(c *gin.Context, err error) {

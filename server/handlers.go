@@ -17,6 +17,7 @@ import (
 	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // getHealth answers 200 if the server takes work. With the query parameter live it answers 200 unless the process
@@ -53,7 +54,7 @@ func (s *Server) getOpenAPI(c *gin.Context) {
 func (s *Server) getMetrics(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
-	s.metrics.handler().ServeHTTP(c.Writer, c.Request)
+	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(c.Writer, c.Request)
 	_ = control.Flush()
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }

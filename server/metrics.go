@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metrics are the server's metrics. inference/live has the engine's.
@@ -70,10 +69,6 @@ func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget
 		})
 	}
 	return m
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 func (m *metrics) outputs(client string, outs []protocol.AgentOutput) {

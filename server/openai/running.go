@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"agentd/scheduler/generation"
@@ -36,11 +37,7 @@ func (r *Running) Abort(ids []string) (aborted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for one := range r.list {
-		is := ids == nil
-		for _, id := range one.ids {
-			is = is || named[id]
-		}
-		if is {
+		if ids == nil || slices.ContainsFunc(one.ids, func(id string) bool { return named[id] }) {
 			one.once.Do(func() { close(one.abort) })
 			aborted++
 		}
@@ -55,11 +52,7 @@ func begin(ctx context.Context, request *generation.Request, ids ...string) (end
 		return func() {}
 	}
 	one := &running{abort: make(chan struct{})}
-	for _, id := range ids {
-		if id != "" {
-			one.ids = append(one.ids, id)
-		}
-	}
+	one.ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	request.Abort = one.abort
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -202,24 +202,15 @@ func (c *Call) load(ctx context.Context, inPlace bool) (name string, err error) 
 		return "", openai.Refuse("is_3d_lora_weight", "is not supported; remove it")
 	}
 	if !inPlace && !body.InPlace {
-		loaded, err := c.has(ctx, body.Name)
+		w, err := c.Current(ctx)
 		if err != nil {
 			return "", err
 		}
-		if loaded {
+		if slices.ContainsFunc(w.Adapters, func(a protocol.WeightsFile) bool { return a.Name == body.Name }) {
 			return "", openai.Refuse("lora_name", "%q has already been loaded; set load_inplace to true to replace it", body.Name)
 		}
 	}
 	return body.Name, renamed(c.SetAdapter(ctx, body.Name, body.Path), "lora_path")
-}
-
-// has reports whether an adapter of that name is loaded.
-func (c *Call) has(ctx context.Context, name string) (bool, error) {
-	w, err := c.Current(ctx)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(w.Adapters, func(a protocol.WeightsFile) bool { return a.Name == name }), nil
 }
 
 func unloadAdapter(_ context.Context, c *Call) (any, error) {
