@@ -96,8 +96,7 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // Decode decodes a body as strictly as package protocol. Members that are null count as absent. The error is an *Error.
 func Decode(body []byte, into any) error {
-	var problems protocol.Problems
-	if errors.As(protocol.Unmarshal(body, into), &problems) {
+	if problems, ok := errors.AsType[protocol.Problems](protocol.Unmarshal(body, into)); ok {
 		param, ok := strings.CutPrefix(problems[0].Path(), "body.")
 		if !ok { // the place is a byte
 			param = "body"

@@ -165,8 +165,7 @@ func (e *AbsentError) Error() string { return e.Reason }
 
 // renamed returns an error about a path as an error about a member.
 func renamed(err error, member string) error {
-	var problems protocol.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[protocol.Problems](err); ok {
 		return openai.Refuse(member, "%s", problems[0].Msg)
 	}
 	return err
