@@ -431,7 +431,7 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 	if err != nil {
 		return a, err
 	}
-	text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
+	text, err := e.post(ctx, r, api.path(), body, bytesOfAnswer+int64(c.n)*int64(c.MaxTokens)*bytesPerToken, c.Session)
 	switch ended := ctx.Err(); {
 	case ended == nil:
 	case e.base.Err() != nil:
@@ -483,8 +483,4 @@ func (e *Engine) unreachable() error {
 		}
 	}
 	return err
-}
-
-func answerLimit(c *call) int64 {
-	return bytesOfAnswer + int64(c.n)*int64(c.MaxTokens)*bytesPerToken
 }

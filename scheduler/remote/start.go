@@ -60,8 +60,7 @@ func (e *Engine) Start(ctx context.Context) error {
 
 // temporary reports whether a later try may succeed.
 func temporary(err error) bool {
-	var status *StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.Status >= http.StatusInternalServerError || status.Status == http.StatusRequestTimeout
 	}
 	return errors.As(err, new(*errUnreachable)) || errors.As(err, new(*generation.BusyError))

@@ -30,8 +30,11 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 	t := &tokenTexts{engine: e, replica: r, id: id}
 	ends := append(e.model.Ends(), 0) // a model may have none
 	end, err := t.of(ctx, ends[:1])
+	if errors.As(err, new(*StatusError)) {
+		return nil // an engine need not have /detokenize
+	}
 	if err != nil {
-		return unlessAnswered(err)
+		return err
 	}
 	t.special = end != ""
 	group, one := errgroup.WithContext(ctx)
@@ -44,14 +47,6 @@ func (e *Engine) compareTokens(ctx context.Context, r *replica, id identity) err
 		group.Go(func() error { return t.compareRange(one, ids) })
 	}
 	return group.Wait()
-}
-
-// unlessAnswered returns nil for a *StatusError, since an engine need not have /detokenize.
-func unlessAnswered(err error) error {
-	if errors.As(err, new(*StatusError)) {
-		return nil
-	}
-	return err
 }
 
 // compareRange compares the text of a range of tokens. It halves a range that differs, down to one token.
