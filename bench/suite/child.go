@@ -35,8 +35,7 @@ type child struct {
 
 // start runs a server and waits until /health answers 200. The server ends with stop.
 func start(ctx context.Context, name, program string, args []string) (*child, error) {
-	var listening net.ListenConfig
-	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

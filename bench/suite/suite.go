@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -128,11 +127,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 func loadAverage() float64 {
 	text, _ := os.ReadFile("/proc/loadavg") // not on every system
 	first, _, _ := strings.Cut(string(text), " ")
-	x, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return 0
-	}
-	return x
+	return number(first)
 }
 
 // session measures one load.
