@@ -2,22 +2,19 @@ package serve
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"agentd/cmd/internal/options"
 	"agentd/inference/load"
 	"agentd/llama/checkpoint"
+	"agentd/server/rollout"
 )
-
-// adapterName is a name of an adapter.
-var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // loraFiles is a list of NAME=FILE.
 func loraFiles(p *[]load.LoRA) options.Value {
 	return options.ListOf(p, maxAdapters, func(s string) (load.LoRA, error) {
 		name, path, ok := strings.Cut(s, "=")
-		if !ok || path == "" || !adapterName.MatchString(name) {
+		if !ok || path == "" || !rollout.AdapterName.MatchString(name) {
 			return load.LoRA{}, fmt.Errorf("got %q, want NAME=FILE with a name of up to 63 letters, digits, _, . and -", s)
 		}
 		return load.LoRA{Name: name, Path: path}, nil
