@@ -38,7 +38,8 @@ type measureConfig struct {
 }
 
 func newMeasureConfig() *measureConfig {
-	c := &measureConfig{Target: target.KindAgentd, Trace: source{Generate: workload.Defaults()}, MaxTokens: defaultMaxTokens}
+	c := &measureConfig{Target: target.KindAgentd, MaxTokens: defaultMaxTokens}
+	c.Trace.Generate = workload.Defaults()
 	c.Load.SampleEvery, c.Load.Target.Seed = defaultSampleEvery, 1
 	return c
 }

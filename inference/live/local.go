@@ -40,7 +40,8 @@ func (v *modelVersion) Ask(ctx context.Context, q backend.Question) (backend.Ans
 		return v.Agent.Ask(ctx, question, admission)
 	}
 	answer, err := ask()
-	if overflow, ok := errors.AsType[*generation.OverflowError](err); ok && overflow.Limit-overflow.Prompt >= minLocalAnswer {
+	var overflow *generation.OverflowError
+	if errors.As(err, &overflow) && overflow.Limit-overflow.Prompt >= minLocalAnswer {
 		question.MaxTokens = overflow.Limit - overflow.Prompt // nothing was generated yet
 		answer, err = ask()
 	}

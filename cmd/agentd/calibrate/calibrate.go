@@ -97,7 +97,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	r := &records{right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{}}
+	r := &records{
+		right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{},
+	}
 	if err := r.read(ctx, c); err != nil {
 		return err
 	}

@@ -162,7 +162,8 @@ func (c *Command) flags(args []string, stdout io.Writer) (given map[string]strin
 			if short := missing.GetSpecifiedShortnames(); short != "" {
 				name, as = short, "-"
 			}
-			return nil, nil, fmt.Errorf("option %s%s %s", as, name, c.advice(name, names(c.Options), func(option string) string { return "--" + option }))
+			flag := func(option string) string { return "--" + option }
+			return nil, nil, fmt.Errorf("option %s%s %s", as, name, c.advice(name, names(c.Options), flag))
 		}
 		return nil, nil, fmt.Errorf("%w; %s --help lists the options", err, c.Name)
 	}
