@@ -18,9 +18,9 @@ type ChatReader struct {
 	chat   *format.Chat
 }
 
-// Chat makes the request of a conversation, such as one of OpenAI's API: prompt and grammar. It sets c.Catalog.
-// The error is a [*format.UnusableError] for unusable functions or schemas, and a [*format.TemplateError] for messages
-// that the model's template refuses.
+// Chat makes the request of a conversation, such as one of OpenAI's API: prompt and grammar. It sets c.Catalog and
+// c.Shown. The error is a [*format.UnusableError] for unusable functions or schemas, and a [*format.TemplateError]
+// for messages that the model's template refuses.
 func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
 	r, reader, prompt, err := a.chat(ctx, c)
 	if err != nil {
@@ -42,14 +42,16 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	}
 	if f := c.Functions; len(f.Raw) > 0 {
-		answer, rules := c.Catalog, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
+		made, answer, rules := &c.Catalog, c.Catalog, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
 		switch {
+		case f.NoCall:
+			made, answer = &c.Shown, nil
 		case f.MustCall:
 			answer = nil
 		case answer != nil:
 			rules = append(rules, string(c.Schema))
 		}
-		c.Catalog, err = a.catalogs.get(ofFunctions, f.Raw, rules, func(raw []protocol.Raw) (*tools.Set, error) {
+		*made, err = a.catalogs.get(ofFunctions, f.Raw, rules, func(raw []protocol.Raw) (*tools.Set, error) {
 			f.Raw = raw
 			set, err := tools.NormaliseFunctions(&f)
 			if err == nil && answer != nil {

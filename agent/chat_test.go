@@ -32,6 +32,8 @@ func weather(must, one bool) toolset.Functions {
 
 func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 	askRome := strings.Replace(askOslo, "Oslo", "Rome", 1)
+	shown := weather(false, true)
+	shown.NoCall = true
 	for name, test := range map[string]struct {
 		chat         *format.Chat
 		answer       string
@@ -59,6 +61,8 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 		"a reply where a call is required":                 {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "has no tool call"},
 		"two calls where one is allowed":                   {chat: chatWith(weather(true, true), ""), answer: askRome + "\n" + strings.Replace(askRome, "Rome", "Bern", 1), err: "has several tool calls"},
 		"a call that was cut off":                          {chat: chatWith(weather(false, false), ""), answer: askRome[:20], err: "the JSON ends too early"},
+		"a call where none is allowed":                     {chat: chatWith(shown, ""), answer: askRome, say: askRome, sofar: askRome, unconstraint: true},
+		"a value beside shown tools":                       {chat: chatWith(shown, `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},
 		"a call beside a format":                           {chat: chatWith(weather(false, true), `{"multipleOf":3}`), answer: askRome, calls: 1},
 		"a value beside tools":                             {chat: chatWith(weather(false, true), `{"multipleOf":3}`), answer: "6", say: "6", sofar: "6"},
 		"a value beside tools that the check refuses":      {chat: chatWith(weather(false, true), `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},

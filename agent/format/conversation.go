@@ -194,10 +194,11 @@ type Chat struct {
 	Functions tools.Functions // shown in the prompt
 	Schema    protocol.Raw    // of an answer other than a call, a JSON value; nil: any text
 	Catalog   *Catalog        // of the functions that may be called, or of Schema; nil without either
+	Shown     *Catalog        // of functions that are shown and may not be called; nil without any
 }
 
 // Calls reports whether an answer may be a call.
-func (c *Chat) Calls() bool { return len(c.Functions.Raw) > 0 }
+func (c *Chat) Calls() bool { return len(c.Functions.Raw) > 0 && !c.Functions.NoCall }
 
 // Reader parses the answers in a Chat.
 type Reader interface {
@@ -259,7 +260,7 @@ func (in *Input) catalog() *Catalog {
 	if in.Chat == nil {
 		return in.Catalog
 	}
-	return cmp.Or(in.Chat.Catalog, noTools)
+	return cmp.Or(in.Chat.Shown, in.Chat.Catalog, noTools)
 }
 
 // summaryRequest replaces the instruction in a prompt for a summary. The next prompt still has

@@ -60,6 +60,7 @@ type Functions struct {
 	Only     string         // name of the only function that may be called; "": all may
 	MustCall bool           // every answer is a call
 	OneCall  bool           // an answer has at most one call
+	NoCall   bool           // the prompt shows the functions, but no answer is a call
 }
 
 // Find returns the tool of that name.

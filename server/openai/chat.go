@@ -206,10 +206,10 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
 }
 
-// functions returns the tools in the prompt, none where no call is allowed.
+// functions returns the tools in the prompt.
 func (r *chatRequest) functions() (f tools.Functions, err error) {
 	choice := r.ToolChoice
-	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel}
+	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
 	switch known := []string{"", "auto", "none", "required"}; {
 	case !slices.Contains(known, choice.mode):
 		return f, Refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
@@ -228,9 +228,6 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 			return f, err
 		}
 		f.Raw = append(f.Raw, raw)
-	}
-	if choice.mode == "none" { // small models call all the same what they are shown
-		f = tools.Functions{}
 	}
 	return f, nil
 }

@@ -166,7 +166,7 @@ func TestToolsReachTheModel(t *testing.T) {
 	for more, want := range map[string]tools.Functions{
 		``: {Raw: both, OneCall: true},
 		`, "tool_choice": "auto", "parallel_tool_calls": true`: {Raw: both},
-		`, "tool_choice": "none"`:                              {},
+		`, "tool_choice": "none"`:                              {Raw: both, OneCall: true, NoCall: true},
 		`, "tool_choice": "required"`:                          {Raw: both, OneCall: true, MustCall: true},
 		`, "tool_choice": {"type": "function", "function": {"name": "b"}}, "parallel_tool_calls": false`: {Raw: both, OneCall: true, MustCall: true, Only: "b"},
 	} {
