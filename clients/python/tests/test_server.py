@@ -140,7 +140,11 @@ class TestServer(unittest.TestCase):
             ],
             "reinjection_points": [{"id": "p", "input_step_id": 0}],
         }
-        config = {"backends": {"here": {"type": "openai", "endpoint": f"{URL}/v1", "default_model": "agentd household", "max_retry": 0}}}
+        config = {
+            "backends": {
+                "here": {"type": "openai", "endpoint": f"{URL}/v1", "default_model": "agentd household", "max_retry": 0}
+            }
+        }
         with self.client.session("run/1 é", config):
             self.client.put_session("run/1 é", config)  # the same again
             with self.assertRaises(StatusError) as caught:
