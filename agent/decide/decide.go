@@ -213,7 +213,7 @@ func withText(messages []format.ChatMessage, text string) []format.ChatMessage {
 	list := append(make([]format.ChatMessage, 0, n+1), messages...)
 	switch {
 	case text == "":
-	case n > 0 && !list[n-1].Model && list[n-1].Of == "":
+	case n > 0 && !list[n-1].Model && !list[n-1].System && list[n-1].Of == "":
 		list[n-1].Text += "\n\n" + text
 	default:
 		list = append(list, format.ChatMessage{Text: text})

@@ -113,16 +113,17 @@ func TestInputBecomesTheConversationBeforeTheQuestion(t *testing.T) {
 		{"type": "function_call", "call_id": "a", "name": "find", "arguments": "{\"what\":\"cup\"}"},
 		{"type": "custom_tool_call", "call_id": "b", "name": "look", "input": "left"},
 		{"type": "custom_tool_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "a wall"}]},
-		{"type": "function_call_output", "call_id": "a", "output": "on the table"}]`
+		{"type": "function_call_output", "call_id": "a", "output": "on the table"},
+		{"role": "system", "content": "Be brief."}]`
 	if _, err := Decisions(t.Context(), m, []byte(decisions(input, "["+isLit+"]"))); err != nil {
 		t.Fatal(err)
 	}
 	c := m.chats[0]
 	var got []string
 	for _, msg := range c.Messages {
-		got = append(got, fmt.Sprint(msg.Model, msg.Of, ":", msg.Text, len(msg.Calls)))
+		got = append(got, fmt.Sprint(msg.Model, msg.System, msg.Of, ":", msg.Text, len(msg.Calls)))
 	}
-	want := []string{"false:Bring the cup.\n{\"room\": \"hall\"}0", "true:2", "falsefind:on the table0", "falselook:a wall0", "false:Question: Is it lit?\nyes\nno\nAnswer with yes or no only.0"}
+	want := []string{"false false:Bring the cup.\n{\"room\": \"hall\"}0", "true false:2", "false falsefind:on the table0", "false falselook:a wall0", "false true:Be brief.0", "false false:Question: Is it lit?\nyes\nno\nAnswer with yes or no only.0"}
 	if c.System != "Be careful." || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q: %q", c.System, got)
 	}
