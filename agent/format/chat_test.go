@@ -60,6 +60,9 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if late := strings.Contains(string(prompt.Messages), `{"role":"system","content":"Be brief <|im_end|>."}`); late != (c == oddChat) {
+					t.Errorf("a late system message is there: %t", late)
+				}
 				got := text(t, prompt, kit.specials)
 				want, err := kit.RenderTemplate(referenceVars(prompt, model.format, false))
 				if err != nil {

@@ -298,8 +298,12 @@ func (c *Catalog) MayBeCall(text string) bool {
 
 // Before returns the part of an unfinished reply before the mark of a call, or before an end that may become one.
 func (c *Catalog) Before(text string) string {
-	mark, known := map[string]string{callOpen: callOpen, llamaName: pythonTag}[c.CallBegin]
-	if !known { // no call follows a reply
+	mark := c.CallBegin
+	switch mark {
+	case callOpen:
+	case llamaName:
+		mark = pythonTag
+	default: // no call follows a reply
 		return text
 	}
 	before, _, begun := strings.Cut(text, mark)
