@@ -38,7 +38,7 @@ func (f *fakeChat) Chat(context.Context, *format.Chat) (*generation.Request, for
 	return &generation.Request{Prompt: []generation.Token{1}}, f, nil
 }
 
-func (f *fakeChat) Generate(_ context.Context, _ *generation.Request, admitted func()) (*generation.Result, error) {
+func (f *fakeChat) GenerateAll(_ context.Context, _ []generation.Request, admitted func()) ([]*generation.Result, error) {
 	if f.busy != nil {
 		return nil, f.busy
 	}
@@ -46,7 +46,7 @@ func (f *fakeChat) Generate(_ context.Context, _ *generation.Request, admitted f
 		admitted()
 	}
 	<-f.may
-	return &generation.Result{Completions: []generation.Completion{f.result}}, nil
+	return []*generation.Result{{Completions: []generation.Completion{f.result}}}, nil
 }
 
 func (f *fakeChat) Read(text string) (string, []tools.Call, error) { return text, nil, f.answer }

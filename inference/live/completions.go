@@ -54,17 +54,8 @@ func (v *modelVersion) Detokenize(ids []generation.Token) string {
 // Piece implements openai.Model.
 func (v *modelVersion) Piece(id generation.Token) []byte { return v.Llama.Vocab().Piece(id, true) }
 
-// Generate implements openai.Model. The request waits in the same queue as candidates of inputs.
-func (m *OpenAIModel) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
-	results, err := m.GenerateAll(ctx, []generation.Request{*r}, admitted)
-	if err != nil {
-		return nil, err
-	}
-	return results[0], nil
-}
-
 // GenerateAll implements openai.Model and decide.Model. It admits all requests, which must have the same priority, or
-// none. The first error cancels the others.
+// none, to the queue of the candidates of inputs. The first error cancels the others.
 func (m *OpenAIModel) GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) (results []*generation.Result, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -120,9 +120,9 @@ type aborting struct {
 	running *Running
 }
 
-func (m aborting) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+func (m aborting) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
 	m.running.Abort(nil)
-	return m.scripted.Generate(ctx, r, admitted)
+	return m.scripted.GenerateAll(ctx, list, admitted)
 }
 
 // TestAnswersOf chats and generate say how they ended.
@@ -224,7 +224,8 @@ type stepping struct {
 	done  string // the completion
 }
 
-func (m stepping) Generate(_ context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+func (m stepping) GenerateAll(_ context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
+	r := &list[0]
 	if admitted != nil {
 		admitted()
 	}
@@ -244,12 +245,7 @@ func (m stepping) Generate(_ context.Context, r *generation.Request, admitted fu
 	}
 	ids, _ := m.Tokenize(m.done, false)
 	done := generation.Completion{Tokens: ids, StopToken: -1, Text: m.done, Finish: generation.FinishLength, Scores: make([]generation.Score, len(ids))}
-	return &generation.Result{Completions: slices.Repeat([]generation.Completion{done}, r.N)}, nil
-}
-
-func (m stepping) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
-	r, err := m.Generate(ctx, &list[0], admitted)
-	return []*generation.Result{r}, err
+	return []*generation.Result{{Completions: slices.Repeat([]generation.Completion{done}, r.N)}}, nil
 }
 
 // TestStreamsOf each way give out each token once, whatever the engine does.

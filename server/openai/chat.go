@@ -311,21 +311,21 @@ func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byt
 	if c.Stream {
 		return nil, c.streamTo(ctx, s)
 	}
-	result, err := m.Generate(ctx, c.request, nil)
+	results, err := single(m, c.request)(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	var choices []chatChoice
-	for i := range result.Completions {
-		message, reason, err := c.read(i, &result.Completions[i])
+	for i := range results[0].Completions {
+		message, reason, err := c.read(i, &results[0].Completions[i])
 		if err != nil {
 			return nil, err
 		}
 		choice := chatChoice{Index: i, Message: message, FinishReason: &reason}
-		c.tokens(&choice, wholeOf(&result.Completions[i]))
+		c.tokens(&choice, wholeOf(&results[0].Completions[i]))
 		choices = append(choices, choice)
 	}
-	a := c.answer("chat.completion", usageOf(result), choices)
+	a := c.answer("chat.completion", usageOf(results...), choices)
 	if c.ReturnIDs {
 		a.PromptIDs = c.request.Prompt
 	}

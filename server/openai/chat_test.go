@@ -301,12 +301,12 @@ type mixed struct {
 	texts []string
 }
 
-func (m *mixed) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
-	result, err := m.scripted.Generate(ctx, r, admitted)
-	for i := range result.Completions {
-		result.Completions[i].Text = m.texts[i]
+func (m *mixed) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
+	results, err := m.scripted.GenerateAll(ctx, list, admitted)
+	for i := range results[0].Completions {
+		results[0].Completions[i].Text = m.texts[i]
 	}
-	return result, err
+	return results, err
 }
 
 func TestValidChoicesEndBeforeTheErrorOfAnother(t *testing.T) {
@@ -364,10 +364,10 @@ type waiting struct {
 	may chan struct{}
 }
 
-func (m *waiting) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+func (m *waiting) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) ([]*generation.Result, error) {
 	admitted()
 	<-m.may
-	return m.scripted.Generate(ctx, r, nil)
+	return m.scripted.GenerateAll(ctx, list, nil)
 }
 
 func TestStreamsBeginAtOnceAndAreNeverQuiet(t *testing.T) {

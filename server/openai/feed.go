@@ -84,8 +84,7 @@ func (f *feed) add(first, n int, e generation.Event) {
 // single generates one request.
 func single(m Model, r *generation.Request) func(context.Context, func()) ([]*generation.Result, error) {
 	return func(ctx context.Context, admitted func()) ([]*generation.Result, error) {
-		result, err := m.Generate(ctx, r, admitted)
-		return []*generation.Result{result}, err
+		return m.GenerateAll(ctx, []generation.Request{*r}, admitted)
 	}
 }
 

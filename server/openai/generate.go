@@ -115,10 +115,11 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		g.open(s, g.request)
 		return nil, g.run(ctx, single(m, g.request), g.progress, g.finish)
 	}
-	result, err := m.Generate(ctx, g.request, nil)
+	results, err := single(m, g.request)(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
+	result := results[0]
 	a := g.answer(usageOf(result))
 	a.Model, a.Created = g.served.Name, g.created
 	if g.ReturnIDs {

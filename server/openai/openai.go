@@ -30,9 +30,8 @@ type Model interface {
 	Detokenize(ids []generation.Token) string
 	// Piece returns the bytes of a token, which may be a part of a character.
 	Piece(id generation.Token) []byte
-	// Generate completes a prompt. It calls admitted, if not nil, once the request is queued.
-	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
-	// GenerateAll completes several prompts together. It returns a result for each, or the first error.
+	// GenerateAll completes prompts together. It calls admitted, if not nil, once they are queued. It returns a
+	// result for each, or the first error.
 	GenerateAll(ctx context.Context, requests []generation.Request, admitted func()) ([]*generation.Result, error)
 	// Chat makes the request of a conversation, without N, seeds and sampling, and the reader of its answers.
 	// The error is a *format.UnusableError, a *format.TemplateError, a *generation.OverflowError, or ctx's.

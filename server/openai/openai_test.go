@@ -66,7 +66,7 @@ func (*scripted) Detokenize(ids []generation.Token) string {
 	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
-func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+func (m *scripted) generate(r *generation.Request, admitted func()) (*generation.Result, error) {
 	m.request = r
 	if m.fails != nil && m.text == "" {
 		return nil, m.fails
@@ -113,10 +113,10 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 	return result, m.fails
 }
 
-func (m *scripted) GenerateAll(ctx context.Context, list []generation.Request, admitted func()) (results []*generation.Result, err error) {
+func (m *scripted) GenerateAll(_ context.Context, list []generation.Request, admitted func()) (results []*generation.Result, err error) {
 	m.requests = list
 	for i := range list {
-		r, err := m.Generate(ctx, &list[i], admitted)
+		r, err := m.generate(&list[i], admitted)
 		if err != nil {
 			return nil, err
 		}
