@@ -42,7 +42,7 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	}
 	if f := c.Functions; len(f.Raw) > 0 {
-		made, answer, rules := &c.Catalog, c.Catalog, []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
+		made, answer, rules := &c.Catalog, c.Catalog, []string{fmt.Sprintf("%q %t %t", f.Only, f.MustCall, f.OneCall)}
 		switch {
 		case f.NoCall:
 			made, answer = &c.Shown, nil

@@ -72,7 +72,8 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 			{"any", tools.Functions{}, true, s.name != "gpt-oss", true}, // it has one call at a time
 			{"one call", tools.Functions{OneCall: true}, true, false, true},
 			{"required", tools.Functions{MustCall: true}, true, s.name != "gpt-oss", false},
-			{"count alone", tools.Functions{MustCall: true, OneCall: true, Only: "count"}, false, false, false},
+			{"count alone", tools.Functions{MustCall: true, OneCall: true, Only: []string{"count"}}, false, false, false},
+			{"both by name", tools.Functions{MustCall: true, Only: []string{"count", "look"}}, true, s.name != "gpt-oss", false},
 		} {
 			t.Run(s.name+", "+test.name, func(t *testing.T) {
 				c := functionsOf(t, f, test.chosen)

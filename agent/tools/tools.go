@@ -57,7 +57,7 @@ type Set struct {
 // Functions are the tools of a chat.
 type Functions struct {
 	Raw      []protocol.Raw // {"name", "description", "parameters"}
-	Only     string         // name of the only function that may be called; "": all may
+	Only     []string       // names of the functions that may be called; none: all may
 	MustCall bool           // every answer is a call
 	OneCall  bool           // an answer has at most one call
 	NoCall   bool           // the prompt shows the functions, but no answer is a call
@@ -111,20 +111,19 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	return set, nil
 }
 
-// NormaliseFunctions makes the set of a chat's functions, like Normalise. f.Only must be "" or the name of one.
+// NormaliseFunctions makes the set of a chat's functions, like Normalise. f.Only must have names of functions.
 func NormaliseFunctions(f *Functions) (*Set, error) {
 	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall}
 	if err := set.add(f.Raw); err != nil {
 		return nil, err
 	}
-	if f.Only == "" {
-		return set, nil
+	if len(f.Only) > 0 {
+		set.Tools = slices.DeleteFunc(set.Tools, func(t Tool) bool { return !slices.Contains(f.Only, t.Name) })
+		set.index = make(map[string]int, len(set.Tools))
+		for i := range set.Tools {
+			set.index[set.Tools[i].Name] = i
+		}
 	}
-	only, ok := set.Find(f.Only)
-	if !ok {
-		return nil, fmt.Errorf("there is no tool %q", f.Only)
-	}
-	set.Tools, set.index = []Tool{*only}, map[string]int{f.Only: 0}
 	return set, nil
 }
 

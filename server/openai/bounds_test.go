@@ -109,9 +109,8 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		}},
 		{"completion generate", "ignore_eos", []string{`"ignore_eos": true`, `"ignore_eos": false, ` + grammar}, []string{`"ignore_eos": true, ` + grammar}},
 		{"completion generate", "structured_outputs", []string{grammar}, []string{`"structured_outputs": {}`}},
-		{"completion", "stop_token_ids", []string{`"stop_token_ids": [256]`}, []string{`"stop_token_ids": [3]`}},
-		{"chat generate", "stop_token_ids", []string{`"stop_token_ids": ` + times(4096, "1")}, []string{`"stop_token_ids": ` + times(4097, "1")}},
-		{"chat generate", "stop_token_ids[1]", []string{`"stop_token_ids": [0, 256]`}, []string{`"stop_token_ids": [0, 257]`, `"stop_token_ids": [0, -1]`}},
+		{"completion chat generate", "stop_token_ids", []string{`"stop_token_ids": ` + times(4096, "1")}, []string{`"stop_token_ids": ` + times(4097, "1")}},
+		{"completion chat generate", "stop_token_ids[1]", []string{`"stop_token_ids": [0, 256]`}, []string{`"stop_token_ids": [0, 257]`, `"stop_token_ids": [0, -1]`}},
 		{"completion chat", "skip_special_tokens", []string{`"skip_special_tokens": true`, `"skip_special_tokens": false, "return_token_ids": true`}, []string{`"skip_special_tokens": false`}},
 		{"completion", "prompt_logprob_start", []string{
 			`"prompt_logprob_start": 0`, `"prompt_logprob_start": 1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1, "echo": true, "logprobs": 0`,
@@ -129,7 +128,9 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion", "continue[0][0]", nil, []string{`"continue": [[257]]`, `"continue": [[-1]]`}},
 		{"chat", "max_completion_tokens", []string{`"max_completion_tokens": 1`}, []string{`"max_completion_tokens": 0`}},
 		{"chat", "top_logprobs", []string{`"top_logprobs": 0`, `"top_logprobs": 20, "logprobs": true`, `"logprobs": true`}, []string{`"top_logprobs": 1`, `"top_logprobs": 21, "logprobs": true`, `"top_logprobs": -1, "logprobs": true`}},
-		{"chat", "tool_choice", []string{`"tool_choice": "none"`}, []string{`"tool_choice": {"type": "tool", "function": {"name": "f"}}`, `"tool_choice": {"type": "function", "function": {}}`}},
+		{"chat", "tool_choice", []string{`"tool_choice": "none"`}, []string{`"tool_choice": {"type": "tool", "function": {"name": "f"}}`, `"tool_choice": {"type": "function", "function": {}}`,
+			`"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "none", "tools": [{"type": "function", "function": {"name": "f"}}]}}`,
+			`"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}`}},
 		{"chat", "tools[0].type", nil, []string{`"tools": [{"type": "search", "function": {"name": "f"}}]`}},
 		{"chat", "response_format", []string{
 			`"response_format": {"type": "text"}, "tools": [{"type": "function", "function": {"name": "f"}}]`,

@@ -69,29 +69,42 @@ func newCalls(calls []tools.Call) (list []ToolCall) {
 	return list
 }
 
-// toolChoice is a mode, auto (or ""), none or required, and the name of the only function, "" for all.
-type toolChoice struct{ mode, name string }
+// toolChoice is a mode, auto (or ""), none or required, and the names of the functions that it allows, none for all.
+type toolChoice struct {
+	mode  string
+	names []string
+}
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (c *toolChoice) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() != '{' {
 		return read(d, &c.mode)
 	}
-	var named struct {
-		Strict
-		Type     string `json:"type"`
-		Function struct {
+	var object struct {
+		tool
+		Allowed struct {
 			Strict
-			Name string `json:"name"`
-		} `json:"function"`
+			Mode  string `json:"mode"`
+			Tools []tool `json:"tools"`
+		} `json:"allowed_tools"`
 	}
-	if err := read(d, &named); err != nil {
+	if err := read(d, &object); err != nil {
 		return err
 	}
-	if named.Type != "function" || named.Function.Name == "" {
-		return errors.New(`must be auto, none, required or {"type": "function", "function": {"name": ...}}`)
+	list := object.Allowed.Tools
+	switch c.mode = object.Allowed.Mode; {
+	case object.Type == "function":
+		c.mode, list = "required", []tool{object.tool}
+	case object.Type != "allowed_tools" || c.mode != "auto" && c.mode != "required":
+		list = nil
 	}
-	c.mode, c.name = "required", named.Function.Name
+	for _, f := range list {
+		c.names = append(c.names, f.Function.Name)
+	}
+	if len(list) == 0 || slices.Contains(c.names, "") {
+		return errors.New(`must be auto, none, required, {"type": "function", "function": {"name": ...}} or ` +
+			`{"type": "allowed_tools", "allowed_tools": {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]}}`)
+	}
 	return nil
 }
 
@@ -172,9 +185,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	}
 	c.request, c.answers, err = m.Chat(ctx, talk)
 	if err == nil {
-		if c.request.Prompt, err = c.splice(c.request.Prompt, &c.served); err != nil {
-			return nil, err
-		}
+		c.request.Prompt, err = c.splice(c.request.Prompt, &c.served)
 	}
 	if err == nil && len(c.request.Prompt) >= c.served.Window {
 		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
@@ -209,14 +220,17 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 // functions returns the tools in the prompt.
 func (r *chatRequest) functions() (f tools.Functions, err error) {
 	choice := r.ToolChoice
-	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
+	f = tools.Functions{Only: choice.names, MustCall: choice.mode == "required", OneCall: !r.Parallel, NoCall: choice.mode == "none"}
 	switch known := []string{"", "auto", "none", "required"}; {
 	case !slices.Contains(known, choice.mode):
 		return f, Refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
 	case f.MustCall && len(r.Tools) == 0:
 		return f, Refuse("tool_choice", "asks for a call, and there are no tools")
-	case f.Only != "" && !slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Function.Name == f.Only }):
-		return f, Refuse("tool_choice", "names %q, which is not a tool", f.Only)
+	}
+	for _, name := range f.Only {
+		if !slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Function.Name == name }) {
+			return f, Refuse("tool_choice", "names %q, which is not a tool", name)
+		}
 	}
 	for i := range r.Tools {
 		t := &r.Tools[i]
@@ -232,7 +246,7 @@ func (r *chatRequest) functions() (f tools.Functions, err error) {
 	return f, nil
 }
 
-// refused returns an *Error that names the field for an error of Model.Chat.
+// refused returns an *Error that names the field for an error of Model.Chat, and any other error as it is.
 func (c *chat) refused(err error) error {
 	field, reason := "tools", err.Error()
 	var overflow *generation.OverflowError

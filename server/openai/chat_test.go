@@ -168,7 +168,12 @@ func TestToolsReachTheModel(t *testing.T) {
 		`, "tool_choice": "auto", "parallel_tool_calls": true`: {Raw: both},
 		`, "tool_choice": "none"`:                              {Raw: both, OneCall: true, NoCall: true},
 		`, "tool_choice": "required"`:                          {Raw: both, OneCall: true, MustCall: true},
-		`, "tool_choice": {"type": "function", "function": {"name": "b"}}, "parallel_tool_calls": false`: {Raw: both, OneCall: true, MustCall: true, Only: "b"},
+		`, "tool_choice": {"type": "function", "function": {"name": "b"}}, "parallel_tool_calls": false`: {Raw: both, OneCall: true, MustCall: true, Only: []string{"b"}},
+		`, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "b"}}]}}`: {
+			Raw: both, OneCall: true, Only: []string{"b"}},
+		`, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+			{"type": "function", "function": {"name": "b"}}, {"type": "function", "function": {"name": "a"}}]}}`: {
+			Raw: both, OneCall: true, MustCall: true, Only: []string{"b", "a"}},
 	} {
 		m := &scripted{text: "ok"}
 		if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "tools": [`+a+`,`+b+`]`+more+`}`), Stream{}); err != nil {
