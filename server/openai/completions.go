@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -64,11 +63,10 @@ type completion struct {
 // Complete answers POST /v1/completions. With stream it sends the answer to s and returns nil.
 func Complete(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
 	c := &completion{model: m, served: m.Served(), id: "cmpl-" + id, created: time.Now().Unix()}
-	err := Decode(body, &c.completionRequest)
-	if err == nil {
-		err = c.read()
+	if err := Decode(body, &c.completionRequest); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := c.read(); err != nil {
 		return nil, err
 	}
 	defer begin(ctx, &c.requests[0], c.id, c.RequestID)()
@@ -185,10 +183,8 @@ func (c *completion) read() error {
 	case c.Structured != nil:
 		p.Grammar = c.Structured.Grammar
 	}
-	for _, id := range c.StopTokenIDs {
-		if !slices.Contains(s.Ends, id) {
-			return Refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
-		}
+	if err := stopAt(&p, c.StopTokenIDs, s); err != nil {
+		return err
 	}
 	p.IgnoreEnd, p.Scores, p.Masks = c.IgnoreEOS, c.Logprobs != nil || c.ReturnMask, c.ReturnMask
 	if c.Logprobs != nil {
@@ -283,27 +279,22 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	default:
 		return nil, Refuse("prompt", "must be a text, a list of token ids, or a list of several of these")
 	}
-	if n := max(len(texts), len(prompts)); n == 0 || n > maxN {
+	n := max(len(texts), len(prompts))
+	if n == 0 || n > maxN {
 		return nil, Refuse("prompt", "has %d prompts, want 1 to %d", n, maxN)
 	}
-	for _, text := range texts {
+	c.texts = make([]string, n)
+	for i, ids := range prompts {
+		if err := known(c.path(i), ids, &c.served); err != nil {
+			return nil, err
+		}
+		c.texts[i] = c.model.Detokenize(ids)
+	}
+	for i, text := range texts {
 		if ids, err = c.model.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial); err != nil {
 			return nil, err
 		}
-		prompts, c.texts = append(prompts, ids), append(c.texts, text)
-	}
-	for i, ids := range prompts {
-		if len(texts) > 0 {
-			break
-		}
-		field := "prompt"
-		if len(prompts) > 1 {
-			field = path(field, i)
-		}
-		if err := known(field, ids, &c.served); err != nil {
-			return nil, err
-		}
-		c.texts = append(c.texts, c.model.Detokenize(ids))
+		prompts, c.texts[i] = append(prompts, ids), text
 	}
 	return prompts, nil
 }

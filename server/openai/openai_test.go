@@ -183,7 +183,6 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"model: \"\\n\" is not served here":                          `{` + hello + `, "model": "\n"}`,
 		"stop: has 5 texts":                                          `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
 		"stop: has a text of 0 bytes":                                `{"prompt": "a", "stop": ""}`,
-		"stop_token_ids: token 3 does not end":                       `{"prompt": "a", "stop_token_ids": [256, 3]}`,
 		"logit_bias.5: is 2; only -100":                              `{"prompt": "a", "logit_bias": {"5": 2}}`,
 		"logit_bias: \"x\" is not a token":                           `{"prompt": "a", "logit_bias": {"x": -100}}`,
 		"ignore_eos: excludes":                                       `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
@@ -237,12 +236,12 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 func TestCompletionReachesTheEngine(t *testing.T) {
 	m := &scripted{text: "ok"}
 	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "n": 2, "seed": 5, "max_tokens": 7, "temperature": 1, "top_p": 1, "top_k": -1,
-		"min_p": 0, "stop_token_ids": [256], "structured_outputs": {"grammar": "root ::= \"ok\""}, "logit_bias": {"9": -100}, "return_token_ids": true}`), Stream{})
+		"min_p": 0, "stop_token_ids": [256, 42], "structured_outputs": {"grammar": "root ::= \"ok\""}, "logit_bias": {"9": -100}, "return_token_ids": true}`), Stream{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := m.request
-	if fmt.Sprintln(r.Prompt, r.N, r.Seeds, r.MaxTokens, r.Sampling, r.Suppress, r.Grammar) != "[1 2] 2 [5 6] 7 {1 1 0 -1} [9] root ::= \"ok\"\n" {
+	if fmt.Sprintln(r.Prompt, r.N, r.Seeds, r.MaxTokens, r.Sampling, r.Suppress, r.Stop.Tokens, r.Grammar) != "[1 2] 2 [5 6] 7 {1 1 0 -1} [9] [42] root ::= \"ok\"\n" {
 		t.Errorf("asked %+v", r)
 	}
 	want := `"choices":[{"index":0,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256],"prompt_token_ids":[1,2]},{"index":1,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]}],` +

@@ -5,8 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"agentd/scheduler/generation"
 )
 
 // TokenizeChat answers POST /tokenize with messages, as vLLM: with the tokens of a chat's prompt. ok is false for a
@@ -37,12 +35,12 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	if err != nil {
 		return nil, true, err
 	}
-	var request *generation.Request
-	if request, _, err = m.Chat(ctx, talk); err != nil {
-		return nil, true, c.refused(err)
+	request, _, err := m.Chat(ctx, talk)
+	if err == nil {
+		request.Prompt, err = r.splice(request.Prompt, &c.served)
 	}
-	if request.Prompt, err = r.splice(request.Prompt, &c.served); err != nil {
-		return nil, true, err
+	if err != nil {
+		return nil, true, c.refused(err)
 	}
 	answer, err = Marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
 	return answer, true, err
