@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	timeUp, memory, tooDeep = "1000 ms of processor time", "64 MiB of memory", "nested too deeply"
+	timeUp, memory, tooDeep = "200 ms of processor time", "64 MiB of memory", "nested too deeply"
 
 	doubled = `{% set ns = namespace(l=(1, 2)) %}{% for i in range(60) %}{% set ns.l = (ns.l, ns.l) %}{% endfor %}`
 	deep    = `{% set ns = namespace(l=[]) %}{% for i in range(40000) %}{% set ns.l = [ns.l] %}{% endfor %}`
@@ -58,7 +58,7 @@ func endsWith(t *testing.T, source, want string) {
 	tmpl.limits.time = time.Minute // a slow machine does not reach another limit first
 	switch want {
 	case timeUp:
-		tmpl.limits.time = time.Second
+		tmpl.limits.time = 200 * time.Millisecond
 	case memory:
 		tmpl.limits.memory = 64 << 20
 	}

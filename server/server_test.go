@@ -253,10 +253,9 @@ func TestBodyLimit(t *testing.T) {
 	})
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
-	for range maxBody>>20 + 1 {
-		z.Write(make([]byte, 1<<20))
-	}
+	z.Write(make([]byte, 1<<20))
 	z.Close()
+	bomb = *bytes.NewBuffer(bytes.Repeat(bomb.Bytes(), maxBody>>20+1)) // gzip files in a row are one
 	for name, test := range map[string]struct {
 		body     io.Reader
 		declared int64

@@ -15,7 +15,6 @@ var refusedTemplates = map[string]struct{ template, want string }{
 	"raises": {`{{ raise_exception('this model has no chats') }}`, "this model has no chats"},
 	"itself": {`{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`, "nested too deeply"},
 	"memory": {`{{ 'abc' * 1000000000000 }}`, "256 MiB of memory"},
-	"loops":  {`{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}`, "processor time"},
 	"blocks": {strings.Repeat(`{% if 1 %}`, 50000) + strings.Repeat(`{% endif %}`, 40000), "nested too deeply"},
 }
 
@@ -40,9 +39,6 @@ func TestModelWithARefusedTemplateIsNotServed(t *testing.T) {
 			}
 			if after := asked(t, l, "Go on", ""); after != before {
 				t.Errorf("afterwards %+v, before %+v", after, before)
-			}
-			if name == "loops" {
-				return // it takes all of its processor time each time
 			}
 			start := cfg
 			start.Path = filepath.Join(dir, file)
