@@ -42,7 +42,8 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	}
 	if f := c.Functions; len(f.Raw) > 0 {
-		made, answer, rules := &c.Catalog, c.Catalog, []string{fmt.Sprintf("%q %t %t", f.Only, f.MustCall, f.OneCall)}
+		f.MayEnd = !f.MustCall && c.Messages[len(c.Messages)-1].Of != ""
+		made, answer, rules := &c.Catalog, c.Catalog, []string{fmt.Sprintf("%q %t %t %t", f.Only, f.MustCall, f.OneCall, f.MayEnd)}
 		switch {
 		case f.NoCall:
 			made, answer = &c.Shown, nil

@@ -25,7 +25,7 @@ func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning 
 		}
 	}
 	switch {
-	case len(calls) == 0 && say == "":
+	case len(calls) == 0 && say == "" && !set.MayEnd:
 		return d, errNothing
 	case len(calls) == 0:
 		d.Say = say

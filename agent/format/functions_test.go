@@ -71,6 +71,7 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 		}{
 			{"any", tools.Functions{}, true, s.name != "gpt-oss", true}, // it has one call at a time
 			{"one call", tools.Functions{OneCall: true}, true, false, true},
+			{"after a result", tools.Functions{MayEnd: true}, true, s.name != "gpt-oss", true},
 			{"required", tools.Functions{MustCall: true}, true, s.name != "gpt-oss", false},
 			{"count alone", tools.Functions{MustCall: true, OneCall: true, Only: []string{"count"}}, false, false, false},
 			{"both by name", tools.Functions{MustCall: true, Only: []string{"count", "look"}}, true, s.name != "gpt-oss", false},
@@ -99,12 +100,19 @@ func TestChatsWithFunctionsAdmitWhatTheChatAllows(t *testing.T) {
 						}
 					}
 				}
-				if s.name != "json" { // it has no place for both
+				if s.name != "json" { // it has no place for nothing, nor for both
+					text := a.before + strings.TrimSuffix(a.reply, "Hi")
+					if prefix, ok := admits(t, k, grammar, text); ok != test.chosen.MayEnd {
+						t.Errorf("admits %t after %q: %q", ok, prefix, text)
+					}
+					if _, err := f.Parse(text, c); (err == nil) != test.chosen.MayEnd {
+						t.Errorf("Parse(%q): %v", text, err)
+					}
 					before, special := introduced[s.name]
 					if !special {
 						before = "I look.\n"
 					}
-					text := a.before + before + a.look
+					text = a.before + before + a.look
 					want := test.look && !test.chosen.MustCall
 					if prefix, ok := admits(t, k, grammar, text); ok != want {
 						t.Errorf("admits %t after %q: %q", ok, prefix, text)

@@ -40,9 +40,9 @@ func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 		answer = either(c.Set, "call", gbnf.Literal(final)+" "+f.addForms(g, c, &reply, "", objects.forms(f.unit(c.Set, gbnf.UnitEnd))))
 	}
 	before := fmt.Sprintf("analysis{0,%d} ", maxAnalyses)
-	if preamble := f.introduced(c.Set, "commentary"); preamble != "" {
-		addMessage(g, preamble)
-		before += "( " + preamble + " " + before + ")? "
+	if f.introduced(c.Set, "commentary") != "" {
+		addMessage(g, "commentary")
+		before += "( commentary " + before + ")? "
 	}
 	g.Add("root", before+answer)
 	return c.addReply(g, reply, "")

@@ -76,13 +76,13 @@ func (r rules) most(set *tools.Set) int {
 	return maxCalls
 }
 
-// introduced returns the expression of calls that may follow a text, calls or "": in a chat, whose answers may have
-// both, and where the text is dropped.
+// introduced returns the expression of calls that may follow a text: in a chat, whose answers may have both, and where
+// the text is dropped. Elsewhere it is "".
 func (r rules) introduced(set *tools.Set, calls string) string {
 	if len(set.Tools) == 0 || set.MustCall || !set.Chat && r.mixed != MixedTools {
 		return ""
 	}
-	return calls
+	return " ( " + calls + " )?"
 }
 
 // unit returns a mark such as gbnf.UnitBegin, which excludes equal calls. It is "" if each known robot may be called

@@ -45,16 +45,15 @@ func AnswerCatalog(f Format, set *tools.Set) *Catalog {
 }
 
 // addReply adds the rule reply: a value of set.Answer, widened to any value if the grammar would be too large, or
-// without a schema a text. The expression calls, if not "", may follow a text.
+// without a schema a text, with the expression calls of introduced. With MayEnd a text may be missing.
 func (c *Catalog) addReply(g *gbnf.Grammar, text gbnf.Text, calls string) error {
-	switch {
-	case c.Set.Answer != nil:
-	case calls != "":
+	if c.Set.Answer == nil {
 		g.AddText("say", text)
-		g.Add("reply", "say ( "+calls+" )?")
-		return nil
-	default:
-		g.AddText("reply", text)
+		reply := "say" + calls
+		if c.Set.MayEnd {
+			reply = "( " + reply + " )?"
+		}
+		g.Add("reply", reply)
 		return nil
 	}
 	var answer string

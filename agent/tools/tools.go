@@ -46,8 +46,8 @@ type Set struct {
 	Robots       []string // the known robots; empty if the attributes name none
 	DefaultRobot string   // the target of a call without a robot
 
-	Chat              bool // the tools are functions of a chat; RobotParam and Call.TargetRobotName are ""
-	MustCall, OneCall bool // see Functions
+	Chat                      bool // the tools are functions of a chat; RobotParam and Call.TargetRobotName are ""
+	MustCall, OneCall, MayEnd bool // see Functions
 
 	Answer *schema.Document // of answers other than calls, in a chat; nil for any text
 
@@ -61,6 +61,7 @@ type Functions struct {
 	MustCall bool           // every answer is a call
 	OneCall  bool           // an answer has at most one call
 	NoCall   bool           // the prompt shows the functions, but no answer is a call
+	MayEnd   bool           // an answer may be empty: it follows the result of a call
 }
 
 // Find returns the tool of that name.
@@ -113,7 +114,7 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 
 // NormaliseFunctions makes the set of a chat's functions, like Normalise. f.Only must have names of functions.
 func NormaliseFunctions(f *Functions) (*Set, error) {
-	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall}
+	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall, MayEnd: f.MayEnd}
 	if err := set.add(f.Raw); err != nil {
 		return nil, err
 	}
