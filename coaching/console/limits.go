@@ -39,7 +39,7 @@ const (
 	maxOpen = 10_000
 	// maxListed bounds a list of done tasks. It has the newest ones.
 	maxListed = 500
-	// maxStreams bounds the event streams. Each open page has one.
+	// maxStreams bounds the event streams. Each browser has one.
 	maxStreams = 512
 	// maxCandidates bounds the candidates of one request by a person.
 	maxCandidates = 8

@@ -1,31 +1,23 @@
-// Server-sent events of the console. A browser stops to reconnect when a proxy answers with an
-// error page, so this module opens a new stream.
+// Changes of the console, as they happen.
 
-const pause = 5000; // ms before a new stream
+const pollEvery = 5000; // ms, in browsers without shared workers
 
 // follow calls onchange after every change and onstate with "live" or
 // "offline"; it returns a function that ends it.
 export function follow({ onchange, onstate }) {
-  let source = null;
-  let timer = 0;
-
-  function open() {
-    source = new EventSource("./api/events");
-    source.addEventListener("open", () => {
-      onstate("live");
-      onchange(); // changes may have been missed
-    });
-    source.addEventListener("change", () => onchange());
-    source.addEventListener("error", () => {
-      onstate("offline");
-      if (source.readyState === EventSource.CLOSED) timer = setTimeout(open, pause);
-    });
+  if (!globalThis.SharedWorker) {
+    onstate("live");
+    const timer = setInterval(onchange, pollEvery);
+    return () => clearInterval(timer);
   }
-
-  open();
+  const { port } = new SharedWorker("./assets/js/stream.js");
+  port.onmessage = ({ data }) => {
+    if (data !== "change") onstate(data === "open" ? "live" : "offline");
+    if (data !== "error") onchange(); // changes may have been missed before "open"
+  };
   return () => {
-    clearTimeout(timer);
-    source.close();
+    port.onmessage = null;
+    port.postMessage("end");
   };
 }
 

@@ -190,3 +190,19 @@ func TestTwoPagesOfOneBrowserShareNoClaim(t *testing.T) {
 	second.take("")
 	first.showsIn(".editor", "You are working on this in another window")
 }
+
+// TestManyPagesOfOneBrowserWork: a browser has six connections to a host.
+func TestManyPagesOfOneBrowserWork(t *testing.T) {
+	h := newHouse(t)
+	ann := newPerson(t)
+	pages := make([]*page, 7)
+	for i := range pages {
+		pages[i] = ann.open(h.url, desktop, high)
+		pages[i].showsIn(".live", "Live")
+	}
+	h.coach("failure.json")
+	for _, g := range pages {
+		g.until(`document.title.startsWith("(1)")`)
+	}
+	pages[6].claim("Ann")
+}
