@@ -26,8 +26,8 @@ export class Calls {
     fill(this.#list, this.#options.work.calls.map((call, i) => this.#card(call, i, tools.get(call.name))));
     fill(this.#palette, paletteView(point, this.#options.work.calls.length, (tool) => this.#add(tool)));
     if (focus === undefined) return;
-    const target = this.#list.children[focus]?.querySelector(".field input, .field textarea, .field select, .call-head button")
-      ?? this.#palette.querySelector("button, summary");
+    const card = this.#list.children[focus];
+    const target = card?.querySelector(".field :is(input, textarea, select)") ?? (card ?? this.#palette).querySelector("button, summary");
     target?.focus();
   }
 

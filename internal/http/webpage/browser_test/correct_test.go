@@ -165,6 +165,11 @@ func TestKeyboardAloneSuffices(t *testing.T) {
 	g.keys("Ann" + key.Enter)
 	g.showsIn(".editor", "You are working on this")
 	g.tabTo(`document.activeElement.dataset.mode === "tools"`)
+	g.tabTo(`document.activeElement.innerText.startsWith("pick_up")`)
+	g.keys(key.Enter)
+	g.keys("red cube") // a space presses a button
+	g.until(`control("object").value === "red cube"`)
+	g.until(`all("[data-mode=tools]")[0].focus() ?? true`)
 	g.keys(key.Left)
 	g.tabTo(`document.activeElement.tagName === "TEXTAREA"`)
 	g.keys("I will open the door first.")
