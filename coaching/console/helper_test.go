@@ -310,6 +310,14 @@ func ours(id string) string {
 		"payload":{"stage_goal":"Cube in box","coaching_request":` + coachingRequest + `},"rendered_prompt":"# Failure","allow_force_save_example":false}`
 }
 
+// unsure is a task of an agent that lets people choose among its options.
+func unsure(id string) string {
+	at := strings.Index(coachingRequest, `"output":`)
+	return `{"request_id":` + strconv.Quote(id) + `,"payload_id":1,"payload_type":"FailureFixPayload","rendered_prompt":"p","payload":{"coaching_request":` +
+		coachingRequest[:at] + `"error":{"code":"unsure","message":"?","component":"commander"}}],"reinjection_points":[{"id":"now","input_step_id":7}],
+		"additional_info":{"options":["unsure",{"tool_calls":[{"name":"pick","arguments":{"object": "cube"},"target_robot_name":"arm"}]}]}}}}`
+}
+
 // pick is a decision that fits the point p0.
 func pick(what string) object {
 	return object{"say": "", "tool_calls": []object{{"name": "pick", "arguments": object{"object": what}, "target_robot_name": "arm"}}}

@@ -92,6 +92,7 @@ func TestDecisionIsSentInTheAgentsFormat(t *testing.T) {
 	f.post(ours("ours"))
 	f.post(foreign("suboptimal"))
 	f.post(strings.Replace(foreign("failure"), "SuboptimalFixPayload", "FailureFixPayload", 1))
+	f.post(unsure("unsure"))
 	for name, test := range map[string]struct {
 		task   string
 		body   object
@@ -104,6 +105,8 @@ func TestDecisionIsSentInTheAgentsFormat(t *testing.T) {
 		"a call for its failure coaching":   {"3", object{"decision": pick("cube")}, `[{"name":"pick","arguments":{"object":"cube"},"robot":"arm"}]`},
 		"raw text for another agent":        {"2", object{"output": "anything"}, "anything"},
 		"a text for its failure coaching":   {"3", object{"decision": object{"say": "Hi"}}, `{"say": "Hi", "action": {}}`},
+		"an option of an unsure agent":      {"4", object{"point": "now", "decision": pick("cube")}, `{"reinjection_point_id":"now","say":"","tool_calls":[{"name":"pick","arguments":{"object":"cube"},"target_robot_name":"arm"}]}`},
+		"its option unsure":                 {"4", object{"output": `{"say":"unsure"}`}, `{"say":"unsure"}`},
 		"a raw output for an agentd server": {"1", object{"output": `{"say":"Hi","action":{}}`}, `{"say":"Hi","action":{}}`},
 	} {
 		var got verdict
@@ -119,6 +122,10 @@ func TestCheckFindsInvalidDecisions(t *testing.T) {
 	f.post(ours("ours"))
 	f.post(foreign("foreign"))
 	f.post(`{"request_id":"bare","payload_id":1,"payload_type":"x","payload":{},"rendered_prompt":"p"}`)
+	f.post(unsure("unsure"))
+	if kind := f.tasks("open")[3].Kind; kind != "unsure" {
+		t.Errorf("an unsure agent's task is of kind %s", kind)
+	}
 	wrongTool := object{"tool_calls": []object{{"name": "drop", "arguments": object{}, "target_robot_name": "arm"}}}
 	for name, test := range map[string]struct {
 		task string
@@ -134,6 +141,8 @@ func TestCheckFindsInvalidDecisions(t *testing.T) {
 		"text and calls":             {"1", object{"point": "p0", "decision": object{"say": "Hi", "tool_calls": pick("x")["tool_calls"]}}, `decision`},
 		"field that does not exist":  {"1", object{"point": "p0", "decision": object{"said": "Hi"}}, `decision,said`},
 		"empty output":               {"2", object{"output": " "}, `output`},
+		"none of the options":        {"4", object{"point": "now", "decision": object{"say": "Hi"}}, `decision`},
+		"none of them, as output":    {"4", object{"output": `{"say":"Hi"}`}, `output`},
 		"output that is no decision": {"1", object{"output": `{"say":"","action":{"arm":{"name":"drop","arguments":{}}}}`}, `output`},
 	} {
 		var got verdict
@@ -157,7 +166,7 @@ func TestCheckFindsInvalidDecisions(t *testing.T) {
 		}
 		f.want(http.StatusNoContent, http.MethodPost, "/api/tasks/"+test.task+"/release", object{"claim": body["claim"]}, nil)
 	}
-	if n := len(f.tasks("open")); n != 3 {
+	if n := len(f.tasks("open")); n != 4 {
 		t.Errorf("%d tasks are open", n)
 	}
 }

@@ -23,8 +23,11 @@ const (
 	keyRunID           = "run_id"
 )
 
-// kindOther is the kind of a task that has none of the protocol's kinds.
-const kindOther = "other"
+// Kinds of tasks beside the protocol's.
+const (
+	kindOther  = "other"
+	kindUnsure = "unsure" // the agent lets a coach choose among its options; also the code of the target step's error
+)
 
 // payloadKinds are the first implementation's payload types.
 var payloadKinds = map[string]string{
@@ -95,6 +98,9 @@ func (s *taskView) describe() *task {
 	t := &task{RequestID: s.request.RequestID, PayloadType: clip.Text(s.request.PayloadType, maxShown), Kind: kindOther}
 	if s.decoded != nil {
 		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip.Text(s.decoded.RunID, maxShown), clip.Text(s.decoded.Stage.Goal, maxStage)
+		if s.options().Kind() == '[' {
+			t.Kind = kindUnsure
+		}
 		return t
 	}
 	if kind, ok := payloadKinds[t.PayloadType]; ok {
@@ -157,7 +163,33 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 	case !verdict.Corrected:
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the output holds no correction: "+verdict.Why)}
 	}
-	return nil
+	return s.checkOption(verdict.Proposals[0].ExtraKeys)
+}
+
+// options returns the options of a decoded request of an unsure agent.
+func (s *taskView) options() (list protocol.Raw) {
+	if e := s.repair.Step().Error; e != nil && e.Code == kindUnsure {
+		list, _ = protocol.Get(s.decoded.AdditionalInfo, "options")
+	}
+	return list
+}
+
+// checkOption refuses a correction that is not one of the options, of which a text is a reply.
+func (s *taskView) checkOption(correction protocol.Raw) protocol.Problems {
+	c, err := protocol.DecodeCorrection(correction)
+	list := s.options()
+	if err != nil || list.Kind() != '[' {
+		return nil
+	}
+	chosen := c.Corrected()
+	for e := range protocol.Elements(list) {
+		text, _ := protocol.Text(e)
+		if d, err := protocol.DecodeAgentDecision(e); chosen.Say != "" && chosen.Say == text || err == nil && tools.DecisionKey(d) == tools.DecisionKey(&chosen) {
+			return nil
+		}
+	}
+	msg := "not one of the agent's options; choose one of " + clip.Text(string(list), maxReason)
+	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, msg)}
 }
 
 // viewCache holds the views of the tasks that were used last.

@@ -5,7 +5,8 @@ import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
 import { goTo, place, show, slot, summary } from "./problems.js";
-import { clone, short } from "../json.js";
+import { decisionView } from "./decision.js";
+import { clone, short, toNumber } from "../json.js";
 import { textBox } from "./tree.js";
 import { count } from "./words.js";
 import { adopt, content, isEmpty, modes } from "./work.js";
@@ -46,11 +47,12 @@ export class Composer {
     this.#checker = createChecker(id, { read: () => content(work), onresult: (result) => this.#showResult(result) });
     this.#points = pointPicker(detail, work, (next) => this.choose(next));
     this.#tabs = tabStrip(modes(detail), (mode) => this.setMode(mode));
-    if (canAsk && detail.points.some((p) => p.input !== null)) {
+    const choices = optionList(detail, (option) => this.#adopt(option, "Taken over; send it without a change."));
+    if (canAsk && !choices && detail.points.some((p) => p.input !== null)) {
       this.#candidates = createCandidates(id, () => work.point, (candidate) => this.#adopt(candidate));
     }
     this.element = h("div", { class: "composer" },
-      this.#points.element, this.#candidates?.element, this.#tabs.element, this.#notice, this.#panel, this.#keepView(), this.#verdict,
+      this.#points.element, choices, this.#candidates?.element, this.#tabs.element, this.#notice, this.#panel, this.#keepView(), this.#verdict,
       h("details", { class: "fold" }, h("summary", null, "What will be sent"), this.#preview),
       h("div", { class: "composer-foot" }, this.#saved,
         button({ class: "button", dataset: { action: "abandon" }, onclick: abandon }, "Give up…"), this.#sendButton));
@@ -93,13 +95,13 @@ export class Composer {
   }
 
   // adopt takes a candidate over into the form. The person can undo it.
-  #adopt(candidate) {
+  #adopt(candidate, done = "Taken over; change whatever you like.") {
     const before = clone(this.#work);
     const replaced = !isEmpty(this.#work);
     adopt(this.#work, candidate);
     this.#draw();
     this.#changed();
-    this.#say("Taken over; change whatever you like.", replaced ? button({ class: "link", onclick: () => this.#undo(before) }, "Undo") : null);
+    this.#say(done, replaced ? button({ class: "link", onclick: () => this.#undo(before) }, "Undo") : null);
     this.#notice.scrollIntoView({ block: "nearest" });
     announce("The suggestion was taken over");
   }
@@ -234,6 +236,20 @@ function textPanel(work, changed) {
   const row = h("div", { class: "field", dataset: { path: place(path), name: label, required: "true", unset: String(work[field].trim() === "") } },
     h("label", { class: "field-label", for: control }, label), area, slot(problem));
   return row;
+}
+
+// optionList has a button for each option of an agent that is unsure, most probable first.
+function optionList({ task, coaching }, choose) {
+  if (task.kind !== "unsure") return null;
+  const step = coaching.trajectory.find((s) => s.id === coaching.target_step_id);
+  const chances = step.internal_steps?.at(-1)?.input_elements?.generation?.candidate?.probabilities ?? [];
+  const options = coaching.additional_info.options.map((option, i) => ({
+    decision: typeof option === "string" ? { say: option } : option, chance: toNumber(chances[i]) ?? 0,
+  })).sort((a, b) => b.chance - a.chance);
+  return h("section", { "aria-label": "Options" }, h("p", { class: "palette-title" }, "Which option is right?"),
+    h("ul", { class: "palette" }, options.map(({ decision, chance }) => h("li", null,
+      button({ class: "palette-tool", onclick: () => choose(decision) },
+        decisionView(decision), h("span", { class: "palette-about" }, `${(100 * chance).toFixed(1)} %`))))));
 }
 
 function pointPicker(detail, work, onpick) {

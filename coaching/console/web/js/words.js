@@ -4,6 +4,7 @@ const kinds = {
   failure: { label: "Failure", about: "The agent failed; find what it should have done." },
   suboptimal: { label: "Suboptimal", about: "The agent's decision works but could be better." },
   format: { label: "Format", about: "The agent's output could not be read as a decision." },
+  unsure: { label: "Unsure", about: "The agent is unsure; choose one of its options. After some time it takes the most probable one." },
   other: { label: "Other", about: "A task of another kind of agent." },
 };
 

@@ -213,3 +213,35 @@ func TestToolsOfOtherAgentBecomeForms(t *testing.T) {
 		t.Errorf("got %s", *got.Output)
 	}
 }
+
+func TestUnsureAgentGetsOneOfItsOptions(t *testing.T) {
+	h := newHouse(t, agentServer(t))
+	req, err := protocol.DecodeSpecializedCoachingRequest(fixture(t, "failure.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := int64(0)
+	req.TargetStepID, req.ReinjectionPoints = step, []protocol.ReinjectionPoint{{ID: "now", InputStepID: &step}}
+	req.Trajectory = []protocol.TrajectoryStep{{
+		Input:         req.Trajectory[0].Input,
+		Error:         &protocol.AgentError{Code: "unsure", Message: "Choose one:\n- 70.0 %: the door", Component: "commander"},
+		InternalSteps: []protocol.Raw{protocol.Raw(`{"input_elements":{"generation":{"candidate":{"probabilities":[0.30,0.7]}}}}`)},
+	}}
+	req.AdditionalInfo = protocol.Raw(`{"options":["unsure",{"say":"","tool_calls":[
+		{"name":"open_door","arguments":{"furniture":"dishwasher","fully":true},"target_robot_name":"arm"}]}]}`)
+	ended := h.coachRequest(req)
+	g := newPerson(t).open(h.url, desktop, high)
+	g.showsIn(".queue .badge", "Unsure")
+	g.claim("Ann")
+	g.until(`all("button").filter(b => /%$/.test(label(b))).map(b => label(b)).join("; ") ===
+		"open_doorfurniture dishwasherfully truearm70.0 %; unsure30.0 %"`)
+	g.press("Reply")
+	g.write("What the agent should say", "Neither")
+	g.showsIn(".verdict", `choose one of ["unsure",{"say":"",`)
+	g.press("open_door")
+	g.showsIn(".verdict", "Ready to send")
+	g.press("Send")
+	if _, decision := corrected(t, receive(t, ended)); decision != `{"say":"","tool_calls":[{"name":"open_door","arguments":{"furniture":"dishwasher","fully":true},"target_robot_name":"arm"}]}` {
+		t.Errorf("got %s", decision)
+	}
+}
