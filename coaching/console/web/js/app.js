@@ -66,7 +66,10 @@ const load = coalesce(async () => {
     for (const list of lists) {
       const { now, tasks } = await api.tasks(list);
       state.skew = Date.parse(now) - Date.now();
-      if (list === "open") tellNews(tasks);
+      if (list === "open") {
+        tellNews(tasks);
+        storage.forget(tasks);
+      }
       state.tasks[list] = tasks;
       state.loaded[list] = true;
     }

@@ -27,9 +27,10 @@ function onlyHere(id) {
 // lifetime; onchange is called with (state, reason) when the state changes, ontask with a newer
 // summary of the task.
 export class Claim {
+  task; // known once it is loaded
   #id;
   #options;
-  #secret;
+  #secret = null;
   #state = "none";
   #timer = 0;
   #ended = false;
@@ -38,7 +39,6 @@ export class Claim {
   constructor(id, options) {
     this.#id = id;
     this.#options = options;
-    this.#secret = storage.claim(id);
   }
 
   get state() { return this.#state; }
@@ -46,7 +46,9 @@ export class Claim {
   get secret() { return this.#secret; }
 
   // resume takes up a claim that this browser had before.
-  async resume() {
+  async resume(task) {
+    this.task = task;
+    this.#secret = storage.claim(task);
     if (!this.#secret || !storage.name()) return;
     this.#unlockTab = await onlyHere(this.#id);
     if (!this.#unlockTab || this.#ended) {
@@ -111,7 +113,7 @@ export class Claim {
 
   #keep(secret) {
     this.#secret = secret;
-    storage.setClaim(this.#id, secret);
+    storage.setClaim(this.task, secret);
   }
 
   #unlock() {

@@ -9,8 +9,8 @@ import { storage } from "./storage.js";
 const pause = 600; // ms without a change before the console gets the draft
 
 // newest returns the newer one of the console's draft and this browser's.
-export function newest(fromConsole, id) {
-  const here = storage.draft(id);
+export function newest(fromConsole, task) {
+  const here = storage.draft(task);
   if (!here) return fromConsole;
   if (!fromConsole) return here;
   return String(here.at ?? "") > String(fromConsole.at ?? "") ? here : fromConsole;
@@ -46,7 +46,7 @@ export function createKeeper(id, { claim, onstate }) {
       work.by = storage.name();
       work.at = new Date().toISOString();
       latest = clone(work);
-      storage.setDraft(id, latest);
+      storage.setDraft(claim.task, latest);
       onstate("saving");
       soon();
     },
@@ -58,11 +58,10 @@ export function createKeeper(id, { claim, onstate }) {
       await sending;
     },
 
-    // forget drops the draft of a task that is answered.
+    // forget drops what waits to be sent of a task that is answered.
     forget() {
       soon.cancel();
       latest = null;
-      storage.setDraft(id, null);
     },
   };
 }

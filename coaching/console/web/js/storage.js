@@ -30,13 +30,28 @@ function readJSON(name) {
   }
 }
 
+// key names a task. Another console on this address, or one with new data, counts its tasks from 1 again.
+const key = (task) => `${task.id} ${task.received_at}`;
+
 export const storage = {
   name: () => read("name") ?? "",
   setName: (name) => write("name", name),
-  claim: (id) => read(`claim.${id}`),
-  setClaim: (id, claim) => write(`claim.${id}`, claim),
-  draft: (id) => readJSON(`draft.${id}`),
-  setDraft: (id, draft) => write(`draft.${id}`, draft === null ? null : JSON.stringify(draft)),
+  claim: (task) => read(`claim.${key(task)}`),
+  setClaim: (task, claim) => write(`claim.${key(task)}`, claim),
+  draft: (task) => readJSON(`draft.${key(task)}`),
+  setDraft: (task, draft) => write(`draft.${key(task)}`, JSON.stringify(draft)),
+  // forget drops the claims and drafts of all but these tasks.
+  forget(tasks) {
+    const kept = new Set(tasks.map(key));
+    try {
+      for (const name of Object.keys(localStorage)) {
+        const [, of] = /^agentd\.(?:claim|draft)\.(.+)/.exec(name) ?? [];
+        if (of && !kept.has(of)) localStorage.removeItem(name);
+      }
+    } catch {
+      // There is none.
+    }
+  },
   count: () => Number(read("candidates")) || 3,
   setCount: (n) => write("candidates", String(n)),
 };

@@ -63,11 +63,11 @@ class Task {
     }
     if (this.#ended) return;
     this.#task = this.#detail.task;
-    const draft = this.#isOpen ? newest(this.#detail.draft, this.id) : null;
+    const draft = this.#isOpen ? newest(this.#detail.draft, this.#task) : null;
     this.#work = restore(draft, this.#detail);
     this.#timeline = timeline(this.#detail, (point) => this.#pointPicked(point));
     this.#timeline.pick(this.#work.point);
-    await this.#claim.resume();
+    await this.#claim.resume(this.#task);
     if (this.#ended) return;
     fill(this.element, this.#head, h("div", { class: "task-body" }, this.#timeline.element,
       h("section", { class: "editor", id: "editor", "aria-label": "Your correction", tabindex: "-1" }, this.#status, this.#workplace)),
@@ -163,7 +163,7 @@ class Task {
     try {
       await this.#claim.take();
       const latest = wroteOn ? null : await api.task(this.id).catch(() => null);
-      const draft = latest && newest(latest.draft, this.id);
+      const draft = latest && newest(latest.draft, this.#task);
       if (draft && !this.#ended) Object.assign(this.#work, restore(draft, this.#detail));
     } catch (error) {
       this.#taking = false;

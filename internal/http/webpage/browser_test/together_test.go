@@ -77,6 +77,37 @@ func TestReopenedPageResumesClaimAndDraft(t *testing.T) {
 	}
 }
 
+func TestDraftStaysWithItsTask(t *testing.T) {
+	h := newHouse(t)
+	h.post("foreign.json")
+	ann := newPerson(t)
+	g := ann.open(h.url, desktop, high)
+	g.claim("Ann")
+	g.press("Reply")
+	g.write("What the agent should say", "Of before")
+	g.showsIn(".saved", "Draft saved")
+	g.close()
+
+	h.stop() // the next console has new data and counts from 1 again
+	h.options.Path += "2"
+	h.clock.pass(time.Second)
+	h.start()
+	ended := h.post("foreign.json")
+	g = ann.open(h.url, desktop, high)
+	g.showsIn(".queue", "Format")
+	kept := `Object.keys(localStorage).filter(k => /claim|draft/.test(k)).length`
+	g.until(kept + ` === 0`)
+	g.claim("")
+	g.press("Reply")
+	g.until(`control("What the agent should say").value === ""`)
+	g.write("What the agent should say", "Of now")
+	g.until(kept + ` === 2`)
+	g.showsIn(".verdict", "Ready to send")
+	g.press("Send")
+	receive(t, ended)
+	g.until(kept + ` === 0`)
+}
+
 func TestLostClaimKeepsWorkAndDraft(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
