@@ -11,6 +11,7 @@ import { storage } from "./storage.js";
 import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
 import { timeline } from "./timeline.js";
 import { textBox } from "./tree.js";
+import { outcomeOf } from "./words.js";
 import { begin, decision, isEmpty, restore } from "./work.js";
 
 // createTask shows a task. Options: me is the answer of /api/me, needName() resolves to the
@@ -150,7 +151,7 @@ class Task {
   }
 
   #doneView() {
-    const copy = this.#task.state === "withdrawn" && this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
+    const copy = this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
     return doneView(this.#task, this.#detail, { copy, next: this.#options.next });
   }
 
@@ -205,7 +206,7 @@ class Task {
       await navigator.clipboard.writeText(text);
       announce("Copied");
     } catch {
-      fill(this.#status.querySelector(".row"), textBox(text, "what you wrote")); // to copy by hand
+      this.element.querySelector(".editor .row").after(textBox(text, "what you wrote")); // to copy by hand
     }
   }
 
@@ -219,6 +220,7 @@ class Task {
     try {
       const { task } = await api.answer(this.id, { ...body, claim: this.#claim.secret });
       this.#task = task;
+      this.#work = null; // it is in the answer
       this.#keeper.forget();
       this.#claim.done();
       announce("Sent. Thank you.");
@@ -274,8 +276,13 @@ class Task {
       this.#refresh();
       return;
     }
-    if (!this.#isOpen && this.#claim.state !== "none") this.#claim.done();
-    else this.#drawEditor("");
+    if (this.#isOpen || this.#claim.state === "none") {
+      this.#drawEditor("");
+      return;
+    }
+    this.#claim.done();
+    announce(`The task has ended: ${outcomeOf(next)}`);
+    this.#workplace.querySelector("h2").focus({ preventScroll: true });
   }
 
   // left is called when the task is no longer in the list.

@@ -88,7 +88,7 @@ function refusalView(text) {
 export function doneView(task, detail, { copy, next }) {
   const outcome = task.outcome ?? "withdrawn";
   return h("div", { class: `state done ${outcome}`, dataset: { outcome } },
-    h("h2", null, icon(outcome === "completed" ? "check" : "close"), outcomeOf(task)),
+    h("h2", { tabindex: "-1" }, icon(outcome === "completed" ? "check" : "close"), outcomeOf(task)),
     task.state === "withdrawn" ? h("p", null, "The agent took the task back before anybody answered. There is nothing left to do.") : null,
     task.claimed_by && task.outcome ? h("p", { class: "muted" }, `By ${task.claimed_by}`) : null,
     detail.answer ? answerView(detail.answer, detail) : null,

@@ -137,6 +137,11 @@ func TestLostClaimKeepsWorkAndDraft(t *testing.T) {
 		t.Errorf("got %q", say)
 	}
 	ann.showsIn(".editor", "By Bob")
+	ann.until(`words(document.activeElement) === "Corrected"`)
+	ann.showsIn("#announcer", "The task has ended: Corrected")
+	ann.press("Copy what I wrote")
+	ann.until(`document.querySelector(".text-box")?.textContent.includes("Ann wrote on") || announcer.textContent === "Copied"`)
+	bob.until(`!named("Copy what I wrote")`) // he sent it
 }
 
 func TestPageSurvivesConsoleRestart(t *testing.T) {
@@ -188,6 +193,8 @@ func TestWithdrawnTaskIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.showsIn(".editor", "Withdrawn")
+	g.until(`words(document.activeElement) === "Withdrawn"`)
+	g.showsIn("#announcer", "The task has ended: Withdrawn")
 	g.until(`all(".queue li").length === 0`)
 }
 
