@@ -152,9 +152,9 @@ export function initial(form) {
   }
 }
 
-// blank is the value of a new item of a list.
+// blank is the value of a new item of a list, or of an added member. JSON starts empty.
 export function blank(form) {
-  return initial(form) ?? null;
+  return initial(form) ?? (form.kind === "any" ? undefined : null);
 }
 
 const names = {

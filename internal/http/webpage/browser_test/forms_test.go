@@ -65,3 +65,22 @@ func TestNumbersKeepTheirSpelling(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, text)
 	}
 }
+
+func TestFreeFormFieldsStartEmpty(t *testing.T) {
+	h := newHouse(t)
+	g := newPerson(t).open(h.url, desktop, high)
+	got := eval[string](g, `await Promise.all([import("/assets/js/form.js"), import("/assets/js/schema.js")]).then(([{ field }, { read }]) => {
+		const schema = { properties: { map: { type: "object" }, either: { anyOf: [{ type: "integer" }, { type: "string" }] }, list: { type: "array" } } };
+		let value;
+		const row = field(read(schema), { name: "x", path: [], onchange: (next) => { value = next; } });
+		for (const add of ["map", "either", "list", "Add an item"]) all(".chip", row).find((c) => label(c) === add).click();
+		const areas = all("textarea", row);
+		const before = areas.map((a) => a.value).join();
+		areas[0].value = '{"a":1}';
+		areas[0].dispatchEvent(new Event("input"));
+		return before + JSON.stringify(value);
+	})`)
+	if want := `,,{"map":{"a":1},"list":[null]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
