@@ -6,6 +6,8 @@ import { isObject } from "../json.js";
 import { place, slot } from "./problems.js";
 import { holds, initial, read } from "./schema.js";
 
+const manyTools = 20; // above, the list has a filter
+
 // Calls edits work.calls at the point that point() returns. usualRobots maps tools to the robots that
 // they were last used with. onchange is called after every change.
 export class Calls {
@@ -103,7 +105,10 @@ function paletteView(point, calls, add) {
   const items = tools.map((tool) => h("li", null, button({ class: "palette-tool", onclick: () => add(tool) },
     h("span", { class: "call-name" }, tool.name),
     tool.description ? h("span", { class: "palette-about" }, tool.description) : null)));
-  const listed = h("ul", { class: "palette" }, items);
+  const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the tools", oninput() {
+    for (const item of items) item.hidden = !item.textContent.toLowerCase().includes(filter.value.toLowerCase());
+  } });
+  const listed = h("ul", { class: "palette" }, items.length > manyTools ? h("li", null, filter) : null, items);
   if (calls === 0) return [h("p", { class: "palette-title" }, "Which tool should the agent call?"), listed];
   return h("details", { class: "fold" }, h("summary", null, "Add another call"), h("div", { class: "fold-body" }, listed));
 }

@@ -113,12 +113,19 @@ func TestLongTrajectoryStaysUsable(t *testing.T) {
 		first.ID = 100 + id
 		req.Trajectory = append(req.Trajectory, first)
 	}
+	input := &req.Trajectory[2].Input // of the target
+	for i := range 150 {
+		input.Tools = append(input.Tools, protocol.Raw(fmt.Sprintf(`{"name":"tool_%d","description":"None","parameters":{}}`, i)))
+	}
 	h.coachRequest(req)
 	g := newPerson(t).open(h.url, 390, 844)
 	g.claim("Ann")
 	if steps := eval[int](g, `all(".steps > li").length`); steps != 305 { // with the point that is its own input
 		t.Errorf("%d steps", steps)
 	}
+	g.until(`document.activeElement.matches("[aria-label='Filter the tools']")`)
+	g.keys("TOOL_77")
+	g.until(`all(".palette-tool").filter(visible).map(label).join() === "tool_77None"`)
 	g.press("To the correction")
 	g.until(`(() => { const r = document.querySelector("#editor").getBoundingClientRect(); return r.bottom > 0 && r.top < innerHeight; })()`)
 }
