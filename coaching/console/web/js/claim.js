@@ -16,7 +16,7 @@ for (const type of ["pointerdown", "keydown", "input", "wheel"]) {
 // onlyHere locks the task against other pages of this browser, which would overwrite this
 // page's draft. It resolves to a function that unlocks it, or to null if another page has it.
 function onlyHere(id) {
-  if (!navigator.locks) return Promise.resolve(() => {}); // not there without TLS
+  if (!navigator.locks) return Promise.resolve(() => {}); // without TLS, see storage.js
   return new Promise((resolve) => {
     const held = () => new Promise((end) => { resolve(end); });
     navigator.locks.request(`agentd.claim.${id}`, { signal: AbortSignal.timeout(otherTab) }, held).catch(() => resolve(null));

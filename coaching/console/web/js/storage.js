@@ -5,18 +5,22 @@ import { parse } from "../json.js";
 
 const prefix = "agentd.";
 
-function read(name) {
+// Without TLS there are no locks between tabs. A claim then stays in its tab, so that no other writes the same draft.
+const all = () => localStorage;
+const claims = navigator.locks ? all : () => sessionStorage;
+
+function read(name, from = all) {
   try {
-    return localStorage.getItem(prefix + name);
+    return from().getItem(prefix + name);
   } catch {
     return null;
   }
 }
 
-function write(name, text) {
+function write(name, text, to = all) {
   try {
-    if (text === null) localStorage.removeItem(prefix + name);
-    else localStorage.setItem(prefix + name, text);
+    if (text === null) to().removeItem(prefix + name);
+    else to().setItem(prefix + name, text);
   } catch {
     // The console has the draft.
   }
@@ -36,8 +40,8 @@ const key = (task) => `${task.id} ${task.received_at}`;
 export const storage = {
   name: () => read("name") ?? "",
   setName: (name) => write("name", name),
-  claim: (task) => read(`claim.${key(task)}`),
-  setClaim: (task, claim) => write(`claim.${key(task)}`, claim),
+  claim: (task) => read(`claim.${key(task)}`, claims),
+  setClaim: (task, claim) => write(`claim.${key(task)}`, claim, claims),
   draft: (task) => readJSON(`draft.${key(task)}`),
   setDraft: (task, draft) => write(`draft.${key(task)}`, JSON.stringify(draft)),
   // forget drops the claims and drafts of all but these tasks.

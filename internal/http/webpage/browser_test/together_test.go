@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"agentd/coaching/console"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 )
 
 func TestTwoPeopleRaceForOneTask(t *testing.T) {
@@ -213,12 +216,28 @@ func TestPeopleLogInWithToken(t *testing.T) {
 }
 
 func TestTwoPagesOfOneBrowserShareNoClaim(t *testing.T) {
+	t.Run("with locks", func(t *testing.T) { sharesNoClaim(t, "") })
+	t.Run("without TLS", func(t *testing.T) { sharesNoClaim(t, "delete Navigator.prototype.locks") })
+}
+
+func sharesNoClaim(t *testing.T, before string) {
+	t.Helper()
 	h := newHouse(t)
 	h.coach("failure.json")
 	ann := newPerson(t)
-	first := ann.open(h.url, desktop, high)
+	open := func() *page {
+		g := ann.open("about:blank", desktop, high)
+		if _, err := chromedp.Call(g.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: before}); err != nil {
+			t.Fatal(err)
+		}
+		if err := chromedp.Do(g.ctx, chromedp.Navigate(h.url)); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	first := open()
 	first.claim("Ann")
-	second := ann.open(h.url, desktop, high)
+	second := open()
 	second.until(pressable(`all(".queue-link")[0]`))
 	second.showsIn(".editor", "You are working on this in another window")
 	if eval[bool](second, `!!document.querySelector(".composer")`) {
