@@ -22,8 +22,6 @@ export function createTask(id, options) {
   return task;
 }
 
-const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
-
 class Task {
   composer = null; // while the person works on the task
   element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
@@ -77,7 +75,7 @@ class Task {
     this.#drawEditor("");
   }
 
-  get #isOpen() { return isOpen(this.#task); }
+  get #isOpen() { return this.#task.state === "waiting" || this.#task.state === "claimed"; }
 
   #pointPicked(point) {
     if (this.composer) {
@@ -177,7 +175,7 @@ class Task {
     this.#timeline.pick(this.#work.point);
     this.#drawEditor("");
     announce("The task is yours");
-    this.#workplace.querySelector(".panel textarea, .panel input, .panel button")?.focus({ preventScroll: true });
+    this.#workplace.querySelector(".palette button, .panel :is(textarea, input, button)")?.focus({ preventScroll: true });
   }
 
   async #release() {

@@ -235,6 +235,7 @@ func TestUnsureAgentGetsOneOfItsOptions(t *testing.T) {
 	g.claim("Ann")
 	g.until(`all("button").filter(b => /%$/.test(label(b))).map(b => label(b)).join("; ") ===
 		"open_doorfurniture dishwasherfully truearm70.0 %; unsure30.0 %"`)
+	g.until(`label(document.activeElement).endsWith("70.0 %")`)
 	g.press("Reply")
 	g.write("What the agent should say", "Neither")
 	g.showsIn(".verdict", `choose one of ["unsure",{"say":"",`)
