@@ -20,7 +20,7 @@ let unfollow = null;
 const app = document.getElementById("app");
 const live = h("span", { class: "live", role: "status" });
 const who = h("span");
-const whoButton = button({ class: "bar-button", onclick: rename, title: "Change your name" }, icon("person"), who);
+const whoButton = button({ class: "bar-button", onclick: () => askName().then(draw), title: "Change your name" }, icon("person"), who);
 const logout = button({ class: "bar-button", hidden: true, onclick: leave }, "Log out");
 const bar = h("header", { class: "bar" },
   h("a", { class: "brand", href: "#/" }, h("img", { src: "./assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
@@ -145,11 +145,6 @@ async function needName() {
   const name = storage.name() || (await askName());
   draw();
   return name;
-}
-
-async function rename() {
-  await askName();
-  draw();
 }
 
 async function leave() {

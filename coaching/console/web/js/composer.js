@@ -1,6 +1,6 @@
 // The composer of a correction: its point, its content, and sending it.
 
-import { announce, button, fill, h, icon, key, uid } from "./dom.js";
+import { announce, button, fill, h, icon, uid } from "./dom.js";
 import { Calls } from "./calls.js";
 import { createCandidates } from "./candidates.js";
 import { createChecker } from "./check.js";
@@ -177,7 +177,7 @@ export class Composer {
 
 function verdictView(result, listed, empty) {
   if (result.state === "checking") return null;
-  if (listed.length === 0 && result.state === "valid") return h("p", { class: "good" }, icon("check"), "Ready to send ", key("Ctrl"), key("Enter"));
+  if (listed.length === 0 && result.state === "valid") return h("p", { class: "good" }, icon("check"), "Ready to send ", h("kbd", null, "Ctrl"), h("kbd", null, "Enter"));
   if (result.state === "unknown") return h("p", { class: "notice warn" }, "It cannot be checked now: ", result.problems[0]?.msg);
   if (empty) return null; // nothing written yet is no mistake
   const missing = listed.filter((p) => p.severity === "missing").length;

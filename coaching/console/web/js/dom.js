@@ -88,11 +88,6 @@ export function iconButton(name, label, onclick, props) {
   return button({ class: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));
 }
 
-// key shows a key of the keyboard.
-export function key(name) {
-  return h("kbd", null, name);
-}
-
 // announce reads a sentence to users of a screen reader.
 export function announce(sentence) {
   const place = document.getElementById("announcer");

@@ -11,9 +11,7 @@ const pause = 600; // ms without a change before the console gets the draft
 // newest returns the newer one of the console's draft and this browser's.
 export function newest(fromConsole, task) {
   const here = storage.draft(task);
-  if (!here) return fromConsole;
-  if (!fromConsole) return here;
-  return String(here.at ?? "") > String(fromConsole.at ?? "") ? here : fromConsole;
+  return here && String(here.at) > String(fromConsole?.at ?? "") ? here : fromConsole;
 }
 
 // createKeeper keeps the draft of one task. onstate is called with saving,

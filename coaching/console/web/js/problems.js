@@ -101,10 +101,5 @@ export function goTo(wrapper) {
 // summary lists problems as links to their fields.
 export function summary(listed) {
   return h("ul", { class: "problem-list" }, listed.map(({ message, wrapper, severity }) => h("li", { class: severity },
-    wrapper ? button({ class: "link", onclick: () => goTo(wrapper) }, named(wrapper, message)) : message)));
-}
-
-function named(wrapper, message) {
-  const name = wrapper.dataset.name;
-  return name ? `${name}: ${message}` : message;
+    wrapper ? button({ class: "link", onclick: () => goTo(wrapper) }, `${wrapper.dataset.name}: ${message}`) : message)));
 }

@@ -107,9 +107,8 @@ function contextFold(input) {
   for (const name of ["attributes", "memory", "tools", "extra_keys"]) {
     if (input[name] !== undefined && Object.keys(input[name]).length > 0) parts[name] = input[name];
   }
-  const names = { attributes: "attributes", memory: "memory", tools: "tools", extra_keys: "extra keys" };
   if (Object.keys(parts).length === 0) return null;
-  const listed = Object.keys(parts).map((name) => names[name]);
+  const listed = Object.keys(parts).map((name) => name.replace("_", " "));
   return details(`What the agent knew: ${listed.join(", ")}`, () => tree(parts, { open: true }));
 }
 

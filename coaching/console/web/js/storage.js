@@ -26,14 +26,6 @@ function write(name, text, to = all) {
   }
 }
 
-function readJSON(name) {
-  try {
-    return parse(read(name) ?? "null");
-  } catch {
-    return null;
-  }
-}
-
 // key names a task. Another console on this address, or one with new data, counts its tasks from 1 again.
 const key = (task) => `${task.id} ${task.received_at}`;
 
@@ -42,7 +34,7 @@ export const storage = {
   setName: (name) => write("name", name),
   claim: (task) => read(`claim.${key(task)}`, claims),
   setClaim: (task, claim) => write(`claim.${key(task)}`, claim, claims),
-  draft: (task) => readJSON(`draft.${key(task)}`),
+  draft: (task) => parse(read(`draft.${key(task)}`) ?? "null"),
   setDraft: (task, draft) => write(`draft.${key(task)}`, JSON.stringify(draft)),
   // forget drops the claims and drafts of all but these tasks.
   forget(tasks) {
