@@ -165,8 +165,9 @@ func TestCoachesChooseWhereTheSetHasSeveralOptions(t *testing.T) {
 // TestPersonsChooseAtTheConsole, also after the wait: the same request then gets the choice.
 func TestPersonsChooseAtTheConsole(t *testing.T) {
 	t.Parallel()
-	console := startConsole(t, "--data-dir", t.TempDir())
 	r := serveModel(t, "--ask", calibrationFor(t, defaultStep(t))+",error=0.05,wait=300ms")
+	folder := t.TempDir()
+	console := startConsole(t, "--data-dir", folder, "--agent", r.url)
 	r.expect(204, "", "PUT", session1, humanSession(console.url))
 	text := body(t, "a", cupOptions(`, "ask": "run/1"`))
 	for range 2 { // the second finds the prompt in the cache
@@ -174,14 +175,26 @@ func TestPersonsChooseAtTheConsole(t *testing.T) {
 			t.Fatalf("before the choice: %s", got)
 		}
 	}
-	answerTask(t, console, openTask(t, console), `"status":"completed","point":"now","decision":{"say":"unsure","tool_calls":[]}`)
+	task := openTask(t, console)
+	var list struct {
+		Candidates []struct{ Valid bool }
+		Tasks      []struct{ ID string }
+	}
+	send(t, http.MethodPost, console.url+"/api/tasks/"+task+"/candidates", `{"point": "now", "n": 3}`, "", &list)
+	if len(list.Candidates) != 3 || slices.Contains(list.Candidates, struct{ Valid bool }{false}) {
+		t.Errorf("the most probable options are %+v", list.Candidates)
+	}
+	answerTask(t, console, task, `"status":"completed","point":"now","decision":{"say":"unsure","tool_calls":[]}`)
 	waittest.Eventually(t, "the choice comes", func() bool {
 		got := r.answer(text, nil)
 		return strings.Contains(got, `"say":"unsure"`) && strings.Contains(got, `"outcome":"chosen"`)
 	})
-	var list struct{ Tasks []struct{ ID string } }
-	if send(t, http.MethodGet, console.url+"/api/tasks", "", "", &list); len(list.Tasks) > 1 {
+	if send(t, http.MethodGet, console.url+"/api/tasks", "", "", &list); len(list.Tasks) > 0 {
 		t.Errorf("the person was asked %d times", len(list.Tasks))
+	}
+	console.kill()
+	if rows, summary := exported(t, "--kind", "chat", "--console", folder); len(rows) != 1 || !strings.Contains(rows[0], `"person":"Ann"`) {
+		t.Errorf("the rows are %q, %s", rows, summary)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"agentd/internal/base/clip"
@@ -106,7 +107,7 @@ func (c *Console) postCandidates(g *gin.Context, _ *task, s *taskView, body *can
 	return list, nil
 }
 
-// ask gets n candidates for an input. It removes corrections from the input.
+// ask gets up to n candidates for an input.
 func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]protocol.AgentOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -132,11 +133,18 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
 }
 
-// questions returns the inputs for n candidates. A greedy input gives the same candidate each time, so it is asked for
-// one. The other candidates are sampled, so that a person has a choice.
+// questions returns the inputs for n candidates: the most probable options of an input with options. Any other greedy
+// input gives the same candidate each time, so it is asked for one. The other candidates are sampled, so that a person
+// has a choice.
 func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 	input.NumOutputs = n
-	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
+	for _, key := range []string{"ask", "candidates", "coaching", "continue"} {
+		input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, key)
+	}
+	if options, _ := protocol.Get(input.ExtraKeys, "options"); options != nil {
+		input.NumOutputs = min(n, len(slices.Collect(protocol.Elements(options))))
+		return []protocol.AgentInput{input}
+	}
 	if mode, _ := protocol.Get(input.ExtraKeys, "inference_mode"); mode.Kind() != 't' || n == 1 {
 		return []protocol.AgentInput{input}
 	}

@@ -42,6 +42,8 @@ func TestDeterministicInputIsAskedOnceAndSampled(t *testing.T) {
 		{"without chance, one candidate", `{"inference_mode":true}`, 1, []string{`1 {"inference_mode":true}`}},
 		{"without chance, several", `{"inference_mode":true,"a":1.0}`, 3, []string{`1 {"inference_mode":true,"a":1.0}`, `2 {"inference_mode":false,"a":1.0}`}},
 		{"a correction in it", `{"coaching":{}}`, 2, []string{`2 {}`}},
+		{"no coach is asked, and nothing continued", `{"ask":"r","candidates":{"distinct":true},"continue":[[1]]}`, 3, []string{`3 {}`}},
+		{"options, no more than there are", `{"inference_mode":true,"options":["unsure",{}],"ask":"r"}`, 3, []string{`2 {"inference_mode":true,"options":["unsure",{}]}`}},
 	} {
 		var got []string
 		for _, in := range questions(protocol.AgentInput{ID: 7, ExtraKeys: protocol.Raw(c.extra)}, c.n) {
