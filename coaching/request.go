@@ -70,7 +70,10 @@ type request struct {
 func (r *request) answerOnce(ctx context.Context) (found session.Answer, err error) {
 	kept, err := r.Lease.Once(ctx, r.room.Abort, r.ID, func() (*store.Kept, error) {
 		var err error
-		if found, err = r.answer(ctx); err != nil || !found.Keep {
+		if found, err = r.answer(ctx); r.Unanswered {
+			return new(store.Kept), err
+		}
+		if err != nil || !found.Keep {
 			return nil, err
 		}
 		return &store.Kept{Provider: found.Provider, Response: found.Response.AppendJSON(nil)}, nil

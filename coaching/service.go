@@ -240,6 +240,7 @@ func (s *Service) closeMarked(ctx context.Context, mark func(context.Context) ([
 // finish waits until a closing session is released here and on other servers, then removes
 // it from the store.
 func (s *Service) finish(rec store.Record) error {
+	defer s.withdraw(rec)
 	if released := s.seal(rec.ID); released != nil {
 		<-released
 	}
@@ -255,6 +256,24 @@ func (s *Service) finish(rec store.Record) error {
 		case <-changed:
 		case <-s.alive.Done(): // the last server that leaves the session removes it
 			return ErrShutdown
+		}
+	}
+}
+
+// withdraw withdraws what people have of a closed session, as from a server that crashed.
+func (s *Service) withdraw(rec store.Record) {
+	if len(rec.Unanswered) == 0 || rec.Config == nil {
+		return
+	}
+	r, err := s.open(rec, func() {})
+	if err != nil {
+		s.opts.Log.Warn().Err(err).Str("run_id", quote.ID(rec.RunID)).Msg("tasks not withdrawn from people")
+		return
+	}
+	defer r.Seal()
+	for _, c := range r.coaches {
+		if people, ok := c.(*coach.People); ok {
+			people.Withdraw(rec.Unanswered...)
 		}
 	}
 }

@@ -54,7 +54,8 @@ type Request struct {
 	Keys     *quote.Redactor // of the session's configuration
 	Attempts int             // number of calls of models and tasks for people
 
-	asked *repair.Case // nil until a coach needs it
+	Unanswered bool         // people have its task, and nobody here waits for them
+	asked      *repair.Case // nil until a coach needs it
 }
 
 // repair returns the request, prepared for coaches.

@@ -59,6 +59,7 @@ func (p *People) wait(ctx context.Context, r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	r.Log.Task(p.endpoint, ask, t.posted, joined)
+	r.Unanswered = true
 	select {
 	case <-t.done:
 	case <-ctx.Done():
@@ -69,6 +70,7 @@ func (p *People) wait(ctx context.Context, r *Request) (Reply, error) {
 		<-t.done
 	}
 	r.Attempts++
+	r.Unanswered = errors.Is(t.err, session.ErrShutdown)
 	given := p.read(r, t)
 	given.ByPerson = t.answer != nil
 	given.Decided = given.final

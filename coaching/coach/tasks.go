@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// withdrawTimeout is the timeout of the request that withdraws a task from a person: an
+	// withdrawTimeout is the timeout of requests that withdraw tasks from people: an
 	// endpoint that hangs must not block a closing session.
 	withdrawTimeout = 5 * time.Second
 	// MaxUndelivered bounds the number of people's answers that a session keeps for callers whose connection broke.
@@ -94,10 +94,18 @@ func (p *tasks) await(t *task, ask *protocol.HumanCoachingRequest, ended func(er
 		t.err = session.ErrShutdown
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.Abort, withdrawTimeout)
+	p.Withdraw(t.id)
+}
+
+// Withdraw withdraws tasks from the people, until one fails.
+func (p *tasks) Withdraw(ids ...string) {
+	ctx, cancel := context.WithTimeout(p.env.Session.Abort, withdrawTimeout)
 	defer cancel()
-	if err := p.human.Withdraw(ctx, t.id); err != nil {
-		p.env.Log.Warn().Err(err).Str("task", t.id).Msg("task not withdrawn from people")
+	for _, id := range ids {
+		if err := p.human.Withdraw(ctx, id); err != nil {
+			p.env.Log.Warn().Err(err).Str("task", id).Msg("task not withdrawn from people")
+			return
+		}
 	}
 }
 

@@ -24,15 +24,17 @@ type Call struct {
 	Unused           time.Duration
 	Leases, Sessions []uuid.UUID
 	Provider         string
-	Response         []byte // nil: no answer
+	Given            bool // an answer
+	Response         []byte
 }
 
 // Session is a [store.Record] between processes.
 type Session struct {
-	ID     uuid.UUID
-	RunID  string
-	State  store.State
-	Config []byte // JSON; nil: the store did not report it
+	ID         uuid.UUID
+	RunID      string
+	State      store.State
+	Config     []byte // JSON; nil: the store did not report it
+	Unanswered []string
 }
 
 // Result is what an operation returned.
@@ -90,7 +92,7 @@ func (s *Server) Do(c Call, r *Result) error {
 		r.Kept, r.OK, err = s.store.Claim(ctx, c.ID, c.Request, c.Lease)
 	case "Settle":
 		var given *store.Kept
-		if c.Response != nil {
+		if c.Given {
 			given = &store.Kept{Provider: c.Provider, Response: c.Response}
 		}
 		r.Kept, err = s.store.Settle(ctx, c.ID, c.Request, c.Lease, given)
@@ -108,7 +110,7 @@ func (s *Server) Do(c Call, r *Result) error {
 		list = append(list, *one)
 	}
 	for _, rec := range list {
-		wire := Session{ID: rec.ID, RunID: rec.RunID, State: rec.State}
+		wire := Session{ID: rec.ID, RunID: rec.RunID, State: rec.State, Unanswered: rec.Unanswered}
 		if rec.Config != nil {
 			wire.Config = rec.Config.AppendJSON(nil)
 		}
@@ -143,7 +145,7 @@ func (r *Remote) do(c Call) (*Result, []store.Record, error) {
 	}
 	var list []store.Record
 	for _, wire := range got.Sessions {
-		rec := store.Record{ID: wire.ID, RunID: wire.RunID, State: wire.State}
+		rec := store.Record{ID: wire.ID, RunID: wire.RunID, State: wire.State, Unanswered: wire.Unanswered}
 		if wire.Config != nil {
 			if rec.Config, err = protocol.DecodeCoachingSessionConfig(wire.Config); err != nil {
 				return nil, nil, err
@@ -240,7 +242,7 @@ func (r *Remote) Claim(_ context.Context, session uuid.UUID, request string, lea
 func (r *Remote) Settle(_ context.Context, session uuid.UUID, request string, lease uuid.UUID, answer *store.Kept) (*store.Kept, error) {
 	c := Call{Operation: "Settle", ID: session, Request: request, Lease: lease}
 	if answer != nil {
-		c.Provider, c.Response = answer.Provider, answer.Response
+		c.Given, c.Provider, c.Response = true, answer.Provider, answer.Response
 	}
 	got, _, err := r.do(c)
 	if err != nil {

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -199,6 +204,70 @@ func TestDeleteWaitsForRequestsOfOtherReplicas(t *testing.T) {
 	}
 }
 
+func TestDeleteWithdrawsTasksOfAbsentReplica(t *testing.T) {
+	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
+	for name, operator := range map[string]bool{"a session's people": false, "the operator's people": true} {
+		posted, withdrawn := make(chan string, 2), make(chan string, 4)
+		people := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				withdrawn <- path.Base(r.URL.Path)
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			task, err := protocol.DecodeHumanCoachingRequest(body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			posted <- task.RequestID
+			<-r.Context().Done()
+		}))
+		t.Cleanup(people.Close)
+		cfg, o := protocol.NewCoachingSessionConfig(), coaching.Options{}
+		cfg.Provider, cfg.Endpoint = protocol.ProviderHuman, people.URL
+		if operator {
+			cfg, o = localConfig(), coaching.Options{Local: &model{}, People: coaching.People{Endpoint: people.URL}}
+		}
+		a := replica(t, server.URL, keys, o)
+		if err := a.Configure(t.Context(), name, cfg); err != nil {
+			t.Fatal(err)
+		}
+		// The caller of one request leaves, that of the other waits.
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for _, caller := range []context.Context{ctx, t.Context()} {
+			go func() {
+				_, err := a.Coach(caller, request(t, name, fmt.Sprint(caller == ctx)))
+				ended <- err
+			}()
+		}
+		want := []string{<-posted, <-posted}
+		leave()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: the caller that left: %v", name, err)
+		}
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil || len(withdrawn) > 0 {
+			t.Fatalf("%s: at the end of its server: %v, and %d tasks are withdrawn", name, err, len(withdrawn))
+		}
+		if err := replica(t, server.URL, keys, o).CloseSession(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		close(withdrawn)
+		var got []string
+		for id := range withdrawn {
+			got = append(got, id)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: withdrawn are %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestIdleSessionOfAbsentReplicaIsClosed(t *testing.T) {
 	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
 	a := replica(t, server.URL, keys, coaching.Options{Local: &model{}})
@@ -282,11 +351,11 @@ func TestHeadersAreEncryptedAndKeysRotate(t *testing.T) {
 	if err != nil || text == "" || strings.Contains(text, "very-secret") || strings.Contains(text, "llm.example.org") {
 		t.Errorf("the table holds %q (%v)", text, err)
 	}
-	_, err = both.exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'a'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'a') WHERE run_id = 'b'`)
+	_, err = both.exec(t.Context(), `UPDATE agentd_sessions SET config = (SELECT config FROM agentd_sessions WHERE run_id = 'b'), key_id = (SELECT key_id FROM agentd_sessions WHERE run_id = 'b') WHERE run_id = 'a'`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := both.Get(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := both.Get(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a configuration moved to another session: %v", err)
 	}
 }

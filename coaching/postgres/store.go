@@ -73,18 +73,16 @@ func (s *Store) LeaseTime() time.Duration { return s.lease }
 const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > now())`
 
 // columns of agentd_sessions that make a record.
-const columns = `id, run_id, closing, key_id, config`
+const columns = `id, run_id, closing, key_id, config,
+	ARRAY(SELECT request FROM agentd_answers WHERE session = id AND response IS NULL)`
 
-// records decodes rows of columns.
-func (s *Store) records(rows pgx.Rows, err error) ([]store.Record, error) {
-	if err != nil {
-		return nil, err
-	}
+// records decodes rows of columns. A session whose key is lost can be closed, so it has no Config then.
+func (s *Store) records(rows pgx.Rows, _ error) ([]store.Record, error) { // rows has the error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rec store.Record, err error) {
 		var runID, sealed []byte
 		var closing bool
 		var key string
-		if err := row.Scan(&rec.ID, &runID, &closing, &key, &sealed); err != nil {
+		if err := row.Scan(&rec.ID, &runID, &closing, &key, &sealed, &rec.Unanswered); err != nil {
 			return rec, err
 		}
 		rec.RunID, rec.State = string(runID), store.Configured
@@ -92,10 +90,11 @@ func (s *Store) records(rows pgx.Rows, err error) ([]store.Record, error) {
 			rec.State = store.Closing
 		}
 		config, err := s.keys.open(key, sealed, rec.ID[:])
-		if err != nil {
-			return rec, err
+		if err == nil {
+			rec.Config, err = protocol.DecodeCoachingSessionConfig(config)
+		} else if closing {
+			err = nil
 		}
-		rec.Config, err = protocol.DecodeCoachingSessionConfig(config)
 		return rec, err
 	})
 }
@@ -133,13 +132,18 @@ func (s *Store) Create(ctx context.Context, rec store.Record, limit int) (existi
 	return existing, err
 }
 
-// Get implements [store.Store].
-func (s *Store) Get(ctx context.Context, runID string) (rec *store.Record, err error) {
+// query returns the records of a statement.
+func (s *Store) query(ctx context.Context, sql string, args ...any) (list []store.Record, err error) {
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rec, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(runID))))
+		list, err = s.records(tx.Query(ctx, sql, args...))
 		return err
 	})
-	return rec, err
+	return list, err
+}
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, runID string) (*store.Record, error) {
+	return first(s.query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(runID)))
 }
 
 // Enter implements [store.Store]. The update locks the row, so a lease is entered before
@@ -157,34 +161,15 @@ func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
 	return err
 }
 
-// mark runs a statement that marks sessions as closing. It needs no key, so a session whose key is lost can be closed.
-func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []store.Record, err error) {
-	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql+` RETURNING id, run_id`, args...)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Record, error) {
-			rec := store.Record{State: store.Closing}
-			var runID []byte
-			err := row.Scan(&rec.ID, &runID)
-			rec.RunID = string(runID)
-			return rec, err
-		})
-		return err
-	})
-	return list, err
-}
-
 // MarkClosing implements [store.Store].
 func (s *Store) MarkClosing(ctx context.Context, runID string) (*store.Record, error) {
-	return first(s.mark(ctx, `UPDATE agentd_sessions SET closing = true WHERE run_id = $1 AND NOT closing`, []byte(runID)))
+	return first(s.query(ctx, `UPDATE agentd_sessions SET closing = true WHERE run_id = $1 AND NOT closing RETURNING `+columns, []byte(runID)))
 }
 
 // MarkIdle implements [store.Store].
 func (s *Store) MarkIdle(ctx context.Context, unused time.Duration) ([]store.Record, error) {
-	return s.mark(ctx, `UPDATE agentd_sessions AS s SET closing = true WHERE NOT closing AND last_used <= now() - $2::interval
-		AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, unused)
+	return s.query(ctx, `UPDATE agentd_sessions AS s SET closing = true WHERE NOT closing AND last_used <= now() - $2::interval
+		AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`) RETURNING `+columns, s.grace, unused)
 }
 
 // Delete implements [store.Store].
@@ -228,11 +213,8 @@ func (s *Store) Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed
 		if len(sessions) == 0 {
 			return nil
 		}
-		rows, err := tx.Query(ctx, `SELECT id FROM unnest($1::uuid[]) AS id
-			WHERE NOT EXISTS (SELECT FROM agentd_sessions AS s WHERE s.id = id.id AND NOT closing)`, sessions)
-		if err != nil {
-			return err
-		}
+		rows, _ := tx.Query(ctx, `SELECT id FROM unnest($1::uuid[]) AS id
+			WHERE NOT EXISTS (SELECT FROM agentd_sessions AS s WHERE s.id = id.id AND NOT closing)`, sessions) // rows has the error
 		closed, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
@@ -266,9 +248,14 @@ func (s *Store) Settle(ctx context.Context, session uuid.UUID, request string, l
 		if err := lock(ctx, tx, session); err != nil {
 			return err
 		}
+		const unsettled = ` WHERE session = $1 AND request = $2 AND lease = $3 AND response IS NULL`
 		if given == nil || len(given.Response) > store.MaxAnswerBytes {
 			kept = nil
-			_, err := tx.Exec(ctx, `DELETE FROM agentd_answers WHERE session = $1 AND request = $2 AND lease = $3 AND response IS NULL`, session, request, lease)
+			_, err := tx.Exec(ctx, `DELETE FROM agentd_answers`+unsettled, session, request, lease)
+			return err
+		}
+		if len(given.Response) == 0 { // no lease has the session's id
+			_, err := tx.Exec(ctx, `UPDATE agentd_answers SET lease = session`+unsettled, session, request, lease)
 			return err
 		}
 		// Whoever settles first is right, also if its claim was taken over.

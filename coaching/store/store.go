@@ -31,6 +31,8 @@ type Record struct {
 	RunID  string
 	Config *protocol.CoachingSessionConfig // never changed
 	State  State
+	// Unanswered are its requests in a [Shared] store without an answer. People may have tasks of these ids.
+	Unanswered []string
 }
 
 // Store holds the sessions by run, and a lease for each request in progress. Its methods are
@@ -74,7 +76,7 @@ type Shared interface {
 	// it (claimed), until Settle or the end of the lease. Other leases get neither.
 	Claim(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID) (kept *Kept, claimed bool, err error)
 	// Settle keeps an answer unless another one is kept, and returns the kept one. With a nil
-	// answer it only gives up the claim.
+	// answer it only gives up the claim. Without a Response the request stays unanswered, too.
 	Settle(ctx context.Context, session uuid.UUID, request string, lease uuid.UUID, answer *Kept) (*Kept, error)
 }
 

@@ -183,6 +183,12 @@ func (m *model) same(what string, got *store.Record, want *session) {
 		m.t.Fatalf("%s: the store has %v, the model %v", what, got, want)
 	case got.ID != want.ID || got.RunID != want.RunID || got.State != want.State || (got.Config != nil && !got.Config.Equal(want.Config)):
 		m.t.Fatalf("%s: the store has %+v, the model %+v", what, *got, want.Record)
+	case got.Unanswered != nil:
+		for request, a := range want.answers {
+			if slices.Contains(got.Unanswered, request) != (a.kept == nil) {
+				m.t.Fatalf("%s: the store has the unanswered %q, the model %+v of %q", what, got.Unanswered, a, request)
+			}
+		}
 	}
 }
 
@@ -413,12 +419,16 @@ func (m *model) settle(from store.Store, _ int) {
 	if rapid.Bool().Draw(m.t, "answered") {
 		m.n++
 		given = &store.Kept{Provider: "llm", Response: fmt.Append(nil, "answer ", m.n)}
+	} else if rapid.Bool().Draw(m.t, "later") {
+		given = new(store.Kept)
 	}
 	got, err := from.(store.Shared).Settle(m.ctx, s.ID, request, lease, given)
 	ok := m.ok(err)
-	if given == nil {
+	if given == nil || len(given.Response) == 0 {
 		if a.kept == nil && a.lease == lease {
-			delete(s.answers, request)
+			if a.lease = s.ID; given == nil {
+				delete(s.answers, request)
+			}
 		}
 		return
 	}
