@@ -106,6 +106,10 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		return err
 	}
 	if existing == nil {
+		if cfg.Provider == protocol.ProviderHuman && len(cfg.Backends) > 0 {
+			s.opts.Log.Warn().Str("run_id", quote.ID(runID)).
+				Msg("with provider human no backend is asked; for both, send provider llm to a server with coach-human")
+		}
 		s.opts.Log.Info().Str("run_id", quote.ID(runID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
 	}
 	return nil

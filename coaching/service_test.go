@@ -139,9 +139,13 @@ func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
 	empty := newRequest("r", "d")
 	empty.ReinjectionPoints = nil
 	mustCoach(t, s, empty)
+	both := humanConfig("http://" + closedPort)
+	both.Backends = []protocol.CoachingBackend{openai("a", script.URL)}
+	configure(t, s, "q", both)
 	for _, want := range []string{
 		`"run_id":"r","request_id":"c","kind":"failure","provider":"llm","status":"corrected","reason":"The cup is in the kitchen.","posted_again":false,"attempts":2,"proposals":1,"took":`,
 		`"run_id":"r","request_id":"d","kind":"failure","provider":"llm","status":"abandoned","reason":"the request has no reinjection points`,
+		`{"level":"warn","run_id":"q","message":"with provider human no backend is asked;`,
 	} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("want one line with %s, got\n%s", want, &log)
