@@ -111,6 +111,7 @@ const (
 	allWereFine = "the other answers to the same input succeeded, or the run went on from them"
 	filtered    = "a filter leaves it out"
 	samePair    = "a saved run or the same task has the same pair"
+	noSteps     = "the chosen candidate has no internal_steps, nor has the trajectory step that a correction replaces"
 	sameAnswer  = "the rejected answer equals the chosen one or one before"
 )
 
@@ -201,7 +202,7 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 	list := chosen.steps()
 	last := len(list) - 1
 	if last < 0 {
-		return []string{"the chosen candidate has no internal steps"}, nil
+		return []string{noSteps}, nil
 	}
 	if !e.wants(chosen) || !e.wantsStep(&list[last]) {
 		return []string{filtered}, nil

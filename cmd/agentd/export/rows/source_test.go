@@ -118,7 +118,8 @@ func corrected[T any](t *testing.T, kind string, tasks [][2]string, paths ...str
 		for i, task := range tasks {
 			req, err := protocol.DecodeSpecializedCoachingRequest([]byte(`{"run_id": "run", "request_id": "c", "kind": "failure", "stage": "goal", "target_step_id": 1,
 				"trajectory": [{"id": 1, "input": ` + inputOf("Go.") + `, "output": ` + call("attic") + `, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]},
-					{"id": 2, "input": ` + inputOf("It is dark.") + `, "output": {"say": "Help!"}, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]}],
+					{"id": 2, "input": ` + inputOf("It is dark.") + `, "output": {"say": "Help!"}, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]},
+					{"id": 3, "input": ` + inputOf("Stop.") + `, "output": ` + call("attic") + `}],
 				"reinjection_points": [` + task[0] + `]}`))
 			if err != nil {
 				return err
@@ -171,6 +172,7 @@ func TestCorrectionsOfPeopleGivePairsOrAreCounted(t *testing.T) {
 		"at an input of its own":       {[][2]string{{here + dark, "recovery"}}, []string{overHelp}, nil},
 		"both":                         {[][2]string{{here + dark, "replacement recovery"}}, []string{overAttic, overHelp}, nil},
 		"at an input nobody answered":  {[][2]string{{here + strings.Replace(dark, "dark", "light", 1), "recovery"}}, nil, map[string]int{noAnswer: 1}},
+		"without internal_steps":       {[][2]string{{`{"id": "bare", "input_step_id": 3}`, "bare"}}, nil, map[string]int{noSteps: 1}},
 		"the same twice in a task":     {[][2]string{{here + `, {"id": "again", "input": ` + inputOf("Go.") + `}`, "replacement again"}}, []string{overAttic}, map[string]int{samePair: 1}},
 		"the same in two tasks counts": {[][2]string{{here, "replacement"}, {here, "replacement"}}, []string{overAttic, overAttic}, nil},
 	} {
