@@ -10,6 +10,7 @@ import (
 // Corrected is a task that a person has corrected.
 type Corrected struct {
 	ID        string // its number
+	Person    string // who corrected it
 	Request   *protocol.SpecializedCoachingRequest
 	Proposals []protocol.CoachingProposal
 }
@@ -38,7 +39,7 @@ func EachCorrected(path string, f func(*Corrected) error) (err error) {
 
 // corrected returns a task with its correction; nil if it has none, or if its request is not one of the protocol's.
 func corrected(x txn, t *task) (*Corrected, error) {
-	if t.Answer == nil || t.Answer.Status != protocol.HumanCompleted || t.Answer.Output == nil {
+	if t.Answer == nil || t.Claim == nil || t.Answer.Status != protocol.HumanCompleted || t.Answer.Output == nil {
 		return nil, nil
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(x.part(bucketRequests, t.Seq))
@@ -53,5 +54,5 @@ func corrected(x txn, t *task) (*Corrected, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the answer is not a correction: %w", err)
 	}
-	return &Corrected{ID: taskID(t.Seq), Request: view.decoded, Proposals: verdict.Proposals}, nil
+	return &Corrected{ID: taskID(t.Seq), Person: t.Claim.Person, Request: view.decoded, Proposals: verdict.Proposals}, nil
 }

@@ -51,7 +51,7 @@ func correctOne(t *testing.T, f *fixture) (id, run string) {
 // onlyCorrection checks what the export reads after correctOne.
 func onlyCorrection(t *testing.T, list []*Corrected, id, run string) {
 	t.Helper()
-	if len(list) != 1 || list[0].ID != id || list[0].Request.RunID != run || len(list[0].Proposals) != 1 ||
+	if len(list) != 1 || list[0].ID != id || list[0].Person != "Ann" || list[0].Request.RunID != run || len(list[0].Proposals) != 1 ||
 		list[0].Proposals[0].ReinjectionPointID != "p0" || !strings.Contains(string(list[0].Proposals[0].ExtraKeys), "cube") {
 		t.Errorf("%+v", list)
 	}

@@ -89,6 +89,7 @@ type summary struct {
 	RunID        string     `json:"run_id"`
 	Stage        string     `json:"stage"`
 	ReceivedAt   time.Time  `json:"received_at"`
+	EndedAt      time.Time  `json:"ended_at,omitzero"`
 	State        string     `json:"state"`
 	ClaimedBy    *string    `json:"claimed_by"`
 	ClaimExpires *time.Time `json:"claim_expires_at"`
@@ -108,6 +109,7 @@ func (t *task) summary(now time.Time, agentWaiting bool) summary {
 		RunID:        t.RunID,
 		Stage:        t.Stage,
 		ReceivedAt:   t.ReceivedAt,
+		EndedAt:      t.EndedAt,
 		State:        stateWaiting,
 		AgentWaiting: agentWaiting,
 		HasDraft:     t.HasDraft,

@@ -26,7 +26,7 @@ func TestTaskGoesFromAgentToPersonAndBack(t *testing.T) {
 	var c changed
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{
 		"claim": claim, "status": "completed", "output": `{"say":"Hello","action":{}}`, "force_save_example": true}, &c)
-	if c.Task.State != stateDone || *c.Task.Outcome != "completed" || *c.Task.ClaimedBy != "Ann" {
+	if c.Task.State != stateDone || !c.Task.EndedAt.Equal(f.clock.now()) || *c.Task.Outcome != "completed" || *c.Task.ClaimedBy != "Ann" {
 		t.Errorf("the answered task is shown as %+v", c.Task)
 	}
 	answer := agent.answer()

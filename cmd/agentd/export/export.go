@@ -133,6 +133,7 @@ func Sources(paths []string, dir string) (*rows.Sources, error) {
 		err := console.EachCorrected(filepath.Join(dir, "console.db"), func(task *console.Corrected) error {
 			list, err := rows.Corrections("console:"+task.ID, task.Request, task.Proposals)
 			for _, s := range list {
+				s.Person = task.Person
 				if err := f(s); err != nil {
 					return err
 				}

@@ -17,6 +17,7 @@ type About struct {
 	Index     int64    `json:"candidate_index" parquet:"candidate_index"`
 	Component string   `json:"component" parquet:"component"`
 	Origin    string   `json:"origin" parquet:"origin"`
+	Person    string   `json:"person" parquet:"person"` // who corrected it at a console
 	Status    string   `json:"status" parquet:"status"`
 	Outcome   string   `json:"outcome" parquet:"outcome"`
 	Reward    *float64 `json:"reward" parquet:"reward"`
@@ -57,7 +58,7 @@ type rolloutRow struct {
 func (s *Situation) about(c *Candidate, x *step) About {
 	return About{
 		Source: s.Source, RunID: s.RunID, RequestID: s.RequestID, SourceID: s.Input.ID, Index: int64(c.Index),
-		Component: x.component, Origin: x.origin, Status: c.Status, Outcome: c.Outcome, Reward: c.Reward,
+		Component: x.component, Origin: x.origin, Person: s.Person, Status: c.Status, Outcome: c.Outcome, Reward: c.Reward,
 	}
 }
 

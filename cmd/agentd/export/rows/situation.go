@@ -20,6 +20,7 @@ type Situation struct {
 	Source     string // file and line, or a task of a console
 	RunID      string // "" if unknown
 	RequestID  string // "" if unknown
+	Person     string // whose correction it is; "" but for a task of a console
 	Input      *protocol.AgentInput
 	Candidates []Candidate
 	Replaced   []Candidate // what corrections among the candidates replaced, where the source says so

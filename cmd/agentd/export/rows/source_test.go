@@ -133,6 +133,7 @@ func corrected[T any](t *testing.T, kind string, tasks [][2]string, paths ...str
 				return err
 			}
 			for _, x := range list {
+				x.Person = "Ann"
 				if err := f(x); err != nil {
 					return err
 				}
@@ -182,7 +183,7 @@ func TestCorrectionsOfPeopleGivePairsOrAreCounted(t *testing.T) {
 				t.Error(diff)
 			}
 			for _, row := range rows {
-				if row.Origin != protocol.OriginCoaching || row.RunID != "run" || row.Chosen[0].Reasoning != "" || len(row.Prompt) != 2 {
+				if row.Origin != protocol.OriginCoaching || row.Person != "Ann" || row.RunID != "run" || row.Chosen[0].Reasoning != "" || len(row.Prompt) != 2 {
 					t.Errorf("%+v", row)
 				}
 			}
