@@ -25,7 +25,7 @@ type metrics struct {
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
 // newMetrics registers the metrics; the registerer may be nil.
-func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {
+func newMetrics(to prometheus.Registerer, sessions, tasks func() float64) (*metrics, error) {
 	const name = "agentd_coaching_"
 	counter := func(what, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + what, Help: help}, labels)
@@ -53,10 +53,14 @@ func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, er
 	if to == nil {
 		return m, nil
 	}
-	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: name + "sessions", Help: "Coaching sessions, including those that are closing.",
-	}, sessions)
-	for _, c := range []prometheus.Collector{m.requests, m.latency, m.attempts, m.waits, m.tokens, m.inFlight, m.refused, active} {
+	gauge := func(what, help string, of func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name + what, Help: help}, of)
+	}
+	for _, c := range []prometheus.Collector{
+		m.requests, m.latency, m.attempts, m.waits, m.tokens, m.inFlight, m.refused,
+		gauge("sessions", "Coaching sessions, including those that are closing.", sessions),
+		gauge("tasks", "Tasks of this server that people have not answered yet.", tasks),
+	} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}

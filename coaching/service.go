@@ -60,7 +60,7 @@ func New(o Options) (*Service, error) {
 			Alive: s.alive, Go: s.inBackground, Sleep: o.Sleep, Now: o.Now, Log: o.Log,
 		}
 	}
-	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
+	if s.metrics, err = newMetrics(o.Registerer, s.countSessions, s.countTasks); err != nil {
 		return nil, err
 	}
 	if s.opts.Idle > 0 {
@@ -350,6 +350,17 @@ func (s *Service) countSessions() float64 {
 		s.opts.Log.Warn().Err(err).Msg("counting coaching sessions failed")
 	}
 	return float64(n)
+}
+
+// countTasks returns the number of tasks that people have not answered, for the metric.
+func (s *Service) countTasks() (n float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.sessions {
+		_, tasks := sess.InProgress()
+		n += float64(tasks)
+	}
+	return n
 }
 
 // sweepLoop closes idle sessions until the service is closed.

@@ -166,6 +166,7 @@ func TestMetrics(t *testing.T) {
 	}
 	want := map[string]float64{
 		`agentd_coaching_sessions`: 1,
+		`agentd_coaching_tasks`:    0,
 		`agentd_coaching_requests_total kind="failure" provider="llm" status="corrected"`: 2,
 		`agentd_coaching_requests_in_flight`:                                              0,
 		`agentd_coaching_attempts_total outcome="answered" type="openai"`:                 2,

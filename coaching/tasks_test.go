@@ -208,6 +208,9 @@ func TestSameRequestJoinsTheSameTask(t *testing.T) {
 	third := ask(t.Context(), s, other)
 	waitFor(t, func() bool { return inWork(s) == 3 })
 	p.wait(t, func() bool { return p.count() == 2 && p.connections() == 2 })
+	if n := s.countTasks(); n != 2 {
+		t.Errorf("the metric has %v tasks, want 2", n)
+	}
 	p.answerAll(personSays)
 	for _, done := range []<-chan answered{first, second, third} {
 		if got := receive(t, done, "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
