@@ -23,8 +23,21 @@ const (
 	pathRequests = "/v1/coaching/requests"
 )
 
-func (c *Console) getHealth(*gin.Context) (any, error) {
-	return map[string]string{"status": protocol.HealthReady}, nil
+// getHealth answers agents, and with ?tasks operators: it counts the open tasks, and which people have claimed.
+func (c *Console) getHealth(g *gin.Context) (any, error) {
+	health := map[string]any{"status": protocol.HealthReady}
+	if _, counts := g.GetQuery("tasks"); !counts {
+		return health, nil
+	}
+	list, err := c.tasks.list(false)
+	oldest, claimed := c.tasks.now(), 0
+	for _, t := range list {
+		if oldest = list[0].ReceivedAt; t.State == stateClaimed {
+			claimed++
+		}
+	}
+	health["open"], health["claimed"], health["oldest_seconds"] = len(list), claimed, int(c.tasks.now().Sub(oldest).Seconds())
+	return health, err
 }
 
 // postRequest stores an agent's task, and answers when a person has answered it.
@@ -66,10 +79,6 @@ func (c *Console) deleteRequest(g *gin.Context) (any, error) {
 	return nil, c.tasks.withdraw(id)
 }
 
-type candidateList struct {
-	Candidates []candidate `json:"candidates"`
-}
-
 // candidate is a decision of the agent server. Valid: it passes the check of answers.
 type candidate struct {
 	Status   string       `json:"status"`
@@ -100,11 +109,11 @@ func (c *Console) postCandidates(g *gin.Context, _ *task, s *taskView, body *can
 	if err != nil {
 		return nil, err
 	}
-	list := candidateList{Candidates: make([]candidate, len(outs))}
+	list := make([]candidate, len(outs))
 	for i := range outs {
-		list.Candidates[i] = s.candidate(body.Point, &outs[i])
+		list[i] = s.candidate(body.Point, &outs[i])
 	}
-	return list, nil
+	return map[string]any{"candidates": list}, nil
 }
 
 // ask gets up to n candidates for an input.

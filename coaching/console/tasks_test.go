@@ -20,7 +20,21 @@ func TestTaskGoesFromAgentToPersonAndBack(t *testing.T) {
 		t.Errorf("the list shows %+v", got)
 	}
 	claim := f.claimed("1", "Ann")
-	if got := f.tasks("open")[0]; got.State != stateClaimed || *got.ClaimedBy != "Ann" || !got.ClaimExpires.Equal(f.clock.now().Add(DefaultClaim)) {
+	f.post(foreign("r0"))
+	f.clock.pass(time.Minute)
+	var health struct {
+		Open, Claimed int
+		Oldest        int `json:"oldest_seconds"`
+	}
+	f.want(http.StatusOK, http.MethodGet, "/health?tasks", nil, &health)
+	if health.Open != 2 || health.Claimed != 1 || health.Oldest != 60 {
+		t.Errorf("the health has %+v", health)
+	}
+	f.want(http.StatusNoContent, http.MethodDelete, "/v1/coaching/requests/r0", nil, nil)
+	if r := f.call(http.MethodGet, "/health", nil); string(r.body) != `{"status":"ready"}` {
+		t.Errorf("without tasks the health is %s", r.body)
+	}
+	if got := f.tasks("open")[0]; got.State != stateClaimed || *got.ClaimedBy != "Ann" || !got.ClaimExpires.Equal(f.clock.now().Add(DefaultClaim-time.Minute)) {
 		t.Errorf("after the claim the list shows %+v", got)
 	}
 	var c changed
@@ -33,7 +47,7 @@ func TestTaskGoesFromAgentToPersonAndBack(t *testing.T) {
 	if answer.RequestID != "r1" || answer.Status != "completed" || *answer.Output != `{"say":"Hello","action":{}}` || !answer.ForceSaveExample {
 		t.Errorf("the agent got %+v", answer)
 	}
-	if open, done := f.tasks("open"), f.tasks("done"); len(open) != 0 || len(done) != 1 {
+	if open, done := f.tasks("open"), f.tasks("done"); len(open) != 0 || len(done) != 2 {
 		t.Errorf("%d open and %d done tasks", len(open), len(done))
 	}
 }
