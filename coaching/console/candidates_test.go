@@ -84,7 +84,7 @@ func TestCandidatesAreDecisionsOfTheAgent(t *testing.T) {
 		t.Error("the page is not told that there is an agent")
 	}
 	f.post(ours("r1"))
-	var got candidateList
+	var got struct{ Candidates []candidate }
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 3}, &got)
 	if len(asked.Inputs) != 2 || asked.Inputs[0].Instruction.Content != "Put the cube into the box." ||
 		asked.Inputs[0].NumOutputs != 1 || string(asked.Inputs[0].ExtraKeys) != `{"inference_mode":true}` ||
