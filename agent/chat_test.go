@@ -93,7 +93,7 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 }
 
 func TestChatsThatCannotBeConstrainedAreErrors(t *testing.T) {
-	const unusable = `{"type":"string","pattern":"^(?=a).*$"}`
+	const unusable = `{"type":"string","pattern":"^.(?=a).*$"}`
 	large := `{"anyOf":[` + strings.Repeat(`{},`, toolset.MaxSubschemas) + `{}]}`
 	for name, test := range map[string]struct {
 		chat *format.Chat

@@ -192,7 +192,7 @@ func TestToolsOfAQuestionThatCannotBeCompiledAreNamed(t *testing.T) {
 	body := func(parameters string) string {
 		return `{"input": "a", "tools": [{"type": "function", "name": "f", "parameters": ` + parameters + `}], "questions": [{"type": "choice", "instructions": "", "choices": [` + call + `, {"value": "no"}]}]}`
 	}
-	r.expect(400, `questions[0]`, "POST", "/v1/decisions", body(`{"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?=a).*$"}}, "required": ["a"]}`))
+	r.expect(400, `questions[0]`, "POST", "/v1/decisions", body(`{"type": "object", "properties": {"a": {"type": "string", "pattern": "^.(?=a).*$"}}, "required": ["a"]}`))
 	r.expect(400, `option 0 can't be answered`, "POST", "/v1/decisions", body(`{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}`))
 	r.expect(200, `"function_call"`, "POST", "/v1/decisions", body(`{"type": "object"}`))
 	r.expect(400, `context of 8192`, "POST", "/v1/systemone", `{"state": "`+strings.Repeat("a b ", 20000)+`", "questions": {"q": {"type": "noul"}}}`)

@@ -2,6 +2,7 @@
 package pattern
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,15 +20,46 @@ import (
 // Bounds of a pattern that becomes an automaton: its bytes, and the ranges in its classes.
 const maxBytes, maxRanges = 4096, 20000
 
+// Pattern is a regular expression: a string matches all of Match and none of Avoid, as in a [Language].
+type Pattern struct {
+	Match, Avoid []string // of look-aheads at the beginning, after ^
+	source       string
+	compiled     []*regexp.Regexp
+}
+
+// ahead matches a pattern that begins with a look-ahead without groups. Alternatives after it must be in a group.
+var ahead = regexp.MustCompile(`(?s)^\^\(\?([=!])((?:[^()\\]|\\.)*)\)((?:[^|\\]|\\.|\((?:[^()[\]\\]|\\.)*\))*)$`)
+
 // Compile compiles a regular expression of ECMA-262. \d, \w and \s match ASCII only, and a
-// dot does not match a line end. Look-around and back references are errors.
-func Compile(pattern string) (*regexp.Regexp, error) {
-	text, err := Translate(pattern)
-	if err != nil {
-		return nil, err
+// dot does not match a line end. Other look-around is ErrLookAround; back references are errors, too.
+func Compile(pattern string) (*Pattern, error) {
+	p := &Pattern{Match: []string{pattern}, source: pattern}
+	for m := ahead.FindStringSubmatch(pattern); m != nil; m = ahead.FindStringSubmatch(p.Match[0]) {
+		p.Match[0] = "^" + m[3]
+		list := map[string]*[]string{"=": &p.Match, "!": &p.Avoid}[m[1]]
+		*list = append(*list, "^(?:"+m[2]+")")
 	}
-	re, err := regexp.Compile(text)
-	return re, plainError(err)
+	for _, expr := range slices.Concat(p.Match, p.Avoid) {
+		text, err := Translate(expr)
+		re, broken := regexp.Compile(text)
+		if err = cmp.Or(err, plainError(broken)); err != nil {
+			return nil, err
+		}
+		p.compiled = append(p.compiled, re)
+	}
+	return p, nil
+}
+
+func (p *Pattern) String() string { return p.source }
+
+// MatchString reports whether a string matches.
+func (p *Pattern) MatchString(s string) bool {
+	for i, re := range p.compiled {
+		if re.MatchString(s) != (i < len(p.Match)) {
+			return false
+		}
+	}
+	return true
 }
 
 func parse(pattern string) (*syntax.Prog, error) {
@@ -64,6 +96,9 @@ func ranges(re *syntax.Regexp) int {
 	return n
 }
 
+// ErrLookAround is the error of a pattern with a group of another kind.
+var ErrLookAround = errors.New("groups other than (…), (?:…) and (?<name>…), such as look-around, can't be expressed")
+
 // plainError rewrites the parser's error, which quotes the translated pattern.
 func plainError(err error) error {
 	var e *syntax.Error
@@ -72,7 +107,7 @@ func plainError(err error) error {
 	}
 	switch e.Code {
 	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture:
-		return errors.New("groups other than (…), (?:…) and (?<name>…), such as look-around, can't be expressed")
+		return ErrLookAround
 	case syntax.ErrInvalidEscape:
 		return fmt.Errorf("the escape %s can't be expressed", e.Expr)
 	case syntax.ErrInvalidRepeatSize:

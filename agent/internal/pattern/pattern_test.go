@@ -32,6 +32,9 @@ func TestCompileReadsECMAScript(t *testing.T) {
 		{"a backslash before a u", `^\\u00e9$`, `\u00e9`, "é"},
 		{"a dot is no end of line", `^.$`, "a", "\u2028"},
 		{"digits are ASCII", `^\d$`, "5", "٥"},
+		{"look-ahead at the beginning", `^(?=.*\d)[a-z\d]+$`, "a1", "ab"},
+		{"negative look-ahead at the beginning", `^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$`, "-1.5", "-."},
+		{"several look-aheads before alternatives", `^(?!\.|\))(?=.\|?)(a|b\||\)|\.)*$`, "ab|.)", ".a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			re, err := Compile(tc.pattern)
@@ -44,7 +47,10 @@ func TestCompileReadsECMAScript(t *testing.T) {
 
 func TestUnusablePatternsAreExplained(t *testing.T) {
 	for _, tc := range []struct{ name, pattern, want string }{
-		{"look-ahead", `^(?=a)`, "look-around"},
+		{"look-ahead in the middle", `^a(?=b)`, "look-around"},
+		{"look-ahead in one of two alternatives", `^(?=a)b|c`, "look-around"},
+		{"look-ahead before alternatives in parentheses of classes", `^(?=a)[(]b|c[)]`, "look-around"},
+		{"look-around in a look-ahead", `^(?=(?!a)b)b`, "look-around"},
 		{"look-behind", `(?<!a)b`, "look-around"},
 		{"a reference to a group", `^(a)\1$`, `\1`},
 		{"a missing parenthesis", `^(a$`, "missing closing )"},

@@ -180,8 +180,8 @@ func textsOf(s *branch) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
 		narrow(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
-		if re := p.check.Pattern; re != nil {
-			l.Match = union(l.Match, re.String())
+		if re, ok := p.check.Pattern.(*pattern.Pattern); ok {
+			l.Match, l.Avoid = union(l.Match, re.Match...), union(l.Avoid, re.Avoid...)
 		}
 		if f := p.check.Format; f != nil {
 			l.Match = union(l.Match, formats[f.Name])

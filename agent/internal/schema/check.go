@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,18 +46,7 @@ func expandable(number string) bool {
 	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
-// expression is a regular expression of ECMA-262 in the form that both check and grammar use.
-type expression struct {
-	*regexp.Regexp
-	source string
-}
-
-func (e expression) String() string { return e.source }
-
-func compilePattern(source string) (jsonschema.Regexp, error) {
-	re, err := pattern.Compile(source)
-	return expression{re, source}, err
-}
+func compilePattern(source string) (jsonschema.Regexp, error) { return pattern.Compile(source) }
 
 // integer returns the value of a number without a fraction, such as 2.0; nil for others.
 func integer(value protocol.Raw) *big.Int {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"agentd/agent/internal/pattern"
 	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
@@ -204,9 +206,12 @@ func (t *translator) keyword(whole *tree.Value, m tree.Member, draft int) (as st
 		if err == nil && whole.Get("nullable").Kind == 't' && !slices.Contains(types, "null") {
 			value = tree.Strings(append(types, "null")) // as OpenAPI says
 		}
-	case "format":
-		// By the drafts a format is an annotation. It counts if the type is a string.
-		if formats[text] == "" || !strings.Contains(string(whole.Get("type").Raw()), `"string"`) {
+	case "format", "pattern":
+		// By the drafts a format is an annotation. It counts if the type is a string, then also instead of look-around.
+		format, _ := whole.Get("format").Text()
+		counts := formats[format] != "" && strings.Contains(string(whole.Get("type").Raw()), `"string"`)
+		_, err := pattern.Compile(text)
+		if name == "format" && !counts || name == "pattern" && counts && errors.Is(err, pattern.ErrLookAround) {
 			return "", nil
 		}
 	case "minimum", "maximum":
