@@ -52,6 +52,32 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
+// Generators of TypeScript read an object that has neither keyword as one without members.
+func TestOpenAPIObjectsSayTheirMembers(t *testing.T) {
+	var doc any
+	if err := json.Unmarshal(OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			kinds, _ := v["type"].([]any)
+			if (v["type"] == "object" || slices.Contains(kinds, any("object"))) && v["properties"] == nil && v["additionalProperties"] == nil {
+				t.Errorf("%s has neither properties nor additionalProperties", path)
+			}
+			for name, inner := range v {
+				walk(path+"/"+name, inner)
+			}
+		case []any:
+			for i, inner := range v {
+				walk(fmt.Sprint(path, "/", i), inner)
+			}
+		}
+	}
+	walk("", doc)
+}
+
 func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 	var got []string
 	for path, item := range loadOpenAPI(t).Paths.Map() {
