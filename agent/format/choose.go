@@ -73,7 +73,7 @@ func New(name string, o Options) (Format, error) {
 	}
 	specials := o.ModelAPI.SpecialTokens()
 	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
-	c.think = o.EnableThinking
+	c.think, c.effort = o.EnableThinking, "none"
 	switch name {
 	case Qwen:
 		return newQwen(o, c)

@@ -140,6 +140,7 @@ type Decision struct {
 type Format interface {
 	Name() string
 	CallForm() string // the form in which the model writes calls, such as FormNative
+	Effort() string   // how long the model reasons: none, on, or the effort of GPT-OSS
 	// StateKey returns the member of memory that holds reasoning, "" without one.
 	StateKey() string
 	// SuppressControl reports whether answers contain no control tokens except the end token.
@@ -155,8 +156,6 @@ type Format interface {
 
 	// write appends a decision in the format's own form, without the end token.
 	write(b *builder, m *message, c *Catalog)
-	// thinksFirst reports whether answers begin with reasoning.
-	thinksFirst() bool
 	// inForms returns the spellings of calls, that in CallForm first. Without calls or with FormNative it returns nil.
 	inForms(m *message, c *Catalog) []string
 	splitter() *splitter
@@ -224,7 +223,7 @@ type common struct {
 	rules
 	think, inThoughts             bool // answers begin with a <think> block; the prompt has its opening tag
 	split                         *splitter
-	name, stateKey                string
+	name, stateKey, effort        string
 	suppressControl, showsResults bool
 }
 
@@ -234,7 +233,7 @@ func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }
-func (c *common) thinksFirst() bool     { return c.think }
+func (c *common) Effort() string        { return map[bool]string{false: c.effort, true: "on"}[c.think] }
 
 // ParseChat removes the reasoning.
 func (c *common) ParseChat(text string) (string, error) {

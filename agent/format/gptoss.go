@@ -15,22 +15,18 @@ import (
 )
 
 // gptoss is OpenAI's harmony format: channels analysis (reasoning), commentary (calls) and final (the reply).
-type gptoss struct {
-	common
-	effort string
-}
+type gptoss struct{ common }
 
 var reasoningEfforts = []string{defaultEffort, "medium", "high"} // values in the system message
 
 const defaultEffort = "low"
 
 func newGPTOSS(o Options, c common) (*gptoss, error) {
-	effort := cmp.Or(o.ReasoningEffort, defaultEffort)
-	if !slices.Contains(reasoningEfforts, effort) {
-		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
+	if c.effort = cmp.Or(o.ReasoningEffort, defaultEffort); !slices.Contains(reasoningEfforts, c.effort) {
+		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", c.effort, strings.Join(reasoningEfforts, ", "))
 	}
 	c.stateKey, c.suppressControl = memory.GPTOSSKey, false // the channels' marks are control tokens
-	return &gptoss{c, effort}, nil
+	return &gptoss{c}, nil
 }
 
 // parallelName is a function for several calls at once: a harmony message has only one call.

@@ -21,7 +21,7 @@ var ErrThinks = errors.New("this model thinks before it answers; switch thinking
 // call with and without a list. All else has one spelling, spaced as in prompts. The grammar admits the first. A nil
 // catalog is that of a chat without functions.
 func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, error) {
-	if f.thinksFirst() {
+	if f.Effort() == "on" {
 		return nil, ErrThinks
 	}
 	if c == nil {

@@ -46,6 +46,9 @@ func TestWrittenDecisionsAreAdmittedAndReadBack(t *testing.T) {
 			}
 			t.Run(s.name+", "+form, func(t *testing.T) {
 				f, k := s.open(t)
+				if think, low := f.Effort() == "on", f.Effort() == "low"; think != s.o.EnableThinking || low != (s.format == format.GPTOSS) {
+					t.Errorf("the effort is %q", f.Effort())
+				}
 				c := catalogOf(t, f, []protocol.Raw{protocol.Raw(placeTool)}, "rover", "scout")
 				grammar, err := c.Grammar()
 				if err != nil {

@@ -33,7 +33,8 @@ var created = time.Now().Unix()
 func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
-		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit, Adapted: v.service.adapted.Load(),
+		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
+		Effort: v.Agent.Effort(), Adapted: v.service.adapted.Load(),
 	}
 }
 

@@ -8,7 +8,8 @@ type Served struct {
 	Ends     []Token // tokens that end an answer
 	Size     int     // of the vocabulary
 	Sampling Sampling
-	Created  int64 // Unix time
-	Places   int   // completions that are admitted at once, at most
-	Adapted  bool  // there was an adapter; its name is not the model's once it is removed
+	Created  int64  // Unix time
+	Places   int    // completions that are admitted at once, at most
+	Effort   string // how long the model reasons: none, on, or the effort of GPT-OSS
+	Adapted  bool   // there was an adapter; its name is not the model's once it is removed
 }

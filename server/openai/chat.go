@@ -27,6 +27,11 @@ type chatRequest struct {
 	SkipSpecial         *bool              `json:"skip_special_tokens"`
 	StopTokenIDs        []generation.Token `json:"stop_token_ids"`
 	Modalities          []string           `json:"modalities"`
+	Effort              string             `json:"reasoning_effort"`
+	Template            struct {
+		Strict
+		Thinking *bool `json:"enable_thinking"`
+	} `json:"chat_template_kwargs"`
 
 	Logprobs    bool `json:"logprobs"`
 	TopLogprobs *int `json:"top_logprobs"`
@@ -176,6 +181,12 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case len(c.Modalities) > 0 && !slices.Equal(c.Modalities, []string{"text"}):
 		return nil, Refuse("modalities", "is %q; only text is possible", c.Modalities)
+	case c.Effort != "" && c.Effort != c.served.Effort:
+		return nil, Refuse("reasoning_effort", "is %q, and all requests have %q here; remove it, or change "+
+			"reasoning_effort (of GPT-OSS) or enable_thinking of the server", c.Effort, c.served.Effort)
+	case c.Template.Thinking != nil && *c.Template.Thinking != (c.served.Effort != "none"):
+		return nil, Refuse("chat_template_kwargs.enable_thinking", "is %t, and all requests have %t here; "+
+			"remove it, or change enable_thinking of the server", *c.Template.Thinking, !*c.Template.Thinking)
 	case len(c.LogitBias) > 0:
 		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}

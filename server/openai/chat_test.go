@@ -149,7 +149,8 @@ func TestNullMembersCountAsAbsent(t *testing.T) {
 func TestMembersOfTheServiceAreIgnored(t *testing.T) {
 	m := &scripted{text: "ok"}
 	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "annotations": []}, {"role": "user", "content": "c"}],
-		"store": true, "metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "safety_identifier": "s", "prompt_cache_key": "k", "prompt_cache_retention": "24h",
+		"store": true, "metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "safety_identifier": "s", "prompt_cache_key": "k", "prompt_cache_retention": "24h", "prompt_cache_options": {"mode": "explicit"}, "verbosity": "low",
+		"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": false},
 		"prediction": {"type": "content", "content": "d"}, "modalities": ["text"]}`), Stream{})
 	if err != nil || len(m.talk.Messages) != 3 {
 		t.Errorf("%v, %+v", err, m.talk)

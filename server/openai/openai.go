@@ -126,6 +126,8 @@ type common struct {
 	SafetyID       string         `json:"safety_identifier"`
 	CacheKey       string         `json:"prompt_cache_key"`
 	CacheRetention string         `json:"prompt_cache_retention"`
+	CacheOptions   jsontext.Value `json:"prompt_cache_options"`
+	Verbosity      string         `json:"verbosity"`
 	Prediction     jsontext.Value `json:"prediction"`
 }
 

@@ -36,7 +36,7 @@ type scripted struct {
 }
 
 func (*scripted) Served() generation.Served {
-	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
+	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Effort: "none", Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
 }
 
 func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
@@ -200,8 +200,9 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"tool_choice: must be a string, not a number":                                        `{` + hello + `, "tool_choice": 1}`,
 		"messages[1].tool_call_id: \"b\" is the id of no call":                               `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "b", "content": "c"}]}`,
 		"modalities: is [\"text\" \"audio\"]; only text is possible":                         `{` + hello + `, "modalities": ["text", "audio"]}`,
-		"reasoning_effort: is not supported":                                                 `{` + hello + `, "reasoning_effort": "low"}`,
-		"verbosity: is not supported":                                                        `{` + hello + `, "verbosity": "low"}`,
+		"reasoning_effort: is \"low\", and all requests have \"none\" here":                  `{` + hello + `, "reasoning_effort": "low"}`,
+		"chat_template_kwargs.enable_thinking: is true, and all requests have false here":    `{` + hello + `, "chat_template_kwargs": {"enable_thinking": true}}`,
+		"chat_template_kwargs.date: is not supported":                                        `{` + hello + `, "chat_template_kwargs": {"date": "today"}}`,
 		"tool_choice: asks for a call":                                                       `{` + hello + `, "tool_choice": "required"}`,
 		"tool_choice: names \"b\", which is not a tool":                                      `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
 		"response_format.json_schema: is missing":                                            `{` + hello + `, "response_format": {"type": "json_schema"}}`,
