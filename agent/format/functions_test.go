@@ -268,6 +268,14 @@ func TestChatsWithoutASystemMessageHaveNone(t *testing.T) {
 	}
 }
 
+func TestASystemMessageAloneIsTheUsersForATemplate(t *testing.T) {
+	const template = `{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}`
+	f := newFormat(t, format.Template, format.Options{ChatTemplate: template, ModelAPI: newKit(t, synth.Qwen3, template)})
+	if prompt, err := f.Render(&format.Input{Chat: &format.Chat{System: "Hi"}}); err != nil || prompt.Text != "[user] Hi" {
+		t.Errorf("%+v, %v", prompt, err)
+	}
+}
+
 func TestUnusableFunctionsAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		raw  []string

@@ -200,7 +200,7 @@ func (t *template) renderChat(c *Chat, catalog *Catalog) (*Prompt, error) {
 	switch {
 	case list[0].content == "":
 		list = list[1:] // or the template's own is left out
-	case t.joined:
+	case t.joined || len(c.Messages) == 0: // some templates need a message of a user
 		list = join(list)
 	}
 	return t.render(inputOf(c.Functions.Raw), messagesJSON(t.inTurns(list)))

@@ -161,10 +161,10 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 			return nil, Refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
 		}
 	}
-	if len(t.List) == 0 {
-		return nil, Refuse("messages", "has no message of a user")
-	}
 	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.List}
+	if talk.System == "" && len(t.List) == 0 {
+		return nil, Refuse("messages", "has no text; add a message of a user")
+	}
 	return talk, r.constrain(talk)
 }
 
