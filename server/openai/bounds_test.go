@@ -142,7 +142,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 			`"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": {}}]}]`, `"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]`,
 		}},
 		{"chat", "messages", []string{`"messages": [{"role": "user"}, {"role": "assistant"}]`, `"messages": [{"role": "assistant"}, {"role": "user"}]`}, []string{
-			`"messages": [{"role": "system", "content": "a"}]`,
+			`"messages": [{"role": "system", "content": ""}]`,
 		}},
 		{"chat", "messages[1].tool_calls[0].function.arguments", nil, []string{`"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]}, {"role": "user"}]`}},
 		{"generate, outside", "token_ids", []string{`"token_ids": ` + times(1<<20-1, "1")}, []string{`"token_ids": ` + times(1<<20, "1"), `"token_ids": []`}},

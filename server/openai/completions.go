@@ -201,8 +201,8 @@ func (c *completion) read() error {
 	if err != nil {
 		return err
 	}
-	if p.N*len(prompts) > maxN {
-		return Refuse("prompt", "has %d prompts of %d choices each; at most %d choices are allowed together", len(prompts), p.N, maxN)
+	if most := min(maxN, s.Places); p.N*len(prompts) > most {
+		return Refuse("prompt", "has %d prompts of %d choices each; at most %d choices are allowed together (queue_limit: %d)", len(prompts), p.N, most, s.Places)
 	}
 	if c.Continue != nil && len(c.Continue) != p.N*len(prompts) {
 		return Refuse("continue", "has %d lists of token ids, want one for each of the %d choices", len(c.Continue), p.N*len(prompts))

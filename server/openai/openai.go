@@ -215,8 +215,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	set(&p.TopK, c.TopK)
 	set(&p.MinP, c.MinP)
 	switch {
-	case p.N < 1 || p.N > maxN:
-		return p, Refuse("n", "is %d, want 1 to %d", p.N, maxN)
+	case p.N < 1 || p.N > min(maxN, s.Places):
+		return p, Refuse("n", "is %d, want 1 to %d (queue_limit: %d)", p.N, min(maxN, s.Places), s.Places)
 	case p.MaxTokens < 1:
 		return p, Refuse("max_tokens", "is %d, must be at least 1", p.MaxTokens)
 	case p.Temperature < 0 || p.Temperature > 10:

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type scripted struct {
 	text     string // of every completion
 	finish   generation.Finish
+	places   int
 	fails    error
 	request  *generation.Request
 	requests []generation.Request
@@ -35,8 +37,8 @@ type scripted struct {
 	parts    []generation.Part
 }
 
-func (*scripted) Served() generation.Served {
-	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Effort: "none", Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
+func (m *scripted) Served() generation.Served {
+	return generation.Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Effort: "none", Places: cmp.Or(m.places, 300), Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
 }
 
 func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
@@ -231,6 +233,18 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		}
 		if m.request != nil {
 			t.Errorf("%s: the model was asked", body)
+		}
+	}
+}
+
+func TestMoreChoicesThanTheQueueHasAreRefused(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"prompt": "a", "n": 9}`:             "n: is 9, want 1 to 8 (queue_limit: 8)",
+		`{"prompt": ["a", "b", "c"], "n": 3}`: "prompt: has 3 prompts of 3 choices each; at most 8",
+		`{"prompt": ["a", "b"], "n": 4}`:      "<nil>",
+	} {
+		if _, err := Complete(t.Context(), &scripted{text: "x", places: 8}, "1", []byte(body), Stream{}); !strings.HasPrefix(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
 }
