@@ -190,8 +190,8 @@ func invalid(err error) *Error {
 
 // otherAPI is the message for a body of OpenAI's Responses API, which has the same path.
 const otherAPI = "this path is the agent server protocol, not OpenAI's Responses API: let the client use /v1/chat/completions, " +
-	"as with client.chat.completions.create, set_default_openai_api(\"chat_completions\") of openai-agents, openai.chat(model) of the AI SDK, " +
-	"use_responses_api=False of LangChain, OpenAIChatModel of pydantic-ai (docs/faq.md)"
+	"as with client.chat.completions.create, set_default_openai_api(\"chat_completions\") or setOpenAIAPI(\"chat_completions\") of OpenAI Agents, openai.chat(model) of the AI SDK, " +
+	"use_responses_api=False or useResponsesApi: false of LangChain, OpenAIChatModel of pydantic-ai (docs/faq.md)"
 
 // sayOtherAPI replaces the problems of a body of that API, since clients show a few lines only.
 func sayOtherAPI(err error) error {

@@ -59,7 +59,8 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) != 1 {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") {
+	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") ||
+		!strings.Contains(first, `setOpenAIAPI("chat_completions")`) || !strings.Contains(first, "useResponsesApi: false") {
 		t.Errorf("first: %s", first)
 	} else if answer.Error.Message != first {
 		t.Errorf("OpenAI's clients show %q, want %q", answer.Error.Message, first)

@@ -13,7 +13,7 @@ func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 	switch def.Type {
 	case protocol.BackendLocal:
 		if o.Local == nil {
-			return nil, fmt.Errorf("backend %q: the default model can't coach; set model of the server, or use another type", def.Name)
+			return nil, fmt.Errorf("backend %q: the default model can't coach; start the server with a model, or use another type", def.Name)
 		}
 		return &local{model: o.Local, name: def.Name, shown: def.DefaultModel, keys: o.Redactor}, nil
 	case protocol.BackendOpenAI, protocol.BackendOllama:

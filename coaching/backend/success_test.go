@@ -196,7 +196,7 @@ func TestUnknownTypesAndMissingPartsAreErrors(t *testing.T) {
 		want string
 	}{
 		"unknown type":    {define("gemini", "http://h"), Options{Client: client}, `"gemini" is unknown: use openai, ollama, anthropic or local`},
-		"no local model":  {define(protocol.BackendLocal, ""), Options{Client: client}, "the default model can't coach"},
+		"no local model":  {define(protocol.BackendLocal, ""), Options{Client: client}, "the default model can't coach; start the server with a model"},
 		"no client":       {define(protocol.BackendOpenAI, "http://h"), Options{}, "no client"},
 		"endpoint no URL": {define(protocol.BackendOpenAI, "h:1"), Options{Client: client}, "is not a URL: use http://"},
 	} {

@@ -139,7 +139,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		}, nil},
 		{"chat", "stream_options.include_obfuscation", []string{`"stream": true, "stream_options": {"include_obfuscation": false}`}, []string{`"stream": true, "stream_options": {"include_obfuscation": true}`}},
 		{"chat", "messages[0].content", []string{`"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": null}]}]`}, []string{
-			`"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": {}}]}]`, `"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]`,
+			`"messages": [{"role": "user", "content": [{"type": "image_url"}]}]`, `"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]`,
 		}},
 		{"chat", "messages", []string{`"messages": [{"role": "user"}, {"role": "assistant"}]`, `"messages": [{"role": "assistant"}, {"role": "user"}]`}, []string{
 			`"messages": [{"role": "system", "content": ""}]`,

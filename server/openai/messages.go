@@ -44,20 +44,16 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	var parts []struct {
 		Strict
-		Type     string         `json:"type"`
-		Text     string         `json:"text"`
-		ImageURL jsontext.Value `json:"image_url"`
+		Type string `json:"type"`
+		Text string `json:"text"`
 	}
 	if err := read(d, &parts); err != nil {
 		return err
 	}
 	var b strings.Builder
 	for i, part := range parts {
-		switch {
-		case part.Type == "image_url" || present(part.ImageURL):
-			return fmt.Errorf("part %d is an image, and images can't be read; remove the part", i)
-		case part.Type != "text":
-			return fmt.Errorf("part %d is %q; only text is supported", i, part.Type)
+		if part.Type != "text" {
+			return fmt.Errorf("part %d is %q, and only text can be read; remove the part", i, part.Type)
 		}
 		b.WriteString(part.Text)
 	}

@@ -87,10 +87,17 @@ type absent struct{}
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() != 'n' {
-		return errors.New("is not supported; remove it")
+	if d.PeekKind() == 'n' {
+		return d.SkipValue()
 	}
-	return d.SkipValue()
+	at := d.StackPointer()
+	switch list, name := at.Parent().Parent(), at.LastToken(); {
+	case list == "/tools" && slices.Contains([]string{"name", "description", "parameters", "strict", "custom"}, name):
+		return errors.New("is not supported; put what describes a function under function")
+	case list.LastToken() == "content":
+		return errors.New("is not supported, since only text can be read; remove the part")
+	}
+	return errors.New("is not supported; remove it")
 }
 
 // Decode decodes a body as strictly as package protocol. Members that are null count as absent. The error is an *Error.
