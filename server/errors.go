@@ -44,7 +44,7 @@ var (
 	CodeInvalid             = newCode(http.StatusUnprocessableEntity, "invalid request", 0, 0)
 	CodeBrokenBody          = newCode(http.StatusBadRequest, "the body is not valid HTTP", 0, transfer.RestDrain)
 	CodeUnauthorized        = newCode(http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0, 0)
-	CodeForbidden           = newCode(http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is configured with bearer tokens", 0, 0)
+	CodeForbidden           = newCode(http.StatusForbidden, "this server answers programs, not pages in a browser: serve the page and this server on one origin, such as by a proxy, and configure bearer tokens", 0, 0)
 	CodeForeignHost         = newCode(http.StatusMisdirectedRequest, "this server listens on a loopback address and answers to localhost and IP addresses only; a proxy in front of it sends Host: 127.0.0.1, or configure bearer tokens", 0, 0)
 	CodeNotFound            = newCode(http.StatusNotFound, "no such path; see /openapi.json", 0, 0)
 	CodeNoSession           = newCode(http.StatusNotFound, "this run has no coaching session", 0, 0)
