@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,6 +25,7 @@ type chatRequest struct {
 	ToolChoice          toolChoice         `json:"tool_choice"`
 	Parallel            bool               `json:"parallel_tool_calls"`
 	ResponseFormat      *responseForm      `json:"response_format"`
+	Structured          *structured        `json:"structured_outputs"`
 	SkipSpecial         *bool              `json:"skip_special_tokens"`
 	StopTokenIDs        []generation.Token `json:"stop_token_ids"`
 	Modalities          []string           `json:"modalities"`
@@ -125,6 +127,31 @@ type responseForm struct {
 	} `json:"json_schema"`
 }
 
+// structured is vLLM's way to say what an answer must be.
+type structured struct {
+	Strict
+	JSON    jsontext.Value `json:"json"` // a schema
+	Object  bool           `json:"json_object"`
+	Choice  []string       `json:"choice"`
+	Grammar string         `json:"grammar"`
+}
+
+// grammar returns the grammar of an answer other than JSON.
+func (s *structured) grammar() string {
+	switch {
+	case s == nil:
+		return ""
+	case len(s.Choice) == 0:
+		return s.Grammar
+	}
+	literals := make([]string, len(s.Choice))
+	for i, text := range s.Choice {
+		quoted, _ := jsontext.AppendQuote(nil, text) // GBNF has JSON's escapes, but \b and \f
+		literals[i] = string(quoted)
+	}
+	return "root ::= " + strings.Join(literals, " | ")
+}
+
 type chatAnswer = answer[chatChoice]
 
 type chatChoice struct {
@@ -187,6 +214,8 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	case c.Template.Thinking != nil && *c.Template.Thinking != (c.served.Effort != "none"):
 		return nil, Refuse("chat_template_kwargs.enable_thinking", "is %t, and all requests have %t here; "+
 			"remove it, or change enable_thinking of the server", *c.Template.Thinking, !*c.Template.Thinking)
+	case c.Structured.grammar() != "" && c.served.Effort != "none" && c.served.Effort != "on":
+		return nil, Refuse("structured_outputs", "has a choice or a grammar, which excludes the reasoning of this model; give json")
 	case len(c.LogitBias) > 0:
 		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
@@ -204,7 +233,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if err != nil {
 		return nil, c.refused(err)
 	}
-	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
+	p.Grammar, p.SuppressControl = cmp.Or(c.Structured.grammar(), c.request.Grammar), c.request.SuppressControl
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
@@ -269,6 +298,8 @@ func (c *chat) refused(err error) error {
 		field = "messages"
 	case unusable == nil:
 		return err
+	case unusable.Schema && c.Structured != nil:
+		field = "structured_outputs"
 	case unusable.Schema:
 		field = "response_format.json_schema.schema"
 	case strings.HasPrefix(at, "tools["):

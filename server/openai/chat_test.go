@@ -185,6 +185,22 @@ func TestToolsReachTheModel(t *testing.T) {
 	}
 }
 
+func TestStructuredOutputsAreASchemaOrAGrammar(t *testing.T) {
+	for given, want := range map[string]string{
+		`"json": {"enum": [1]}`:     `{"enum": [1]} `,
+		`"json_object": true`:       `{"type": "object"} `,
+		`"choice": ["a b", "\"\n"]`: ` root ::= "a b" | "\"\n"`,
+		`"grammar": "g"`:            ` g`,
+	} {
+		m := &scripted{text: "ok"}
+		if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "structured_outputs": {`+given+`}}`), Stream{}); err != nil {
+			t.Errorf("%s: %v", given, err)
+		} else if got := string(m.talk.Schema) + " " + m.request.Grammar; got != want {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+}
+
 func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
 	const both = `, "tool_choice": "none", "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`
 	for name, test := range map[string]struct {
@@ -198,6 +214,7 @@ func TestUnusableToolsSchemasAndMessagesAreNamed(t *testing.T) {
 		"the messages":           {`{` + hello, &format.TemplateError{Err: errors.New("at most three")}, "messages: the chat template can't render these messages: at most three"},
 		"a format beside a tool": {withTool + both, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "response_format.json_schema.schema: it is bad"},
 		"a tool beside a format": {withTool + both, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
+		"structured outputs":     {`{` + hello + `, "structured_outputs": {"json": {}}`, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "structured_outputs: it is bad"},
 		"a response format":      {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad"), Schema: true}, "response_format.json_schema.schema: it is bad"},
 	} {
 		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err}, "1", []byte(test.body+`}`), Stream{})

@@ -169,7 +169,16 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	if talk.Functions, err = r.functions(); err != nil {
 		return err
 	}
-	switch f := r.ResponseFormat; {
+	f, s := r.ResponseFormat, r.Structured
+	switch {
+	case s != nil && (f != nil || len(r.Tools) > 0):
+		return Refuse("structured_outputs", "excludes response_format and tools; remove one of them")
+	case s != nil && present(s.JSON):
+		talk.Schema = protocol.Raw(s.JSON)
+	case s != nil && s.Object:
+		talk.Schema = protocol.Raw(`{"type": "object"}`)
+	case s != nil && s.grammar() == "":
+		return Refuse("structured_outputs", "has no json, json_object, choice or grammar, which are supported")
 	case f == nil:
 	case f.Type != "json_schema" && f.Schema != nil:
 		return Refuse("response_format.json_schema", "needs type json_schema, not %q", f.Type)
