@@ -115,7 +115,11 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion", "prompt_logprob_start", []string{
 			`"prompt_logprob_start": 0`, `"prompt_logprob_start": 1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1, "echo": true, "logprobs": 0`,
 		}, []string{`"prompt_logprob_start": -1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1`, `"prompt_logprob_start": 1, "echo": true`, `"prompt_logprob_start": 1, "logprobs": 0`}},
-		{"completion", "best_of", []string{`"best_of": 1`, `"n": 2, "best_of": 2`}, []string{`"best_of": 2`, `"n": 2, "best_of": 1`}},
+		{"completion", "best_of", []string{`"best_of": 1`, `"n": 2, "best_of": 2`, `"n": 2, "best_of": 1`}, []string{`"best_of": 2`, `"n": 2, "best_of": 3`}},
+		{"completion chat generate", "use_beam_search", []string{`"use_beam_search": false, "length_penalty": 1.0, "include_stop_str_in_output": false, "routed_experts_prompt_start": 0`, `"skip_reading_prefix_cache": false, "ignore_eos": false`}, []string{`"use_beam_search": true`, `"use_beam_search": 0`}},
+		{"completion chat", "length_penalty", []string{`"return_token_offsets": false, "echo": false, "repetition_penalty": 1.0`}, []string{`"length_penalty": 0.9`}},
+		{"chat", "include_reasoning", []string{`"best_of": 1, "add_generation_prompt": true, "continue_final_message": false, "include_reasoning": true, "add_special_tokens": false`}, []string{`"include_reasoning": false`}},
+		{"chat", "messages[0].echo", nil, []string{`"messages": [{"role": "user", "echo": false}]`}},
 		{"completion", "stream", []string{`"stream": true`, `"echo": true`}, []string{`"stream": true, "echo": true`, `"stream": true, "prompt_logprobs": 0`}},
 		{"completion", "max_tokens", []string{`"max_tokens": 0, "echo": true`, `"max_tokens": 0, "prompt_logprobs": 0`}, []string{`"max_tokens": 0, "logprobs": 0`}},
 		{"completion", "prompt", []string{

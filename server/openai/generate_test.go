@@ -295,7 +295,7 @@ func TestTokensOfMessagesAreThePromptOfTheChat(t *testing.T) {
 	if _, ok, _ := TokenizeChat(t.Context(), &scripted{}, []byte(`{"prompt": "a"}`)); ok {
 		t.Error("a prompt is no chat")
 	}
-	for want, field := range map[string]string{"add_generation_prompt: is false": `"add_generation_prompt": false`, "x: is not supported": `"x": 1`} {
+	for want, field := range map[string]string{"add_generation_prompt: is not supported": `"add_generation_prompt": false`, "x: is not supported": `"x": 1`} {
 		if _, ok, err := TokenizeChat(t.Context(), &scripted{}, []byte(`{`+hello+`, `+field+`}`)); !ok || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%t, %v, want %s", ok, err, want)
 		}

@@ -77,7 +77,7 @@ func AppendError(status int, message, param string) []byte {
 	return body
 }
 
-// Strict refuses unknown members of the struct that embeds it, unless they are null.
+// Strict refuses unknown members of the struct that embeds it, unless they are null or neutral.
 type Strict struct {
 	Others map[string]absent `json:",embed"`
 }
@@ -85,13 +85,26 @@ type Strict struct {
 // absent is the value of an unknown member.
 type absent struct{}
 
+// neutral has, by value, the members of requests to vLLM that have no effect with that value.
+var neutral = map[string][]string{
+	"false": {
+		"add_special_tokens", "continue_final_message", "echo", "ignore_eos", "include_stop_str_in_output",
+		"return_token_offsets", "skip_reading_prefix_cache", "use_beam_search",
+	},
+	"true": {"add_generation_prompt", "include_reasoning"},
+	"0":    {"frequency_penalty", "min_tokens", "presence_penalty", "routed_experts_prompt_start"},
+	"1":    {"best_of", "length_penalty", "repetition_penalty"},
+	"[]":   {"bad_words"},
+}
+
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() == 'n' {
-		return d.SkipValue()
-	}
 	at := d.StackPointer()
+	value, err := d.ReadValue()
+	top := strings.TrimPrefix(strings.TrimPrefix(string(at), "/sampling_params"), "/")
 	switch list, name := at.Parent().Parent(), at.LastToken(); {
+	case err != nil || value.Kind() == 'n' || slices.Contains(neutral[strings.TrimSuffix(string(value), ".0")], top):
+		return err
 	case list == "/tools" && slices.Contains([]string{"name", "description", "parameters", "strict", "custom"}, name):
 		return errors.New("is not supported; put what describes a function under function")
 	case list.LastToken() == "content":
@@ -149,13 +162,6 @@ type sampling struct {
 	MinP        *float32           `json:"min_p"`
 	Stop        list               `json:"stop"`
 	LogitBias   map[string]float64 `json:"logit_bias"`
-
-	// These must have the value with which they have no effect.
-	Presence   float64  `json:"presence_penalty"`
-	Frequency  float64  `json:"frequency_penalty"`
-	Repetition *float64 `json:"repetition_penalty"`
-	MinTokens  int      `json:"min_tokens"`
-	BadWords   []string `json:"bad_words"`
 
 	// Ignored: texts never have special tokens.
 	Spaces *bool `json:"spaces_between_special_tokens"`
@@ -234,16 +240,6 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, Refuse("top_k", "is %d, want -1 or 0 for all tokens, or a number of them", p.TopK)
 	case p.MinP < 0 || p.MinP > 1:
 		return p, Refuse("min_p", "is %g, want 0 to 1", p.MinP)
-	case c.Presence != 0:
-		return p, Refuse("presence_penalty", "is not supported; remove it")
-	case c.Frequency != 0:
-		return p, Refuse("frequency_penalty", "is not supported; remove it")
-	case c.Repetition != nil && *c.Repetition != 1:
-		return p, Refuse("repetition_penalty", "is not supported; remove it")
-	case c.MinTokens != 0:
-		return p, Refuse("min_tokens", "is not supported; remove it")
-	case len(c.BadWords) > 0:
-		return p, Refuse("bad_words", "is not supported; remove it")
 	case w.StreamOptions != nil && !w.Stream:
 		return p, Refuse("stream_options", "is for stream: true")
 	case w.StreamOptions != nil && w.StreamOptions.Continuous:

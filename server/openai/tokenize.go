@@ -10,10 +10,7 @@ import (
 // TokenizeChat answers POST /tokenize with messages, as vLLM: with the tokens of a chat's prompt. ok is false for a
 // body without messages.
 func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok bool, err error) {
-	var r struct {
-		chatRequest
-		AddPrompt *bool `json:"add_generation_prompt"`
-	}
+	var r chatRequest
 	var which struct {
 		Messages jsontext.Value `json:"messages"`
 	}
@@ -24,10 +21,7 @@ func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok 
 	if err := Decode(body, &r); err != nil {
 		return nil, true, err
 	}
-	if r.AddPrompt != nil && !*r.AddPrompt {
-		return nil, true, Refuse("add_generation_prompt", "is false, which is not supported; remove it")
-	}
-	c := &chat{chatRequest: r.chatRequest, model: m, served: m.Served()}
+	c := &chat{chatRequest: r, model: m, served: m.Served()}
 	if _, err := Choose(m, &c.served, r.Model); err != nil {
 		return nil, true, err
 	}
