@@ -82,7 +82,9 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		field           string // of the errors
 		accept, refused []string
 	}{
-		{"completion chat generate", "n", []string{`"n": 1`, `"n": 256`}, []string{`"n": 0`, `"n": 257`}},
+		{"completion chat generate", "n", []string{
+			`"n": 1`, `"n": 256`, `"n": 1.0, "seed": -2e1, "top_k": 5.0, "max_tokens": 5.0`,
+		}, []string{`"n": 0`, `"n": 257`, `"n": 1e99`}},
 		{"completion chat generate", "max_tokens", []string{`"max_tokens": 1`}, []string{`"max_tokens": 0`, `"max_tokens": 1048575`}},
 		{"completion chat generate", "temperature", []string{`"temperature": 0`, `"temperature": 10`}, []string{`"temperature": -0.1`, `"temperature": 10.1`}},
 		{"completion chat generate", "top_p", []string{`"top_p": 0.01`, `"top_p": 1`}, []string{`"top_p": 0`, `"top_p": 1.1`}},
@@ -116,9 +118,17 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 			`"prompt_logprob_start": 0`, `"prompt_logprob_start": 1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1, "echo": true, "logprobs": 0`,
 		}, []string{`"prompt_logprob_start": -1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1`, `"prompt_logprob_start": 1, "echo": true`, `"prompt_logprob_start": 1, "logprobs": 0`}},
 		{"completion", "best_of", []string{`"best_of": 1`, `"n": 2, "best_of": 2`, `"n": 2, "best_of": 1`}, []string{`"best_of": 2`, `"n": 2, "best_of": 3`}},
-		{"completion chat generate", "use_beam_search", []string{`"use_beam_search": false, "length_penalty": 1.0, "include_stop_str_in_output": false, "routed_experts_prompt_start": 0`, `"skip_reading_prefix_cache": false, "ignore_eos": false`}, []string{`"use_beam_search": true`, `"use_beam_search": 0`}},
-		{"completion chat", "length_penalty", []string{`"return_token_offsets": false, "echo": false, "repetition_penalty": 1.0`}, []string{`"length_penalty": 0.9`}},
-		{"chat", "include_reasoning", []string{`"best_of": 1, "add_generation_prompt": true, "continue_final_message": false, "include_reasoning": true, "add_special_tokens": false`}, []string{`"include_reasoning": false`}},
+		{"completion chat generate", "use_beam_search", []string{
+			`"use_beam_search": false, "length_penalty": 1.0, "include_stop_str_in_output": false`,
+			`"routed_experts_prompt_start": 0, "skip_reading_prefix_cache": false, "ignore_eos": false`,
+		}, []string{`"use_beam_search": true`, `"use_beam_search": 0`}},
+		{"completion chat", "length_penalty", []string{
+			`"return_token_offsets": false, "echo": false, "repetition_penalty": 1.0`,
+		}, []string{`"length_penalty": 0.9`}},
+		{"chat", "include_reasoning", []string{
+			`"best_of": 1, "add_generation_prompt": true, "continue_final_message": false`,
+			`"include_reasoning": true, "add_special_tokens": false`,
+		}, []string{`"include_reasoning": false`}},
 		{"chat", "messages[0].echo", nil, []string{`"messages": [{"role": "user", "echo": false}]`}},
 		{"completion", "stream", []string{`"stream": true`, `"echo": true`}, []string{`"stream": true, "echo": true`, `"stream": true, "prompt_logprobs": 0`}},
 		{"completion", "max_tokens", []string{`"max_tokens": 0, "echo": true`, `"max_tokens": 0, "prompt_logprobs": 0`}, []string{`"max_tokens": 0, "logprobs": 0`}},
@@ -131,7 +141,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion", "continue", []string{`"continue": [[0, 256]]`, `"n": 2, "continue": [[1], []]`, `"n": 2, "prompt": ["a", "b"], "continue": [[1], [], [2], [3]]`}, []string{`"n": 2, "continue": [[1]]`, `"continue": []`, `"continue": [[1], [2]]`}},
 		{"completion", "continue[0][0]", nil, []string{`"continue": [[257]]`, `"continue": [[-1]]`}},
 		{"chat", "max_completion_tokens", []string{`"max_completion_tokens": 1`}, []string{`"max_completion_tokens": 0`}},
-		{"chat", "top_logprobs", []string{`"top_logprobs": 0`, `"top_logprobs": 20, "logprobs": true`, `"logprobs": true`}, []string{`"top_logprobs": 1`, `"top_logprobs": 21, "logprobs": true`, `"top_logprobs": -1, "logprobs": true`}},
+		{"chat", "top_logprobs", []string{`"top_logprobs": 0`, `"top_logprobs": 20.0, "logprobs": true`, `"logprobs": true`}, []string{`"top_logprobs": 1`, `"top_logprobs": 21, "logprobs": true`, `"top_logprobs": -1, "logprobs": true`}},
 		{"chat", "tool_choice", []string{`"tool_choice": "none"`}, []string{`"tool_choice": {"type": "tool", "function": {"name": "f"}}`, `"tool_choice": {"type": "function", "function": {}}`,
 			`"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "none", "tools": [{"type": "function", "function": {"name": "f"}}]}}`,
 			`"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}`}},

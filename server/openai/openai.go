@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -113,9 +114,21 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return errors.New("is not supported; remove it")
 }
 
-// Decode decodes a body as strictly as package protocol. Members that are null count as absent. The error is an *Error.
+var wholeNumbers = json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFunc(integer[int]), json.UnmarshalFunc(integer[int64])))
+
+func integer[T int | int64](text []byte, to *T) error {
+	if f, err := strconv.ParseFloat(string(text), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		*to = T(f)
+		return nil
+	}
+	return json.Unmarshal(text, to)
+}
+
+// Decode decodes a body as strictly as package protocol, but for members that are null, which count as absent, and for
+// whole numbers such as 5.0. The error is an *Error.
 func Decode(body []byte, into any) error {
-	if problems, ok := errors.AsType[protocol.Problems](protocol.Unmarshal(body, into)); ok {
+	if problems, ok := errors.AsType[protocol.Problems](protocol.Unmarshal(body, into, wholeNumbers)); ok {
 		param, ok := strings.CutPrefix(problems[0].Path(), "body.")
 		if !ok { // the place is a byte
 			param = "body"

@@ -167,7 +167,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"n: is 0":                             `{"prompt": "a", "n": 0}`,
 		"n: is 257":                           `{"prompt": "a", "n": 257}`,
 		"n: must be an integer, not a string": `{"prompt": "a", "n": "1"}`,
-		"n: must be an integer, not 1.0":      `{"prompt": "a", "n": 1.0}`,
+		"n: must be an integer, not 1.5":      `{"prompt": "a", "n": 1.5}`,
 		"n: must be an integer of fewer digi": `{"prompt": "a", "n": 9223372036854775808}`,
 		"stream_options: must be an object":   `{"prompt": "a", "stream_options": []}`,
 		"N: is not supported; remove it":      `{"prompt": "a", "N": 1}`,
