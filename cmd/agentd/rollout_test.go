@@ -377,6 +377,8 @@ func TestAbortingPauseGivesGenerateItsTokens(t *testing.T) {
 		answer <- a
 	}()
 	r.runs(1)
+	lost := `{"model": "policy-v3", "prompt": [5]}` // as after a restart; no adapter was ever loaded here
+	r.trainer("POST", "/v1/completions", lost, http.StatusBadRequest, `policy-v3\" is not served here; the models are `)
 	r.trainer("POST", "/pause", "", http.StatusOK, "paused")
 	r.trainer("GET", "/is_paused", "", http.StatusOK, `{"is_paused":true}`)
 	if c := (<-answer).Choices[0]; c.Finish != "abort" || len(c.IDs) == 0 || len(c.Logprobs.Content) != len(c.IDs) {

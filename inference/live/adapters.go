@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -25,7 +24,6 @@ type adapters struct {
 	engine *scheduler.Engine
 	model  string // its name for clients, which no adapter may have
 	base   checkpoint.Base
-	ever   *atomic.Bool // an adapter was loaded before, with this model or another
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -81,7 +79,6 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	if err := unchanged(); err != nil {
 		return errors.Join(fmt.Errorf("the adapter %s: %w", name, err), a.engine.RemoveAdapter(id))
 	}
-	a.ever.Store(true)
 	a.mu.Lock()
 	old := a.byName[name]
 	a.byName[name] = &loadedAdapter{Adapter: agent.Adapter{Name: name, ID: id, Version: version}, path: path}

@@ -34,7 +34,7 @@ func (v *modelVersion) Served() generation.Served {
 	return generation.Served{
 		Name: v.Name(), Window: v.Window(), Longest: v.Info.MaxNewTokens, Ends: v.Ends(),
 		Size: v.Llama.Vocab().Size(), Sampling: v.Info.Sampling, Created: created, Places: v.queueLimit,
-		Effort: v.Agent.Effort(), Adapted: v.service.adapted.Load(),
+		Effort: v.Agent.Effort(), Adapts: v.service.cfg.WeightsDir != "",
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,8 +34,7 @@ type Service struct {
 	free            func() load.FreeMemory
 	wait            time.Duration // closeWait
 
-	change  chan struct{} // has a value while weights are loaded
-	adapted atomic.Bool   // an adapter was loaded before
+	change chan struct{} // has a value while weights are loaded
 
 	mu       sync.Mutex
 	current  *modelVersion

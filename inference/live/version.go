@@ -33,7 +33,7 @@ func openVersion(ctx context.Context, service *Service, cfg load.Config) (*model
 	if m.Remote != nil {
 		return v, nil
 	}
-	v.adapters = &adapters{engine: m.Engine, model: m.Name(), base: m.AdapterBase(), ever: &service.adapted, log: cfg.Log, byName: map[string]*loadedAdapter{}}
+	v.adapters = &adapters{engine: m.Engine, model: m.Name(), base: m.AdapterBase(), log: cfg.Log, byName: map[string]*loadedAdapter{}}
 	for _, a := range cfg.LoRA {
 		if err := v.adapters.set(ctx, a.Name, a.Path); err != nil {
 			return nil, errors.Join(fmt.Errorf("Config.LoRA: %w", err), v.Close())

@@ -11,5 +11,5 @@ type Served struct {
 	Created  int64  // Unix time
 	Places   int    // completions that are admitted at once, at most
 	Effort   string // how long the model reasons: none, on, or the effort of GPT-OSS
-	Adapted  bool   // there was an adapter; its name is not the model's once it is removed
+	Adapts   bool   // adapters can be loaded; the name of a lost one is not the model's
 }

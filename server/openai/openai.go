@@ -212,8 +212,8 @@ const (
 	maxRank = 100 // limit of a priority, and its negative too, as in extra_keys
 )
 
-// Choose returns the adapter that a request names as its model, and sets s to its name for the answer. If no
-// adapter was ever loaded, every name means the model.
+// Choose returns the adapter that a request names as its model, and sets s to its name for the answer. Without
+// adapters, and if none can be loaded, every name means the model.
 func Choose(m Model, s *generation.Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
@@ -224,7 +224,7 @@ func Choose(m Model, s *generation.Served, name string) (id generation.AdapterID
 	}
 	known, more := append([]string{s.Name}, m.Adapters()...), ""
 	switch n := len(known); {
-	case n == 1 && !s.Adapted:
+	case n == 1 && !s.Adapts:
 		return 0, nil
 	case n > maxNamed:
 		known, more = known[:maxNamed], ", ..."
