@@ -41,6 +41,13 @@ func TestCheckpointServesLikeItsFile(t *testing.T) {
 			t.Errorf("%s: %q with %s, want %q with %s", path, got.Raw, got.Elements.Generation.Model, raw, first.Model)
 		}
 	}
+	pushed := filepath.Join(parent, "pushed")
+	if err := os.CopyFS(pushed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetModel(t.Context(), "pushed"); err != nil || l.Info().Name != f.Name {
+		t.Errorf("after a change the model is %s, not %s: %v", l.Info().Name, f.Name, err)
+	}
 	if err := l.SetAdapter(t.Context(), "policy", "lora"); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 		return err
 	}
 	cfg := l.cfg
-	cfg.Path, cfg.Progress, cfg.LoRA = path, nil, nil
+	cfg.Path, cfg.Alias, cfg.Progress, cfg.LoRA = path, old.Name(), nil, nil // clients know the first name
 	var adapterBytes uint64
 	for _, a := range old.adapters.list() {
 		cfg.LoRA = append(cfg.LoRA, load.LoRA{Name: a.Name, Path: a.Path})
