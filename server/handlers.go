@@ -20,8 +20,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// getHealth answers 200 if the server takes work. With the query parameter live it answers 200 unless the process
-// must be restarted, for a supervisor.
+// getHealth answers 200 if the server takes work, or if vLLM's path paused it: a trainer that starts again waits for
+// 200 before it resumes. With the query parameter live it answers 200 unless the process must be restarted, for a
+// supervisor.
 func (s *Server) getHealth(c *gin.Context) {
 	health, dead := s.health()
 	if !forMagma(c) { // whose clients know the status only
@@ -36,6 +37,13 @@ func (s *Server) getHealth(c *gin.Context) {
 		status = http.StatusOK
 	case protocol.HealthLoading, protocol.HealthPaused:
 		c.Header("Retry-After", strconv.Itoa(int(retryLoading.Seconds())))
+		if over, ok := s.healthy.Load().(<-chan struct{}); ok && health.Status == protocol.HealthPaused {
+			select {
+			case <-over:
+			default:
+				status = http.StatusOK
+			}
+		}
 	case protocol.HealthDraining:
 		c.Header("Retry-After", strconv.Itoa(int(retryDraining.Seconds())))
 	}

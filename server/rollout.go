@@ -92,7 +92,9 @@ func (s *Server) callRollout(c *gin.Context, route rollout.Route, answer *any) e
 		call.Body = body
 	}
 	return within(c, 0, func(ctx context.Context) (err error) {
-		*answer, err = route.Answer(ctx, call)
+		if *answer, err = route.Answer(ctx, call); err == nil && route.Path == rollout.PathPause {
+			s.healthy.Store(engine.Resumed())
+		}
 		return err
 	})
 }

@@ -53,6 +53,7 @@ type Server struct {
 	running  openai.Running // requests of OpenAI's API and of trainers
 	waiting  atomic.Int64   // requests that wait for the model to load
 	loopback atomic.Bool    // it listens on a loopback address
+	healthy  atomic.Value   // closed, as <-chan struct{}, when the last pause of vLLM's path has ended
 
 	mu        sync.Mutex // guards the following; held for a few instructions only
 	state     State

@@ -381,6 +381,7 @@ func TestAbortingPauseGivesGenerateItsTokens(t *testing.T) {
 	r.trainer("POST", "/v1/completions", lost, http.StatusBadRequest, `policy-v3\" is not served here; the models are `)
 	r.trainer("POST", "/pause", "", http.StatusOK, "paused")
 	r.trainer("GET", "/is_paused", "", http.StatusOK, `{"is_paused":true}`)
+	r.trainer("GET", "/health", "", http.StatusOK, `"paused"`) // TRL resumes only then
 	if c := (<-answer).Choices[0]; c.Finish != "abort" || len(c.IDs) == 0 || len(c.Logprobs.Content) != len(c.IDs) {
 		t.Errorf("%+v", c)
 	}
@@ -388,6 +389,8 @@ func TestAbortingPauseGivesGenerateItsTokens(t *testing.T) {
 	r.trainer("POST", "/pause?mode=keep", "", http.StatusConflict, "paused already, in mode abort")
 	r.trainer("POST", "/resume", "", http.StatusOK, "resumed")
 	r.trainer("GET", "/is_paused", "", http.StatusOK, `{"is_paused":false}`)
+	r.trainer("POST", "/v1/pause", `{"mode": "wait"}`, http.StatusOK, `"paused":"wait"`)
+	r.trainer("GET", "/health", "", http.StatusServiceUnavailable, `"paused"`)
 }
 
 // Weights change while answers are kept, and each token says which computed it.

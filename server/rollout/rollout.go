@@ -49,9 +49,12 @@ type Route struct {
 	Answer func(ctx context.Context, c *Call) (any, error)
 }
 
+// PathPause is vLLM's path, during whose pauses /health is 200, as in vLLM.
+const PathPause = "/pause"
+
 // Routes lists the routes of the package, without those in [Absent].
 var Routes = []Route{
-	{http.MethodPost, "/pause", true, "mode", pause},
+	{http.MethodPost, PathPause, true, "mode", pause},
 	{http.MethodPost, "/resume", true, "", resume},
 	{http.MethodGet, "/is_paused", false, "", isPaused},
 	{http.MethodPost, "/update_weights", true, "weight_dir", updateWeights},
