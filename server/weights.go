@@ -80,7 +80,7 @@ func decodeWeightsChange(body []byte) (*weightsChange, error) {
 	case change.Model != nil && *change.Model == "":
 		return problem("is empty; name a GGUF file", "model")
 	case a != nil && !rollout.AdapterName.MatchString(a.Name):
-		return problem("must have 1 to 63 letters, digits, _, . and -, a letter or a digit first", "adapter", "name")
+		return problem(rollout.AdapterForm, "adapter", "name")
 	case a != nil && a.Path == "":
 		return problem("is empty; name a GGUF file", "adapter", "path")
 	}

@@ -457,6 +457,11 @@ func TestWrongWeightsChangeNothing(t *testing.T) {
 	r.trainer("POST", "/load_lora_adapter", `{"lora_name": "policy", "lora_path": "adapter1.gguf"}`, http.StatusOK, `"ok"`)
 	named := `{"token_ids": [40], "model": "policy", "sampling_params": {"max_tokens": 2}}`
 	r.trainer("POST", "/inference/v1/generate", named, http.StatusOK, `"model":"policy"`)
+	r.putWeights(`{"adapter": {"name": "Org/policy:a@3", "path": "adapter1.gguf"}}`)
+	step := strings.Replace(named, "policy", "Org/policy:a@3", 1)
+	r.trainer("POST", "/inference/v1/generate", step, http.StatusOK, `"model":"Org/policy:a@3"`)
+	r.trainer("DELETE", "/v1/weights/adapters/Org%2Fpolicy:a@3", "", http.StatusOK, `"name":"policy"`)
+	r.trainer("POST", "/inference/v1/generate", step, http.StatusBadRequest, `"param":"model"`)
 	r.trainer("POST", "/v1/unload_lora_adapter", `{"lora_name": "policy"}`, http.StatusOK, "Success")
 	r.trainer("POST", "/inference/v1/generate", named, http.StatusBadRequest, `"param":"model"`) // not the model's answer
 	r.trainer("POST", "/update_weights", `{"weight_dir": "model1.gguf"}`, http.StatusOK, "")

@@ -85,8 +85,11 @@ const (
 	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
 )
 
-// AdapterName matches the allowed names of adapters.
-var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+// AdapterName matches the allowed names of adapters, such as Org/name and model@3. They are never paths.
+var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@/:-]{0,254}$`)
+
+// AdapterForm says which names of adapters are allowed.
+const AdapterForm = "must have 1 to 255 letters, digits, _, ., @, /, : and -, a letter or a digit first"
 
 var modes = []string{"abort", "wait", "keep"}
 
@@ -197,7 +200,7 @@ func (c *Call) load(ctx context.Context, inPlace bool) (name string, err error) 
 	case err != nil:
 		return "", err
 	case !AdapterName.MatchString(body.Name):
-		return "", openai.Refuse("lora_name", "must have 1 to 63 letters, digits, _, . and -, a letter or a digit first")
+		return "", openai.Refuse("lora_name", AdapterForm)
 	case body.Path == "":
 		return "", openai.Refuse("lora_path", "is missing or empty; give PEFT's directory, or a GGUF file, in the directory of weights")
 	case body.Is3D:

@@ -15,7 +15,7 @@ func loraFiles(p *[]load.LoRA) options.Value {
 	return options.ListOf(p, maxAdapters, func(s string) (load.LoRA, error) {
 		name, path, ok := strings.Cut(s, "=")
 		if !ok || path == "" || !rollout.AdapterName.MatchString(name) {
-			return load.LoRA{}, fmt.Errorf("got %q, want NAME=FILE with a name of up to 63 letters, digits, _, . and -", s)
+			return load.LoRA{}, fmt.Errorf("got %q, want NAME=FILE, and NAME %s", s, rollout.AdapterForm)
 		}
 		return load.LoRA{Name: name, Path: path}, nil
 	}, func(l load.LoRA) string { return l.Name + "=" + l.Path })
