@@ -29,7 +29,11 @@ func recognise(text string, set *tools.Set) (calls []tools.Call, form string, er
 		var ok bool
 		switch {
 		case strings.HasPrefix(rest, functionOpen):
-			read, rest, ok, err = readTag(rest, set)
+			name, _, _ := strings.Cut(rest[len(functionOpen):], ">")
+			if _, ok = set.Find(strings.TrimSpace(name)); ok {
+				read = make([]tools.Call, 1)
+				read[0], rest, err = readTagged(rest, set)
+			}
 		case rest[0] == '{' || rest[0] == '[':
 			read, rest, ok, err = readBare(rest, set)
 		default:
@@ -130,16 +134,6 @@ func asFunction(value protocol.Raw) protocol.Raw {
 		}
 	}
 	return value
-}
-
-// readTag reads a call with tagged parameters.
-func readTag(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
-	name, _, _ := strings.Cut(text[len(functionOpen):], ">")
-	if _, ok = set.Find(strings.TrimSpace(name)); !ok {
-		return nil, text, false, nil
-	}
-	call, rest, err := readTagged(text, set)
-	return []tools.Call{call}, rest, true, err
 }
 
 func isNamed(text string, set *tools.Set) bool {

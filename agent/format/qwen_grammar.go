@@ -190,10 +190,3 @@ func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p
 }
 
 const parameterEnd = "\n</parameter>"
-
-func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
-	if parameter == tool.RobotParam {
-		return schema.Member{Kind: schema.Text, Texts: set.Robots}
-	}
-	return tool.Document.Member(parameter)
-}

@@ -126,7 +126,10 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 		if !ok {
 			return call, rest, fmt.Errorf("a <parameter= tag of the call of %s is not closed by >", name)
 		}
-		member := memberOf(set, tool, parameter)
+		member := tool.Document.Member(parameter)
+		if parameter == tool.RobotParam {
+			member = schema.Member{Kind: schema.Text, Texts: set.Robots}
+		}
 		value, after, ok := cutValue(body, member.Texts)
 		if !ok {
 			return call, rest, fmt.Errorf("the parameter %s of the call of %s is not closed by </parameter>", parameter, name)

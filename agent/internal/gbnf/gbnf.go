@@ -116,7 +116,8 @@ func unit(i int) string { return fmt.Sprintf("<[%d]>", firstUnit+i) }
 // WithoutMarks removes all marks, for engines that don't know them. The result admits more texts.
 func WithoutMarks(text string) string {
 	return notation.ReplaceAllStringFunc(text, func(part string) string {
-		if isMark(part) {
+		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(part, "<["), "]>"))
+		if err == nil && (n >= firstMark && n < firstMark+MaxMarks || n >= firstUnit && n < firstUnit+unitMarks) {
 			return ""
 		}
 		return part
@@ -125,11 +126,6 @@ func WithoutMarks(text string) string {
 
 // notation matches literals, tokens and character classes, so that no mark is found in a literal or a class.
 var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\\.)*\]`)
-
-func isMark(part string) bool {
-	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(part, "<["), "]>"))
-	return err == nil && (n >= firstMark && n < firstMark+MaxMarks || n >= firstUnit && n < firstUnit+unitMarks)
-}
 
 // Size is the size of a grammar, or of a part of one.
 type Size struct {
