@@ -64,18 +64,13 @@ func DecisionKey(d *protocol.AgentDecision) string {
 	for _, c := range calls {
 		b = strconv.AppendQuote(append(b, '\n'), c.TargetRobotName)
 		b = strconv.AppendQuote(append(b, ' '), c.Name)
-		b = append(append(b, ' '), canonicalJSON(c.Arguments)...)
+		arguments := c.Arguments.Clone() // in the canonical form of RFC 8785, but with all digits of integers
+		if arguments.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
+			arguments = c.Arguments
+		}
+		b = append(append(b, ' '), arguments...)
 	}
 	return string(b)
-}
-
-// canonicalJSON writes a value in the canonical form of RFC 8785, but keeps all digits of integers.
-func canonicalJSON(raw protocol.Raw) []byte {
-	v := raw.Clone()
-	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
-		return raw
-	}
-	return v
 }
 
 // Depth returns the nesting of a valid JSON value: 0 for a number, 1 for a list of numbers.

@@ -207,8 +207,11 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 	if t.Name == "" && function.Kind() == '{' {
 		return t, fmt.Errorf("it is in OpenAI's form; send what this has as function")
 	}
-	if err := checkName(t.Name); err != nil {
-		return t, err
+	switch {
+	case t.Name == "":
+		return t, fmt.Errorf("it needs a name, a nonempty string")
+	case strings.ContainsAny(t.Name, `<>|"\`) || strings.IndexFunc(t.Name, func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) }) >= 0:
+		return t, fmt.Errorf("the name %q has a space, a quote, a backslash or one of < > |", t.Name)
 	}
 	if parameters == nil || parameters.Kind() == 'n' {
 		parameters = arguments
@@ -235,17 +238,6 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 		t.addRobot(flat, s.Robots)
 	}
 	return t, nil
-}
-
-// checkName refuses names that can't be written in every form of calls.
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("it needs a name, a nonempty string")
-	case strings.ContainsAny(name, `<>|"\`) || strings.IndexFunc(name, func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) }) >= 0:
-		return fmt.Errorf("the name %q has a space, a quote, a backslash or one of < > |", name)
-	}
-	return nil
 }
 
 // FreeRobotParameter returns RobotParameter, executing_robot, executing_robot_2, ...: the first that is not taken.
