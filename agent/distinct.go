@@ -58,17 +58,6 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 	return distinct, problems
 }
 
-// distinctKey returns the key by which a search distinguishes an input's decisions.
-func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
-	return &generation.Distinct{Key: func(text string) (string, bool) {
-		d, err := a.format.Parse(text, in.catalog)
-		if err != nil {
-			return "", false
-		}
-		return DecisionKey(&d.AgentDecision), true
-	}}
-}
-
 // DecisionKey is [tools.DecisionKey].
 func DecisionKey(d *protocol.AgentDecision) string { return tools.DecisionKey(d) }
 

@@ -180,9 +180,3 @@ func (in *inputRun) completions() int {
 	}
 	return in.input.NumOutputs
 }
-
-// startsTask reports whether the instruction starts a task: a user's that does not answer the model's question.
-func (in *inputRun) startsTask() bool {
-	turn := in.memory.State.Turns[len(in.memory.History)-1]
-	return memory.AuthorOf(in.input.Instruction.Type) == memory.User && turn.Kind != memory.KindClarification
-}

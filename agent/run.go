@@ -53,7 +53,12 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 		g.Keep(completions)
 	}
 	if p.each != nil {
-		p.watch()
+		p.begun()
+		for i, in := range p.inputs {
+			in.delivered = make([]bool, len(in.out))
+			in.watch = func(out *protocol.AgentOutput) { p.each(i, out) }
+			in.deliver() // candidates that needed no generation
+		}
 	}
 	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
 	for _, in := range runs {
@@ -195,16 +200,6 @@ func (in *inputRun) fail(f *failure) {
 	}
 }
 
-// watch starts the calls of Plan.Watch.
-func (p *Plan) watch() {
-	p.begun()
-	for i, in := range p.inputs {
-		in.delivered = make([]bool, len(in.out))
-		in.watch = func(out *protocol.AgentOutput) { p.each(i, out) }
-		in.deliver() // candidates that needed no generation
-	}
-}
-
 // deliver calls watch with the complete candidates that are not delivered yet.
 func (in *inputRun) deliver() {
 	for k := range in.delivered {
@@ -283,7 +278,13 @@ func (a *Agent) render(ctx context.Context, requestID string, in *inputRun) *fai
 		}
 	}
 	if in.distinct {
-		params.Distinct = a.distinctKey(in)
+		params.Distinct = &generation.Distinct{Key: func(text string) (string, bool) {
+			d, err := a.format.Parse(text, in.catalog)
+			if err != nil {
+				return "", false
+			}
+			return DecisionKey(&d.AgentDecision), true
+		}}
 	}
 	if a.cfg.Sessions {
 		params.Session = session(in)
@@ -473,7 +474,10 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 
 // complete sets a candidate's decision and memory.
 func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision) {
-	change := memory.Change{Final: d.Say != "", NewTask: in.startsTask()}
+	// A user's instruction starts a task, unless it answers the model's question.
+	starts := memory.AuthorOf(in.input.Instruction.Type) == memory.User &&
+		in.memory.State.Turns[len(in.memory.History)-1].Kind != memory.KindClarification
+	change := memory.Change{Final: d.Say != "", NewTask: starts}
 	if len(d.ToolCalls) > 0 {
 		change.Reasoning = d.Reasoning
 	}
