@@ -84,12 +84,14 @@ func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options)
 	if r.err == nil && ctx.Err() != nil {
 		r.end = endInterrupted
 	}
-
+	slices.SortStableFunc(r.records, func(a, b result.Record) int {
+		return cmp.Or(cmp.Compare(a.Intended, b.Intended), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Agent, b.Agent))
+	})
 	got := &result.Run{
 		Version: result.Version, Made: r.began, Model: trace.Model, Server: server,
 		Trace:   result.Trace{Hash: hash, Agents: trace.Agents(), Turns: len(trace.Turns)},
 		Load:    result.Load{Rate: o.Rate},
-		Records: r.sorted(), Samples: s.samples, Notes: r.notes(s),
+		Records: r.records, Samples: s.samples, Notes: r.notes(s),
 	}
 	if o.Rate == 0 {
 		got.Load.Agents = got.Trace.Agents
@@ -105,13 +107,6 @@ func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options)
 	}
 	got.Summary = result.Summarize(got.Records, got.Samples, r.unique(), ms(o.Bound))
 	return got, r.err
-}
-
-// sorted are the records in the order of their intended times.
-func (r *run) sorted() []result.Record {
-	return slices.SortedStableFunc(slices.Values(r.records), func(a, b result.Record) int {
-		return cmp.Or(cmp.Compare(a.Intended, b.Intended), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Agent, b.Agent))
-	})
 }
 
 // unique is the number of unique prompt tokens of the answered requests.
@@ -228,25 +223,17 @@ func (r *run) send(ctx context.Context, t *workload.Turn, intended time.Duration
 		r.record(record, "")
 		return
 	}
-	var message string
-	if record.Failure, message = classify(ctx, err); record.Failure == "" {
+	message := ""
+	switch f, ok := errors.AsType[*target.Failure](err); {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		record.Failure = target.Cancelled
+	case ok:
+		record.Failure, message = f.Kind, f.Error()
+	default: // the turn can't be sent at all
 		r.fail(err)
 		record.Failure = target.Contract
 	}
 	r.record(record, message)
-}
-
-// classify returns a failed request's kind of failure and message. The kind is "" if the
-// turn can't be sent at all.
-func classify(ctx context.Context, err error) (kind, message string) {
-	var f *target.Failure
-	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return target.Cancelled, ""
-	case errors.As(err, &f):
-		return f.Kind, f.Error()
-	}
-	return "", ""
 }
 
 // fill copies an answer's numbers into its record. late is the delay before sending.

@@ -50,7 +50,11 @@ func WriteTable(w io.Writer, runs []*result.Run) error {
 		for i := range arms {
 			s := arms[i].Spread(m.Of)
 			known = known || s.Median.Known
-			cells = append(cells, spread(s))
+			cell := number(s.Median)
+			if s.Median.Known && s.Min != s.Max {
+				cell += fmt.Sprintf(" (%s-%s)", number(s.Min), number(s.Max))
+			}
+			cells = append(cells, cell)
 		}
 		if !known {
 			continue
@@ -118,12 +122,4 @@ func number(v result.Value) string {
 		return strconv.FormatFloat(x, 'f', 2, 64)
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)
-}
-
-// spread writes a median with the least and the most.
-func spread(s result.Spread) string {
-	if !s.Median.Known || s.Min == s.Max {
-		return number(s.Median)
-	}
-	return fmt.Sprintf("%s (%s-%s)", number(s.Median), number(s.Min), number(s.Max))
 }

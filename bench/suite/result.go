@@ -121,9 +121,9 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	line("\n| Ratio | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")
-	for _, row := range rows() {
+	for _, row := range rows {
 		for _, m := range r.Loads {
-			if row.applies(m) {
+			if row.what != rowVLLM || m.VLLM.Repeats > 0 {
 				line("%s", row.line(m))
 			}
 		}

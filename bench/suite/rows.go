@@ -14,21 +14,13 @@ const (
 
 // row is a figure with a goal, which is a lower bound, or an upper bound with most.
 type row struct {
-	what    string
-	goal    float64 // 0: the load's own
-	most    bool
-	applies func(*Measured) bool
+	what string
+	goal float64 // 0: the load's own
+	most bool
 }
 
 // rows in the order of the table.
-func rows() []row {
-	every := func(*Measured) bool { return true }
-	return []row{
-		{rowVLLM, 1.6, false, func(m *Measured) bool { return m.VLLM.Repeats > 0 }},
-		{rowServer, 0, false, every},
-		{rowComputed, 1.02, true, every},
-	}
-}
+var rows = []row{{rowVLLM, 1.6, false}, {rowServer, 0, false}, {rowComputed, 1.02, true}}
 
 // line is the row of a load in Markdown.
 func (r *row) line(m *Measured) string {

@@ -4,6 +4,7 @@
 package suite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -99,9 +100,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	began := time.Now()
+	load, _ := os.ReadFile("/proc/loadavg") // not on every system
+	load, _, _ = bytes.Cut(load, []byte(" "))
 	r := &Result{
 		Version: Version, Made: began.UTC(), Commit: o.Commit, Host: o.Host, Threads: o.Threads,
-		Quick: o.Quick, Repeats: o.Repeats, LoadAverage: loadAverage(), AgentdArgs: o.AgentdArgs,
+		Quick: o.Quick, Repeats: o.Repeats, LoadAverage: number(string(load)), AgentdArgs: o.AgentdArgs,
 	}
 	for _, w := range loads(o.Quick) {
 		if !slices.Contains(o.Loads, w.Name) {
@@ -121,13 +124,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	r.Seconds = time.Since(began).Seconds()
 	return r, errors.Join(r.save(o.Dir), context.Cause(ctx))
-}
-
-// loadAverage is the machine's over the last minute; 0 if unknown.
-func loadAverage() float64 {
-	text, _ := os.ReadFile("/proc/loadavg") // not on every system
-	first, _, _ := strings.Cut(string(text), " ")
-	return number(first)
 }
 
 // session measures one load.
@@ -241,18 +237,13 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 	return errors.Join(err, result.WriteFile(page, func(w io.Writer) error { return report.WritePlots(w, runs) }))
 }
 
-// servers in the order of their turns.
-func (s *session) servers() []string {
-	if s.VLLM != "" && s.vllm {
-		return []string{target.KindAgentd, target.KindVLLM, target.KindLlamaServer}
-	}
-	return []string{target.KindAgentd, target.KindLlamaServer}
-}
-
 // turns runs all repeats and passes on each run.
 func (s *session) turns(ctx context.Context, done func(*result.Run)) error {
 	for i := range s.Repeats {
-		for _, name := range s.servers() {
+		for _, name := range []string{target.KindAgentd, target.KindVLLM, target.KindLlamaServer} {
+			if name == target.KindVLLM && (s.VLLM == "" || !s.vllm) {
+				continue
+			}
 			r, err := s.run(ctx, name, s.trace, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,13 +118,6 @@ func contract(format string, args ...any) error {
 	return &Failure{Kind: Contract, Err: fmt.Errorf(format, args...)}
 }
 
-// missing reports whether the server lacks the endpoint. llama-server answers 501 for
-// a disabled one.
-func missing(err error) bool {
-	var f *Failure
-	return errors.As(err, &f) && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
-}
-
 // headerTiming of agentd's answers: queue;dur=1.2, ttft;dur=34.5
 const headerTiming = "Server-Timing"
 
@@ -169,7 +163,9 @@ func readMetrics(text []byte) (metrics, error) {
 // metrics reads /metrics, or returns ErrNoCounters.
 func (r *remote) metrics(ctx context.Context) (metrics, error) {
 	body, err := r.get(ctx, "/metrics")
-	if missing(err) {
+	// llama-server answers 501 for an endpoint that is disabled.
+	missing := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+	if f, ok := errors.AsType[*Failure](err); ok && slices.Contains(missing, f.Status) {
 		return nil, errors.Join(ErrNoCounters, err)
 	}
 	if err != nil {

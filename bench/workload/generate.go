@@ -36,7 +36,8 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 					return nil, fmt.Errorf("turn %d of agent %d: %w", turn, a, err)
 				}
 			}
-			in := agent.input()
+			in := agent.episode.Input()
+			in.ExtraKeys = nil // the load generator chooses inference_mode
 			in.ID, in.NumOutputs = int64(a), o.Candidates
 			bytes := len(in.AppendJSON(nil))
 			if bytes > maxInput {
@@ -70,31 +71,16 @@ type housemate struct {
 	episode *household.Episode
 }
 
-func (h *housemate) input() protocol.AgentInput {
-	in := h.episode.Input()
-	in.ExtraKeys = nil // the load generator chooses inference_mode
-	return in
-}
-
 func (h *housemate) decide() error {
 	in, right := h.episode.Input(), h.episode.Expected()
-	memory, err := remember(&in, right)
-	if err != nil {
-		return err
+	m, problems := memory.Parse(in.Memory, "")
+	if len(problems) > 0 {
+		return problems
 	}
-	if h.episode.Apply(right, memory) {
+	turn := m.Prepare(memory.AuthorOf(in.Instruction.Type), in.Instruction.Content)
+	if h.episode.Apply(right, turn.Decision(memory.WriteDecision(right.Say, right.ToolCalls, false), memory.Change{})) {
 		h.episode = h.house.Episode(h.next)
 		h.next += h.agents
 	}
 	return nil
-}
-
-// remember is the memory that the agent returns with a decision.
-func remember(in *protocol.AgentInput, d protocol.AgentDecision) (protocol.Raw, error) {
-	m, problems := memory.Parse(in.Memory, "")
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	turn := m.Prepare(memory.AuthorOf(in.Instruction.Type), in.Instruction.Content)
-	return turn.Decision(memory.WriteDecision(d.Say, d.ToolCalls, false), memory.Change{}), nil
 }
