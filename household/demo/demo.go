@@ -87,7 +87,11 @@ func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err
 	before := e.Score()
 	for steps := 1; ; steps++ {
 		in := e.Input()
-		d.said(in.Instruction)
+		role, from := faint, "House"
+		if in.Instruction.Type == protocol.InstructionUser {
+			role, from = strong, "Person"
+		}
+		d.speech(role, from, in.Instruction.Content)
 		asked := d.Now()
 		out, err := e.Ask(ctx, d.server)
 		if err != nil {
@@ -100,7 +104,12 @@ func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err
 			d.line(bad, "  Not done: an agent that gives no decision is asked no further.")
 			return false, nil
 		}
-		d.decided(out.Output)
+		for _, c := range out.Output.ToolCalls {
+			d.speech(act, c.TargetRobotName, c.Name+" "+string(c.Arguments))
+		}
+		if len(out.Output.ToolCalls) == 0 {
+			d.speech(strong, "Agent", out.Output.Say)
+		}
 		expected := e.Expected()
 		e.Apply(*out.Output, out.Memory)
 		switch now := e.Score(); {
@@ -115,25 +124,6 @@ func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err
 			d.line(bad, "  Not done after %s; the planner takes %d.", count(steps, "step"), planned)
 			return false, nil
 		}
-	}
-}
-
-// said prints what a person or the house says.
-func (d *show) said(in protocol.AgentInstruction) {
-	if in.Type == protocol.InstructionUser {
-		d.speech(strong, "Person", in.Content)
-		return
-	}
-	d.speech(faint, "House", in.Content)
-}
-
-// decided prints a decision.
-func (d *show) decided(a *protocol.AgentDecision) {
-	for _, c := range a.ToolCalls {
-		d.speech(act, c.TargetRobotName, c.Name+" "+string(c.Arguments))
-	}
-	if len(a.ToolCalls) == 0 {
-		d.speech(strong, "Agent", a.Say)
 	}
 }
 

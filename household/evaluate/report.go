@@ -49,10 +49,13 @@ func (r *Report) Finish() {
 	r.Missed = []string{}
 	for i := range r.Runs {
 		run := &r.Runs[i]
+		with := run.with()
+		if run.Constraints != ConstraintsUnknown {
+			with += ", constraints " + run.Constraints
+		}
 		for _, g := range run.goals() {
 			if g.share.Of > 0 && g.share.Percent() < g.percent {
-				r.Missed = append(r.Missed, fmt.Sprintf("%s with %s%s: %s, the goal is %g %%",
-					g.what, run.with(), run.under(), g.share, g.percent))
+				r.Missed = append(r.Missed, fmt.Sprintf("%s with %s: %s, the goal is %g %%", g.what, with, g.share, g.percent))
 			}
 		}
 	}
@@ -61,14 +64,6 @@ func (r *Report) Finish() {
 // Empty reports whether nothing was measured.
 func (r *Report) Empty() bool {
 	return !slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Valid.Of > 0 })
-}
-
-// under is a suffix that names the constraints of a run.
-func (r *Run) under() string {
-	if r.Constraints == ConstraintsUnknown {
-		return ""
-	}
-	return ", constraints " + r.Constraints
 }
 
 // with names what the houses of a run have.
@@ -180,7 +175,11 @@ func writeBlock(b *strings.Builder, runs []*Run) {
 	}
 	for _, r := range runs {
 		if len(r.Errors) > 0 {
-			fmt.Fprintf(b, "invalid outputs with %s: %s\n", r.with(), r.errors())
+			var list []string
+			for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
+				list = append(list, fmt.Sprintf("%s %d", code, r.Errors[code]))
+			}
+			fmt.Fprintf(b, "invalid outputs with %s: %s\n", r.with(), strings.Join(list, ", "))
 		}
 	}
 }
@@ -199,13 +198,4 @@ func goalOf(runs []*Run, what string) string {
 		}
 	}
 	return strings.Join(slices.Compact(list), ", ")
-}
-
-// errors lists the codes of invalid outputs with their numbers.
-func (r *Run) errors() string {
-	var list []string
-	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
-		list = append(list, fmt.Sprintf("%s %d", code, r.Errors[code]))
-	}
-	return strings.Join(list, ", ")
 }

@@ -104,9 +104,13 @@ type speaker func(prompt string) string
 // GenerateAll returns N completions for each prompt.
 func (s speaker) GenerateAll(_ context.Context, requests []generation.Request, done func(int, *generation.Result, error)) {
 	for i := range requests {
+		var prompt strings.Builder
+		for _, p := range dataset.Pieces(requests[i].Prompt) {
+			prompt.WriteString(p.Text)
+		}
 		r := new(generation.Result)
 		for range requests[i].N {
-			r.Completions = append(r.Completions, generation.Completion{Text: s(promptText(requests[i].Prompt)), Finish: generation.FinishStop})
+			r.Completions = append(r.Completions, generation.Completion{Text: s(prompt.String()), Finish: generation.FinishStop})
 		}
 		done(i, r, nil)
 	}
@@ -114,11 +118,3 @@ func (s speaker) GenerateAll(_ context.Context, requests []generation.Request, d
 
 // Keep does nothing: there is no queue.
 func (speaker) Keep(int) {}
-
-func promptText(prompt []generation.Token) string {
-	var b strings.Builder
-	for _, p := range dataset.Pieces(prompt) {
-		b.WriteString(p.Text)
-	}
-	return b.String()
-}
