@@ -149,9 +149,12 @@ func (e *Episode) Done() bool { return e.done }
 
 // Input is the agent's next input.
 func (e *Episode) Input() protocol.AgentInput {
-	robots := protocol.AppendElements(protocol.Raw("[]"), texts(e.group.plan.robots)...)
 	attributes := protocol.Raw("{}")
 	if !e.group.bare {
+		robots := protocol.Raw("[]")
+		for _, name := range e.group.plan.robots {
+			robots = protocol.AppendElements(robots, protocol.String(name))
+		}
 		attributes = protocol.AppendMember(attributes, "known_robots", robots)
 	}
 	return protocol.AgentInput{
@@ -159,14 +162,6 @@ func (e *Episode) Input() protocol.AgentInput {
 		Attributes: attributes,
 		ExtraKeys:  protocol.Raw(`{"inference_mode":true}`),
 	}
-}
-
-func texts(list []string) []protocol.Raw {
-	raw := make([]protocol.Raw, len(list))
-	for i, s := range list {
-		raw[i] = protocol.String(s)
-	}
-	return raw
 }
 
 // Expected is the one right decision.

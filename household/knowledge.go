@@ -42,25 +42,15 @@ func (k *knowledge) mention(thing string) {
 	}
 }
 
-// without is a list without a thing, nil if there was no list.
-func without(list []string, thing string) []string {
-	if list == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == thing })
-}
-
 // leave removes a thing from its place.
 func (k *knowledge) leave(thing string) {
 	if from, ok := k.place[thing]; ok {
 		if list, ok := k.contents[from]; ok {
-			k.contents[from] = without(list, thing)
+			k.contents[from] = slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == thing })
 		}
 		delete(k.place, thing)
 	}
 }
-
-func (k *knowledge) arrives(robot, room string) { k.room[robot] = room }
 
 // lies records that a thing was put or seen at a place.
 func (k *knowledge) lies(thing, place string, container bool) {
@@ -99,19 +89,6 @@ func (k *knowledge) closes(place string) {
 	k.open[place] = false
 }
 
-func (k *knowledge) takes(robot, thing string) {
-	k.mention(thing)
-	k.leave(thing)
-	k.held[robot] = thing
-}
-
-// misses records that a robot did not find a thing.
-func (k *knowledge) misses(robot, thing string) {
-	if p, ok := k.place[thing]; ok && k.roomOf[p] == k.room[robot] {
-		k.leave(thing)
-	}
-}
-
 // holder is the robot that holds a thing, or "".
 func (k *knowledge) holder(thing string) string {
 	for _, r := range k.robots {
@@ -141,15 +118,6 @@ func (k *knowledge) meant(name string) []string {
 		}
 	}
 	return list
-}
-
-// spot is a place with its preposition and room: on the table in the kitchen.
-func (k *knowledge) spot(place string) string {
-	s := preposition(k.container[place]) + " the " + place
-	if room, ok := k.roomOf[place]; ok {
-		s += " in the " + room
-	}
-	return s
 }
 
 // twins are things that share their noun with another.

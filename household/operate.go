@@ -120,34 +120,31 @@ func (h *house) goTo(n *news, r *robot, room string) {
 
 // look lists the contents of a robot's room.
 func (h *house) look(n *news, r *robot) {
-	robot, room := r.name, r.room
+	room := r.room
 	n.room = room
-	n.add("You are in the "+room+".", func(k *knowledge) { k.arrives(robot, room) })
+	n.add("You are in the "+room+".", func(k *knowledge) { k.room[r.name] = room })
 	for _, p := range h.places {
 		if p.room == room {
-			name := p.name
-			n.learn = append(n.learn, func(k *knowledge) { k.roomOf[name] = room })
+			n.learn = append(n.learn, func(k *knowledge) { k.roomOf[p.name] = room })
 			h.list(n, p)
 		}
 	}
 	for _, d := range h.devices {
 		if d.room == room {
-			name, state := d.name, d.state
-			n.add(stateOf(name, state), func(k *knowledge) {
-				k.roomOf[name], k.state[name] = room, state
-			})
+			state := d.state
+			n.add(stateOf(d.name, state), func(k *knowledge) { k.roomOf[d.name], k.state[d.name] = room, state })
 		}
 	}
 }
 
 // list lists the visible things on a surface or in a container.
 func (h *house) list(n *news, p *place) {
-	name, container, contents := p.name, p.container, slices.Clone(p.contents)
 	if !p.open {
-		n.add("The "+name+" is closed.", func(k *knowledge) { k.closes(name) })
+		n.add("The "+p.name+" is closed.", func(k *knowledge) { k.closes(p.name) })
 		return
 	}
-	n.add(listing(name, container, contents), func(k *knowledge) { k.sees(name, container, contents) })
+	contents := slices.Clone(p.contents)
+	n.add(listing(p.name, p.container, contents), func(k *knowledge) { k.sees(p.name, p.container, contents) })
 }
 
 func listing(place string, container bool, contents []string) string {
@@ -163,9 +160,12 @@ func (h *house) pick(n *news, r *robot, thing string) {
 	case r.holds != "":
 		n.fail("you hold the %s", r.holds)
 	case p == nil || p.room != r.room:
-		robot := r.name
 		n.fail("the %s %s not here", thing, is(thing))
-		n.learn = append(n.learn, func(k *knowledge) { k.misses(robot, thing) })
+		n.learn = append(n.learn, func(k *knowledge) {
+			if from, ok := k.place[thing]; ok && k.roomOf[from] == k.room[r.name] {
+				k.leave(thing)
+			}
+		})
 	case !p.open:
 		n.closed(p)
 	case h.heavy[thing]:
@@ -179,10 +179,13 @@ func (h *house) pick(n *news, r *robot, thing string) {
 		n.fail("the %s slipped. Try again", thing)
 	default:
 		p.remove(thing)
-		robot := r.name
 		r.holds = thing
 		n.thing = thing
-		n.add("You hold the "+thing+".", func(k *knowledge) { k.takes(robot, thing) })
+		n.add("You hold the "+thing+".", func(k *knowledge) {
+			k.mention(thing)
+			k.leave(thing)
+			k.held[r.name] = thing
+		})
 	}
 }
 
@@ -211,10 +214,9 @@ func at(p *place) string {
 
 // toldOf returns what a reader learns from "the thing is at the place".
 func toldOf(thing string, p *place) func(*knowledge) {
-	name, room, container := p.name, p.room, p.container
 	return func(k *knowledge) {
-		k.roomOf[name] = room
-		k.lies(thing, name, container)
+		k.roomOf[p.name] = p.room
+		k.lies(thing, p.name, p.container)
 	}
 }
 
@@ -232,13 +234,13 @@ func (h *house) put(n *news, r *robot, a action) {
 	case h.chance(slips):
 		n.fail("the %s slipped. Try again", r.holds)
 	default:
-		robot, thing, name, container := r.name, r.holds, p.name, p.container
+		thing := r.holds
 		p.contents = append(p.contents, thing)
 		r.holds = ""
-		n.thing, n.at = thing, preposition(container)+" the "+name
-		n.add(fmt.Sprintf("The %s %s %s the %s.", thing, is(thing), preposition(container), name), func(k *knowledge) {
-			delete(k.held, robot)
-			k.lies(thing, name, container)
+		n.thing, n.at = thing, preposition(p.container)+" the "+p.name
+		n.add(fmt.Sprintf("The %s %s %s.", thing, is(thing), n.at), func(k *knowledge) {
+			delete(k.held, r.name)
+			k.lies(thing, p.name, p.container)
 		})
 	}
 }
@@ -251,15 +253,13 @@ func (h *house) openOrClose(n *news, r *robot, a action) {
 	case !p.container:
 		n.fail("the %s can't be opened or closed", p.name)
 	case a.op == opClose:
-		name := p.name
 		p.open = false
-		n.add("The "+name+" is closed.", func(k *knowledge) { k.closes(name) })
+		n.add("The "+p.name+" is closed.", func(k *knowledge) { k.closes(p.name) })
 	case p.locked:
 		n.never(p.name, fmt.Sprintf("the %s is locked", p.name))
 	default:
 		p.open = true
-		name := p.name
-		n.add("The "+name+" is open.", func(k *knowledge) { k.container[name], k.open[name] = true, true })
+		n.add("The "+p.name+" is open.", func(k *knowledge) { k.container[p.name], k.open[p.name] = true, true })
 		h.list(n, p)
 	}
 }
@@ -281,9 +281,9 @@ func (h *house) operate(n *news, r *robot, a action) {
 		case a.on:
 			d.state = "on"
 		}
-		name, state := d.name, d.state
+		state := d.state
 		n.state = state
-		n.add(stateOf(name, state), func(k *knowledge) { k.state[name] = state })
+		n.add(stateOf(d.name, state), func(k *knowledge) { k.state[d.name] = state })
 	}
 }
 

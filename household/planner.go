@@ -202,12 +202,11 @@ func (s *step) goTo(room string) {
 
 // where asks for missing information.
 func (s *step) where(name string) {
-	question := fmt.Sprintf("here %s the %s", is(name), name)
 	if s.k.nobody[name] {
 		s.cant(fmt.Sprintf("I don't know where the %s %s", name, is(name)))
 		return
 	}
-	s.ask, s.about = "W"+question+"?", name
+	s.ask, s.about = fmt.Sprintf("Where %s the %s?", is(name), name), name
 }
 
 func (s *step) bring() {
@@ -356,7 +355,11 @@ func (k *knowledge) whereIs(thing string) string {
 		return fmt.Sprintf("%s holds the %s.", holder, thing)
 	}
 	if place, ok := k.place[thing]; ok {
-		return fmt.Sprintf("The %s %s %s.", thing, is(thing), k.spot(place))
+		text := fmt.Sprintf("The %s %s %s the %s", thing, is(thing), preposition(k.container[place]), place)
+		if room, ok := k.roomOf[place]; ok {
+			text += " in the " + room
+		}
+		return text + "."
 	}
 	return fmt.Sprintf("I don't know where the %s %s.", thing, is(thing))
 }

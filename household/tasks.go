@@ -76,7 +76,7 @@ func (e *Episode) planOf(robots bool) *news {
 	if robots {
 		for _, r := range e.house.robots {
 			name, room := r.name, r.room
-			n.add(name+" is in the "+room+".", func(k *knowledge) { k.arrives(name, room) })
+			n.add(name+" is in the "+room+".", func(k *knowledge) { k.room[name] = room })
 		}
 	}
 	return n
