@@ -48,6 +48,18 @@ func TestCheckpointServesLikeItsFile(t *testing.T) {
 	if err := l.SetModel(t.Context(), "pushed"); err != nil || l.Info().Name != f.Name {
 		t.Errorf("after a change the model is %s, not %s: %v", l.Info().Name, f.Name, err)
 	}
+	whole := asked(t, l, "Go on", "").Elements.Generation.Model
+	for _, name := range []string{"config.json", "tokenizer.json", "tokenizer_config.json"} { // prime-rl saves none
+		if err := os.Remove(filepath.Join(pushed, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SetModel(t.Context(), "pushed"); err != nil {
+			t.Fatal(err)
+		}
+		if got := asked(t, l, "Go on", ""); got.Raw != raw || got.Elements.Generation.Model != whole || l.Info().Path != pushed {
+			t.Errorf("without %s: %q of %s with %s, want %q with %s", name, got.Raw, l.Info().Path, got.Elements.Generation.Model, raw, whole)
+		}
+	}
 	if err := l.SetAdapter(t.Context(), "policy", "lora"); err != nil {
 		t.Fatal(err)
 	}

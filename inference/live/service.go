@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -157,12 +158,21 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	began := time.Now()
 	old, release := l.use()
 	defer release()
-	bytes, unchanged, err := load.Watch(load.Files(path)...)
+	links, err := os.MkdirTemp("", "agentd-weights-")
+	defer func() { _ = os.RemoveAll(links) }() // the weights are in memory
+	whole := path
+	if err == nil {
+		whole, err = load.Complete(path, l.cfg.Path, links)
+	}
+	if err != nil {
+		return err
+	}
+	bytes, unchanged, err := load.Watch(load.Files(whole)...)
 	if err != nil {
 		return err
 	}
 	cfg := l.cfg
-	cfg.Path, cfg.Alias, cfg.Progress, cfg.LoRA = path, old.Name(), nil, nil // clients know the first name
+	cfg.Path, cfg.Alias, cfg.Progress, cfg.LoRA = whole, old.Name(), nil, nil // clients know the first name
 	var adapterBytes uint64
 	for _, a := range old.adapters.list() {
 		cfg.LoRA = append(cfg.LoRA, load.LoRA{Name: a.Name, Path: a.Path})
@@ -172,7 +182,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 		cfg.Agent.MaxNewTokens = old.Info.MaxNewTokens
 	}
 	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.Info.ContextLength, old.Info.Parallel, old.Info.BatchSize
-	if err := old.HeadroomForModel(ctx, path, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
+	if err := old.HeadroomForModel(ctx, whole, bytes, adapterBytes, cfg.CacheRAM, l.free()); err != nil {
 		return err
 	}
 	next, err := openVersion(ctx, l, cfg)
@@ -190,6 +200,7 @@ func (l *Service) setModel(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	next.Info.Path = path
 	l.replace(next)
 	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
 	return nil
@@ -320,7 +331,8 @@ func (l *Service) begin(path, kind string) (resolved string, unlock func(), err 
 	if err != nil {
 		return "", nil, problem("can't be read: " + err.Error())
 	}
-	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !directory(resolved) {
+	tensors, _ := fs.Glob(os.DirFS(resolved), "model*.safetensors") // see load.Complete
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() && !directory(resolved) && (kind != "model" || tensors == nil) {
 		return "", nil, problem("is neither a file nor a directory with " + has)
 	}
 	unlock, err = l.lock(resolved)

@@ -3,8 +3,11 @@ package load
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"agentd/llama/checkpoint"
 )
@@ -25,6 +28,29 @@ func Files(path string) []string {
 		}
 	}
 	return paths
+}
+
+// Complete returns path, unless it is a checkpoint without config.json or tokenizer.json: a trainer may save tensors
+// only. Then it makes a directory in links, with its files and those of the checkpoint base that it lacks.
+func Complete(path, base, links string) (whole string, err error) {
+	own := checkpoint.Files(path)
+	lacks := func(name string) bool { return !slices.Contains(own, filepath.Join(path, name)) }
+	switch {
+	case len(own) == 0 || !lacks("config.json") && !lacks("tokenizer.json"):
+		return path, nil
+	case base == "" || !checkpoint.IsDirectory(base):
+		return "", fmt.Errorf("%s lacks config.json or tokenizer.json; save both there, or start with a directory of both", path)
+	}
+	base, _ = filepath.Abs(base)
+	whole = filepath.Join(links, filepath.Base(path)) // the name is in the version
+	err = os.Mkdir(whole, 0o700)
+	for i, file := range append(own, checkpoint.Files(base)...) {
+		name := filepath.Base(file)
+		if err == nil && (i < len(own) || lacks(name) && !strings.Contains(name, ".safetensors")) {
+			err = os.Symlink(file, filepath.Join(whole, name))
+		}
+	}
+	return whole, err
 }
 
 // Watch returns the total bytes of files, and a function that returns an error if one has changed since.

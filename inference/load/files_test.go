@@ -8,6 +8,18 @@ import (
 	"testing"
 )
 
+func TestTensorsAloneNeedACheckpointWithTheOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, base := range []string{"", "model.gguf", dir} {
+		if _, err := Complete(dir, base, t.TempDir()); err == nil || !strings.Contains(err.Error(), "save both there, or") {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}
+
 func TestPartsOfAModelCountTogether(t *testing.T) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "m-00001-of-00003.gguf")
