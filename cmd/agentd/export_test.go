@@ -89,7 +89,7 @@ func TestExportMakesRowsOfWhatTheServerAnswered(t *testing.T) {
 		t.Errorf("%q", coached)
 	}
 	pairs, summary := exported(t, "--kind", "pairs", path)
-	if !strings.Contains(summary, "2 inputs gave no pairs: they have no correction") {
+	if !strings.Contains(summary, "2 inputs gave no pairs: they have no correction, and no decisions whose") {
 		t.Errorf("the summary has no reason: %s", summary)
 	}
 	if len(pairs) != 1 || !strings.Contains(pairs[0], `"chosen":[{"role":"assistant","content":"Which shelf?"}]`) || !strings.Contains(pairs[0], `"reason":"correction"`) {

@@ -65,7 +65,9 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 	if err != nil {
 		return err
 	}
-	if err = adapterMembers.read(text, nil, &c); err == nil {
+	if _ = json.Unmarshal(text, &c); json.Valid(text) && !strings.EqualFold(c.Type, "LORA") { // with other members
+		err = fmt.Errorf("peft_type is %q; only LORA is known", c.Type)
+	} else if err = adapterMembers.read(text, nil, &c); err == nil {
 		err = c.scale()
 	}
 	if err != nil {
@@ -109,8 +111,6 @@ func WriteAdapter(w io.Writer, dir string, base Base) error {
 // alpha/sqrt(rank).
 func (c *adapterConfig) scale() error {
 	switch {
-	case !strings.EqualFold(c.Type, "LORA"):
-		return fmt.Errorf("peft_type is %q; only LORA is known", c.Type)
 	case c.RSLoRA && (len(c.Ranks) > 0 || c.Rank <= 0):
 		return errors.New("use_rslora needs one rank for all modules")
 	case c.RSLoRA: // PEFT divides by the root of the rank

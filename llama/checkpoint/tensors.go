@@ -103,7 +103,7 @@ func openTensors(dir string) (*tensors, error) {
 func (t *tensors) open(path string) error {
 	f, err := openRegular(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; save the tensors as safetensors", err)
 	}
 	t.files = append(t.files, f)
 	bad := func(format string, args ...any) error { return fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)) }

@@ -363,7 +363,8 @@ func TestUnknownAdapterIsRefused(t *testing.T) {
 		base   Base
 		want   string
 	}{
-		"another method": {checkpointtest.Object{"peft_type": "IA3"}, Base{"llama", 4, 2}, "IA3"},
+		"another method": {checkpointtest.Object{"peft_type": "IA3", "feedforward_modules": []string{}}, Base{"llama", 4, 2}, `peft_type is "IA3"`},
+		"no method":      {checkpointtest.Object{"r": 4}, Base{"llama", 4, 2}, `peft_type is ""`},
 		"DoRA":           {checkpointtest.Object{"peft_type": "LORA", "use_dora": true}, Base{"llama", 4, 2}, "use_dora"},
 		"whole modules":  {checkpointtest.Object{"peft_type": "LORA", "modules_to_save": []string{"lm_head"}}, Base{"llama", 4, 2}, "modules_to_save"},
 		"another model":  {checkpointtest.Object{"peft_type": "LORA", "lora_alpha": 8}, Base{"mamba", 4, 2}, "mamba"},
@@ -377,6 +378,16 @@ func TestUnknownAdapterIsRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
+	}
+	dir := t.TempDir()
+	checkpointtest.WriteAdapter(t, dir)
+	tensors := filepath.Join(dir, adapterFile)
+	if err := os.Rename(tensors, filepath.Join(dir, "adapter_model.bin")); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteAdapter(new(bytes.Buffer), dir, Base{"llama", 4, 2})
+	if err == nil || !strings.HasSuffix(err.Error(), "save the tensors as safetensors") {
+		t.Errorf("tensors as PyTorch saves them: %v", err)
 	}
 }
 

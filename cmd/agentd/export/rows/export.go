@@ -101,7 +101,7 @@ func (s *Summary) String() string {
 		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning set outcome to success", s.Failures)
 	}
 	if s.Equal > 0 {
-		text += fmt.Sprintf("\n%d inputs gave no pairs: they have no correction, and no candidates whose outcomes or rewards differ", s.Equal)
+		text += fmt.Sprintf("\n%d inputs gave no pairs: they have no correction, and no decisions whose outcomes or rewards differ", s.Equal)
 	}
 	if s.Corrections > 0 {
 		paired := s.Corrections
