@@ -20,9 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// getHealth answers 200 if the server takes work, or if vLLM's path paused it: a trainer that starts again waits for
-// 200 before it resumes. With the query parameter live it answers 200 unless the process must be restarted, for a
-// supervisor.
+// getHealth answers 200 if the server takes work, or if vLLM's path paused it: TRL waits for that before it resumes.
+// With the query parameter live it answers 200 unless the process must be restarted, for a supervisor.
 func (s *Server) getHealth(c *gin.Context) {
 	health, dead := s.health()
 	if !forMagma(c) { // whose clients know the status only

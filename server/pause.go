@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"agentd/protocol"
+	"agentd/server/rollout"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 )
-
-var pauseModes = []string{"wait", "abort", "keep"}
 
 func (s *Server) postPause(c *gin.Context) {
 	s.weightsWork(c, func(ctx context.Context, w Weights) error {
@@ -43,7 +42,7 @@ func decodePause(body []byte) (mode string, err error) {
 	if err := protocol.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
 		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
 	}
-	if !slices.Contains(pauseModes, pause.Mode) {
+	if !slices.Contains(rollout.Modes, pause.Mode) {
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
 	}
 	return pause.Mode, nil

@@ -82,7 +82,7 @@ func (s *Server) callRollout(c *gin.Context, route rollout.Route, answer *any) e
 	if !ok {
 		return &Error{Code: CodeNotFound}
 	}
-	call := &rollout.Call{Engine: engine, Running: &s.running, Query: c.Request.URL.Query()}
+	call := &rollout.Call{Engine: engine, Running: &s.running, Query: c.Request.URL.Query(), Body: []byte("{}")}
 	if c.Request.ContentLength != 0 {
 		body, share, err := s.readBody(c, looseCopies)
 		defer share.Release()
@@ -92,7 +92,7 @@ func (s *Server) callRollout(c *gin.Context, route rollout.Route, answer *any) e
 		call.Body = body
 	}
 	return within(c, 0, func(ctx context.Context) (err error) {
-		if *answer, err = route.Answer(ctx, call); err == nil && route.Path == rollout.PathPause {
+		if *answer, err = route.Answer(ctx, call); err == nil && route.Path == "/pause" {
 			s.healthy.Store(engine.Resumed())
 		}
 		return err

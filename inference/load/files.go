@@ -31,7 +31,7 @@ func Files(path string) []string {
 }
 
 // Complete returns path, unless it is a checkpoint without config.json or tokenizer.json: a trainer may save tensors
-// only. Then it makes a directory in links, with its files and those of the checkpoint base that it lacks.
+// only. Then it makes a directory in links, with its files, and from the checkpoint base the files that it lacks.
 func Complete(path, base, links string) (whole string, err error) {
 	own := checkpoint.Files(path)
 	lacks := func(name string) bool { return !slices.Contains(own, filepath.Join(path, name)) }

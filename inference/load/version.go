@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -137,21 +138,15 @@ func FileVersion(ctx context.Context, path string) (string, error) {
 // hash returns the version of files from the SHA-256 of their bytes.
 func hash(ctx context.Context, files []*os.File) (string, error) {
 	h := sha256.New()
-	buffer := make([]byte, hashedPart)
 	for _, f := range files {
-		for at := int64(0); ; {
-			if err := ctx.Err(); err != nil {
-				return "", err
+		r, err := io.NewSectionReader(f, 0, math.MaxInt64), ctx.Err()
+		for err == nil {
+			if _, err = io.CopyN(h, r, hashedPart); err == nil {
+				err = ctx.Err()
 			}
-			n, err := f.ReadAt(buffer, at)
-			h.Write(buffer[:n])
-			at += int64(n)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return "", err
-			}
+		}
+		if !errors.Is(err, io.EOF) {
+			return "", err
 		}
 	}
 	return fmt.Sprintf("sha256:%x", h.Sum(nil)[:16]), nil

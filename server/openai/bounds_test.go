@@ -117,7 +117,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion", "prompt_logprob_start", []string{
 			`"prompt_logprob_start": 0`, `"prompt_logprob_start": 1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1, "echo": true, "logprobs": 0`,
 		}, []string{`"prompt_logprob_start": -1, "prompt_logprobs": 0`, `"prompt_logprob_start": 1`, `"prompt_logprob_start": 1, "echo": true`, `"prompt_logprob_start": 1, "logprobs": 0`}},
-		{"completion", "best_of", []string{`"best_of": 1`, `"n": 2, "best_of": 2`, `"n": 2, "best_of": 1`}, []string{`"best_of": 2`, `"n": 2, "best_of": 3`}},
+		{"completion chat", "best_of", []string{`"best_of": 1`, `"n": 2, "best_of": 1`}, []string{`"best_of": 2`}},
 		{"completion chat generate", "use_beam_search", []string{
 			`"use_beam_search": false, "length_penalty": 1.0, "include_stop_str_in_output": false`,
 			`"routed_experts_prompt_start": 0, "skip_reading_prefix_cache": false, "ignore_eos": false`,

@@ -30,8 +30,7 @@ type completionRequest struct {
 	Logprobs       *int `json:"logprobs"`
 	PromptLogprobs *int `json:"prompt_logprobs"`
 	// PromptStart is the index of the first token of the prompt with a logprob, as in vLLM's sampling parameters.
-	PromptStart int  `json:"prompt_logprob_start"`
-	BestOf      *int `json:"best_of"`
+	PromptStart int `json:"prompt_logprob_start"`
 	// Continue has the token ids with which each choice begins, from an incomplete answer.
 	Continue [][]generation.Token `json:"continue"`
 }
@@ -172,8 +171,6 @@ func (c *completion) read() error {
 		return Refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
 	case c.PromptStart < 0 || c.PromptStart > 0 && !c.scores():
 		return Refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
-	case c.BestOf != nil && *c.BestOf != 1 && *c.BestOf != p.N:
-		return Refuse("best_of", "is not supported; remove it")
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
 		return Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case c.IgnoreEOS && c.Structured != nil:

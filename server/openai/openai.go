@@ -88,10 +88,8 @@ type absent struct{}
 
 // neutral has, by value, the members of requests to vLLM that have no effect with that value.
 var neutral = map[string][]string{
-	"false": {
-		"add_special_tokens", "continue_final_message", "echo", "ignore_eos", "include_stop_str_in_output",
-		"return_token_offsets", "skip_reading_prefix_cache", "use_beam_search",
-	},
+	"false": {"add_special_tokens", "continue_final_message", "echo", "ignore_eos", "include_stop_str_in_output",
+		"is_3d_lora_weight", "return_token_offsets", "skip_reading_prefix_cache", "use_beam_search"},
 	"true": {"add_generation_prompt", "include_reasoning"},
 	"0":    {"frequency_penalty", "min_tokens", "presence_penalty", "routed_experts_prompt_start"},
 	"1":    {"best_of", "length_penalty", "repetition_penalty"},

@@ -27,7 +27,7 @@ func (r *Running) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runningKey{}, r)
 }
 
-// Abort ends the requests with one of these ids: the id of an answer, or the request_id of a body; nil means all. Their
+// Abort ends the requests with one of these ids: the id of an answer, or the request_id of a body; none means all. Their
 // answers have the tokens so far and the finish_reason abort. It returns the number of aborted requests.
 func (r *Running) Abort(ids []string) (aborted int) {
 	named := map[string]bool{}
@@ -37,7 +37,7 @@ func (r *Running) Abort(ids []string) (aborted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for one := range r.list {
-		if ids == nil || slices.ContainsFunc(one.ids, func(id string) bool { return named[id] }) {
+		if len(ids) == 0 || slices.ContainsFunc(one.ids, func(id string) bool { return named[id] }) {
 			one.once.Do(func() { close(one.abort) })
 			aborted++
 		}

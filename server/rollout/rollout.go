@@ -34,7 +34,7 @@ type Call struct {
 	Engine
 	Running *openai.Running
 	Query   url.Values
-	Body    []byte // may be empty
+	Body    []byte // {} if there is none
 }
 
 // Route is a path with its handler.
@@ -49,12 +49,9 @@ type Route struct {
 	Answer func(ctx context.Context, c *Call) (any, error)
 }
 
-// PathPause is vLLM's path, during whose pauses /health is 200, as in vLLM.
-const PathPause = "/pause"
-
 // Routes lists the routes of the package, without those in [Absent].
 var Routes = []Route{
-	{http.MethodPost, PathPause, true, "mode", pause},
+	{http.MethodPost, "/pause", true, "mode", pause},
 	{http.MethodPost, "/resume", true, "", resume},
 	{http.MethodGet, "/is_paused", false, "", isPaused},
 	{http.MethodPost, "/update_weights", true, "weight_dir", updateWeights},
@@ -85,13 +82,12 @@ const (
 	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
 )
 
-// AdapterName matches the allowed names of adapters, such as Org/name and model@3. They are never paths.
-var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@/:-]{0,254}$`)
+// AdapterName matches the allowed names of adapters, which are never paths. AdapterForm is the error for others.
+var AdapterName, AdapterForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@/:-]{0,254}$`),
+	"must have 1 to 255 letters, digits, _, ., @, /, : and -, a letter or a digit first"
 
-// AdapterForm says which names of adapters are allowed.
-const AdapterForm = "must have 1 to 255 letters, digits, _, ., @, /, : and -, a letter or a digit first"
-
-var modes = []string{"abort", "wait", "keep"}
+// Modes of a pause.
+var Modes = []string{"abort", "wait", "keep"}
 
 // pause has vLLM's defaults: it aborts requests, and clears the cache unless requests are kept.
 func pause(ctx context.Context, c *Call) (any, error) {
@@ -99,7 +95,7 @@ func pause(ctx context.Context, c *Call) (any, error) {
 	if c.Query.Has("mode") {
 		mode = c.Query.Get("mode")
 	}
-	if !slices.Contains(modes, mode) {
+	if !slices.Contains(Modes, mode) {
 		return nil, openai.Refuse("mode", "is %q; want abort, wait or keep", mode)
 	}
 	clears, err := flag(c.Query, "clear_cache", true)
@@ -134,12 +130,17 @@ func resume(_ context.Context, c *Call) (any, error) {
 	return map[string]string{"status": "resumed"}, nil
 }
 
-func isPaused(ctx context.Context, c *Call) (any, error) {
-	w, err := c.Current(ctx)
-	if err != nil {
-		return nil, err
+var isPaused = current(func(w *protocol.Weights) any { return map[string]bool{"is_paused": w.Paused != ""} })
+
+// current answers with what of says about the weights that serve.
+func current(of func(*protocol.Weights) any) func(context.Context, *Call) (any, error) {
+	return func(ctx context.Context, c *Call) (any, error) {
+		w, err := c.Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return of(w), nil
 	}
-	return map[string]bool{"is_paused": w.Paused != ""}, nil
 }
 
 // updateWeights accepts prime-rl's body. vLLM's own body is for NCCL.
@@ -194,17 +195,14 @@ func (c *Call) load(ctx context.Context, inPlace bool) (name string, err error) 
 		Name    string `json:"lora_name"`
 		Path    string `json:"lora_path"`
 		InPlace bool   `json:"load_inplace"`
-		Is3D    bool   `json:"is_3d_lora_weight"`
 	}
 	switch err := openai.Decode(c.Body, &body); {
 	case err != nil:
 		return "", err
 	case !AdapterName.MatchString(body.Name):
-		return "", openai.Refuse("lora_name", AdapterForm)
+		return "", openai.Refuse("lora_name", "%s", AdapterForm)
 	case body.Path == "":
 		return "", openai.Refuse("lora_path", "is missing or empty; give PEFT's directory, or a GGUF file, in the directory of weights")
-	case body.Is3D:
-		return "", openai.Refuse("is_3d_lora_weight", "is not supported; remove it")
 	}
 	if !inPlace && !body.InPlace {
 		w, err := c.Current(ctx)
@@ -238,10 +236,8 @@ func resetCache(ctx context.Context, c *Call) (any, error) {
 		openai.Strict
 		Running bool `json:"reset_running_requests"`
 	}
-	if len(c.Body) > 0 {
-		if err := openai.Decode(c.Body, &body); err != nil {
-			return nil, err
-		}
+	if err := openai.Decode(c.Body, &body); err != nil {
+		return nil, err
 	}
 	running, err := flag(c.Query, "reset_running_requests", body.Running)
 	switch {
@@ -259,13 +255,8 @@ func abort(_ context.Context, c *Call) (any, error) {
 		openai.Strict
 		IDs []string `json:"request_ids"`
 	}
-	if len(c.Body) > 0 {
-		if err := openai.Decode(c.Body, &body); err != nil {
-			return nil, err
-		}
-	}
-	if len(body.IDs) == 0 {
-		body.IDs = nil // all
+	if err := openai.Decode(c.Body, &body); err != nil {
+		return nil, err
 	}
 	return map[string]any{"status": "aborted", "aborted": c.Running.Abort(body.IDs)}, nil
 }
@@ -273,13 +264,7 @@ func abort(_ context.Context, c *Call) (any, error) {
 // worldSize returns 1: no other process takes part in an update of the weights.
 func worldSize(context.Context, *Call) (any, error) { return map[string]int{"world_size": 1}, nil }
 
-func weightInfo(ctx context.Context, c *Call) (any, error) {
-	w, err := c.Current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"weight_version": w.Model.Version}, nil
-}
+var weightInfo = current(func(w *protocol.Weights) any { return map[string]string{"weight_version": w.Model.Version} })
 
 // serverInfo returns the members of vLLM's configuration that trainers read: logprobs before temperature and
 // truncation, one replica, no transfer of tensors. Rank and number of adapters are limited by memory only.
