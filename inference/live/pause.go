@@ -83,14 +83,9 @@ func (l *Service) PauseAgain(ctx context.Context, mode PauseMode) error {
 	if p.mode != mode {
 		return l.Pause(ctx, mode)
 	}
-	select {
-	case <-p.quiet:
-		return nil
-	case <-p.over:
-		return &Error{Busy, "the pause was ended before all running candidates had ended"}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	v, release := l.use()
+	defer release()
+	return v.until(ctx, p.quiet, p.over)
 }
 
 // ClearCache frees all cached prefixes. all is false if requests run, whose prefixes stay, or if the cache is that of

@@ -245,17 +245,15 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	if v := model.SamplingDefault("min_p"); v != nil && *v >= 0 && *v <= 1 {
 		chosen.MinP = *v
 	}
-	if cfg.Temperature != nil {
-		chosen.Temperature = float32(*cfg.Temperature)
-	}
-	if cfg.TopP != nil {
-		chosen.TopP = float32(*cfg.TopP)
+	for to, from := range map[*float32]*float64{
+		&chosen.Temperature: cfg.Temperature, &chosen.TopP: cfg.TopP, &chosen.MinP: cfg.MinP,
+	} {
+		if from != nil {
+			*to = float32(*from)
+		}
 	}
 	if cfg.TopK != nil {
 		chosen.TopK = *cfg.TopK
-	}
-	if cfg.MinP != nil {
-		chosen.MinP = float32(*cfg.MinP)
 	}
 	return chosen
 }
@@ -335,18 +333,16 @@ func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGrou
 		return err
 	}
 	engine, err := scheduler.New(ctx, contexts, m.schedulerConfig(cfg, gpu, hostCells), cfg.Log)
-	if errors.Is(err, scheduler.ErrNoHostCache) {
-		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
-	}
 	switch {
+	case errors.Is(err, scheduler.ErrNoHostCache):
+		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
 	case ctx.Err() != nil && err != nil:
 		return fmt.Errorf("loading was stopped: %w", ctx.Err())
 	case errors.Is(err, scheduler.ErrNotFinite):
 		return fmt.Errorf("the model %s can't serve: %w; its file is damaged, or was not converted correctly", f.Path, err)
 	case errors.Is(err, llama.ErrIncompatible):
 		return fmt.Errorf("the engine could not start: %w", err)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
 	m.Engine = engine

@@ -56,11 +56,7 @@ type EngineInfo struct {
 // Window returns the most tokens of a prompt with its answer: the size of the context, at most the trained
 // context. The KV cache may be larger, since sequences share it.
 func (m *Model) Window() int {
-	window := m.Info.ContextLength
-	if m.Info.ContextTrain > 0 {
-		window = min(window, m.Info.ContextTrain)
-	}
-	return window
+	return min(m.Info.ContextLength, cmp.Or(m.Info.ContextTrain, m.Info.ContextLength))
 }
 
 // Name returns the model's name for clients of OpenAI's API and for traces.

@@ -41,12 +41,12 @@ func openWeights(path string, log zerolog.Logger) (w *Weights, err error) {
 	w = &Weights{log: log, done: make(chan struct{})}
 	w.base, w.stop = context.WithCancel(context.Background())
 	for _, p := range Files(path) {
+		var info os.FileInfo
 		f, err := os.Open(p)
-		if err != nil {
-			return nil, errors.Join(err, w.Close())
+		if err == nil {
+			w.files = append(w.files, f)
+			info, err = f.Stat()
 		}
-		w.files = append(w.files, f)
-		info, err := f.Stat()
 		if err != nil {
 			return nil, errors.Join(err, w.Close())
 		}

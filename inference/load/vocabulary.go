@@ -31,18 +31,14 @@ func (v vocabulary) Detokenize(ids []generation.Token) string {
 func (v vocabulary) IsEnd(id generation.Token) bool     { return v.model.Vocab().IsEOG(id) }
 func (v vocabulary) PlainGrammar(grammar string) string { return agent.PlainGrammar(grammar) }
 
-func (v vocabulary) Ends() []generation.Token {
-	return special(v.model.Vocab(), v.IsEnd)
-}
+func (v vocabulary) Ends() []generation.Token { return special(v.model.Vocab(), v.IsEnd) }
 
 func (v vocabulary) Control() []generation.Token {
 	return special(v.model.Vocab(), func(id generation.Token) bool { return v.model.Vocab().IsControl(id) && !v.IsEnd(id) })
 }
 
 // Ends returns the tokens that end an answer.
-func (m *Model) Ends() []generation.Token {
-	return special(m.Llama.Vocab(), m.Llama.Vocab().IsEOG)
-}
+func (m *Model) Ends() []generation.Token { return special(m.Llama.Vocab(), m.Llama.Vocab().IsEOG) }
 
 // special returns the special tokens of a vocabulary that wanted accepts.
 func special(v *llama.Vocab, wanted func(generation.Token) bool) []generation.Token {
