@@ -102,7 +102,10 @@ func (d *download) run(ctx context.Context, blob string) (err error) {
 	d.most = d.have
 	for resumed := d.have > 0; ; resumed = false {
 		if err := d.try(ctx, func() error { return d.more(ctx) }); err != nil {
-			return d.kept(err)
+			if d.have == 0 {
+				return errors.Join(fmt.Errorf("%w; nothing was kept", err), os.Remove(d.part.Name()))
+			}
+			return fmt.Errorf("%w; %d of %d bytes were kept, and the next try goes on from there", err, d.have, d.size)
 		}
 		got := hex.EncodeToString(d.sum.Sum(nil))
 		if got == d.etag && d.have == d.size {
@@ -116,14 +119,6 @@ func (d *download) run(ctx context.Context, blob string) (err error) {
 		}
 		d.Log.Warn().Str("file", d.file).Msg("what an earlier download left is damaged; starting again")
 	}
-}
-
-// kept adds to an error what the next run need not get again.
-func (d *download) kept(err error) error {
-	if d.have == 0 {
-		return errors.Join(fmt.Errorf("%w; nothing was kept", err), os.Remove(d.part.Name()))
-	}
-	return fmt.Errorf("%w; %d of %d bytes were kept, and the next try goes on from there", err, d.have, d.size)
 }
 
 // newSum is the hash of the etag's kind.

@@ -27,17 +27,6 @@ type File struct {
 	Nullable []string
 }
 
-// inner is an option's key within the object, "" when it has none.
-func (f *File) inner(o Option) string {
-	if key, ok := f.Inner[o.Name]; ok {
-		return key
-	}
-	if slices.Contains(f.Groups, o.Group) {
-		return o.Key()
-	}
-	return ""
-}
-
 // fileKeys are the options by their keys in the file, and in its object.
 func (c *Command) fileKeys() (byKey, byInner map[string]Option) {
 	byKey, byInner = map[string]Option{}, map[string]Option{}
@@ -46,8 +35,10 @@ func (c *Command) fileKeys() (byKey, byInner map[string]Option) {
 			continue // a file that names another file is not followed
 		}
 		byKey[o.Key()] = o
-		if inner := c.File.inner(o); inner != "" {
+		if inner, ok := c.File.Inner[o.Name]; ok {
 			byInner[inner] = o
+		} else if slices.Contains(c.File.Groups, o.Group) {
+			byInner[o.Key()] = o
 		}
 	}
 	return byKey, byInner

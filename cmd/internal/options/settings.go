@@ -3,8 +3,6 @@ package options
 import (
 	"fmt"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Settings are options that share a flag: KEY=VALUE,... in text, an object in JSON. Each layer sets only
@@ -64,20 +62,6 @@ func (v Value) setting(key string) (Option, error) {
 
 // Keys returns the keys of Settings. Other values have none.
 func (v Value) Keys() []string { return names(v.settings) }
-
-// setObject sets the options that an object names.
-func (v Value) setObject(raw jsontext.Value) error {
-	return eachMember(raw, "the object", func(key string, member jsontext.Value) error {
-		o, err := v.setting(key)
-		if err == nil {
-			err = o.Value.setJSON(member)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		return nil
-	})
-}
 
 // usage is the text of an option, with the texts of its settings.
 func (o Option) usage() string {

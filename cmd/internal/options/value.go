@@ -305,7 +305,16 @@ func (v Value) setJSON(raw jsontext.Value) error {
 		}
 	case asSettings:
 		if kind == '{' {
-			return v.setObject(raw)
+			return eachMember(raw, "the object", func(key string, member jsontext.Value) error {
+				o, err := v.setting(key)
+				if err == nil {
+					err = o.Value.setJSON(member)
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", key, err)
+				}
+				return nil
+			})
 		}
 	case asWords, asRepeatable:
 		if kind != '"' {
