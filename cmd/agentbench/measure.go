@@ -134,17 +134,6 @@ func (c *measureConfig) check(given options.Origins) error {
 	return cmp.Or(cli.Absent("--out", c.Out), cli.Absent("--record", c.Record))
 }
 
-// equal are the options that must be equal in a comparison, as text.
-func (c *measureConfig) equal() map[string]string {
-	list := map[string]string{}
-	for _, o := range c.loadOptions() {
-		if o.Name != "rate" { // the load has it
-			list[o.Name] = o.Value.String()
-		}
-	}
-	return list
-}
-
 // open makes the target.
 func (c *measureConfig) open() (target.Target, error) {
 	token := ""
@@ -205,7 +194,13 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	case len(r.Records) == 0:
 		return errors.Join(failed, errors.New("nothing was measured"))
 	}
-	r.Name, r.Commit, r.Options, r.Host = cmp.Or(c.Name, cmp.Or(r.Server["server"], c.Target)+" at "+c.URL), version.Commit(), c.equal(), host(c.Note)
+	r.Name, r.Commit, r.Host = cmp.Or(c.Name, cmp.Or(r.Server["server"], c.Target)+" at "+c.URL), version.Commit(), host(c.Note)
+	r.Options = map[string]string{} // that must be equal in a comparison
+	for _, o := range c.loadOptions() {
+		if o.Name != "rate" { // the load has it
+			r.Options[o.Name] = o.Value.String()
+		}
+	}
 	if err := report.WriteTable(p.stdout, []*result.Run{r}); err != nil {
 		return err
 	}

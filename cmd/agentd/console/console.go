@@ -64,22 +64,16 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case <-ctx.Done():
 		log.Info().Msg("stopping")
 	}
-	err = end(page)
+	// Waiting agents are asked to come back, and answers in flight arrive. The time is short, since tasks are stored.
+	ending, cancel := context.WithTimeout(context.Background(), consoleStop)
+	defer cancel()
+	_ = page.Shutdown(ending) // Close aborts what is still open
+	err = page.Close()
 	if served != nil {
 		failure = <-served
 	}
 	log.Info().Msg("stopped")
 	return errors.Join(failure, err)
-}
-
-// end asks waiting agents to come back and lets answers in flight arrive. It is short,
-// since tasks are stored.
-func end(page *web.Console) error {
-	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)
-	defer cancel()
-	// Close aborts what is still open.
-	_ = page.Shutdown(ctx)
-	return page.Close()
 }
 
 // complete reads files and addresses, which may have changed since they were checked.

@@ -79,7 +79,11 @@ func (c *Config) measure(ctx context.Context, report *evaluate.Report, constrain
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	report.Model = model
-	for _, names := range c.toolNames() {
+	kinds := []string{c.ToolNames}
+	if c.ToolNames == both {
+		kinds = []string{evaluate.Known, evaluate.Unseen}
+	}
+	for _, names := range kinds {
 		run := evaluate.Run{ToolNames: names, Constraints: constraints}
 		run.Result, err = c.ask(ctx, agent, names, tasks, stderr)
 		report.Runs = append(report.Runs, run)

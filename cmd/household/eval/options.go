@@ -86,14 +86,6 @@ func (c *Config) constraints() []string {
 	return []string{c.Constrain}
 }
 
-// toolNames are the kinds of tool names that are measured.
-func (c *Config) toolNames() []string {
-	if c.ToolNames == both {
-		return []string{evaluate.Known, evaluate.Unseen}
-	}
-	return []string{c.ToolNames}
-}
-
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
 	option := options.In("Measurement")
