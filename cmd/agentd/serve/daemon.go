@@ -18,6 +18,7 @@ import (
 	"agentd/internal/base/budget"
 	"agentd/internal/base/tracing"
 	"agentd/internal/base/version"
+	"agentd/scheduler/generation"
 	"agentd/server"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,7 +72,12 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 	}
 	d.Load, d.LoadGrace = d.loadModel, loadGrace
 	if c.StuckExit {
-		c.Inference.Scheduler.OnStuck = d.giveUp
+		c.Inference.Scheduler.OnStuck = func(e *generation.StuckError) {
+			select {
+			case d.stuck <- fmt.Errorf("%w; ended by --stuck exit", e):
+			default: // it is ending
+			}
+		}
 	}
 	return d
 }

@@ -13,7 +13,6 @@ import (
 	"agentd/internal/base/version"
 	"agentd/llama"
 	"agentd/protocol"
-	"agentd/scheduler/generation"
 	"agentd/server/ask"
 )
 
@@ -97,14 +96,6 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, errors.Join(err, service.Close())
 	}
 	return asking{served{service}, asker}, nil
-}
-
-// giveUp ends the process because of a step that does not end.
-func (d *Daemon) giveUp(e *generation.StuckError) {
-	select {
-	case d.stuck <- fmt.Errorf("%w; ended by --stuck exit", e):
-	default: // it is ending
-	}
 }
 
 // withHint adds the option that avoids the problem, where there is one.

@@ -80,9 +80,13 @@ func (d *Daemon) logModel(f load.EngineInfo) {
 			Msg("placement")
 	}
 	if s := f.Summary; d.config.summarizes() {
+		unit := unitTokens
+		if d.config.Inference.Agent.Summary.Characters {
+			unit = unitCharacters
+		}
 		d.log.Info().
 			Int("budget", s.Budget).
-			Str("unit", d.config.unit()).
+			Str("unit", unit).
 			Int("max_tokens", s.MaxTokens).
 			Int("keep", s.Keep).
 			Msg("histories are summarized")

@@ -18,11 +18,3 @@ const (
 
 // summarizes reports whether the history-summarized agent is served.
 func (c *Config) summarizes() bool { return c.Inference.Agent.Kind == agent.HistorySummarized }
-
-// unit is that of the summary's budget.
-func (c *Config) unit() string {
-	if c.Inference.Agent.Summary.Characters {
-		return unitCharacters
-	}
-	return unitTokens
-}
