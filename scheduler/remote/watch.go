@@ -126,8 +126,8 @@ func (e *Engine) probe(r *replica) {
 	case errors.As(err, new(*silence)):
 		r.note(missed)
 	case errors.As(err, &refused): // agentd's own says whether it will ever go on
-		ev := gone
-		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.othersWork(r) {
+		ev, works := gone, func(other *replica) bool { return other != r && other.available() }
+		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && slices.ContainsFunc(e.replicas, works) {
 			ev = unfit
 		}
 		e.lost(r, ev, fmt.Errorf("%s: %w: %s", path, refused, errorOf(text)))
@@ -145,11 +145,6 @@ func (e *Engine) probe(r *replica) {
 			e.lost(r, joinEvent(err), err)
 		}
 	}
-}
-
-// othersWork reports whether an engine other than r gets work.
-func (e *Engine) othersWork(r *replica) bool {
-	return slices.ContainsFunc(e.replicas, func(other *replica) bool { return other != r && other.available() })
 }
 
 // unchanged reports whether an engine describes itself as before.

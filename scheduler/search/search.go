@@ -55,12 +55,6 @@ type Outcome struct {
 	paths   []float64
 }
 
-// sum sets Logprob. It sorts first, so that the sum does not depend on the order of completions.
-func (o *Outcome) sum() {
-	slices.Sort(o.paths)
-	o.Logprob = LogSum(o.paths)
-}
-
 // LogSum returns the logarithm of the sum of e^x over an ascending list.
 func LogSum(sorted []float64) float64 {
 	if len(sorted) == 0 || math.IsInf(sorted[len(sorted)-1], -1) {
@@ -286,7 +280,8 @@ func (t *Tree) Outcomes() []*Outcome {
 	t.sortOutcomes()
 	list := slices.Clone(t.outcomes[:min(len(t.outcomes), t.cfg.N)])
 	for _, o := range list {
-		o.sum()
+		slices.Sort(o.paths) // the sum must not depend on the order of completions
+		o.Logprob = LogSum(o.paths)
 	}
 	slices.SortStableFunc(list, func(a, b *Outcome) int { return cmp.Compare(b.Logprob, a.Logprob) })
 	return list
