@@ -81,7 +81,12 @@ func (a *admission) submit(ctx context.Context, list []generation.Request) (requ
 				requests[i], errs[i] = e.newRequest(gen)
 			}
 			if errs[i] == nil && gen.Stream && gen.Resume != nil {
-				requests[i].progressForced()
+				for k := range requests[i].candidates { // the tokens that the grammar forces after the resumed ones
+					was, tokens := len(gen.Resume.Completions[k].Tokens), requests[i].candidates[k].Tokens
+					if len(tokens) > was {
+						requests[i].progress(k, tokens[was:], was)
+					}
+				}
 			}
 			return nil
 		})

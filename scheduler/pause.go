@@ -57,15 +57,6 @@ func (e *Engine) signalQuiet() {
 	}
 }
 
-// interrupt ends the worker's requests that p interrupts.
-func (w *worker) interrupt(p pausing) {
-	for _, r := range w.list() {
-		if p == pausedMore || slices.Contains(w.queue, r) || !w.core.Started(r.id) {
-			w.interruptOne(r)
-		}
-	}
-}
-
 // interruptOne ends a request with the tokens so far.
 func (w *worker) interruptOne(r *request) {
 	switch queued := slices.Index(w.queue, r); {

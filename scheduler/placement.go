@@ -156,12 +156,6 @@ func (h *health) failed(now time.Time, lost bool) (down bool) {
 	return !h.up(now)
 }
 
-func (h *health) worked() {
-	if h.failures > 0 || h.pause > 0 {
-		*h = health{lost: h.lost, stage: h.stage}
-	}
-}
-
 // recordFailure records a failed step. down: the context is down, another one is up, and all of its requests should
 // move. lost: this step lost the device.
 func (w *worker) recordFailure(cause error) (down, lost bool) {

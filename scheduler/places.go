@@ -49,14 +49,6 @@ func (a *admission) giveBack(n int) {
 	}
 }
 
-// giveBackOne gives back the place of a candidate that has ended. Engine.mu is held.
-func (r *request) giveBackOne() {
-	if r.places > 0 { // one that was computed again has given it before
-		r.places--
-		r.admission.giveBack(1)
-	}
-}
-
 // makeWay makes places free for new candidates of a priority, or refuses them. Only admissions that precede them (see
 // before) count against Config.QueueLimit. If all together exceed it, other admissions that have not started lose their
 // places: the lowest priority first, and of one priority the newest. Started ones keep theirs, so more candidates than

@@ -71,15 +71,6 @@ func (r *request) resumeOne(i int, v *llama.Vocab) error {
 	return nil
 }
 
-// progressForced reports the tokens that the grammar forces after the resumed ones.
-func (r *request) progressForced() {
-	for k := range r.candidates {
-		if was, tokens := len(r.gen.Resume.Completions[k].Tokens), r.candidates[k].Tokens; len(tokens) > was {
-			r.progress(k, tokens[was:], was)
-		}
-	}
-}
-
 // replay repeats the tokens of a resumed candidate, to find which of them the grammar forced.
 type replay struct {
 	request *request

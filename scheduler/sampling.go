@@ -113,20 +113,16 @@ func (s *sampling) scorePrompts(plan []core.Score, requests map[core.RequestID]*
 	for _, score := range plan {
 		r := requests[score.Request]
 		if score.Index < len(r.gen.Prompt) {
+			one := generation.Score{Logprob: ranked[0].Logprob, Rank: ranked[0].Rank}
+			for _, c := range ranked[0].Top[:min(r.gen.Top, len(ranked[0].Top))] {
+				one.Top = append(one.Top, generation.Likely(c))
+			}
 			r.mu.Lock()
-			r.prompt[score.Index-r.gen.ScoreFrom] = scoreOf(&ranked[0], r.gen.Top)
+			r.prompt[score.Index-r.gen.ScoreFrom] = one
 			r.mu.Unlock()
 			ranked = ranked[1:]
 		}
 	}
-}
-
-func scoreOf(r *llama.Ranked, top int) generation.Score {
-	s := generation.Score{Logprob: r.Logprob, Rank: r.Rank}
-	for _, c := range r.Top[:min(top, len(r.Top))] {
-		s.Top = append(s.Top, generation.Likely(c))
-	}
-	return s
 }
 
 // choose returns a choice for each task. Several threads share the tasks: those that computed the rows, or goroutines

@@ -101,15 +101,6 @@ func (e *Engine) watch(ctx context.Context) {
 	}
 }
 
-// moveRequests signals the callers of a stuck context's requests to resubmit them. Engine.mu is held.
-func (w *worker) moveRequests() {
-	for r := range w.assigned {
-		if !r.gen.Stream { // streamed tokens can't be taken back while the worker may still continue
-			signal(r.leave)
-		}
-	}
-}
-
 // look adds the time since the last look to a worker's round, and acts on its stage. It calls no native code.
 func (e *Engine) look(w *worker, since time.Duration) {
 	e.mu.Lock()
@@ -119,7 +110,11 @@ func (e *Engine) look(w *worker, since time.Duration) {
 	e.mu.Lock()
 	w.health.stage = now
 	if now == stuck {
-		w.moveRequests()
+		for r := range w.assigned { // whose callers resubmit them
+			if !r.gen.Stream { // streamed tokens can't be taken back while the worker may still continue
+				signal(r.leave)
+			}
+		}
 		if before != stuck {
 			e.stuckSteps++
 		}

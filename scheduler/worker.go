@@ -88,13 +88,14 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w.trees = trees{vocab: e.vocab, branches: map[core.RequestID]*branch{}}
 	info, memory := p.Model.Info(), p.context.Memory()
 	w.coreConfig = core.Config{
-		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(), RowCells: rowCells(info),
+		Policy: w.cfg.Policy, Cells: p.context.Size(), MaxOutputs: p.context.MaxOutputs(),
+		// An estimate: a row takes 2 floating-point operations for each parameter, and 4 for each cell, layer and
+		// embedding dimension. BenchmarkLongPrompt measures it.
+		RowCells:   max(1, int(info.Params)/max(1, info.Layers*info.Embedding)),
 		Overcommit: true, EndTokens: e.endings, PartialCopy: memory.CanRemovePartial(), Check: checkInvariants,
 	}
-	if w.cfg.HostCells > 0 {
-		if !memory.CanSave() {
-			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
-		}
+	if w.cfg.HostCells > 0 && !memory.CanSave() {
+		return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
 	}
 	if info.SlidingWindow > 0 {
 		w.coreConfig.Usable = w.usable(info.SlidingWindow)
@@ -120,12 +121,6 @@ func (w *worker) usable(window int) func(s core.SeqID, n int) bool {
 		}
 		return last >= n-1 && first <= max(0, n-window)
 	}
-}
-
-// rowCells estimates core.Config.RowCells. A row takes 2 floating-point operations for each parameter, and 4 for each
-// cell, layer and embedding dimension. BenchmarkLongPrompt measures it.
-func rowCells(info llama.ModelInfo) int {
-	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
 }
 
 // run takes commands and runs steps until the engine is closed. The goroutine is locked to its OS thread, since
@@ -205,7 +200,11 @@ func (w *worker) round() (open bool, rows int) {
 		}
 	}
 	if pausing != notPaused {
-		w.interrupt(pausing)
+		for _, r := range w.list() {
+			if pausing == pausedMore || slices.Contains(w.queue, r) || !w.core.Started(r.id) {
+				w.interruptOne(r)
+			}
+		}
 	}
 	return !closed, rows
 }
@@ -395,10 +394,13 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		w.engine.rate.record(ended, w.engine.now(), w.busySince)
 	}
 	for _, r := range free {
-		r.giveBackOne()
+		if r.places > 0 { // one that was computed again has given it before
+			r.places--
+			r.admission.giveBack(1)
+		}
 	}
-	if status == core.StepDecoded {
-		w.health.worked()
+	if h := &w.health; status == core.StepDecoded && (h.failures > 0 || h.pause > 0) {
+		*h = health{lost: h.lost, stage: h.stage}
 	}
 	w.engine.mu.Unlock()
 	switch {
