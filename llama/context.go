@@ -62,7 +62,8 @@ type Context struct {
 // NewContext allocates a context. Without options it has 4096 cells, a batch size of 2048 tokens and one sequence. The
 // error is ErrIncompatible if shared attention does not work with this llama.cpp.
 func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
-	o := defaultContextOptions()
+	// As in llama.cpp's tools.
+	o := contextOptions{size: 4096, batch: 2048, microBatch: 512, sequences: 1, threads: 4, kvType: "f16"}
 	for _, opt := range opts {
 		opt(&o)
 	}

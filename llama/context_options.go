@@ -23,21 +23,6 @@ type contextOptions struct {
 	failAt, failWith        int
 }
 
-// Defaults of a context, as in llama.cpp's tools.
-const (
-	defaultContext    = 4096
-	defaultBatch      = 2048
-	defaultMicroBatch = 512
-	defaultThreads    = 4
-)
-
-func defaultContextOptions() contextOptions {
-	return contextOptions{
-		size: defaultContext, batch: defaultBatch, microBatch: defaultMicroBatch, sequences: 1,
-		threads: defaultThreads, kvType: "f16",
-	}
-}
-
 // SetContext sets the number of cells, the limit of tokens of all sequences together.
 func SetContext(n int) ContextOption { return func(o *contextOptions) { o.size = n } }
 

@@ -45,7 +45,9 @@ func (s *grammarScan) run() error {
 			s.skipTo('>')
 			s.add(1)
 		case '#':
-			s.comment()
+			for s.at < len(s.text) && s.text[s.at] != '\n' && s.text[s.at] != '\r' {
+				s.at++
+			}
 		case '(':
 			s.depth++
 			s.rules++
@@ -118,12 +120,6 @@ func (s *grammarScan) skipTo(end byte) {
 	for s.at++; s.at < len(s.text) && s.text[s.at] != end; s.at++ {
 	}
 	s.at++
-}
-
-func (s *grammarScan) comment() {
-	for s.at < len(s.text) && s.text[s.at] != '\n' && s.text[s.at] != '\r' {
-		s.at++
-	}
 }
 
 // repetition reads {m}, {m,} or {m,n} and counts the elements of its expansion.
