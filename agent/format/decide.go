@@ -39,7 +39,9 @@ func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning 
 	for i := range calls {
 		call := &calls[i]
 		if !r.once || call.TargetRobotName == "" { // in a chat
-			if slices.ContainsFunc(calls[:i], func(c tools.Call) bool { return equalCalls(&c, call) }) {
+			if slices.ContainsFunc(calls[:i], func(c tools.Call) bool {
+				return c.Name == call.Name && c.TargetRobotName == call.TargetRobotName && bytes.Equal(c.Arguments, call.Arguments)
+			}) {
 				return d, fmt.Errorf("the call of %s is there twice with the same arguments; each call may be there once", call.Name)
 			}
 			continue
@@ -52,8 +54,4 @@ func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning 
 	}
 	d.ToolCalls = calls
 	return d, nil
-}
-
-func equalCalls(a, b *tools.Call) bool {
-	return a.Name == b.Name && a.TargetRobotName == b.TargetRobotName && bytes.Equal(a.Arguments, b.Arguments)
 }

@@ -265,20 +265,16 @@ func namesObject(value *tree.Value) bool {
 func (f *flattener) refines(c choice) error {
 	for alternative := range c.alternatives.Elements() {
 		for _, m := range alternative.Members {
+			undeclared := func(p tree.Member) bool { return f.declared[p.Name] == nil }
 			switch {
 			case m.Name == "required", m.Name == "not", slices.Contains(annotations, m.Name), m.Name == "type" && namesObject(m.Value):
-			case m.Name == "properties" && f.declares(m.Value):
+			case m.Name == "properties" && m.Kind == '{' && !slices.ContainsFunc(m.Value.Members, undeclared):
 			default:
 				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, m.Name)
 			}
 		}
 	}
 	return nil
-}
-
-func (f *flattener) declares(properties *tree.Value) bool {
-	unknown := func(m tree.Member) bool { return f.declared[m.Name] == nil }
-	return properties.Kind == '{' && !slices.ContainsFunc(properties.Members, unknown)
 }
 
 // ForGrammar returns a tool's Schema without anyOf, oneOf and allOf at the top: many servers
