@@ -60,7 +60,13 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 			in.deliver() // candidates that needed no generation
 		}
 	}
-	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
+	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) {
+		defer in.deliver()
+		defer in.guard()
+		if f := a.summarizer.shorten(ctx, in, r, err); f != nil {
+			in.fail(f)
+		}
+	})
 	for _, in := range runs {
 		p.Summaries.add(in.counts)
 	}
@@ -348,15 +354,6 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 		s.Temperature = 0
 	}
 	return s
-}
-
-// shorten renders an input again after its summary was generated.
-func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
-	defer in.deliver()
-	defer in.guard()
-	if f := a.summarizer.shorten(ctx, in, result, err); f != nil {
-		in.fail(f)
-	}
 }
 
 // finish makes the candidates of an input from the result of its generation.
