@@ -159,13 +159,11 @@ func (h *health) failed(now time.Time, lost bool) (down bool) {
 // recordFailure records a failed step. down: the context is down, another one is up, and all of its requests should
 // move. lost: this step lost the device.
 func (w *worker) recordFailure(cause error) (down, lost bool) {
-	gone, othersUp, e := errors.Is(cause, llama.ErrLost), false, w.engine
+	gone, e := errors.Is(cause, llama.ErrLost), w.engine
 	e.mu.Lock()
 	lost = gone && !w.health.lost
 	down = w.health.failed(e.now(), gone)
-	for _, o := range e.workers {
-		othersUp = othersUp || o != w && o.health.up(e.now())
-	}
+	othersUp := slices.ContainsFunc(e.workers, func(o *worker) bool { return o != w && o.health.up(e.now()) })
 	pause := w.health.pause
 	e.mu.Unlock()
 	switch {

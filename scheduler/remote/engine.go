@@ -126,14 +126,7 @@ func (e *Engine) Context() int {
 }
 
 // Healthy reports whether at least one engine gets work.
-func (e *Engine) Healthy() bool {
-	for _, r := range e.replicas {
-		if r.available() {
-			return true
-		}
-	}
-	return false
-}
+func (e *Engine) Healthy() bool { return slices.ContainsFunc(e.replicas, (*replica).available) }
 
 // Generate completes one prompt. The error is [generation.ErrClosed], a
 // [*generation.BusyError], ctx's, or the engine's.
