@@ -40,7 +40,8 @@ func (r rules) decide(set *tools.Set, say string, calls []tools.Call, reasoning 
 		call := &calls[i]
 		if !r.once || call.TargetRobotName == "" { // in a chat
 			if slices.ContainsFunc(calls[:i], func(c tools.Call) bool {
-				return c.Name == call.Name && c.TargetRobotName == call.TargetRobotName && bytes.Equal(c.Arguments, call.Arguments)
+				return c.Name == call.Name && c.TargetRobotName == call.TargetRobotName &&
+					bytes.Equal(c.Arguments, call.Arguments)
 			}) {
 				return d, fmt.Errorf("the call of %s is there twice with the same arguments; each call may be there once", call.Name)
 			}

@@ -207,10 +207,11 @@ func (s *Set) normaliseTool(raw protocol.Raw) (Tool, error) {
 	if t.Name == "" && function.Kind() == '{' {
 		return t, fmt.Errorf("it is in OpenAI's form; send what this has as function")
 	}
+	blank := func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) }
 	switch {
 	case t.Name == "":
 		return t, fmt.Errorf("it needs a name, a nonempty string")
-	case strings.ContainsAny(t.Name, `<>|"\`) || strings.IndexFunc(t.Name, func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) }) >= 0:
+	case strings.ContainsAny(t.Name, `<>|"\`) || strings.ContainsFunc(t.Name, blank):
 		return t, fmt.Errorf("the name %q has a space, a quote, a backslash or one of < > |", t.Name)
 	}
 	if parameters == nil || parameters.Kind() == 'n' {

@@ -194,7 +194,8 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	case len(r.Records) == 0:
 		return errors.Join(failed, errors.New("nothing was measured"))
 	}
-	r.Name, r.Commit, r.Host = cmp.Or(c.Name, cmp.Or(r.Server["server"], c.Target)+" at "+c.URL), version.Commit(), host(c.Note)
+	r.Name = cmp.Or(c.Name, cmp.Or(r.Server["server"], c.Target)+" at "+c.URL)
+	r.Commit, r.Host = version.Commit(), host(c.Note)
 	r.Options = map[string]string{} // that must be equal in a comparison
 	for _, o := range c.loadOptions() {
 		if o.Name != "rate" { // the load has it

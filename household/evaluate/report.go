@@ -55,7 +55,8 @@ func (r *Report) Finish() {
 		}
 		for _, g := range run.goals() {
 			if g.share.Of > 0 && g.share.Percent() < g.percent {
-				r.Missed = append(r.Missed, fmt.Sprintf("%s with %s: %s, the goal is %g %%", g.what, with, g.share, g.percent))
+				r.Missed = append(r.Missed,
+					fmt.Sprintf("%s with %s: %s, the goal is %g %%", g.what, with, g.share, g.percent))
 			}
 		}
 	}

@@ -126,8 +126,9 @@ func (e *Engine) probe(r *replica) {
 	case errors.As(err, new(*silence)):
 		r.note(missed)
 	case errors.As(err, &refused): // agentd's own says whether it will ever go on
-		ev, works := gone, func(other *replica) bool { return other != r && other.available() }
-		if bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && slices.ContainsFunc(e.replicas, works) {
+		ev, others := gone, func(o *replica) bool { return o != r && o.available() }
+		if bytes.Contains(text, []byte(`"failed"`)) ||
+			bytes.Contains(text, []byte(`"stuck:`)) && slices.ContainsFunc(e.replicas, others) {
 			ev = unfit
 		}
 		e.lost(r, ev, fmt.Errorf("%s: %w: %s", path, refused, errorOf(text)))

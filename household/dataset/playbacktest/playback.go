@@ -110,7 +110,8 @@ func (s speaker) GenerateAll(_ context.Context, requests []generation.Request, d
 		}
 		r := new(generation.Result)
 		for range requests[i].N {
-			r.Completions = append(r.Completions, generation.Completion{Text: s(prompt.String()), Finish: generation.FinishStop})
+			c := generation.Completion{Text: s(prompt.String()), Finish: generation.FinishStop}
+			r.Completions = append(r.Completions, c)
 		}
 		done(i, r, nil)
 	}
