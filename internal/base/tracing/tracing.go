@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,10 @@ type Tracer struct {
 // Open makes a Tracer that sends traces in the background. It does not connect yet. It returns nil
 // if tracing is off, see Enabled.
 func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, error) {
-	if err := checkSwitches(); err != nil {
+	if err := errors.Join( // an exporter that we don't have is an error
+		oneOf("OTEL_SDK_DISABLED", strings.ToLower(os.Getenv("OTEL_SDK_DISABLED")), "true", "false"),
+		oneOf("OTEL_TRACES_EXPORTER", strings.ToLower(os.Getenv("OTEL_TRACES_EXPORTER")), "otlp", "none"),
+	); err != nil {
 		return nil, err
 	}
 	if !Enabled() {

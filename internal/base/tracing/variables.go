@@ -42,13 +42,6 @@ func first(name string) (text, variable string) {
 	return "", ""
 }
 
-// checkSwitches checks the variables that turn tracing on and off. An exporter that we don't have is an error.
-func checkSwitches() error {
-	return errors.Join(
-		oneOf("OTEL_SDK_DISABLED", strings.ToLower(os.Getenv("OTEL_SDK_DISABLED")), "true", "false"),
-		oneOf("OTEL_TRACES_EXPORTER", strings.ToLower(os.Getenv("OTEL_TRACES_EXPORTER")), "otlp", "none"))
-}
-
 // check checks the variables. OpenTelemetry would use its default for an invalid one, or panic.
 func check() error {
 	if p, name := first("PROTOCOL"); p == "grpc" {
