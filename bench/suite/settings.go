@@ -65,8 +65,9 @@ func (w *Load) serverArgs(o *Options, s Setting) []string {
 func (w *Load) settings(quick bool) []Setting {
 	var list []Setting
 	for _, slots := range []int{w.slots(), max(w.slots()/4, w.Trace.Candidates)} {
-		for _, c := range caches() {
-			list = append(list, Setting{slots, c})
+		for _, unified := range []bool{false, true} {
+			// On a CPU "auto" chooses flash attention, though it can be slower.
+			list = append(list, Setting{slots, Cache{unified, "auto"}}, Setting{slots, Cache{unified, "off"}})
 		}
 		if quick || slots == w.Trace.Candidates {
 			break
@@ -90,12 +91,6 @@ func (c Cache) args() []string {
 		kv = "-kvu"
 	}
 	return []string{kv, "-fa", c.FlashAttention}
-}
-
-// caches are with and without flash attention. On a CPU "auto" chooses it, though it can
-// be slower.
-func caches() []Cache {
-	return []Cache{{FlashAttention: "auto"}, {FlashAttention: "off"}, {Unified: true, FlashAttention: "auto"}, {Unified: true, FlashAttention: "off"}}
 }
 
 // slots for all candidates at once.

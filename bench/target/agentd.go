@@ -100,7 +100,11 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 	}
 	for i := range outs {
 		c := readCandidate(&outs[i], &answer)
-		answer.OutputTokens = plus(answer.OutputTokens, c.Tokens)
+		if c.Tokens < 0 || answer.OutputTokens < 0 { // one is unknown
+			answer.OutputTokens = -1
+		} else {
+			answer.OutputTokens += c.Tokens
+		}
 		if err := c.checkLength(i, o, agentdHint); err != nil {
 			return Answer{}, err
 		}
@@ -192,12 +196,4 @@ func (a *Agentd) Describe(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	return facts, nil
-}
-
-// plus is the sum of two counts; -1 if one is unknown.
-func plus(a, b int) int {
-	if a < 0 || b < 0 {
-		return -1
-	}
-	return a + b
 }
