@@ -96,7 +96,12 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = appendScores(b, c)
 	}
 	if in.returns.masks {
-		b = appendMasks(b, c.Scores)
+		b = rawjson.AppendList(append(b, `,"sampling_mask":`...), c.Scores, func(b []byte, s generation.Score) []byte {
+			if s.Mask == nil { // there were too many tokens
+				return append(b, "null"...)
+			}
+			return rawjson.AppendList(b, s.Mask, appendInt)
+		})
 	}
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)

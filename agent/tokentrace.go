@@ -123,16 +123,6 @@ func appendScores(b []byte, c *generation.Completion) []byte {
 	return appendFloat(b, sum, 64)
 }
 
-// appendMasks appends for each token the tokens from which it was drawn; null if they are too many.
-func appendMasks(b []byte, scores []generation.Score) []byte {
-	return rawjson.AppendList(append(b, `,"sampling_mask":`...), scores, func(b []byte, s generation.Score) []byte {
-		if s.Mask == nil {
-			return append(b, "null"...)
-		}
-		return rawjson.AppendList(b, s.Mask, appendInt)
-	})
-}
-
 func appendInt[T ~int | ~int32](b []byte, n T) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
 func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score) bool) []byte {
