@@ -45,14 +45,25 @@ func (e *Engine) Adapter(name string) (generation.AdapterID, bool) {
 	return e.adapters.find(name)
 }
 
-// listAgain asks all engines for their adapters, unless it did so less than Engine.relist ago.
+// listAgain asks all available engines for their adapters, unless it did so less than Engine.relist ago.
 func (e *Engine) listAgain() {
 	e.adapters.listing.Lock()
 	defer e.adapters.listing.Unlock()
-	if time.Since(e.adapters.listed) >= e.relist {
-		e.listAdapters()
-		e.adapters.listed = time.Now() // calls that waited for the lock use this list
+	if time.Since(e.adapters.listed) < e.relist {
+		return
 	}
+	var asked sync.WaitGroup
+	for _, r := range e.replicas {
+		if r.available() {
+			asked.Go(func() {
+				if err := e.listAdaptersOf(e.base, r, r.identity()); err != nil {
+					e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
+				}
+			})
+		}
+	}
+	asked.Wait()
+	e.adapters.listed = time.Now() // calls that waited for the lock use this list
 }
 
 // Adapters returns the names of all adapters, sorted.
@@ -111,21 +122,6 @@ func (a *adapters) set(r *replica, list served) {
 			a.ids[name] = generation.AdapterID(len(a.names))
 		}
 	}
-}
-
-// listAdapters asks all available engines for their adapters.
-func (e *Engine) listAdapters() {
-	var asked sync.WaitGroup
-	for _, r := range e.replicas {
-		if r.available() {
-			asked.Go(func() {
-				if err := e.listAdaptersOf(e.base, r, r.identity()); err != nil {
-					e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
-				}
-			})
-		}
-	}
-	asked.Wait()
 }
 
 // listAdaptersOf asks one engine for its adapters. If that fails, its last list stays.
