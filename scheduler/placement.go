@@ -144,27 +144,22 @@ func (h *health) up(now time.Time) bool {
 	return !h.lost && h.stage == onTime && !now.Before(h.downUntil)
 }
 
-// failed counts a failed step and reports whether the context is down.
-func (h *health) failed(now time.Time, lost bool) (down bool) {
-	h.failures++
-	h.lost = h.lost || lost
-	if h.failures >= maxFailures {
-		h.pause = min(max(2*h.pause, minPause), maxPause)
-		h.downUntil = now.Add(h.pause)
-		h.failures = maxFailures - 1 // after the pause one failure is enough
-	}
-	return !h.up(now)
-}
-
 // recordFailure records a failed step. down: the context is down, another one is up, and all of its requests should
 // move. lost: this step lost the device.
 func (w *worker) recordFailure(cause error) (down, lost bool) {
 	gone, e := errors.Is(cause, llama.ErrLost), w.engine
 	e.mu.Lock()
-	lost = gone && !w.health.lost
-	down = w.health.failed(e.now(), gone)
+	h, now := &w.health, e.now()
+	lost = gone && !h.lost
+	h.lost = h.lost || gone
+	if h.failures++; h.failures >= maxFailures {
+		h.pause = min(max(2*h.pause, minPause), maxPause)
+		h.downUntil = now.Add(h.pause)
+		h.failures = maxFailures - 1 // after the pause one failure is enough
+	}
+	down = !h.up(now)
 	othersUp := slices.ContainsFunc(e.workers, func(o *worker) bool { return o != w && o.health.up(e.now()) })
-	pause := w.health.pause
+	pause := h.pause
 	e.mu.Unlock()
 	switch {
 	case gone:
