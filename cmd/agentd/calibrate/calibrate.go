@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/internal/cli"
@@ -105,8 +107,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	list := r.join()
 	fmt.Fprintln(stderr, r.summary(len(list)))
-	if err := r.same(); err != nil {
-		return err
+	if len(r.kinds) > 1 {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(r.kinds)) {
+			kinds = append(kinds, fmt.Sprintf("%s (%d decisions)", kind, r.kinds[kind]))
+		}
+		return fmt.Errorf("the decisions are of several models or formats; calibrate each by itself: %s",
+			strings.Join(kinds, ", "))
 	}
 	file := &conformal.File{Model: r.model, Format: r.format, Decisions: len(list)}
 	if file.Rates, err = conformal.Calibrate(list, c.Errors, c.Seed); err != nil {

@@ -256,18 +256,6 @@ func (r *records) join() (list []conformal.Decision) {
 	return list
 }
 
-// same refuses decisions of several models.
-func (r *records) same() error {
-	if len(r.kinds) < 2 {
-		return nil
-	}
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(r.kinds)) {
-		kinds = append(kinds, fmt.Sprintf("%s (%d decisions)", kind, r.kinds[kind]))
-	}
-	return fmt.Errorf("the decisions are of several models or formats; calibrate each by itself: %s", strings.Join(kinds, ", "))
-}
-
 // summary counts what was read.
 func (r *records) summary(used int) string {
 	var b strings.Builder
