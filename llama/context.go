@@ -124,7 +124,10 @@ func (c *Context) Close() error {
 	c.abortMu.Lock()
 	c.abortPtr = nil
 	c.abortMu.Unlock()
-	c.closeWaits()
+	briefWaits.Lock()
+	_ = c.waits.set(false) // never fails
+	c.waits.closed = true
+	briefWaits.Unlock()
 	C.agd_context_free(c.ptr)
 	C.llama_batch_free(c.filled)
 	if c.adapter != nil {

@@ -37,13 +37,6 @@ func (c *Context) SetBriefWaits(on bool) error {
 	return c.waits.set(on)
 }
 
-func (c *Context) closeWaits() {
-	briefWaits.Lock()
-	defer briefWaits.Unlock()
-	_ = c.waits.set(false) // never fails
-	c.waits.closed = true
-}
-
 func (w *contextWaits) set(on bool) error {
 	if on == w.brief {
 		return nil
