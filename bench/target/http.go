@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,18 +32,6 @@ type remote struct {
 	base  string // without a slash at its end
 	http  *http.Client
 	token string
-}
-
-func newRemote(baseURL, token string) (*remote, error) {
-	u, err := url.Parse(baseURL)
-	// The error does not repeat the URL, which may hold a password.
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(baseURL, "@") {
-		return nil, errors.New("target URL: must be an http or https URL with a host, without user, query and fragment")
-	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConnections, 0
-	t.DisableCompression = true // both sides' time is for the model
-	return &remote{base: strings.TrimRight(u.String(), "/"), token: token, http: &http.Client{Transport: t}}, nil
 }
 
 // Close closes the connections.

@@ -5,6 +5,9 @@ package target
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"agentd/bench/workload"
@@ -33,10 +36,16 @@ const (
 // Open makes the target of a server at a URL such as http://127.0.0.1:8888. key is its
 // bearer token; it may be "".
 func Open(kind, baseURL, key string) (Target, error) {
-	r, err := newRemote(baseURL, key)
-	if err != nil {
-		return nil, err
+	u, err := url.Parse(baseURL)
+	// The error does not repeat the URL, which may hold a password.
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "" || strings.Contains(baseURL, "@") {
+		return nil, errors.New("target URL: must be an http or https URL with a host, without user, query and fragment")
 	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConnections, 0
+	t.DisableCompression = true // both sides' time is for the model
+	r := &remote{base: strings.TrimRight(u.String(), "/"), token: key, http: &http.Client{Transport: t}}
 	switch kind {
 	case KindLlamaServer:
 		return &LlamaServer{r}, nil
