@@ -321,10 +321,8 @@ func (h *house) slots(g *goal, spoken, from string, room bool) slots {
 		on = "on"
 	}
 	return slots{"{robot}", g.robot, "{thing}", the(spoken), "{is}", is(spoken), "{from}", from, "{place}", place, "{at}", at,
-		"{room}", g.target, "{on}", on, "{value}", valueText(g)}
+		"{room}", g.target, "{on}", on, "{value}", amount(g.value, g.unit)}
 }
-
-func valueText(g *goal) string { return amount(g.value, g.unit) }
 
 // instruct words one goal. It names the robot unless the agent has to infer it.
 func (s *speaker) instruct(g *goal, fill slots, name bool) string {
