@@ -1,9 +1,6 @@
 package load
 
-import (
-	"agentd/llama"
-	"agentd/scheduler"
-)
+import "agentd/llama"
 
 // contextOptions returns the options of the engine's llama.cpp contexts.
 func (m *Model) contextOptions(gpu bool) []llama.ContextOption {
@@ -21,18 +18,4 @@ func (m *Model) contextOptions(gpu bool) []llama.ContextOption {
 		llama.SetThreads(f.Threads, f.Threads),
 		llama.SetKVType(f.KVType),
 	}
-}
-
-// schedulerConfig returns cfg.Scheduler with the values that Open chooses.
-func (m *Model) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
-	c := cfg.Scheduler
-	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = m.Info.Parallel, m.Info.BatchSize, m.Info.DraftRows, hostCells
-	c.PrefillChunk, c.Threads = 0, 0
-	if gpu {
-		c.PrefillChunk = min(prefillChunkGPU, m.Info.BatchSize)
-	}
-	if cfg.Threads == 0 && !gpu && m.Info.Contexts == 1 { // several would measure each other's trials
-		c.Threads = m.Info.Threads
-	}
-	return c
 }

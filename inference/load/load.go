@@ -332,7 +332,16 @@ func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGrou
 	if err != nil {
 		return err
 	}
-	engine, err := scheduler.New(ctx, contexts, m.schedulerConfig(cfg, gpu, hostCells), cfg.Log)
+	c := cfg.Scheduler
+	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = f.Parallel, f.BatchSize, f.DraftRows, hostCells
+	c.PrefillChunk, c.Threads = 0, 0
+	if gpu {
+		c.PrefillChunk = min(prefillChunkGPU, f.BatchSize)
+	}
+	if cfg.Threads == 0 && !gpu && f.Contexts == 1 { // several would measure each other's trials
+		c.Threads = f.Threads
+	}
+	engine, err := scheduler.New(ctx, contexts, c, cfg.Log)
 	switch {
 	case errors.Is(err, scheduler.ErrNoHostCache):
 		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
