@@ -241,18 +241,9 @@ func (r *reader) readHarmony(text string) (out Output, err error) {
 // Text without JSON becomes Beside.
 func (r *reader) readLoose(text string) (out Output, err error) {
 	text = strings.TrimSpace(text)
-	var spans []span
-	if startsJSON(text) {
-		spans = []span{{text, 0, len(text)}}
-		if end := closing(text, 0); end > 0 && end < len(text) {
-			spans = bracketed(text)
-		}
-	} else {
-		spans = bracketed(text)
-	}
 	var decisions int
 	at := 0
-	for _, s := range spans {
+	for _, s := range bracketed(text) {
 		v, err := r.parse(strings.TrimRight(s.text, "` \t\r\n"))
 		if err != nil {
 			return out, err
