@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentd/protocol"
+	"agentd/server/rollout"
 )
 
 // Inference answers a decoded request with one output for every candidate. Decide returns protocol.Problems for input
@@ -35,21 +36,11 @@ type Streaming interface {
 
 // Weights is an Inference whose weights can change. Its errors are *Error, protocol.Problems, or ctx's.
 type Weights interface {
-	// Current returns the weights that serve. It may wait for the hash of a large file.
-	Current(ctx context.Context) (*protocol.Weights, error)
-	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
-	// They return when new requests use the file at path. After an error nothing has changed.
-	SetModel(ctx context.Context, path string) error
-	SetAdapter(ctx context.Context, name, path string) error
-	RemoveAdapter(name string) error
-	// Pause pauses in a mode of POST /v1/pause, and returns when nothing runs. PauseAgain does not fail in a pause of
-	// that mode. Resume ends a pause. Resumed returns a channel that is closed when there is no pause.
+	rollout.Engine
+	// Pause pauses in a mode of POST /v1/pause, and returns when nothing runs. It fails in a pause. Resumed returns a
+	// channel that is closed when there is no pause.
 	Pause(ctx context.Context, mode string) error
-	PauseAgain(ctx context.Context, mode string) error
-	Resume()
 	Resumed() <-chan struct{}
-	// ClearCache frees all cached prefixes. all is false if some stay because requests run.
-	ClearCache(ctx context.Context) (all bool, err error)
 }
 
 // Coach has coaching sessions and answers their requests. A *coaching.Service is one; errors are as there.

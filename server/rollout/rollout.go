@@ -18,11 +18,14 @@ import (
 
 // Engine is an engine whose weights can change.
 type Engine interface {
+	// Current returns the weights that serve. It may wait for the hash of a large file.
 	Current(ctx context.Context) (*protocol.Weights, error)
+	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
+	// They return when new requests use the file at path. After an error nothing has changed.
 	SetModel(ctx context.Context, path string) error
 	SetAdapter(ctx context.Context, name, path string) error
 	RemoveAdapter(name string) error
-	// PauseAgain pauses; in a pause of the same mode, it waits until nothing runs.
+	// PauseAgain pauses; in a pause of the same mode, it waits until nothing runs. Resume ends a pause.
 	PauseAgain(ctx context.Context, mode string) error
 	Resume()
 	// ClearCache frees all cached prefixes. all is false if some stay because requests run.
