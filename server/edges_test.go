@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agentd/internal/base/waittest"
+	"agentd/internal/http/connection"
 )
 
 // dial connects to a server without a client that knows HTTP.
@@ -84,8 +85,8 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 		status  int
 		detail  string
 	}{
-		"headers too large":            {plain, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
-		"a path too long":              {plain, "GET /" + strings.Repeat("x", 2*maxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 431, "request line"},
+		"headers too large":            {plain, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*connection.MaxHeader) + "\r\n\r\n", 431, fmt.Sprint(connection.MaxHeader)},
+		"a path too long":              {plain, "GET /" + strings.Repeat("x", 2*connection.MaxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 431, "request line"},
 		"no request line":              {plain, "what\r\n\r\n", 400, "not valid HTTP"},
 		"no request line, and a body":  {plain, "what\r\n\r\n" + strings.Repeat("x", 1<<20), 400, "not valid HTTP"},
 		"no Host":                      {plain, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
@@ -98,7 +99,7 @@ func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 		"headers that do not come":     {impatient, "GET /health HTTP/1.1\r\nHost:", 408, "in time"},
 		"HTTP to a port of HTTPS":      {&listening{url: strings.Replace(https.url, "https", "http", 1)}, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "https://"},
 		"the same with a body":         {&listening{url: strings.Replace(https.url, "https", "http", 1)}, raw(""), 400, "https://"},
-		"over TLS, headers too large":  {https, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", 431, fmt.Sprint(maxHeader)},
+		"over TLS, headers too large":  {https, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*connection.MaxHeader) + "\r\n\r\n", 431, fmt.Sprint(connection.MaxHeader)},
 		"over TLS, no Host":            {https, "GET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
 		"behind an answer, no Host":    {plain, "GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
 		"options of the server":        {plain, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "no such path"},

@@ -12,9 +12,6 @@ const (
 	looseCopies    = 8                     // estimated copies of a body's text while it is handled
 	coachingCopies = 3                     // the same for a coaching request: the point, the question and the log
 	streamFrom     = 1 << 20               // bytes; larger answers are streamed and never whole in memory
-	maxHeader      = 64 << 10              // bytes of request line and headers together
-	headerTimeout  = 10 * time.Second      // for a client to send its headers
-	idleTimeout    = 2 * time.Minute       // closes idle keep-alive connections
 	maxWaiting     = 1024                  // requests that wait for the model or a pause, without their bodies
 	maxRequestID   = 128                   // bytes of an accepted X-Request-Id
 	maxRunID       = protocol.MaxID        // bytes of a coaching session's run_id

@@ -43,15 +43,8 @@ func New(opts Options) (*Server, error) {
 	if s.router, err = s.routes(); err != nil {
 		return nil, err
 	}
-	s.http = &http.Server{
-		Handler:           s.router,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          connection.ErrorLog(opts.Log),
-	}
-	connection.Prepare(s.http)
+	s.http = connection.NewServer(s.router, opts.Log)
+	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	return s, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"agentd/internal/http/connection"
 	"agentd/internal/http/webpage"
 
-	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
 
@@ -30,7 +29,6 @@ type Console struct {
 	auth   *authenticator
 	page   *webpage.Page
 	asking chan struct{} // bounds concurrent requests to the agent server
-	router *gin.Engine
 	http   *http.Server
 	end    context.CancelCauseFunc
 	ended  context.Context
@@ -77,15 +75,7 @@ func Open(o Options) (*Console, error) {
 		end:    end,
 		ended:  ended,
 	}
-	c.router = c.routes()
-	c.http = &http.Server{
-		Handler:           c.router,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          connection.ErrorLog(o.Log),
-	}
-	connection.Prepare(c.http)
+	c.http = connection.NewServer(c.routes(), o.Log)
 	c.loops.Go(c.housekeeping)
 	return c, nil
 }

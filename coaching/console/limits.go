@@ -26,8 +26,6 @@ const (
 	maxRequestID = 1 << 10
 	// maxPeopleBody is the largest body of the people's API: an answer or a draft.
 	maxPeopleBody = 2 << 20
-	// maxHeader bounds request line and headers together.
-	maxHeader = 64 << 10
 	// maxViewBytes bounds the requests of all cached views. The newest view is cached whatever
 	// its size.
 	maxViewBytes = 128 << 20
@@ -64,10 +62,6 @@ const (
 
 // Times.
 const (
-	// headerTimeout bounds the time in which a client sends its headers.
-	headerTimeout = 10 * time.Second
-	// idleTimeout closes idle keep-alive connections.
-	idleTimeout = 2 * time.Minute
 	// pingEvery is the interval of pings in an event stream. They keep proxies from closing
 	// it, and reveal a page that has left.
 	pingEvery = 15 * time.Second

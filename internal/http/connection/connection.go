@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	stdlog "log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,11 +16,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
-// Prepare prepares s for Serve. s.Handler must be set.
-func Prepare(s *http.Server) {
-	handler := s.Handler
+// NewServer returns a server for Serve.
+func NewServer(handler http.Handler, log zerolog.Logger) *http.Server {
+	s := &http.Server{
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: MaxHeader,
+		ErrorLog: stdlog.New(&errorLog{log: log, now: time.Now}, "", 0),
+	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := of(r); c != nil {
 			c.answering.Store(true)
@@ -43,9 +49,10 @@ func Prepare(s *http.Server) {
 			own.takeHead()
 		}
 	}
+	return s
 }
 
-// Serve serves the prepared s on l until s ends, with HTTP/1 only, and over TLS if there are certificates. It closes l,
+// Serve serves s on l until s ends, with HTTP/1 only, and over TLS if there are certificates. It closes l,
 // and returns nil after Shutdown and Close. refused is called for every error that is answered without a handler.
 func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
 	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}

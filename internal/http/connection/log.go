@@ -2,7 +2,6 @@ package connection
 
 import (
 	"bytes"
-	stdlog "log"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -10,12 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ErrorLog returns a logger for net/http's messages (TLS handshakes, accept failures). It logs them at debug
-// level, since clients cause most of them, but a lack of file descriptors as an error.
-func ErrorLog(log zerolog.Logger) *stdlog.Logger {
-	return stdlog.New(&errorLog{log: log, now: time.Now}, "", 0)
-}
-
+// errorLog takes net/http's messages (TLS handshakes, accept failures). It logs them at debug level, since clients
+// cause most of them, but a lack of file descriptors as an error.
 type errorLog struct {
 	log  zerolog.Logger
 	now  func() time.Time

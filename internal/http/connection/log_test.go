@@ -58,8 +58,7 @@ func TestServerGoesOnAfterALackOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: http.NotFoundHandler(), ErrorLog: ErrorLog(zerolog.New(&log))}
-	Prepare(s)
+	s := NewServer(http.NotFoundHandler(), zerolog.New(&log))
 	served := make(chan error, 1)
 	go func() { served <- Serve(s, &poor{Listener: l}, nil, func(int, string) {}) }()
 	transport := &http.Transport{DisableKeepAlives: true}
