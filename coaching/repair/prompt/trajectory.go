@@ -103,20 +103,13 @@ func (r *trajectory) keySteps(texts []string, details []detail, budget int) (use
 // byNearness returns the indexes of the steps, nearest to the target or the end first. Of two
 // equally near, the later one comes first.
 func (r *trajectory) byNearness() []int {
-	n := len(r.t.Request.Trajectory)
-	order := make([]int, 0, n)
-	seen := make([]bool, n)
-	for distance := range n {
-		for _, i := range []int{n - 1 - distance, r.t.Target + distance, r.t.Target - distance} {
-			if i >= 0 && i < n && !seen[i] {
-				seen[i] = true
-				order = append(order, i)
-			}
-		}
-		if len(order) == n {
-			break
-		}
+	order := make([]int, len(r.t.Request.Trajectory))
+	last := len(order) - 1
+	for i := range order {
+		order[i] = last - i
 	}
+	distance := func(i int) int { return min(last-i, max(i-r.t.Target, r.t.Target-i)) }
+	slices.SortStableFunc(order, func(a, b int) int { return distance(a) - distance(b) })
 	return order
 }
 
