@@ -195,11 +195,16 @@ func (c *Case) PointIDs() string {
 	if len(c.Points) == 0 {
 		return "none"
 	}
-	ids := make([]string, len(c.Points))
-	for i, p := range c.Points {
+	return c.Names(IDs(c.Points))
+}
+
+// IDs returns the IDs of points.
+func IDs(points []*Point) []string {
+	ids := make([]string, len(points))
+	for i, p := range points {
 		ids[i] = p.ID
 	}
-	return c.Names(ids)
+	return ids
 }
 
 // toolSets compiles each set of tools once, since most points share their tools.

@@ -229,7 +229,7 @@ func describeTools(b *strings.Builder, points []*repair.Point, budget int) {
 		var text strings.Builder
 		for _, g := range groups {
 			if len(groups) > 1 {
-				fmt.Fprintf(&text, "At %s:\n", g.points[0].Names(pointIDs(g.points)))
+				fmt.Fprintf(&text, "At %s:\n", g.points[0].Names(repair.IDs(g.points)))
 			}
 			for i := range g.tools.Tools {
 				describeTool(&text, &g.tools.Tools[i], level)

@@ -65,7 +65,7 @@ func buildPortable(points []*repair.Point, call string) string {
 	properties := []string{
 		`"why":{"type":"string","description":"What went wrong, and why your decision is right, or why you abandon. Two or three sentences."}`,
 		`"outcome":{"type":"string","enum":["corrected","abandoned"]}`,
-		`"reinjection_point_id":{` + stringType(pointIDs(points)) + `,"description":"The point at which the decision replaces the agent's. Not read when you abandon."}`,
+		`"reinjection_point_id":{` + stringType(repair.IDs(points)) + `,"description":"The point at which the decision replaces the agent's. Not read when you abandon."}`,
 	}
 	decision := strictObject(`"say":{"type":"string","description":"The text the agent says. Not read when you abandon."}`)
 	if slices.ContainsFunc(points, hasTools) {
@@ -105,14 +105,6 @@ func texts(elements []string) protocol.Raw {
 		quoted[i] = protocol.String(e)
 	}
 	return protocol.AppendElements(nil, quoted...)
-}
-
-func pointIDs(points []*repair.Point) []string {
-	ids := make([]string, len(points))
-	for i, p := range points {
-		ids[i] = p.ID
-	}
-	return ids
 }
 
 func hasTools(p *repair.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 }
@@ -183,7 +175,7 @@ func buildExact(points []*repair.Point, own bool) string {
 	variants := []string{strictObject(why, `"outcome":{"const":"abandoned"}`)}
 	correct := func(points []*repair.Point, decision string) {
 		variants = append(variants, strictObject(why, `"outcome":{"const":"corrected"}`,
-			`"reinjection_point_id":{"enum":`+enum(pointIDs(points))+`}`, `"decision":`+decision))
+			`"reinjection_point_id":{"enum":`+enum(repair.IDs(points))+`}`, `"decision":`+decision))
 	}
 	textOnly := slices.DeleteFunc(slices.Clone(points), hasTools)
 	for _, group := range toolGroups(points) {
