@@ -23,6 +23,6 @@ with_lock trainers installed "$packages" fill
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 "$python" "$root/llama/checkpoint/testdata/qwen.py" "$("$root/third_party/tokenizers.sh" qwen3)" "$work/qwen" "$work/adapter"
-cp -r "$work/qwen" "$work/step_1"
+mkdir "$work/step_1" && cp "$work"/qwen/*.safetensors "$work/step_1" # as prime-rl saves
 cd "$root"
 AGENTD_TRAINERS_PYTHON=$python AGENTD_TRAINERS_PACKAGES=$packages AGENTD_TRAINERS_WEIGHTS=$work go test -count=1 -v -run ReleasedTrainers ./cmd/agentd
