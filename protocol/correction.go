@@ -31,6 +31,14 @@ func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Tex
 // Corrected returns the decision.
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
+// CorrectionTo returns the correction to a decision: a replace_say for a text, a replace_decision for calls.
+func CorrectionTo(d *AgentDecision) Correction {
+	if len(d.ToolCalls) == 0 {
+		return &ReplaceSay{Text: d.Say}
+	}
+	return &ReplaceDecision{Decision: *d}
+}
+
 // DecodeCorrection decodes a correction of either kind. The error is [Problems].
 func DecodeCorrection(raw Raw) (Correction, error) {
 	c, err := decode[eitherKind](raw, MaxDepth)

@@ -68,9 +68,9 @@ func FuzzCorrection(f *testing.F) {
 		if err != nil || !verdict.Corrected || len(verdict.Proposals) != 1 {
 			t.Fatalf("%s: %+v, %v", output, verdict, err)
 		}
-		want, got := view.repair.Proposal(point, decision), verdict.Proposals[0]
-		if got.ReinjectionPointID != want.ReinjectionPointID || string(got.ExtraKeys) != string(want.ExtraKeys) {
-			t.Fatalf("sent %s, arrived as %s at %s", want.ExtraKeys, got.ExtraKeys, got.ReinjectionPointID)
+		want, got := protocol.CorrectionTo(decision).AppendJSON(nil), verdict.Proposals[0]
+		if got.ReinjectionPointID != point || string(got.ExtraKeys) != string(want) {
+			t.Fatalf("sent %s, arrived as %s at %s", want, got.ExtraKeys, got.ReinjectionPointID)
 		}
 	})
 }

@@ -19,19 +19,6 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Proposal returns the proposal of a decision that passed [Point.Check].
-func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
-	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
-}
-
-// Correction returns the correction for a decision: a replace_say for a text, a replace_decision for calls.
-func Correction(d *protocol.AgentDecision) protocol.Correction {
-	if len(d.ToolCalls) == 0 {
-		return &protocol.ReplaceSay{Text: d.Say}
-	}
-	return &protocol.ReplaceDecision{Decision: *d}
-}
-
 // Check checks a decision for the point: it is valid and not empty, its tools and robots are
 // known, and arguments match. Problems are located from the decision:
 // ["tool_calls", 0, "arguments", "place"].
@@ -91,7 +78,7 @@ func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
 	if len(list) > 0 {
 		return list
 	}
-	_, err := protocol.DecodeCorrection(Correction(d).AppendJSON(nil))
+	_, err := protocol.DecodeCorrection(protocol.CorrectionTo(d).AppendJSON(nil))
 	found, _ := errors.AsType[protocol.Problems](err)
 	for _, problem := range found {
 		loc := problem.Loc[1:] // "body"

@@ -99,7 +99,6 @@ func TestCheckBoundsItsProblems(t *testing.T) {
 }
 
 func TestProposalsAreWhatTheAgentApplies(t *testing.T) {
-	task := load(t, "failure")
 	for _, c := range []struct {
 		d    *protocol.AgentDecision
 		want string
@@ -108,9 +107,8 @@ func TestProposalsAreWhatTheAgentApplies(t *testing.T) {
 		{call("rover", "grasp", `{"object":"cup","force":1.0}`),
 			`{"kind":"replace_decision","decision":{"say":"","tool_calls":[{"name":"grasp","arguments":{"object":"cup","force":1.0},"target_robot_name":"rover"}]}}`},
 	} {
-		got := task.Proposal("here", c.d)
-		if got.ReinjectionPointID != "here" || string(got.ExtraKeys) != c.want {
-			t.Errorf("got %s at %s, want %s", got.ExtraKeys, got.ReinjectionPointID, c.want)
+		if got := protocol.CorrectionTo(c.d).AppendJSON(nil); string(got) != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
 }

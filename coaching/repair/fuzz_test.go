@@ -39,8 +39,8 @@ func checkVerdict(t *testing.T, task *Case, v *Verdict) {
 		if found := task.Check(p.ReinjectionPointID, &d); len(found) > 0 {
 			t.Fatalf("%s: %v", p.ExtraKeys, found.All())
 		}
-		if again := task.Proposal(p.ReinjectionPointID, &d); string(again.ExtraKeys) != string(p.ExtraKeys) {
-			t.Fatalf("%s is proposed again as %s", p.ExtraKeys, again.ExtraKeys)
+		if again := protocol.CorrectionTo(&d).AppendJSON(nil); string(again) != string(p.ExtraKeys) {
+			t.Fatalf("%s is proposed again as %s", p.ExtraKeys, again)
 		}
 	}
 }

@@ -70,7 +70,8 @@ func (c *Case) Read(text string) (*Verdict, error) {
 	if c.Repeats(p, d) {
 		return nil, errors.New("this is the very decision that the agent took at this point; write a better one, choose an earlier point, or abandon")
 	}
-	return &Verdict{Corrected: true, Why: a.Why, Proposals: []protocol.CoachingProposal{c.Proposal(p.ID, d)}}, nil
+	proposal := protocol.CoachingProposal{ReinjectionPointID: p.ID, ExtraKeys: protocol.CorrectionTo(d).AppendJSON(nil)}
+	return &Verdict{Corrected: true, Why: a.Why, Proposals: []protocol.CoachingProposal{proposal}}, nil
 }
 
 // ReadHuman reads the output of a person's answer: {"say", "action"}, a decision, a
@@ -121,7 +122,7 @@ func propose(points []*Point, decide func(*Point) (*protocol.AgentDecision, erro
 				}
 			}
 			if err == nil {
-				correct = Correction(d).AppendJSON(nil)
+				correct = protocol.CorrectionTo(d).AppendJSON(nil)
 			} else if i == 0 {
 				first = err
 			}

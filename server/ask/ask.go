@@ -282,12 +282,8 @@ func question(
 
 // correct returns the answer to an input with the chosen option, as a correction: the model computes nothing.
 func correct(ctx context.Context, d Decider, req *protocol.AgentRequest, in *protocol.AgentInput, chosen option) (*protocol.AgentOutput, error) {
-	var correction protocol.Correction = &protocol.ReplaceDecision{Decision: *chosen.decision}
-	if len(chosen.decision.ToolCalls) == 0 {
-		correction = &protocol.ReplaceSay{Text: chosen.decision.Say}
-	}
 	again := *in
-	again.ExtraKeys = protocol.AppendMember(nil, "coaching", correction.AppendJSON(nil))
+	again.ExtraKeys = protocol.AppendMember(nil, "coaching", protocol.CorrectionTo(chosen.decision).AppendJSON(nil))
 	outs, err := d.DecideEach(ctx, &protocol.AgentRequest{RequestID: req.RequestID, Inputs: []protocol.AgentInput{again}}, nil, nil)
 	switch {
 	case err != nil:
