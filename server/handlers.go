@@ -24,8 +24,8 @@ import (
 // With the query parameter live it answers 200 unless the process must be restarted, for a supervisor.
 func (s *Server) getHealth(c *gin.Context) {
 	health, dead := s.health()
-	if !forMagma(c) { // whose clients know the status only
-		health.Asking = s.asking()
+	if forMagma(c) { // whose clients know the status only
+		health.Asking = 0
 	}
 	status := http.StatusServiceUnavailable
 	if c.Request.URL.Query().Has(queryLive) && !dead {
@@ -68,10 +68,19 @@ func (s *Server) getMetrics(c *gin.Context) {
 
 // health returns the server's health. dead: the process must be restarted.
 func (s *Server) health() (health protocol.AgentHealth, dead bool) {
-	health.Status = s.State().String()
-	if health.Status != protocol.HealthDraining {
+	s.mu.Lock()
+	state, inference, err := s.state, s.inference, s.hangs
+	s.mu.Unlock()
+	if a, ok := inference.(Asking); ok {
+		health.Asking = a.Asking()
+	}
+	health.Status = state.String()
+	if state != Draining {
+		if f, ok := inference.(Failing); ok {
+			err = f.Failure()
+		}
 		var hang *generation.StuckError
-		switch err := s.failure(); {
+		switch {
 		case errors.Is(err, generation.ErrUnreachable):
 			health.Status = protocol.HealthLoading // another engine, or the same one later
 		case errors.Is(err, generation.ErrPaused):

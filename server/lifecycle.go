@@ -12,27 +12,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (s *Server) failure() error {
-	s.mu.Lock()
-	f, ok := s.inference.(Failing)
-	hangs := s.hangs
-	s.mu.Unlock()
-	if !ok {
-		return hangs
-	}
-	return f.Failure()
-}
-
-func (s *Server) asking() int {
-	s.mu.Lock()
-	a, ok := s.inference.(Asking)
-	s.mu.Unlock()
-	if !ok {
-		return 0
-	}
-	return a.Asking()
-}
-
 // LoadHangs makes /health report, until the server is ready, that a step of the load is stuck.
 func (s *Server) LoadHangs(e *generation.StuckError) {
 	s.mu.Lock()
