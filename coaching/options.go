@@ -39,15 +39,9 @@ type Options struct {
 	Rand  func() float64
 }
 
-// withDefaults returns the options with defaults for unset fields. The error names a field.
-func (o Options) withDefaults() (Options, error) {
-	if o.Policy == nil {
-		policy, err := egress.NewPolicy(nil)
-		if err != nil {
-			return o, err
-		}
-		o.Policy = policy
-	}
+// withDefaults returns the options with defaults for unset fields.
+func (o Options) withDefaults() Options {
+	o.Policy = cmp.Or(o.Policy, new(egress.Policy))
 	o.People.When = cmp.Or(o.People.When, PeopleFirst)
 	o.Workers = cmp.Or(max(o.Workers, 0), DefaultWorkers)
 	o.Queue = max(cmp.Or(o.Queue, DefaultQueue), 0)
@@ -66,7 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Float64
 	}
-	return o, nil
+	return o
 }
 
 // People coach every session for the server's operator, besides the session's backends.

@@ -40,10 +40,7 @@ type Service struct {
 // New returns a service. Close it. New fails if metrics of the same names are
 // registered already.
 func New(o Options) (*Service, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	o = o.withDefaults()
 	s := &Service{
 		rooms:    rooms{opts: o, requestBytes: session.NewBudget(o.MaxBytes), answerBytes: session.NewBudget(allAnswerBytes)},
 		leases:   store.NewLeases(o.Store, o.Log),
@@ -51,6 +48,7 @@ func New(o Options) (*Service, error) {
 	}
 	s.base, s.stopBase = context.WithCancelCause(context.Background())
 	s.alive, s.stopAlive = context.WithCancel(s.base)
+	var err error
 	if o.People.Endpoint != "" {
 		if s.people, err = o.People.policy(); err != nil {
 			return nil, err
@@ -294,14 +292,12 @@ func (s *Service) begin() bool {
 
 // inBackground runs f in the background, unless the service is closed.
 func (s *Service) inBackground(f func()) (started bool) {
-	if !s.begin() {
-		return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.background.Go(f)
 	}
-	go func() {
-		defer s.background.Done()
-		f()
-	}()
-	return true
+	return !s.closed
 }
 
 // Close closes all sessions and waits, like CloseSession. If ctx ends first, it aborts requests in progress and returns

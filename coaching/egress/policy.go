@@ -15,7 +15,7 @@ import (
 )
 
 // Policy decides which endpoints and headers of clients are acceptable. It never
-// changes, so any number of goroutines may use it.
+// changes, so any number of goroutines may use it. The zero value is the policy of an empty list.
 type Policy struct {
 	option   string         // the name of the option with the list, for messages
 	listed   bool           // the following entries replace the default
