@@ -31,16 +31,6 @@ type Models struct {
 	list []*model
 }
 
-// model is one backend, whose tries have spans.
-type model struct {
-	backend.Backend
-	def protocol.CoachingBackend
-}
-
-func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	return traced(ctx, m.Backend, m.def, q)
-}
-
 // NewModels makes the coach of backends. The error is protocol.Problems.
 func NewModels(env *Env, defs []protocol.CoachingBackend, o backend.Options) (*Models, error) {
 	p := &Models{env: env}

@@ -15,21 +15,27 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced makes one try at a model, in its own span. The endpoint gets no trace context, since a client chose it.
-func traced(ctx context.Context, b backend.Backend, def protocol.CoachingBackend, q backend.Question) (backend.Answer, error) {
-	ctx, span := tracing.Start(ctx, "chat "+def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
+// model is one backend, whose tries have spans.
+type model struct {
+	backend.Backend
+	def protocol.CoachingBackend
+}
+
+// Ask makes one try in its own span. The endpoint gets no trace context, since a client chose it.
+func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	ctx, span := tracing.Start(ctx, "chat "+m.def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
 	if !span.IsRecording() {
-		return b.Ask(ctx, q)
+		return m.Backend.Ask(ctx, q)
 	}
 	defer span.End()
-	provider := b.Type() // openai, ollama and anthropic are names of the conventions or like them
+	provider := m.Type() // openai, ollama and anthropic are names of the conventions or like them
 	if provider == protocol.BackendLocal {
 		provider = "agentd"
 	}
 	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
-		semconv.GenAIRequestModel(def.DefaultModel), attribute.String("agentd.coach", b.Name()))
-	span.SetAttributes(server(def.Endpoint)...)
-	answer, err := b.Ask(ctx, q)
+		semconv.GenAIRequestModel(m.def.DefaultModel), attribute.String("agentd.coach", m.Name()))
+	span.SetAttributes(server(m.def.Endpoint)...)
+	answer, err := m.Backend.Ask(ctx, q)
 	if err != nil {
 		failSpan(span, err)
 		return answer, err
