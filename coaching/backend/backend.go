@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -182,12 +183,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Temporary reports whether a retry may help.
 func (e *Error) Temporary() bool {
-	switch e.Kind {
-	case KindUnreachable, KindTimeout, KindBusy, KindFailed:
-		return !e.lasting
-	default:
-		return false
-	}
+	return !e.lasting && slices.Contains([]Kind{KindUnreachable, KindTimeout, KindBusy, KindFailed}, e.Kind)
 }
 
 // OutcomeLeft is the outcome of a try whose caller has left.
