@@ -83,8 +83,29 @@ func (c *Console) load(g *gin.Context) (*task, *taskView, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := c.views.get(seq)
+	s, err := c.view(seq)
 	return t, s, err
+}
+
+// view returns the view of a task.
+func (c *Console) view(seq uint64) (*taskView, error) {
+	if s, ok := c.views.Get(taskID(seq)); ok {
+		return s, nil
+	}
+	body, err := c.store.part(bucketRequests, seq)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		return nil, errNoTask
+	}
+	req, err := protocol.DecodeHumanCoachingRequest(body)
+	if err != nil {
+		damaged := fail(http.StatusInternalServerError, "the stored task is damaged")
+		damaged.err = err
+		return nil, damaged
+	}
+	return c.views.Add(taskID(seq), newTaskView(req), len(body)), nil // another request may have parsed it meanwhile
 }
 
 // readBody reads a body to its end. share counts the memory of the request; it must be released when the

@@ -25,7 +25,7 @@ type Console struct {
 	log    zerolog.Logger
 	store  *store
 	tasks  *taskService
-	views  *viewCache
+	views  *lru.Cache[*taskView] // of the tasks that were used last, by taskID
 	auth   *authenticator
 	page   *webpage.Page
 	asking chan struct{} // bounds concurrent requests to the agent server
@@ -68,7 +68,7 @@ func Open(o Options) (*Console, error) {
 		log:    o.Log,
 		store:  s,
 		tasks:  tasks,
-		views:  &viewCache{store: s, views: lru.New[*taskView](maxViews, maxViewBytes)},
+		views:  lru.New[*taskView](maxViews, maxViewBytes),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
 		asking: make(chan struct{}, maxAsking),

@@ -101,12 +101,12 @@ func TestViewCacheStaysWithinItsBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := f.console.views
+	c := f.console
 	for seq := range uint64(tasks) {
-		if _, err := c.get(seq + 1); err != nil {
+		if _, err := c.view(seq + 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.get(1); err != nil { // the one in use stays
+		if _, err := c.view(1); err != nil { // the one in use stays
 			t.Fatal(err)
 		}
 	}
@@ -122,10 +122,10 @@ func TestViewCacheStaysWithinItsBounds(t *testing.T) {
 		t.Errorf("%d are kept: %v", len(got), got)
 	}
 	c.views.Grow(taskID(tasks), maxViewBytes) // as if it were large; it was used last
-	if _, err := c.get(2); err != nil || !slices.Equal(kept(), []uint64{2}) {
+	if _, err := c.view(2); err != nil || !slices.Equal(kept(), []uint64{2}) {
 		t.Errorf("beside a large one %v are kept (%v)", kept(), err)
 	}
-	if _, err := c.get(tasks + 1); err == nil {
+	if _, err := c.view(tasks + 1); err == nil {
 		t.Error("a task that does not exist was found")
 	}
 }

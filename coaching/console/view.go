@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"agentd/agent/tools"
 	"agentd/coaching/repair"
 	"agentd/internal/base/clip"
-	"agentd/internal/base/lru"
 	"agentd/protocol"
 )
 
@@ -190,31 +188,4 @@ func (s *taskView) checkOption(correction protocol.Raw) protocol.Problems {
 	}
 	msg := "not one of the agent's options; choose one of " + clip.Text(string(list), maxReason)
 	return protocol.Problems{protocol.NewProblem(protocol.TypeValue, msg)}
-}
-
-// viewCache holds the views of the tasks that were used last.
-type viewCache struct {
-	store *store
-	views *lru.Cache[*taskView] // by taskID
-}
-
-// get returns the view of a task.
-func (c *viewCache) get(seq uint64) (*taskView, error) {
-	if s, ok := c.views.Get(taskID(seq)); ok {
-		return s, nil
-	}
-	body, err := c.store.part(bucketRequests, seq)
-	if err != nil {
-		return nil, err
-	}
-	if len(body) == 0 {
-		return nil, errNoTask
-	}
-	req, err := protocol.DecodeHumanCoachingRequest(body)
-	if err != nil {
-		damaged := fail(http.StatusInternalServerError, "the stored task is damaged")
-		damaged.err = err
-		return nil, damaged
-	}
-	return c.views.Add(taskID(seq), newTaskView(req), len(body)), nil // another request may have parsed it meanwhile
 }
