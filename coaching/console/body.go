@@ -19,13 +19,10 @@ import (
 // keyRequestID is the key of a request's id in its context.
 const keyRequestID = "console.request_id"
 
-// handler handles a request and returns its answer; nil means 204.
-type handler func(g *gin.Context) (any, error)
-
-// handle makes a handler of gin's.
-func (c *Console) handle(h handler) gin.HandlerFunc {
+// handle makes a handler of gin's. handler returns the answer; nil means 204.
+func (c *Console) handle(handler func(g *gin.Context) (any, error)) gin.HandlerFunc {
 	return func(g *gin.Context) {
-		answer, err := h(g)
+		answer, err := handler(g)
 		var body []byte
 		if err == nil && answer != nil {
 			// A panic's text may have invalid UTF-8. Texts of agents were checked.
@@ -127,19 +124,19 @@ func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *bud
 func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
-		return errTooLarge
+		return fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes").leaving(transfer.RestClose)
 	case errors.Is(err, budget.ErrFull):
-		return errNoMemory
+		return fail(http.StatusServiceUnavailable, "%s", budget.ErrFull)
 	case errors.As(err, new(*budget.TooLargeError)):
 		return fail(http.StatusRequestEntityTooLarge, "%s", err)
 	case errors.Is(err, transfer.ErrSlow):
-		return errSlowBody
+		return fail(http.StatusRequestTimeout, "the request body did not arrive in time").leaving(transfer.RestDrain)
 	case errors.Is(err, transfer.ErrBroken):
 		return fail(http.StatusBadRequest, "%s", err).leaving(transfer.RestDrain)
 	case errors.Is(err, transfer.ErrMediaType):
-		return errMediaType
+		return fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
 	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
-		return errEncoding
+		return fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
 	}
 	return errClientGone
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"agentd/internal/base/budget"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
 )
@@ -54,15 +53,8 @@ var (
 	errLapsed     = fail(http.StatusConflict, "your claim on this task has lapsed; claim it again")
 	errDone       = fail(http.StatusConflict, "the task is already answered")
 	errWithdrawn  = fail(http.StatusConflict, "the agent withdrew the task")
-	errOther      = fail(http.StatusConflict, "another request with this request_id is known; give each request its own id")
 	errFull       = fail(http.StatusServiceUnavailable, "%d tasks are waiting for people, which is the most this console takes", maxOpen)
 	errStopping   = fail(http.StatusServiceUnavailable, "the console is stopping; post the same request again to go on waiting")
-	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
-	errTooLarge   = fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes").leaving(transfer.RestClose)
-	errNoMemory   = fail(http.StatusServiceUnavailable, "%s", budget.ErrFull)
-	errMediaType  = fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
-	errEncoding   = fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
-	errSlowBody   = fail(http.StatusRequestTimeout, "the request body did not arrive in time").leaving(transfer.RestDrain)
 	errClientGone = fail(http.StatusServiceUnavailable, "the client closed the connection before the answer").leaving(transfer.RestGone)
 )
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -70,7 +71,7 @@ func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingReq
 		t, err := s.find(seq)
 		switch {
 		case errors.Is(err, errNoTask):
-			return nil, errRemoved
+			return nil, fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
 		case err != nil:
 			return nil, err
 		case t.ended():
@@ -95,7 +96,7 @@ func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, er
 		case err != nil || t == nil:
 			return err
 		case t.Digest != digest:
-			return errOther
+			return fail(http.StatusConflict, "another request with this request_id is known; give each request its own id")
 		}
 		seq = t.Seq
 		return nil
