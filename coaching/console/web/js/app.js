@@ -6,7 +6,7 @@ import { askName } from "./dialog.js";
 import { coalesce, follow } from "./live.js";
 import { storage } from "./storage.js";
 import { createQueue } from "./queue.js";
-import { createTask } from "./task.js";
+import { Task } from "./task.js";
 import { count } from "./words.js";
 import { connectGuide, loginView } from "./welcome.js";
 
@@ -122,7 +122,7 @@ function route() {
   }
   state.selected = wanted;
   if (wanted !== null && !view) {
-    view = createTask(wanted, { me: state.me, needName, back, next });
+    view = new Task(wanted, { me: state.me, needName, back, next });
     delete main.dataset.welcome;
     fill(main, view.element);
     main.scrollTop = 0;

@@ -14,15 +14,9 @@ import { textBox } from "./tree.js";
 import { outcomeOf } from "./words.js";
 import { begin, decision, isEmpty, restore } from "./work.js";
 
-// createTask shows a task. Options: me is the answer of /api/me, needName() resolves to the
+// Task shows a task. Options: me is the answer of /api/me, needName() resolves to the
 // person's name, back() leaves the task, next() opens the next one.
-export function createTask(id, options) {
-  const task = new Task(id, options);
-  task.load();
-  return task;
-}
-
-class Task {
+export class Task {
   composer = null; // while the person works on the task
   element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
   #head = h("div", { class: "task-head" });
@@ -51,13 +45,14 @@ class Task {
       claim: this.#claim,
       onstate: (state) => this.composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
     });
+    this.#load();
   }
 
-  async load() {
+  async #load() {
     try {
       this.#detail = await api.task(this.id);
     } catch (error) {
-      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#options.back }));
+      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.#load(), back: this.#options.back }));
       return;
     }
     if (this.#ended) return;
