@@ -70,7 +70,7 @@ function shape(schema, root, depth) {
 }
 
 function typed(schema, root, depth) {
-  switch (schema.type ?? guess(schema)) {
+  switch (schema.type ?? (isObject(schema.properties) ? "object" : isObject(schema.items) ? "array" : "")) {
     case "string": return { kind: "string", long: schema.format === undefined && !(schema.maxLength <= 120) };
     case "integer": return { kind: "integer" };
     case "number": return { kind: "number" };
@@ -80,12 +80,6 @@ function typed(schema, root, depth) {
     case "object": return object(schema, root, depth);
     default: return { kind: "any" };
   }
-}
-
-function guess(schema) {
-  if (isObject(schema.properties)) return "object";
-  if (isObject(schema.items)) return "array";
-  return "";
 }
 
 function list(schema, root, depth) {
