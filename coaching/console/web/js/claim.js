@@ -28,10 +28,10 @@ function onlyHere(id) {
 // summary of the task.
 export class Claim {
   task; // known once it is loaded
+  secret = null;
+  state = "none";
   #id;
   #options;
-  #secret = null;
-  #state = "none";
   #timer = 0;
   #ended = false;
   #unlockTab = null; // lets other pages of this browser take the task
@@ -41,22 +41,18 @@ export class Claim {
     this.#options = options;
   }
 
-  get state() { return this.#state; }
-
-  get secret() { return this.#secret; }
-
   // resume takes up a claim that this browser had before.
   async resume(task) {
     this.task = task;
-    this.#secret = storage.claim(task);
-    if (!this.#secret || !storage.name()) return;
+    this.secret = storage.claim(task);
+    if (!this.secret || !storage.name()) return;
     this.#unlockTab = await onlyHere(this.#id);
     if (!this.#unlockTab || this.#ended) {
       this.#unlock();
       return;
     }
     try {
-      await this.#ask(this.#secret);
+      await this.#ask(this.secret);
       this.#set("mine");
     } catch (error) {
       if (!error.offline) this.#keep(null);
@@ -71,21 +67,21 @@ export class Claim {
     this.#set("mine");
     onlyHere(this.#id).then((unlock) => {
       this.#unlockTab = unlock;
-      if (this.#ended || this.#state !== "mine") this.#unlock();
+      if (this.#ended || this.state !== "mine") this.#unlock();
     });
   }
 
   // lose is called with the reason when an answer shows that the claim is gone.
   lose(reason) {
-    if (this.#state !== "mine") return;
-    const old = this.#secret;
+    if (this.state !== "mine") return;
+    const old = this.secret;
     this.#keep(null);
     this.#set("lost", reason);
     if (old) api.release(this.#id, old).catch(() => {}); // it may have lapsed
   }
 
   async release() {
-    const old = this.#secret;
+    const old = this.secret;
     this.done();
     if (old) await api.release(this.#id, old);
   }
@@ -104,7 +100,7 @@ export class Claim {
   }
 
   #set(next, reason = "") {
-    this.#state = next;
+    this.state = next;
     clearInterval(this.#timer);
     if (next !== "mine") this.#unlock();
     if (next === "mine") this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#options.seconds / renewals) * 1000);
@@ -112,7 +108,7 @@ export class Claim {
   }
 
   #keep(secret) {
-    this.#secret = secret;
+    this.secret = secret;
     storage.setClaim(this.task, secret);
   }
 
@@ -133,7 +129,7 @@ export class Claim {
       return;
     }
     try {
-      await this.#ask(this.#secret);
+      await this.#ask(this.secret);
     } catch (error) {
       if (error.offline) return; // the claim may outlast the outage
       this.lose(error.message);
