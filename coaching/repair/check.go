@@ -118,16 +118,11 @@ func (p *problems) add(typ, msg string, loc ...any) {
 // closest returns the only known name that equals name after fold.
 func closest(name string, known []string) (found string, ok bool) {
 	folded := fold(name)
-	for _, k := range known {
-		if fold(k) != folded {
-			continue
-		}
-		if ok {
-			return "", false
-		}
-		found, ok = k, true
+	same := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return fold(k) != folded })
+	if len(same) != 1 {
+		return "", false
 	}
-	return found, ok
+	return same[0], true
 }
 
 // fold returns a name in lower case, without separators and without the prefix that some models give functions.
