@@ -64,7 +64,16 @@ func viewPoints(points []*repair.Point) ([]pointView, []toolset) {
 		if !known {
 			at = len(sets)
 			index[p.Input] = at
-			sets = append(sets, viewTools(p))
+			set := toolset{Tools: []toolView{}, Robots: append([]string{}, p.Robots...)}
+			if p.ToolsErr != nil {
+				set.ToolsError = new(p.ToolsErr.Error())
+			}
+			if p.Tools != nil {
+				for _, tool := range p.Tools.Tools {
+					set.Tools = append(set.Tools, toolView{tool.Name, tool.Description, tool.Schema})
+				}
+			}
+			sets = append(sets, set)
 		}
 		v := pointView{ID: p.ID, StepID: p.StepID, Toolset: at, Input: protocol.Raw("null")}
 		if p.Input != nil && p.StepID == nil {
@@ -73,19 +82,6 @@ func viewPoints(points []*repair.Point) ([]pointView, []toolset) {
 		views = append(views, v)
 	}
 	return views, sets
-}
-
-func viewTools(p *repair.Point) toolset {
-	v := toolset{Tools: []toolView{}, Robots: append([]string{}, p.Robots...)}
-	if p.ToolsErr != nil {
-		v.ToolsError = new(p.ToolsErr.Error())
-	}
-	if p.Tools != nil {
-		for _, tool := range p.Tools.Tools {
-			v.Tools = append(v.Tools, toolView{tool.Name, tool.Description, tool.Schema})
-		}
-	}
-	return v
 }
 
 func (c *Console) getTask(g *gin.Context) (any, error) {
