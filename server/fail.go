@@ -25,7 +25,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	case CodeClientGone:
 		c.Set(keyStatus, statusClientGone)
 	case CodeInternal, CodeStoreDown:
-		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
+		s.opts.Log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
 		if c.GetHeader("Authorization") != "" {
@@ -67,7 +67,7 @@ var openAIPaths = regexp.MustCompile(`^(/v1){0,2}/(chat|completions|models|embed
 func (s *Server) sent(c *gin.Context, err error) {
 	if err != nil {
 		c.Set(keyReason, cmp.Or(c.GetString(keyReason), "the client did not read its answer"))
-		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
+		s.opts.Log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
 	}
-	event := s.log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
+	event := s.opts.Log.WithLevel(level).Str("run_id", clip.Text(runID, maxLogID))
 	if kind != "" {
 		event.Str("kind", kind)
 	}

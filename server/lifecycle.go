@@ -198,7 +198,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
 		s.metrics.requests.WithLabelValues(knownMethod(""), routeUnmatched, strconv.Itoa(status)).Inc()
 		s.metrics.latency.WithLabelValues(knownMethod(""), routeUnmatched).Observe(0)
-		s.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
+		s.opts.Log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }
 

@@ -59,7 +59,7 @@ func (s *Server) observe(c *gin.Context) {
 		if polled(c) {
 			level = zerolog.DebugLevel
 		}
-		event := s.log.WithLevel(level)
+		event := s.opts.Log.WithLevel(level)
 		if span := trace.SpanContextFromContext(c.Request.Context()); span.IsValid() {
 			event.Stringer("trace_id", span.TraceID())
 		}
@@ -153,7 +153,7 @@ func (s *Server) trace(c *gin.Context) {
 // connection, so handlers must not panic with one.
 func (s *Server) panicked(c *gin.Context, p any) {
 	s.metrics.panics.Inc()
-	s.log.Error().
+	s.opts.Log.Error().
 		Str("panic", fmt.Sprint(p)).
 		Bytes("stack", debug.Stack()).
 		Str("request_id", c.GetString(keyRequestID)).

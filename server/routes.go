@@ -29,7 +29,6 @@ func New(opts Options) (*Server, error) {
 	base, cancel := context.WithCancelCause(context.Background())
 	s := &Server{
 		opts:   opts,
-		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens, opts.Clients, opts.MayChangeWeights),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		memory: opts.Memory,

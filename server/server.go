@@ -41,7 +41,6 @@ type Options struct {
 // Server is the HTTP server. Make it with New.
 type Server struct {
 	opts     Options
-	log      zerolog.Logger
 	auth     authenticator
 	metrics  *metrics
 	router   *gin.Engine

@@ -162,6 +162,6 @@ func (s *Server) endedEarly(c *gin.Context, err error) *Error {
 	if e.Code == CodeInternal {
 		level = zerolog.ErrorLevel
 	}
-	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
+	s.opts.Log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
 	return e
 }

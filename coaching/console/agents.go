@@ -138,7 +138,7 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	case errors.As(err, &refused):
 		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip.Text(refused.Error(), maxReason))
 	}
-	c.log.Warn().Err(err).Msg("request for candidates failed")
+	c.opts.Log.Warn().Err(err).Msg("request for candidates failed")
 	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
 }
 

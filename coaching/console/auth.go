@@ -115,7 +115,7 @@ func (c *Console) postLogin(g *gin.Context) (any, error) {
 	}
 	digest, ok := c.auth.find(body.Token)
 	if !ok {
-		c.log.Warn().Str("request_id", g.GetString(keyRequestID)).Msg("login with an unknown token")
+		c.opts.Log.Warn().Str("request_id", g.GetString(keyRequestID)).Msg("login with an unknown token")
 		return nil, fail(http.StatusUnauthorized, "this token is not known")
 	}
 	http.SetCookie(g.Writer, c.cookie(g, c.auth.session(digest), int(sessionTime.Seconds())))

@@ -169,7 +169,7 @@ func decode(raw []byte, b any) error {
 // sent logs the error err of a client that did not read its answer.
 func (c *Console) sent(g *gin.Context, err error) {
 	if err != nil {
-		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
+		c.opts.Log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *Console) fail(g *gin.Context, err error) {
 	f := asFailure(err)
 	g.Abort()
 	if f.err != nil {
-		c.log.Error().Err(f.err).Int("status", f.Status).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
+		c.opts.Log.Error().Err(f.err).Int("status", f.Status).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
 	}
 	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
 }

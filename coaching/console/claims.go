@@ -28,7 +28,7 @@ func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 		return nil, err
 	}
 	if taken {
-		s.log.Info().Str("task", taskID(seq)).Str("person", person).Msg("task claimed")
+		s.opts.Log.Info().Str("task", taskID(seq)).Str("person", person).Msg("task claimed")
 	}
 	s.hub.changed()
 	return t, nil
@@ -46,7 +46,7 @@ func (s *taskService) release(seq uint64, secret string) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str("task", taskID(seq)).Msg("task released")
+	s.opts.Log.Info().Str("task", taskID(seq)).Msg("task released")
 	s.hub.changed()
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *taskService) answer(seq uint64, secret string, a answer) (*task, error)
 		return t, err
 	}
 	s.over(seq)
-	s.log.Info().Str("task", taskID(seq)).Str("person", t.Claim.Person).Str("outcome", a.Status).Msg("task answered")
+	s.opts.Log.Info().Str("task", taskID(seq)).Str("person", t.Claim.Person).Str("outcome", a.Status).Msg("task answered")
 	return t, nil
 }
 
@@ -170,7 +170,7 @@ func (s *taskService) prune() error {
 		}
 	}
 	if removed > 0 {
-		s.log.Info().Int("tasks", removed).Msg("old tasks removed")
+		s.opts.Log.Info().Int("tasks", removed).Msg("old tasks removed")
 		s.hub.changed()
 	}
 	return nil

@@ -15,14 +15,11 @@ import (
 	"agentd/internal/base/lru"
 	"agentd/internal/http/connection"
 	"agentd/internal/http/webpage"
-
-	"github.com/rs/zerolog"
 )
 
 // Console is the server. Make it with Open and end it with Close.
 type Console struct {
 	opts   Options
-	log    zerolog.Logger
 	store  *store
 	tasks  *taskService
 	views  *lru.Cache[*taskView] // of the tasks that were used last, by taskID
@@ -65,7 +62,6 @@ func Open(o Options) (*Console, error) {
 	ended, end := context.WithCancelCause(context.Background())
 	c := &Console{
 		opts:   o,
-		log:    o.Log,
 		store:  s,
 		tasks:  tasks,
 		views:  lru.New[*taskView](maxViews, maxViewBytes),
@@ -84,7 +80,7 @@ func Open(o Options) (*Console, error) {
 // and returns nil after those two.
 func (c *Console) Serve(l net.Listener) error {
 	return connection.Serve(c.http, l, c.opts.Certificates, func(status int, detail string) {
-		c.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
+		c.opts.Log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }
 
@@ -115,7 +111,7 @@ func (c *Console) housekeeping() {
 		select {
 		case <-prunes.C:
 			if err := c.tasks.prune(); err != nil {
-				c.log.Error().Err(err).Msg("removal of old tasks failed")
+				c.opts.Log.Error().Err(err).Msg("removal of old tasks failed")
 			}
 		case <-c.ended.Done():
 			return

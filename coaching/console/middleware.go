@@ -49,7 +49,7 @@ func (c *Console) observe(g *gin.Context) {
 		if g.Request.Method == http.MethodGet || strings.HasSuffix(route, "/check") || strings.HasSuffix(route, "/draft") {
 			level = zerolog.DebugLevel // pages send these all the time
 		}
-		c.log.WithLevel(level).
+		c.opts.Log.WithLevel(level).
 			Str("method", g.Request.Method).
 			Str("route", route).
 			Int("status", g.Writer.Status()).
@@ -63,7 +63,7 @@ func (c *Console) observe(g *gin.Context) {
 
 // panicked answers 500 to a request whose handler panicked.
 func (c *Console) panicked(g *gin.Context, p any) {
-	c.log.Error().
+	c.opts.Log.Error().
 		Str("panic", fmt.Sprint(p)).
 		Bytes("stack", debug.Stack()).
 		Str("request_id", g.GetString(keyRequestID)).

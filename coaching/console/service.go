@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // taskService has the rules of tasks: how they arrive, who may answer them, and which agents
@@ -23,7 +21,6 @@ import (
 type taskService struct {
 	store *store
 	hub   *hub
-	log   zerolog.Logger
 	opts  Options
 
 	// mu guards the fields below. It may be locked within a transaction, but no transaction
@@ -44,7 +41,6 @@ func newTaskService(stored *store, o Options) (*taskService, error) {
 	s := &taskService{
 		store: stored,
 		hub:   newHub(),
-		log:   o.Log,
 		opts:  o,
 		open:  map[uint64]*presence{},
 	}
@@ -119,7 +115,7 @@ func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, er
 	if err != nil || seq != 0 {
 		return seq, err
 	}
-	s.log.Info().Str("task", taskID(t.Seq)).Str("kind", t.Kind).Str("payload_type", t.PayloadType).Msg("task arrived")
+	s.opts.Log.Info().Str("task", taskID(t.Seq)).Str("kind", t.Kind).Str("payload_type", t.PayloadType).Msg("task arrived")
 	return t.Seq, nil
 }
 
@@ -154,7 +150,7 @@ func (s *taskService) depart(seq uint64, p *presence) {
 		return
 	}
 	p.since = s.now()
-	s.log.Info().Str("task", taskID(seq)).Msg("agent left before the answer")
+	s.opts.Log.Info().Str("task", taskID(seq)).Msg("agent left before the answer")
 	s.hub.changed()
 }
 
@@ -206,7 +202,7 @@ func (s *taskService) withdraw(requestID string) error {
 		return err
 	}
 	s.over(withdrawn.Seq)
-	s.log.Info().Str("task", taskID(withdrawn.Seq)).Msg("task withdrawn by its agent")
+	s.opts.Log.Info().Str("task", taskID(withdrawn.Seq)).Msg("task withdrawn by its agent")
 	return nil
 }
 
