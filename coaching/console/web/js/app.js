@@ -21,7 +21,7 @@ const app = document.getElementById("app");
 const live = h("span", { class: "live", role: "status" });
 const who = h("span");
 const whoButton = button({ class: "bar-button", onclick: () => askName().then(draw), title: "Change your name" }, icon("person"), who);
-const logout = button({ class: "bar-button", hidden: true, onclick: leave }, "Log out");
+const logout = button({ class: "bar-button", hidden: true, onclick: () => api.logout().catch(() => {}).then(start) }, "Log out");
 const bar = h("header", { class: "bar" },
   h("a", { class: "brand", href: "#/" }, h("img", { src: "./assets/icon.svg", alt: "", width: "26", height: "26" }), h("span", null, "agentd console")),
   live, h("div", { class: "bar-tools" }, whoButton,
@@ -48,10 +48,7 @@ function draw() {
   if (listNote.textContent !== note) listNote.textContent = note;
   document.title = waiting > 0 ? `(${waiting}) agentd console` : "agentd console";
   who.textContent = storage.name() || "Your name";
-  if (!view) drawWelcome();
-}
-
-function drawWelcome() {
+  if (view) return;
   const kind = state.tasks.open.length > 0 ? "pick" : state.loaded.open ? "connect" : "loading";
   if (main.dataset.welcome === kind) return;
   main.dataset.welcome = kind;
@@ -145,11 +142,6 @@ async function needName() {
   const name = storage.name() || (await askName());
   draw();
   return name;
-}
-
-async function leave() {
-  await api.logout().catch(() => {});
-  start();
 }
 
 // start asks the console for the login state, and shows a login or the page.
