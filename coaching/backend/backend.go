@@ -191,15 +191,13 @@ const OutcomeLeft = "left"
 
 // Outcome returns the result of a try as one word: answered, the kind of its error, or OutcomeLeft.
 func Outcome(err error) string {
-	var failure *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return "answered"
-	case errors.As(err, &failure):
-		return string(failure.Kind)
-	default:
-		return OutcomeLeft
 	}
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return string(failure.Kind)
+	}
+	return OutcomeLeft
 }
 
 // statusKind returns the kind of an HTTP error status.
