@@ -59,11 +59,17 @@ func (r *trajectory) render(budget int) string {
 		}
 		break
 	}
+	order := make([]int, len(steps)) // nearest to the target or the end first; of two equally near, the later one
+	for i := range order {
+		order[i] = len(steps) - 1 - i
+	}
+	distance := func(i int) int { return min(len(steps)-1-i, max(i-r.t.Target, r.t.Target-i)) }
+	slices.SortStableFunc(order, func(a, b int) int { return distance(a) - distance(b) })
 	for _, level := range []struct {
 		detail detail
 		value  int
 	}{{brief, briefValue}, {short, shortValue}, {whole, wholeValue}} {
-		for _, i := range r.byNearness() {
+		for _, i := range order {
 			if details[i] != level.detail-1 {
 				continue
 			}
@@ -98,19 +104,6 @@ func (r *trajectory) keySteps(texts []string, details []detail, budget int) (use
 			return used
 		}
 	}
-}
-
-// byNearness returns the indexes of the steps, nearest to the target or the end first. Of two
-// equally near, the later one comes first.
-func (r *trajectory) byNearness() []int {
-	order := make([]int, len(r.t.Request.Trajectory))
-	last := len(order) - 1
-	for i := range order {
-		order[i] = last - i
-	}
-	distance := func(i int) int { return min(last-i, max(i-r.t.Target, r.t.Target-i)) }
-	slices.SortStableFunc(order, func(a, b int) int { return distance(a) - distance(b) })
-	return order
 }
 
 func joinSteps(steps []protocol.TrajectoryStep, texts []string, details []detail) string {
