@@ -176,8 +176,10 @@ func (k *kit) startLoad() {
 	k.load = &load{stop: stop}
 	for i := range k.config.Load {
 		k.load.all.Go(func() {
-			for round := 0; ctx.Err() == nil; round++ {
-				if busy := k.load.ask(ctx, k, fmt.Sprintf("l%d-%d", i, round), i+round); busy {
+			asking := context.WithoutCancel(ctx) // the first request ends, however short the load is
+			for round := 0; round == 0 || ctx.Err() == nil; round++ {
+				busy := k.load.ask(asking, k, fmt.Sprintf("l%d-%d", i, round), i+round)
+				if asking = ctx; busy {
 					time.Sleep(pause)
 				}
 			}
