@@ -19,11 +19,17 @@ func (s *Server) postPause(c *gin.Context) {
 		if err != nil {
 			return err
 		}
-		mode, err := decodePause(body)
-		if err != nil {
-			return err
+		var pause struct {
+			Mode string `json:"mode"`
 		}
-		return w.Pause(ctx, mode)
+		const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
+		if err := protocol.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
+			return &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
+		}
+		if !slices.Contains(rollout.Modes, pause.Mode) {
+			return protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
+		}
+		return w.Pause(ctx, pause.Mode)
 	})
 }
 
@@ -32,18 +38,4 @@ func (s *Server) postResume(c *gin.Context) {
 		w.Resume()
 		return nil
 	})
-}
-
-func decodePause(body []byte) (mode string, err error) {
-	var pause struct {
-		Mode string `json:"mode"`
-	}
-	const form = `send {"mode": "wait"}, {"mode": "abort"} or {"mode": "keep"}`
-	if err := protocol.Unmarshal(body, &pause, json.RejectUnknownMembers(true)); err != nil {
-		return "", &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
-	}
-	if !slices.Contains(rollout.Modes, pause.Mode) {
-		return "", protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "must be wait, abort or keep; "+form, "mode")}
-	}
-	return pause.Mode, nil
 }
