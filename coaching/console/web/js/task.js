@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
+import { coalesce } from "./live.js";
 import { pretty } from "../json.js";
 import { storage } from "./storage.js";
 import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
@@ -278,10 +279,8 @@ export class Task {
     this.#workplace.querySelector("h2").focus({ preventScroll: true });
   }
 
-  // left is called when the task is no longer in the list.
-  left() {
-    if (this.#detail && this.#isOpen) this.#refresh();
-  }
+  // left is called when the task is no longer in the list. A second call must not draw the end again.
+  left = coalesce(async () => { if (this.#detail && this.#isOpen) await this.#refresh(); });
 
   #toEditor() {
     const editor = this.element.querySelector("#editor");
