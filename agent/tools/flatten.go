@@ -268,7 +268,7 @@ func (f *flattener) refines(c choice) error {
 			undeclared := func(p tree.Member) bool { return f.declared[p.Name] == nil }
 			switch {
 			case m.Name == "required", m.Name == "not", slices.Contains(annotations, m.Name), m.Name == "type" && namesObject(m.Value):
-			case m.Name == "properties" && m.Kind == '{' && !slices.ContainsFunc(m.Value.Members, undeclared):
+			case m.Name == "properties" && m.Kind == '{' && !slices.ContainsFunc(m.Members, undeclared):
 			default:
 				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, m.Name)
 			}

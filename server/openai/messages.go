@@ -174,7 +174,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	case s != nil && (f != nil || len(r.Tools) > 0):
 		return Refuse("structured_outputs", "excludes response_format and tools; remove one of them")
 	case s != nil && present(s.JSON):
-		talk.Schema = protocol.Raw(s.JSON)
+		talk.Schema = s.JSON
 	case s != nil && s.Object:
 		talk.Schema = protocol.Raw(`{"type": "object"}`)
 	case s != nil && s.grammar() == "":

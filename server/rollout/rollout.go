@@ -85,9 +85,11 @@ const (
 	noSleep    = "this server keeps its weights in memory: stop the process to free it, or POST /pause to stop computing"
 )
 
-// AdapterName matches the allowed names of adapters, which are never paths. AdapterForm is the error for others.
-var AdapterName, AdapterForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@/:-]{0,254}$`),
-	"must have 1 to 255 letters, digits, _, ., @, /, : and -, a letter or a digit first"
+// AdapterName matches the allowed names of adapters, which are never paths.
+var AdapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@/:-]{0,254}$`)
+
+// AdapterForm is the error for other names.
+const AdapterForm = "must have 1 to 255 letters, digits, _, ., @, /, : and -, a letter or a digit first"
 
 // Modes of a pause.
 var Modes = []string{"abort", "wait", "keep"}
