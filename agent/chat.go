@@ -42,7 +42,8 @@ func (a *Agent) chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	}
 	if f := c.Functions; len(f.Raw) > 0 {
-		f.MayEnd = !f.MustCall && c.Messages[len(c.Messages)-1].Of != ""
+		n := len(c.Messages) // 0: there is a system message only
+		f.MayEnd = !f.MustCall && n > 0 && c.Messages[n-1].Of != ""
 		made, answer, rules := &c.Catalog, c.Catalog, []string{fmt.Sprintf("%q %t %t %t", f.Only, f.MustCall, f.OneCall, f.MayEnd)}
 		switch {
 		case f.NoCall:

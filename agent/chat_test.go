@@ -142,6 +142,29 @@ func TestLongChatsAreRefusedBeforeTheirPrompt(t *testing.T) {
 	}
 }
 
+func TestOnlyChatsAfterAResultMayEndWithNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		messages []format.ChatMessage
+		must     bool
+		want     bool
+	}{
+		"a system message alone":        {nil, false, false},
+		"a question":                    {[]format.ChatMessage{{Text: "Weather?"}}, false, false},
+		"a result":                      {[]format.ChatMessage{{Text: "Weather?"}, {Model: true}, {Of: "weather", Text: "rain"}}, false, true},
+		"a result, and a required call": {[]format.ChatMessage{{Text: "Weather?"}, {Model: true}, {Of: "weather", Text: "rain"}}, true, false},
+	} {
+		chat := chatWith(toolset.Functions{Raw: []protocol.Raw{protocol.Raw(cityTool)}, MustCall: c.must}, "")
+		chat.System, chat.Messages = "Be brief.", c.messages
+		_, reader, err := newAgent(t, agent.Config{}, nil).Chat(t.Context(), chat)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, _, err := reader.Read(""); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestEqualResponseFormatsAreCompiledOnce(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	made := map[*format.Catalog]bool{}
