@@ -73,7 +73,9 @@ func New(name string, o Options) (Format, error) {
 	}
 	specials := o.ModelAPI.SpecialTokens()
 	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
-	c.think, c.effort = o.EnableThinking, "none"
+	if c.think, c.effort = o.EnableThinking, "none"; c.think {
+		c.effort = "on"
+	}
 	switch name {
 	case Qwen:
 		return newQwen(o, c)

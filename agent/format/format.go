@@ -233,13 +233,7 @@ func (c *common) CallForm() string      { return c.form }
 func (c *common) StateKey() string      { return c.stateKey }
 func (c *common) SuppressControl() bool { return c.suppressControl }
 func (c *common) ShowsResults() bool    { return c.showsResults }
-
-func (c *common) Effort() string {
-	if c.think {
-		return "on"
-	}
-	return c.effort
-}
+func (c *common) Effort() string        { return c.effort }
 
 // ParseChat removes the reasoning.
 func (c *common) ParseChat(text string) (string, error) {
