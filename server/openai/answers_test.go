@@ -132,7 +132,7 @@ func TestAnswersOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		m     *scripted
 		chat  string // fields, or
-		raw   string // a body of generate
+		raw   string // a body of generate, or of completions
 		abort bool
 		want  string // a part of the answer, or
 		err   string
@@ -140,6 +140,9 @@ func TestAnswersOf(t *testing.T) {
 		"a chat that was aborted":                  {m: paused, chat: ``, abort: true, want: `"message":{"role":"assistant","content":"ok"},"logprobs":null,"finish_reason":"abort"`},
 		"a chat that was paused":                   {m: paused, chat: ``, err: generation.ErrPaused.Error()},
 		"a chat that failed while it was aborted":  {m: &scripted{text: "ok", broken: generation.ErrGrammar}, chat: ``, abort: true, err: generation.ErrGrammar.Error()},
+		"a text that was aborted":                  {m: paused, raw: `"prompt": "a"`, abort: true, want: `"text":"ok","finish_reason":"abort"`},
+		"a stream that was aborted":                {m: paused, raw: `"prompt": "a", "stream": true`, abort: true, want: `"finish_reason":"abort"`},
+		"a text that was paused":                   {m: paused, raw: `"prompt": "a"`, err: generation.ErrPaused.Error()},
 		"an empty answer":                          {m: &scripted{}, chat: ``, want: `"content":""`},
 		"nothing before the limit":                 {m: &scripted{finish: generation.FinishLength}, chat: ``, want: `"content":null},"logprobs":null,"finish_reason":"length"`},
 		"half a call before a token of the client": {m: &scripted{text: `{"name": "g"`, finish: generation.FinishStop}, chat: tooled + `, "stop_token_ids": [34]`, want: `"content":""}`},
@@ -162,10 +165,14 @@ func TestAnswersOf(t *testing.T) {
 				ctx, m = running.With(ctx), aborting{c.m, &running}
 			}
 			ask, body := Chat, `{`+hello+c.chat+`}`
-			if c.raw != "" {
+			if strings.HasPrefix(c.raw, `"prompt"`) {
+				ask, body = Complete, `{`+c.raw+`}`
+			} else if c.raw != "" {
 				ask, body = Generate, `{"token_ids": [1, 2], `+c.raw+`}`
 			}
-			got, err := ask(ctx, m, "1", []byte(body), Stream{})
+			var sent []byte
+			got, err := ask(ctx, m, "1", []byte(body), Stream{Send: func(p []byte) error { sent = append(sent, p...); return nil }})
+			got = append(got, sent...)
 			if c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)) || c.err == "" && (err != nil || !strings.Contains(string(got), c.want)) {
 				t.Errorf("%s, %v; want %s%s", got, err, c.want, c.err)
 			}
