@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"agentd/agent"
 	"agentd/coaching"
+	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/server/ask"
 )
@@ -104,6 +106,20 @@ func service(t *testing.T, reply string) *coaching.Service {
 
 func chooses(decision string) string {
 	return `{"why":"It is so.","outcome":"corrected","reinjection_point_id":"now","decision":` + decision + `}`
+}
+
+func TestQuestionsOfOneRequestShareItsBudget(t *testing.T) {
+	memory := budget.New(1 << 30)
+	share := memory.Share()
+	asker, err := ask.New(broken{}, time.Minute, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = asker.DecideEach(budget.With(t.Context(), share), decided{unsure}, request(slices.Repeat([]string{asks}, 64)...), nil, nil)
+	held := share.Held()
+	if share.Release(); err != nil || memory.Used() != 0 || held%64 != 0 {
+		t.Errorf("%d bytes are left of %d: %v", memory.Used(), held, err)
+	}
 }
 
 // broken is a coach with a fault.

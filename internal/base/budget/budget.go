@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 )
 
@@ -47,10 +48,12 @@ func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 // Share makes the share of one request, of 0 bytes.
 func (b *Budget) Share() *Share { return &Share{budget: b} }
 
-// Share is the bytes that one request holds. One goroutine may use it at a time. Release must be called.
+// Share is the bytes that one request holds. One goroutine at a time may use it, other than by the function Add.
+// Release must be called.
 type Share struct {
 	budget *Budget
 	held   int64
+	adding sync.Mutex
 }
 
 // Held returns the bytes of the share.
@@ -105,9 +108,11 @@ type key struct{}
 // With returns a context with the share, for Add.
 func With(ctx context.Context, s *Share) context.Context { return context.WithValue(ctx, key{}, s) }
 
-// Add calls Share.Add of the share in ctx. Without a share it does nothing.
+// Add calls Share.Add of the share in ctx. Without a share it does nothing. Any number of goroutines may call it.
 func Add(ctx context.Context, bytes int64) error {
 	if s, ok := ctx.Value(key{}).(*Share); ok {
+		s.adding.Lock()
+		defer s.adding.Unlock()
 		return s.Add(bytes)
 	}
 	return nil
