@@ -90,3 +90,16 @@ func TestBoundOfTokensIsCloseBelowTheirNumber(t *testing.T) {
 		t.Errorf("at least %d tokens, and there are %d", n, len(want))
 	}
 }
+
+func TestCheckSaysWhereATextBreaksItsGrammar(t *testing.T) {
+	v := vocabulary{tiny(t, synth.Qwen3), "m"}
+	for text, want := range map[string]int{"go": -1, "go home": 2, "gone": 0} {
+		ids, err := v.Tokenize(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := v.Check(`root ::= "go home"`, ids); err != nil || at != want {
+			t.Errorf("%s (%d): got %d, %v; want %d", text, ids, at, err, want)
+		}
+	}
+}

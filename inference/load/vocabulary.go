@@ -61,6 +61,9 @@ func (v vocabulary) Check(grammar string, ids []generation.Token) (int, error) {
 			return i, nil
 		}
 	}
+	if ends := v.Ends(); len(ends) > 0 && sampler.Accept(ends[0]) != nil {
+		return -1, nil
+	}
 	return len(ids), nil
 }
 
