@@ -103,7 +103,7 @@ export class Claim {
     this.state = next;
     clearInterval(this.#timer);
     if (next !== "mine") this.#unlock();
-    if (next === "mine") this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#options.seconds / renewals) * 1000);
+    else if (!this.#ended) this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#options.seconds / renewals) * 1000);
     if (!this.#ended) this.#options.onchange(next, reason);
   }
 

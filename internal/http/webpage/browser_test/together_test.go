@@ -187,6 +187,31 @@ func TestReleasedTaskIsFreeForOthers(t *testing.T) {
 	ann.showsIn(".editor", "Bob is working on it")
 }
 
+func TestTaskThatIsLeftWhileTakenIsNotRenewed(t *testing.T) {
+	h := newHouse(t)
+	h.coach("failure.json")
+	g := newPerson(t).open(h.url, desktop, high)
+	g.until(pressable(`all(".queue-link")[0]`))
+	g.shows("Nobody is working on this yet")
+	g.until(`(() => {
+		localStorage.setItem("agentd.name", "Ann");
+		window.timers = new Set();
+		const [start, stop, call] = [setInterval, clearInterval, fetch];
+		window.setInterval = (...a) => { const id = start(...a); timers.add(id); return id; };
+		window.clearInterval = (id) => { timers.delete(id); stop(id); };
+		window.fetch = async (...a) => { if (a[0].endsWith("/claim")) await new Promise((go) => { window.go = go; }); return call(...a); };
+		return true;
+	})()`)
+	g.press("Work on this")
+	g.until(`!!window.go && !!(location.hash = "#/")`)
+	g.shows("Pick a task")
+	g.until(`go() ?? true`)
+	g.until(`Object.keys(localStorage).some((k) => k.startsWith("agentd.claim."))`)
+	if n := eval[int](g, `timers.size`); n != 0 {
+		t.Errorf("%d claims are renewed", n)
+	}
+}
+
 func TestWithdrawnTaskIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
