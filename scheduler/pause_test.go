@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
@@ -89,6 +90,39 @@ func TestPausedGenerationsContinueAsIfUnpaused(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPauseAfterARetry: one candidate had ended when the context failed, and is computed again on the other.
+func TestPauseAfterARetry(t *testing.T) {
+	var e *Engine
+	e = newTestEngine(t, setup{contexts: 2, cfg: Config{Policy: Policy{MaxRunning: 1}}, wrapEach: func(context int, b backend) backend {
+		return &faulty{backend: b, decode: func([]core.Row) error {
+			switch s := e.Stats(); {
+			case context == 1 && s.Retried == 1:
+				e.Pause(true)
+			case context == 0 && s.Admitted == 1:
+				return llama.ErrLost
+			}
+			return nil
+		}}
+	}})
+	g := sampled(tokenize(t, e.model, story), 2, 8, 1)
+	g.IgnoreEnd = true
+	admission, err := e.Admit(2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admission.Release()
+	for range 2 {
+		g.Resume, err = admission.generate(t.Context(), g)
+		if err != nil || !g.Resume.Paused() {
+			t.Fatalf("%+v, %v", g.Resume, err)
+		}
+		if s := e.Stats(); s.Admitted != 2 {
+			t.Errorf("%d places are kept, want 2", s.Admitted)
+		}
+		e.Resume()
 	}
 }
 

@@ -104,13 +104,15 @@ func (e *Engine) resubmit(r *request, ended bool) *request {
 		}
 	}
 	e.mu.Lock()
-	next.tried, next.admission, next.places = r.tried, r.admission, r.places
+	next.tried, next.admission, next.places = r.tried, r.admission, live(&r.gen)
 	// Others may have been placed since then.
 	if e.closed || !ended && r.worker.health.stage != stuck || !e.assign(next, !ended) {
 		e.mu.Unlock()
 		next.close()
 		return r
 	}
+	r.admission.giveBack(r.places - next.places) // takes places again for candidates that had ended
+	r.places = 0
 	e.retried++
 	e.calls.Add(1) // for what ends below
 	e.mu.Unlock()

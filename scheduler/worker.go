@@ -394,7 +394,7 @@ func (w *worker) commit(cause error, choices []core.Choice) {
 		w.engine.rate.record(ended, w.engine.now(), w.busySince)
 	}
 	for _, r := range free {
-		if r.places > 0 { // one that was computed again has given it before
+		if r.places > 0 { // one that another context computes again has none
 			r.places--
 			r.admission.giveBack(1)
 		}
