@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/scriptedtest"
+	"agentd/coaching/store"
 	"agentd/protocol"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
@@ -253,4 +256,25 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 			t.Errorf("%s", res.AppendJSON(nil))
 		}
 	})
+}
+
+// leftTask is a store with a session of a server that has crashed. People have a task of it.
+type leftTask struct{ *store.Memory }
+
+func (s leftTask) MarkClosing(ctx context.Context, runID string) (*store.Record, error) {
+	rec, err := s.Memory.MarkClosing(ctx, runID)
+	rec.Unanswered = []string{"task"}
+	return rec, err
+}
+
+func TestTaskIsWithdrawnWhileTheModelLoads(t *testing.T) {
+	p, left := newPeople(t), leftTask{store.NewMemory(time.Now)}
+	rec := store.Record{ID: uuid.New(), RunID: "r", Config: llmConfig(local()), State: store.Configured}
+	if _, err := left.Create(t.Context(), rec, 0); err != nil {
+		t.Fatal(err)
+	}
+	s := newService(t, Options{Store: left, People: People{Endpoint: p.URL}})
+	if err := s.CloseSession(t.Context(), "r"); err != nil || len(p.withdrawn) != 1 {
+		t.Errorf("%v, withdrawn %v, want one task", err, p.withdrawn)
+	}
 }

@@ -267,6 +267,8 @@ func (s *Service) withdraw(rec store.Record) {
 	if len(rec.Unanswered) == 0 || rec.Config == nil {
 		return
 	}
+	people := *rec.Config
+	people.Backends, rec.Config = nil, &people // no model is asked, and this server's may not be loaded yet
 	r, err := s.open(rec, func() {})
 	if err != nil {
 		s.opts.Log.Warn().Err(err).Str("run_id", quote.ID(rec.RunID)).Msg("tasks not withdrawn from people")
