@@ -246,7 +246,7 @@ func (m *compiler) hasString(l pattern.Language) bool {
 	switch {
 	case l.Max >= 0 && l.Min > l.Max:
 		return false
-	case len(l.Match) == 0, free && len(l.Match) == 1 && slices.Contains(slices.Collect(maps.Values(formats)), l.Match[0]):
+	case len(l.Match)+len(l.Avoid) == 0, free && len(l.Match) == 1 && slices.Contains(slices.Collect(maps.Values(formats)), l.Match[0]):
 		return true
 	}
 	a, err := m.automaton(l)

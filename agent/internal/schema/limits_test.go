@@ -21,6 +21,8 @@ func TestSchemasWithoutValues(t *testing.T) {
 		{"a value that contains itself", `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "contains itself endlessly"},
 		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "no value fits"},
 		{"a member that is required and forbidden", `{"type":"object","properties":{"a":{}},"required":["a","b"],"additionalProperties":false}`, "no value fits parameters.b"},
+		{"a required member that no pattern leaves a name", `{"type":"object","minProperties":1,"patternProperties":{"":false}}`, "no value fits"},
+		{"names that are too short for their pattern", `{"type":"object","minProperties":1,"propertyNames":{"pattern":"^a","maxLength":0}}`, "no value fits"},
 		{"a reference to nothing", `{"$ref":"#/$defs/none"}`, "leads to nothing"},
 		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`, "another document"},
 		{"an anchor that is none", `{"$ref":"#none"}`, "no such anchor"},

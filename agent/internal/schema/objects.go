@@ -151,7 +151,7 @@ func (m *compiler) undeclaredOf(s *branch, names []string, allowed pattern.Langu
 				l.Avoid = append(l.Avoid, expr)
 			}
 		}
-		if r := m.rule(s.member(func(namedSchema) bool { return false }, has)...); r != nil {
+		if r := m.rule(s.member(func(namedSchema) bool { return false }, has)...); r != nil && m.hasString(l) {
 			list = append(list, undeclared{l, r})
 		}
 	}
