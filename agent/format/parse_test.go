@@ -73,6 +73,10 @@ func TestParse(t *testing.T) {
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=tries> 3 </parameter><parameter=soft>False</parameter>" +
 				"<parameter=target_robot>\narm\n</parameter></function></tool_call>",
 			want: calls(tools.Call{Name: "grasp", TargetRobotName: "arm", Arguments: protocol.Raw(`{"object":"cup","tries":3,"soft":false}`)})},
+		{name: "strings in JSON may hold the mark of a parameter's end", setup: "tagged",
+			answer: "<tool_call><function=report><parameter=data>\n{\"a\": \"</parameter>\"}\n</parameter><parameter=tags>[]</parameter><parameter=either>1</parameter>" +
+				"<parameter=target_robot>arm</parameter></function></tool_call>",
+			want: calls(tools.Call{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":"</parameter>"},"tags":[],"either":1}`)})},
 		{name: "a parameter twice", setup: "tagged", err: "has the parameter object twice",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=object>cup</parameter></function></tool_call>"},
 		{name: "text among the parameters", setup: "tagged", err: "where a <parameter= or </function> tag belongs",

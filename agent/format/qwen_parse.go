@@ -130,7 +130,7 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 		if parameter == tool.RobotParam {
 			member = schema.Member{Kind: schema.Text, Texts: set.Robots}
 		}
-		value, after, ok := cutValue(body, member.Texts)
+		value, after, ok := cutValue(body, member)
 		if !ok {
 			return call, rest, fmt.Errorf("the parameter %s of the call of %s is not closed by </parameter>", parameter, name)
 		}
@@ -143,10 +143,15 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 	}
 }
 
-// cutValue splits body after a parameter's value. That is the longest of the options that body begins
-// with, since an option may contain a closing tag; otherwise all before the first closing tag.
-func cutValue(body string, options []string) (value, after string, ok bool) {
-	longest := -1
+// cutValue splits body after a parameter's value. That is the JSON value or the longest of the options that body
+// begins with, since these may contain a closing tag; otherwise all before the first closing tag.
+func cutValue(body string, member schema.Member) (value, after string, ok bool) {
+	if _, rest, err := readJSON(body, ""); err == nil && member.Kind != schema.Text {
+		if after, ok = strings.CutPrefix(trimSpace(rest), "</parameter>"); ok {
+			return strings.TrimSuffix(body, rest), after, true
+		}
+	}
+	longest, options := -1, member.Texts
 	for i, option := range options {
 		if (longest < 0 || len(option) > len(options[longest])) && strings.HasPrefix(body, "\n"+option+parameterEnd) {
 			longest = i
