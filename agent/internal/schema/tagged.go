@@ -112,9 +112,9 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 		return gbnf.Alternatives(list), nil
 	}
 	list = append(list, w.rule(r))
-	for _, word := range []string{"True", "False"} { // as templates write them
-		is := func(v protocol.Raw) bool { return string(v) == strings.ToLower(word) }
-		if r.boolean || slices.ContainsFunc(r.values, is) {
+	for i, word := range []string{"True", "False", "None"} { // as templates write them
+		is := func(v protocol.Raw) bool { return string(v) == []string{"true", "false", "null"}[i] }
+		if r.any || r.boolean && i < 2 || r.null && i == 2 || slices.ContainsFunc(r.values, is) {
 			list = append(list, gbnf.Literal(word))
 		}
 	}
