@@ -2,6 +2,7 @@ package format
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentd/agent/tools"
@@ -210,7 +211,7 @@ func readLiteral(text string, depth int) (value protocol.Raw, rest string, ok bo
 				return nil, text, false
 			}
 			name, _ := protocol.Text(key)
-			value = protocol.AppendMember(value, name, member)
+			value = protocol.SetMember(value, name, member)
 			rest = trimSpace(strings.TrimPrefix(trimSpace(rest), ","))
 		}
 		return value, rest[1:], true
@@ -222,23 +223,17 @@ func readLiteral(text string, depth int) (value protocol.Raw, rest string, ok bo
 // readQuoted reads a string between single quotes.
 func readQuoted(text string) (value protocol.Raw, rest string, ok bool) {
 	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\'':
-			return protocol.String(b.String()), text[i+1:], true
-		case c == '\\' && i+1 < len(text):
-			i++
-			switch text[i] {
-			case 'n':
-				b.WriteByte('\n')
-			case 't':
-				b.WriteByte('\t')
-			default:
-				b.WriteByte(text[i])
-			}
+	for rest = text[1:]; rest != ""; {
+		c, _, after, err := strconv.UnquoteChar(rest, '\'')
+		switch {
+		case rest[0] == '\'':
+			return protocol.String(b.String()), rest[1:], true
+		case err != nil: // a character that needs no escape
+			after = rest[1:]
 		default:
-			b.WriteByte(c)
+			b.WriteRune(c)
 		}
+		rest = after
 	}
 	return nil, text, false
 }
