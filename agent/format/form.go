@@ -57,7 +57,7 @@ func (r rules) addForms(g *gbnf.Grammar, c *Catalog, reply *gbnf.Text, calls str
 		bare, objects = list, list
 	}
 	g.Add("bare", bare)
-	fenced := gbnf.Literal(fence) + ` [a-zA-Z0-9_+.-]{0,16} "\n" gap ( ` + objects + ` ) "\n"? ` + gbnf.Literal(fence)
+	fenced := gbnf.Literal(fence) + ` [a-zA-Z0-9_+. -]{0,16} "\n" gap ( ` + objects + ` ) "\n"? ` + gbnf.Literal(fence)
 	if r.inJSON() && c.CallBegin == callOpen {
 		fenced += " | " + gbnf.Literal(toolsOpen) + " gap ( " + objects + " ) gap " + gbnf.Literal(toolsClose)
 	}

@@ -26,6 +26,7 @@ var graspWritten = []written{
 	{"a bare list without its end", `[{"name": "grasp", ` + grasped, format.FormBare, true},
 	{"fenced", "```json\n{\"name\": \"grasp\", " + grasped + "\n```", format.FormFenced, false},
 	{"fenced, no language", "```\n{\"name\": \"grasp\", " + grasped + "\n```", format.FormFenced, false},
+	{"fenced, a space before the language", "``` json\n{\"name\": \"grasp\", " + grasped + "\n```", format.FormFenced, false},
 	{"fenced, another language", "```tool_code\n[{\"name\": \"grasp\", " + grasped + "]\n```", format.FormFenced, false},
 	{"fenced, open", "```json\n{\"name\": \"grasp\", " + grasped, format.FormFenced, true},
 	{"named with an object", `grasp({"object": "cup", "target_robot": "base"})`, format.FormNamed, false},
@@ -128,6 +129,7 @@ func TestRepliesDoNotBeginAsCalls(t *testing.T) {
 			`{"name": "grasp", "arguments": {"object": "cup", "target_robot": "leg"}}`,
 			`{"name": "grasp", and so on`, `[ {"name":"look"`, `grasp(it)`,
 			"```json\n{\"name\": \"grasp\", \"arguments\": {\"object\": \"cup\", \"target_robot\": \"leg\"}}\n```",
+			"``` json\n{\"name\": \"grasp\", \"arguments\": {\"object\": \"cup\", \"target_robot\": \"leg\"}}\n```",
 			`{"name": "grasp", ` + grasped + " ok",
 		} {
 			if _, ok := admits(t, k, grammar, ofForm(s, written{answer: answer})); ok {

@@ -96,7 +96,7 @@ func TestStartsSayWhatMayStillBecomeOne(t *testing.T) {
 	s := starts("`"+Word+"\n{"+Gap+`"é"`, "go(")
 	for text, want := range map[string]bool{
 		"": true, "`": true, "`json\n{ \n\t\"é": true, "`json\n{\"é\" and more": true, "go": true, "go(x": true,
-		"`a b": false, "`json\n {": false, "gone": false, "hi": false,
+		"`a=b": false, "`json\n {": false, "gone": false, "hi": false,
 	} {
 		if got := s.Within(text); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
@@ -123,7 +123,7 @@ func TestStartsNarrowWhatFollowsAWord(t *testing.T) {
 		{"`js\n[{y", true, false}, {"`js\n [ ]", true, false}, {"`js\n[ {", true, true}, {"`js\n[{x", false, true},
 		{"`js\n[1", false, false}, {"`js\ny", false, false}, {"`js\n{", false, false}, {"`js\n", false, true},
 		{"`jsx\ny", true, false}, {"`jx\n[1", true, false}, {"`j\n{", false, true}, {"`jsx\n[{x", false, true},
-		{"`\ny", true, false}, {"`a\n{", false, true}, {"`j s", true, false}, {"`j", true, true},
+		{"`\ny", true, false}, {"`a\n{", false, true}, {"`j=s", true, false}, {"`j", true, true},
 	} {
 		if got := read.Admits("root", test.text); got != test.admits {
 			t.Errorf("%q is admitted: %t, want %t", test.text, got, test.admits)

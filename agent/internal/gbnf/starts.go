@@ -22,12 +22,12 @@ type start struct {
 // Placeholders in a text of the set, each for any number of characters.
 const (
 	Gap  = "\x00" // white space
-	Word = "\x01" // ASCII letters, digits and _+.-, as in the language of a fence
+	Word = "\x01" // ASCII letters, digits, _+.- and spaces, as in the language of a fence
 )
 
 var loops = map[rune]string{
 	0: " \n\t\r",
-	1: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-",
+	1: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.- ",
 }
 
 // maxStarts bounds the nodes, each a rule of a grammar.
