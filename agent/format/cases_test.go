@@ -106,6 +106,16 @@ func TestCases(t *testing.T) {
 	}
 }
 
+func TestTaggedTextOfAnOptionalStringIsAString(t *testing.T) {
+	f, _, c := toolOf(t, "tagged", `{"type":"object","properties":{"x":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`)
+	for text, want := range map[string]string{"5": `"5"`, "hall": `"hall"`, `"5"`: `"5"`, "None": "null", "{}": `"{}"`} {
+		d, err := f.Parse("<tool_call>\n<function=t>\n<parameter=x>\n"+text+"\n</parameter>\n</function>\n</tool_call>", c)
+		if err != nil || string(d.ToolCalls[0].Arguments) != `{"x":`+want+`}` {
+			t.Errorf("%s: %+v, %v", text, d, err)
+		}
+	}
+}
+
 // TestTaggedValues: what may stand between tags, and how it is read.
 func TestTaggedValues(t *testing.T) {
 	for _, test := range []struct {

@@ -175,7 +175,7 @@ func readNamed(text string, set *tools.Set) (calls []tools.Call, rest string, ok
 
 // readLiteral reads a JSON or Python value at the beginning of a text, and returns it as JSON.
 func readLiteral(text string, depth int) (value protocol.Raw, rest string, ok bool) {
-	for word, constant := range map[string]string{"True": "true", "False": "false", "None": "null"} {
+	for word, constant := range pythonWords {
 		if rest, ok = strings.CutPrefix(text, word); ok {
 			return protocol.Raw(constant), rest, true
 		}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -138,7 +139,7 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 			return call, rest, fmt.Errorf("the call of %s has the parameter %s twice", name, parameter)
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		arguments = protocol.AppendMember(arguments, parameter, taggedValue(member.Kind, value))
+		arguments = protocol.AppendMember(arguments, parameter, taggedValue(member, value))
 		rest = after
 	}
 }
@@ -164,18 +165,18 @@ func cutValue(body string, member schema.Member) (value, after string, ok bool) 
 	return strings.Cut(body, "</parameter>")
 }
 
+// pythonWords has the constants of Python, as templates write them, with their JSON.
+var pythonWords = map[string]string{"True": "true", "False": "false", "None": "null"}
+
 // taggedValue returns the JSON of a tagged parameter's text. A text that is not of the parameter's
 // type becomes a string, which the check then refuses.
-func taggedValue(kind schema.Kind, text string) protocol.Raw {
-	if kind == schema.Text {
+func taggedValue(member schema.Member, text string) protocol.Raw {
+	if member.Kind == schema.Text {
 		return protocol.String(text)
 	}
 	trimmed := strings.TrimSpace(text)
-	switch trimmed {
-	case "True", "False", "None": // as templates run by Python write them
-		trimmed = map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]
-	}
-	if value, err := compacted(protocol.Raw(trimmed)); err == nil {
+	value, err := compacted(protocol.Raw(cmp.Or(pythonWords[trimmed], trimmed)))
+	if err == nil && (member.Kind == schema.JSON || member.Fits(value)) {
 		return value
 	}
 	return protocol.String(text)

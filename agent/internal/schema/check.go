@@ -91,6 +91,11 @@ func (n *node) accepts(value protocol.Raw) bool {
 	return !errors.As(err, new(*jsonschema.ValidationError))
 }
 
+// allAccept reports whether a value passes the check of each schema.
+func allAccept(set []*node, value protocol.Raw) bool {
+	return !slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(value) })
+}
+
 // counter counts the steps of a check. Recursive schemas can double them with every level.
 type counter struct{ left int }
 

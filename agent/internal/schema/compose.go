@@ -303,7 +303,7 @@ func constants(set []*node, s *branch) (values []protocol.Raw, limited bool) {
 	simple := len(set) == 1 && len(s.parts) == 1 && (from.constraints == 1 || from.constraints == 2 && from.types != allTypes)
 	simple = simple || len(from.values) > maxValues // checking each would take long, and they are widened anyway
 	for _, v := range from.values {
-		if s.types&typeOf(v) == 0 || !simple && slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(v) }) {
+		if s.types&typeOf(v) == 0 || !simple && !allAccept(set, v) {
 			continue
 		}
 		values = append(values, v)

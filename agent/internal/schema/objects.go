@@ -31,8 +31,7 @@ func (m *compiler) objectsOf(s *branch, root bool) *objectRule {
 	names = union(names, listed...)
 	for _, name := range names {
 		x := property{name: name, required: slices.Contains(required, name)}
-		refuses := func(n *node) bool { return !n.accepts(protocol.String(name)) }
-		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.forbidden, name) {
+		if allAccept(limits, protocol.String(name)) && !slices.Contains(s.forbidden, name) {
 			x.rule = m.rule(s.named(name)...)
 		}
 		if x.required || x.rule != nil {

@@ -16,7 +16,7 @@ type Kind int
 
 // Kinds of members.
 const (
-	Any  Kind = iota // JSON if the text is valid JSON, else a string
+	Any  Kind = iota // JSON if the text is JSON that the schema admits, else a string
 	Text             // a plain string
 	JSON             // JSON
 )
@@ -29,6 +29,9 @@ type Member struct {
 	name string
 	set  []*node
 }
+
+// Fits reports whether a value passes the check of the member's schema.
+func (m Member) Fits(v protocol.Raw) bool { return allAccept(m.set, v) }
 
 // Member returns the description of the member of that name. For an unknown name it is the zero value.
 func (d *Document) Member(name string) Member {
