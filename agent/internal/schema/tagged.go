@@ -28,6 +28,7 @@ type Member struct {
 
 	name string
 	set  []*node
+	bare bool // strings may stand without quotes: there is nothing else but null
 }
 
 // Fits reports whether a value passes the check of the member's schema.
@@ -75,16 +76,19 @@ func (m *compiler) member(name string, set []*node) Member {
 		m.build(r)
 	}
 	texts := r.strings()
-	others := len(r.values) - len(texts) + len(r.numbers) + len(r.lists) + len(r.objects)
+	has := func(kinds string) bool {
+		return slices.ContainsFunc(r.values, func(v protocol.Raw) bool { return strings.ContainsRune(kinds, rune(v.Kind())) })
+	}
+	others := r.boolean || len(r.numbers)+len(r.lists)+len(r.objects) > 0 || has("tf0[{")
+	member.bare = len(texts)+len(r.texts) > 0 && !others
+	if len(r.texts) == 0 {
+		member.Texts = texts
+	}
 	switch {
-	case r.any:
-	case len(texts)+len(r.texts) == 0:
+	case len(texts)+len(r.texts) == 0 && !r.any:
 		member.Kind = JSON
-	case others == 0 && !r.null && !r.boolean:
+	case member.bare && !r.null && !has("n"):
 		member.Kind = Text
-		if len(r.texts) == 0 {
-			member.Texts = texts
-		}
 	}
 	return member
 }
@@ -100,7 +104,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	}
 	defer w.chargeStates()
 	var list []string
-	if member.Kind == Text {
+	if member.bare {
 		for _, s := range r.strings() {
 			list = append(list, gbnf.Literal(s+end))
 		}
@@ -109,19 +113,21 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 				list = append(list, body)
 			}
 		}
+	}
+	if member.Kind == Text {
 		if len(list) == 0 {
 			return "", fmt.Errorf("no value fits %s.%s", d.Root, member.name)
 		}
 		return gbnf.Alternatives(list), nil
 	}
-	list = append(list, w.rule(r))
+	values := []string{w.rule(r)}
 	for i, word := range []string{"True", "False", "None"} { // as templates write them
 		is := func(v protocol.Raw) bool { return string(v) == []string{"true", "false", "null"}[i] }
 		if r.any || r.boolean && i < 2 || r.null && i == 2 || slices.ContainsFunc(r.values, is) {
-			list = append(list, gbnf.Literal(word))
+			values = append(values, gbnf.Literal(word))
 		}
 	}
-	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), nil
+	return gbnf.Alternatives(append(list, gbnf.Alternatives(values)+" "+gbnf.Literal(end))), nil
 }
 
 // tagged returns an expression of the strings of a language without quotes, followed by end.
