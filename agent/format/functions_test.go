@@ -5,6 +5,7 @@ package format_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,6 +213,21 @@ func TestChatsWithCallsEqualTheTemplates(t *testing.T) {
 				t.Errorf("template (-) and native (+) differ:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReasoningBeforeSeveralCallsIsShownOnce(t *testing.T) {
+	f, _ := setupOf("gpt-oss").open(t)
+	chat := calledChat
+	chat.Messages = slices.Clone(chat.Messages)
+	chat.Messages[1].Reasoning = "Two tools."
+	chat.Catalog = functionsOf(t, f, tools.Functions{})
+	prompt, err := f.Render(&format.Input{Chat: &chat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(prompt.Text, "<|channel|>analysis<|message|>Two tools.<|end|><|start|>assistant to=functions.look<"); n != 1 {
+		t.Errorf("%d times in %s", n, prompt.Text)
 	}
 }
 

@@ -127,16 +127,17 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 // oneCallEach splits messages with several calls, since a harmony message has one, and puts each result after its call.
 func oneCallEach(list []message) (turns []message) {
 	for len(list) > 0 {
-		m, n := list[0], len(list[0].calls)
-		if list = list[1:]; n < 2 {
+		m, calls := list[0], list[0].calls
+		if list = list[1:]; len(calls) < 2 {
 			turns = append(turns, m)
 			continue
 		}
-		for i := range n {
-			turns = append(turns, message{role: roleAssistant, content: m.content, calls: m.calls[i : i+1]}, list[i])
-			m.content = ""
+		for i := range calls {
+			m.calls = calls[i : i+1]
+			turns = append(turns, m, list[i])
+			m.content, m.reasoning = "", nil
 		}
-		list = list[n:]
+		list = list[len(calls):]
 	}
 	return turns
 }
