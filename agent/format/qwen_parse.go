@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/schema"
@@ -152,15 +153,10 @@ func cutValue(body string, member schema.Member) (value, after string, ok bool) 
 			return strings.TrimSuffix(body, rest), after, true
 		}
 	}
-	longest, options := -1, member.Texts
-	for i, option := range options {
-		if (longest < 0 || len(option) > len(options[longest])) && strings.HasPrefix(body, "\n"+option+parameterEnd) {
-			longest = i
+	for _, option := range slices.SortedFunc(slices.Values(member.Texts), func(a, b string) int { return len(b) - len(a) }) {
+		if after, ok = strings.CutPrefix(body, "\n"+option+parameterEnd); ok {
+			return "\n" + option + "\n", after, true
 		}
-	}
-	if longest >= 0 {
-		end := len("\n") + len(options[longest]) + len(parameterEnd)
-		return "\n" + options[longest] + "\n", body[end:], true
 	}
 	return strings.Cut(body, "</parameter>")
 }
