@@ -33,12 +33,11 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	}
 	if v.Kind() == '{' {
 		rawSay, saying := protocol.Get(v, "say")
-		action, acting := protocol.Get(v, "action")
-		if saying || acting {
+		action, _ := protocol.Get(v, "action")
+		if calls = readAction(nil, action, nil); saying || len(calls) > 0 || len(action) == len("{}") {
 			if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
 				say = string(rawSay)
 			}
-			calls = readAction(nil, action, nil)
 			for i := range calls {
 				if calls[i].Arguments == nil {
 					calls[i].Arguments = protocol.Raw("{}")

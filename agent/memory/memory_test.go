@@ -150,6 +150,8 @@ func TestReadDecision(t *testing.T) {
 		{"names alone are text", `[{"a":{"name":"x"}},{"b":{"name":"y","arguments":{}}}]`, `[{"a":{"name":"x"}},{"b":{"name":"y","arguments":{}}}]`, nil},
 		{"an object that is no decision is text", `{"a":1}`, `{"a":1}`, nil},
 		{"broken JSON is text", `{"say": "a`, `{"say": "a`, nil},
+		{"an action of another form", `{"thought":"a","action":"go(hall)"}`, `{"thought":"a","action":"go(hall)"}`, nil},
+		{"nothing but an empty action", `{"action":{}}`, "", nil},
 		{"a null action", `{"say":"a","action":null}`, "a", nil},
 		{"a null say", `{"say":null,"action":{"a":{"name":"x"}}}`, "", []tools.Call{call("x", `{}`, "a")}},
 		{"a say that is no string", `{"say":5}`, "5", nil},
