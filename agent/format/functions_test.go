@@ -216,6 +216,16 @@ func TestChatsWithCallsEqualTheTemplates(t *testing.T) {
 	}
 }
 
+func TestSystemMessageAloneWithToolsHasAPrompt(t *testing.T) {
+	for _, s := range setups {
+		f, _ := s.open(t)
+		chat := format.Chat{System: "Look.", Functions: tools.Functions{Raw: functions}, Catalog: functionsOf(t, f, tools.Functions{})}
+		if p, err := f.Render(&format.Input{Chat: &chat}); err != nil || !strings.Contains(p.Text, "Looks <there>") {
+			t.Errorf("%s: %v, %v", s.name, p, err)
+		}
+	}
+}
+
 func TestReasoningBeforeSeveralCallsIsShownOnce(t *testing.T) {
 	f, _ := setupOf("gpt-oss").open(t)
 	chat := calledChat

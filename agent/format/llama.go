@@ -98,7 +98,7 @@ func (f *llama) Render(in *Input) (*Prompt, error) {
 		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
 			messages[0].content += severalCalls
 		}
-		if messages[1].role != roleUser { // which has the tools
+		if len(messages) == 1 || messages[1].role != roleUser { // which has the tools
 			messages = slices.Insert(messages, 1, message{role: roleUser})
 		}
 	}
