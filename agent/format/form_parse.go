@@ -23,7 +23,7 @@ func recognise(text string, set *tools.Set) (calls []tools.Call, form string, er
 			rest = after
 			continue
 		}
-		if list, opened := strings.CutPrefix(rest, "["); opened && isNamed(trimSpace(list), set) {
+		if list, opened := strings.CutPrefix(rest, "["); opened && named(trimSpace(list), set) != "" {
 			rest, between = trimSpace(list), "], \t\r\n"
 		}
 		var read []tools.Call
@@ -137,18 +137,22 @@ func asFunction(value protocol.Raw) protocol.Raw {
 	return value
 }
 
-func isNamed(text string, set *tools.Set) bool {
-	name, _, found := strings.Cut(text, "(")
-	_, known := set.Find(name)
-	return found && known
+// named returns the tool that a text calls by its name, "" for none.
+func named(text string, set *tools.Set) string {
+	names := set.Names()
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(text, name+"(") }); i >= 0 {
+		return names[i]
+	}
+	return ""
 }
 
 // readNamed reads name({...}) or name(key=value, ...), with values as JSON or Python writes them.
 func readNamed(text string, set *tools.Set) (calls []tools.Call, rest string, ok bool, err error) {
-	if !isNamed(text, set) {
+	name := named(text, set)
+	if name == "" {
 		return nil, text, false, nil
 	}
-	name, rest, _ := strings.Cut(text, "(")
+	rest = text[len(name)+len("("):]
 	arguments := protocol.Raw("{}")
 	if rest = trimSpace(rest); strings.HasPrefix(rest, "{") {
 		if arguments, rest, err = readJSON(rest, "arguments are"); err != nil {
@@ -313,7 +317,7 @@ func (c *Catalog) FormOf(text string) string {
 		return FormFenced
 	case text[0] == '{' || text[0] == '[':
 		return FormBare
-	case isNamed(text, c.Set):
+	case named(text, c.Set) != "":
 		return FormNamed
 	}
 	return ""

@@ -107,6 +107,22 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 	}
 }
 
+func TestToolWithAParenthesisInItsNameIsCalledByName(t *testing.T) {
+	f, k := setupOf("hermes").open(t)
+	c := catalogOf(t, f, []protocol.Raw{simpleTool("f(x", "a")}, "arm")
+	grammar, err := c.Grammar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const answer = `f(x({"value": "a", "target_robot": "arm"})`
+	if prefix, ok := admits(t, k, grammar, answer); !ok {
+		t.Errorf("the grammar stops after %q", prefix)
+	}
+	if d, err := f.Parse(answer, c); err != nil || len(d.ToolCalls) != 1 || d.CallForm != format.FormNamed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 func equal(a, b tools.Call) bool {
 	return a.Name == b.Name && string(a.Arguments) == string(b.Arguments) && a.TargetRobotName == b.TargetRobotName
 }
