@@ -127,19 +127,13 @@ func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {
 		return
 	}
-	var b strings.Builder
-	b.WriteString("----- PROMPT -----\n")
-	b.WriteString(prompt)
-	b.WriteString("\n----- RAW RESPONSE -----\n")
-	b.WriteString(answer)
-	b.WriteString("\n----- AGENT VALIDATION STATUS -----\n")
-	if err == nil {
-		b.WriteString("VALID\n")
-	} else {
-		fmt.Fprintf(&b, "INVALID\n%v\n", err)
+	status := "VALID"
+	if err != nil {
+		status = fmt.Sprintf("INVALID\n%v", err)
 	}
+	text := "----- PROMPT -----\n" + prompt + "\n----- RAW RESPONSE -----\n" + answer + "\n----- AGENT VALIDATION STATUS -----\n" + status + "\n"
 	name := fmt.Sprintf("%s_%s_%06d.log", time.Now().Format("20060102_150405.000000"), component, l.count.Add(1))
-	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(b.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(text), 0o600); err != nil {
 		l.report(fmt.Errorf("prompt log: %w", err))
 	}
 }
