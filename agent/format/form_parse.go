@@ -232,8 +232,10 @@ func readQuoted(text string) (value protocol.Raw, rest string, ok bool) {
 		switch {
 		case rest[0] == '\'':
 			return protocol.String(b.String()), rest[1:], true
-		case err != nil: // a character that needs no escape
-			after = rest[1:]
+		case err != nil: // Python keeps the backslash of an unknown escape
+			if after = rest[1:]; after == "" || after[0] != '"' {
+				b.WriteByte('\\')
+			}
 		default:
 			b.WriteRune(c)
 		}

@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 
 		{name: "a dict of Python with escapes and a name twice", setup: "hermes", answer: `report(data={'a': 1, 'b': 'caf\u00e9\r\'\"\d', 'a': 2}, tags=[], either=1, target_robot='arm')`,
 			want: format.Decision{CallForm: format.FormNamed, AgentDecision: protocol.AgentDecision{ToolCalls: []tools.Call{
-				{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2,"b":"café\r'\"d"},"tags":[],"either":1}`)},
+				{Name: "report", TargetRobotName: "arm", Arguments: protocol.Raw(`{"data":{"a":2,"b":"café\r'\"\\d"},"tags":[],"either":1}`)},
 			}}}},
 		{name: "tagged values take the types of their parameters", setup: "tagged",
 			answer: "<tool_call><function=grasp><parameter=object>cup</parameter><parameter=tries> 3 </parameter><parameter=soft>False</parameter>" +
