@@ -318,21 +318,14 @@ func (s *Service) Close(ctx context.Context) error {
 		}
 		released = append(released, sess.Seal())
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for _, room := range released {
-			<-room
-		}
-		s.background.Wait()
-	}()
+	stop := context.AfterFunc(ctx, func() { s.stopBase(ErrShutdown) })
+	for _, room := range released {
+		<-room
+	}
+	s.background.Wait()
 	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if !stop() {
 		err = ctx.Err()
-		s.stopBase(ErrShutdown)
-		<-done
 	}
 	s.stopBase(ErrShutdown)
 	s.watching.Wait()
