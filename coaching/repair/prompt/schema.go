@@ -88,13 +88,11 @@ func strictObject(properties ...string) string {
 // stringType is the inside of the schema of a string. It is an enum of the values unless
 // there are none, too many, or an empty one, which some endpoints reject.
 func stringType(values []string) string {
-	if len(values) == 0 || len(values) > maxEnum || slices.Contains(values, "") {
+	list := enum(values)
+	if len(values) == 0 || len(values) > maxEnum || slices.Contains(values, "") || len(list) > maxEnumBytes {
 		return `"type":"string"`
 	}
-	if list := enum(values); len(list) <= maxEnumBytes {
-		return `"type":"string","enum":` + list
-	}
-	return `"type":"string"`
+	return `"type":"string","enum":` + list
 }
 
 func enum(values []string) string { return string(texts(values)) }
