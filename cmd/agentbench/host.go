@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"os"
 	"runtime"
@@ -12,12 +13,8 @@ import (
 
 // host describes this machine.
 func host(note string) result.Host {
-	h := result.Host{CPU: runtime.GOARCH, CPUs: runtime.NumCPU(), Note: note}
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		h.CPU = cpuName(f)
-	}
-	return h
+	text, _ := os.ReadFile("/proc/cpuinfo") // empty on other systems than Linux
+	return result.Host{CPU: cpuName(bytes.NewReader(text)), CPUs: runtime.NumCPU(), Note: note}
 }
 
 // cpuName is the name in Linux's /proc/cpuinfo, or the architecture.
