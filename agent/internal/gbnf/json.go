@@ -90,12 +90,6 @@ func (g *Grammar) Rule(body string) string {
 	return name
 }
 
-// Shared is Rule, and also reports whether it added the rule.
-func (g *Grammar) Shared(body string) (name string, fresh bool) {
-	_, had := g.named[body]
-	return g.Rule(body), !had
-}
-
 // Once calls body at the first use of a key, and returns that result at every use.
 func (g *Grammar) Once(key string, body func() string) string {
 	if _, ok := g.once[key]; !ok {

@@ -277,9 +277,9 @@ func (w *writer) repeated(name string, least, most int) string {
 	case least == 0 && most == 1:
 		return name + "?"
 	}
-	name, fresh := w.Shared(fmt.Sprintf("%s{%d,%d}", name, least, most))
-	if fresh {
+	body := fmt.Sprintf("%s{%d,%d}", name, least, most)
+	return w.Once(body, func() string {
 		w.Repeated += most - least
-	}
-	return name
+		return w.Rule(body)
+	})
 }
