@@ -193,13 +193,11 @@ func nextMessage(text string) (m harmonyMessage, rest string, more bool, err err
 		}
 		m.content, body = string(value), strings.TrimLeft(after, " \t\r\n")
 	} else {
-		end := len(body)
+		m.content = body
 		for _, mark := range []string{"<|end|>", "<|return|>", "<|call|>", "<|start|>"} {
-			if at := strings.Index(body, mark); at >= 0 && at < end {
-				end = at
-			}
+			m.content, _, _ = strings.Cut(m.content, mark)
 		}
-		m.content, body = body[:end], body[end:]
+		body = body[len(m.content):]
 	}
 	for _, mark := range []string{"<|end|>", "<|return|>", "<|call|>"} {
 		body = strings.TrimPrefix(body, mark)

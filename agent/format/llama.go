@@ -189,16 +189,13 @@ func (f *llama) ParseChat(text string) (string, error) {
 
 // trimLlama removes the texts of end tokens at the end of an answer.
 func trimLlama(text string) string {
-	for {
-		trimmed := trimEnd(text)
+	for before := -1; before != len(text); {
+		before, text = len(text), trimEnd(text)
 		for _, end := range []string{"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"} {
-			trimmed = strings.TrimSuffix(trimmed, end)
+			text = strings.TrimSuffix(text, end)
 		}
-		if trimmed == text {
-			return text
-		}
-		text = trimmed
 	}
+	return text
 }
 
 var llamaCall = regexp.MustCompile(`^\{\s*"name"\s*:\s*"([^"\\]+)"`)
