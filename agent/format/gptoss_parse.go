@@ -238,7 +238,7 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 		return nil, fmt.Errorf("the output calls %s, which is not a function of the tools", quoteStart(m.recipient))
 	}
 	arguments := protocol.Raw(m.content)
-	if name != c.parallel || len(c.Set.Robots) < 2 {
+	if name != c.parallel {
 		call, err := c.Set.Accept(name, arguments, nil)
 		return []tools.Call{call}, err
 	}

@@ -97,6 +97,23 @@ func TestWrittenDecisionsAreAdmittedAndReadBack(t *testing.T) {
 	}
 }
 
+func TestWrittenCallsOfUnknownRobotsReadBack(t *testing.T) {
+	call := func(robot string) tools.Call {
+		return tools.Call{Name: "go_to", Arguments: protocol.Raw(`{"room":"hall"}`), TargetRobotName: robot}
+	}
+	for _, s := range setups {
+		if s.o.EnableThinking {
+			continue
+		}
+		f, _ := s.open(t)
+		c := catalogOf(t, f, []protocol.Raw{protocol.Raw(placeTool)})
+		text := textWritten(t, f, c, protocol.AgentDecision{ToolCalls: []tools.Call{call("rover"), call("scout")}})
+		if d, err := f.Parse(text, c); err != nil || len(d.ToolCalls) != 2 || d.ToolCalls[1].TargetRobotName != "scout" {
+			t.Errorf("%s: %q is read as %+v, %v", s.name, text, d, err)
+		}
+	}
+}
+
 func TestWrittenCallsOfAChatNameNoRobot(t *testing.T) {
 	for _, s := range setups {
 		if s.o.EnableThinking {
