@@ -141,6 +141,7 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		"json": {
 			`{"say": "Hello \"you\"", "action": {}}`,
 			`{"say": "", "action": {"arm": {"name": "look", "arguments": {}}}}`,
+			`{"say": "", "action": {"base": {"name": "look", "arguments": {}}, "arm": {"name": "grasp", "arguments": {"object": "cup"}}}}`,
 		},
 	}
 	// Both refuse these; where the grammar alone refuses, parsers are tolerant.

@@ -49,7 +49,7 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 	return nil
 }
 
-// addAction adds the rule action: one {robot: call} object or a list of them; in a chat the call alone.
+// addAction adds the rule action: one {robot: call} object, with several robots too, or a list; in a chat the call alone.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error) {
 	begin, end := t.unit(set, gbnf.UnitBegin), t.unit(set, gbnf.UnitEnd)
 	before, after := begin+gbnf.Literal(`{"name": "`), end+gbnf.Literal("}")
@@ -62,6 +62,10 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( %s", " one ){1,%d} "]"`, t.unit(set, gbnf.UnitNext), most-1)
+		if begin == "" { // each robot has one call: as prompts show them
+			g.Add("entry", robot+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(functions.rules)+" "+gbnf.Literal("}"))
+			action += fmt.Sprintf(` | "{" entry ( ", " entry ){1,%d} "}"`, most-1)
+		}
 	}
 	g.Add("action", action)
 	others := functions.forms(end)
