@@ -3,6 +3,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,14 +251,8 @@ func (a *Answer) add(q *Question, order []int, r *generation.Result) error {
 // orders returns the orders in which the options are shown: evenly spaced rotations; for levels, both directions.
 func (q *Question) orders() (list [][]int) {
 	n := len(q.Options)
-	most := n
-	if q.Kind == Levels {
-		most = 2
-	}
-	if q.Kind == Whole {
-		most = 1
-	}
-	count := min(max(q.Orders, 1), most)
+	most := map[Kind]int{Levels: 2, Whole: 1}[q.Kind]
+	count := min(max(q.Orders, 1), cmp.Or(most, n))
 	for k := range count {
 		order := make([]int, n)
 		for at := range order {
