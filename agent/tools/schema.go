@@ -196,7 +196,10 @@ func parameterSchema(spec *tree.Value) (*tree.Value, error) {
 	if spec.Kind != '{' {
 		return nil, fmt.Errorf("it must be an object with description and type, not %s", spec.KindName())
 	}
-	if !spec.Has("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
+	says := func(m tree.Member) bool {
+		return (m.Kind != 'n' || m.Name == "const") && slices.Contains([]string{"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items"}, m.Name)
+	}
+	if !slices.ContainsFunc(spec.Members, says) {
 		spec = spec.With("type", tree.String("string"))
 	}
 	if spec.Get("required").Kind != '[' {
@@ -228,7 +231,7 @@ func translated(whole *tree.Value) *tree.Value {
 			continue
 		case m.Name == "type" && isName:
 			// A list's own items, given beside the type, win over the items of list[T].
-			if whole.Has("items") {
+			if items := whole.Get("items").Kind; items != 0 && items != 'n' {
 				name, _, _ = strings.Cut(name, "[")
 			}
 			out = append(out, typeOf(name)...)
