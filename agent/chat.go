@@ -200,10 +200,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	}
 	var result *generation.Result
 	g.GenerateAll(ctx, []generation.Request{request}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
-	if err == nil {
-		err = complete(result, 1)
-	}
-	if err != nil {
+	if err = complete(result, 1, err); err != nil {
 		return answer, err
 	}
 	c := &result.Completions[0]

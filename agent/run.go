@@ -361,10 +361,7 @@ func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Res
 	defer in.endSpan()
 	defer in.deliver()
 	defer in.guard()
-	if err == nil {
-		err = complete(result, in.request.N)
-	}
-	if err != nil {
+	if err = complete(result, in.request.N, err); err != nil {
 		in.fail(failed(err))
 		return
 	}
@@ -398,11 +395,12 @@ func (in *inputRun) repeatFirst(n int) {
 	}
 }
 
-func complete(r *generation.Result, n int) error {
-	if len(r.Completions) != n {
+// complete returns the error of a generation, or that of a result without n completions.
+func complete(r *generation.Result, n int, err error) error {
+	if err == nil && len(r.Completions) != n {
 		return fmt.Errorf("%d completions came back where %d were requested", len(r.Completions), n)
 	}
-	return nil
+	return err
 }
 
 // candidate makes candidate k from its completion, unless it was made before.

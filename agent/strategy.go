@@ -194,10 +194,7 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 		return "", &failure{code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", err)}
 	}
 	s := in.shortening
-	if err == nil {
-		err = complete(result, 1)
-	}
-	if err != nil {
+	if err = complete(result, 1, err); err != nil {
 		f := failed(err)
 		return fail(f.code, f.err)
 	}
