@@ -131,9 +131,10 @@ func (l *promptLog) write(component, prompt, answer string, err error) {
 	if err != nil {
 		status = fmt.Sprintf("INVALID\n%v", err)
 	}
-	text := "----- PROMPT -----\n" + prompt + "\n----- RAW RESPONSE -----\n" + answer + "\n----- AGENT VALIDATION STATUS -----\n" + status + "\n"
+	const file = "----- PROMPT -----\n%s\n----- RAW RESPONSE -----\n%s\n----- AGENT VALIDATION STATUS -----\n%s\n"
+	text := fmt.Appendf(nil, file, prompt, answer, status)
 	name := fmt.Sprintf("%s_%s_%06d.log", time.Now().Format("20060102_150405.000000"), component, l.count.Add(1))
-	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, name), text, 0o600); err != nil {
 		l.report(fmt.Errorf("prompt log: %w", err))
 	}
 }

@@ -153,7 +153,8 @@ func cutValue(body string, member schema.Member) (value, after string, ok bool) 
 			return strings.TrimSuffix(body, rest), after, true
 		}
 	}
-	for _, option := range slices.SortedFunc(slices.Values(member.Texts), func(a, b string) int { return len(b) - len(a) }) {
+	byLength := func(a, b string) int { return len(b) - len(a) }
+	for _, option := range slices.SortedFunc(slices.Values(member.Texts), byLength) {
 		if after, ok = strings.CutPrefix(body, "\n"+option+parameterEnd); ok {
 			return "\n" + option + "\n", after, true
 		}

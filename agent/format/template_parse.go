@@ -49,13 +49,14 @@ func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
 	return nil
 }
 
-// addAction adds the rule action: one {robot: call} object, with several robots too, or a list; in a chat the call alone.
+// addAction adds the rule action: one {robot: call} object, also of several robots, or a list; in a chat a call alone.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error) {
 	begin, end := t.unit(set, gbnf.UnitBegin), t.unit(set, gbnf.UnitEnd)
 	before, after := begin+gbnf.Literal(`{"name": "`), end+gbnf.Literal("}")
 	robot := t.addRobot(g, set, jsonString)
+	named := robot + " " + gbnf.Literal(`: {"name": "`)
 	if !set.Chat {
-		before, after = begin+gbnf.Literal("{")+" "+robot+" "+gbnf.Literal(`: {"name": "`), end+gbnf.Literal("}}")
+		before, after = begin+gbnf.Literal("{")+" "+named, end+gbnf.Literal("}}")
 	}
 	functions := functions{g: g, next: callArguments}
 	err := addCall(g, "one", set, before, after, functions.add)
@@ -63,7 +64,7 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) (otherForms, error
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( %s", " one ){1,%d} "]"`, t.unit(set, gbnf.UnitNext), most-1)
 		if begin == "" { // each robot has one call: as prompts show them
-			g.Add("entry", robot+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(functions.rules)+" "+gbnf.Literal("}"))
+			g.Add("entry", named+" "+gbnf.Alternatives(functions.rules)+" "+gbnf.Literal("}"))
 			action += fmt.Sprintf(` | "{" entry ( ", " entry ){1,%d} "}"`, most-1)
 		}
 	}

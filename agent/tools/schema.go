@@ -196,10 +196,9 @@ func parameterSchema(spec *tree.Value) (*tree.Value, error) {
 	if spec.Kind != '{' {
 		return nil, fmt.Errorf("it must be an object with description and type, not %s", spec.KindName())
 	}
-	says := func(m tree.Member) bool {
-		return (m.Kind != 'n' || m.Name == "const") && slices.Contains([]string{"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items"}, m.Name)
-	}
-	if !slices.ContainsFunc(spec.Members, says) {
+	absent := func(m tree.Member) bool { return m.Kind == 'n' && m.Name != "const" && m.Name != "default" }
+	spec = tree.Object(slices.DeleteFunc(slices.Clone(spec.Members), absent)...)
+	if !spec.Has("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
 		spec = spec.With("type", tree.String("string"))
 	}
 	if spec.Get("required").Kind != '[' {

@@ -76,10 +76,11 @@ func (m *compiler) member(name string, set []*node) Member {
 		m.build(r)
 	}
 	texts := r.strings()
-	has := func(kinds string) bool {
-		return slices.ContainsFunc(r.values, func(v protocol.Raw) bool { return strings.ContainsRune(kinds, rune(v.Kind())) })
+	var constants typeSet
+	for _, v := range r.values {
+		constants |= typeOf(v)
 	}
-	others := r.boolean || len(r.numbers)+len(r.lists)+len(r.objects) > 0 || has("tf0[{")
+	others := r.boolean || len(r.numbers)+len(r.lists)+len(r.objects) > 0 || constants&^(stringType|nullType) != 0
 	member.bare = len(texts)+len(r.texts) > 0 && !others
 	if len(r.texts) == 0 {
 		member.Texts = texts
@@ -87,7 +88,7 @@ func (m *compiler) member(name string, set []*node) Member {
 	switch {
 	case len(texts)+len(r.texts) == 0 && !r.any:
 		member.Kind = JSON
-	case member.bare && !r.null && !has("n"):
+	case member.bare && !r.null && constants&nullType == 0:
 		member.Kind = Text
 	}
 	return member
