@@ -31,20 +31,23 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	if !strict { // the prompt must have strict JSON
 		v = rawjson.Strict(v)
 	}
-	if v.Kind() == '{' {
-		rawSay, saying := protocol.Get(v, "say")
-		action, _ := protocol.Get(v, "action")
-		if calls = readAction(nil, action, nil); saying || len(calls) > 0 || len(action) == len("{}") {
-			if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
-				say = string(rawSay)
-			}
-			for i := range calls {
-				if calls[i].Arguments == nil {
-					calls[i].Arguments = protocol.Raw("{}")
-				}
-			}
-			return say, calls
+	rawSay, saying := protocol.Get(v, "say")
+	action, acting := protocol.Get(v, "action")
+	for name, value := range protocol.Members(v) {
+		if saying && !acting && name != "say" && string(value) != "[]" {
+			return text, nil // say alone would lose a member, such as tool_calls
 		}
+	}
+	if calls = readAction(nil, action, nil); saying || len(calls) > 0 || len(action) == len("{}") {
+		if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
+			say = string(rawSay)
+		}
+		for i := range calls {
+			if calls[i].Arguments == nil {
+				calls[i].Arguments = protocol.Raw("{}")
+			}
+		}
+		return say, calls
 	}
 	calls = readAction(nil, v, nil)
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(c tools.Call) bool { return c.Arguments == nil }) {
