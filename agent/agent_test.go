@@ -158,7 +158,7 @@ func TestCandidateErrors(t *testing.T) {
 		code, component string
 		message         string
 	}{
-		{name: "context overflow", err: &generation.OverflowError{Prompt: 900, MaxNew: 200, Limit: 1000}, code: "context_overflow", component: "scheduler", message: "900 tokens; with 200 for the answer that is more than the context's 1000"},
+		{name: "context overflow", err: &generation.OverflowError{Prompt: 900, MaxNew: 200, Limit: 1000}, code: "context_overflow", component: "scheduler", message: "900 tokens; with 200 for the answer that is more than the context's 1000; shorten memory.history, set history_max_messages"},
 		{name: "a grammar that can't be used", err: fmt.Errorf("%w: %w", generation.ErrGrammar, errors.New("boom")), code: "model_error", component: "scheduler", message: "grammar can't be used: boom"},
 		{name: "a model that fails", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
 		{name: "an error of no known kind", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},

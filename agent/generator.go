@@ -68,7 +68,8 @@ type failure struct {
 func failed(err error) *failure {
 	switch {
 	case errors.As(err, new(*generation.OverflowError)):
-		return &failure{CodeContextOverflow, ComponentScheduler, err}
+		return &failure{CodeContextOverflow, ComponentScheduler, fmt.Errorf("%w; shorten memory.history, "+
+			"set history_max_messages on the server, or start it with agent history-summarized", err)}
 	case errors.Is(err, generation.ErrGrammar):
 		return &failure{CodeModelError, ComponentScheduler, err}
 	case errors.Is(err, generation.ErrFewer):
