@@ -252,6 +252,13 @@ class TestRetries(unittest.TestCase):
             client.decide([Input("Go.")])
         self.assertEqual(caught.exception.retry_after, 500)
 
+    def test_tries_go_on_until_the_total(self) -> None:
+        waited, policy = 0.0, Retry(random=lambda: 0.0)
+        for attempt in range(1, 100):
+            with mock.patch("time.monotonic", return_value=waited):
+                waited += policy.pause(attempt, 0.0, None) or 0.0
+        self.assertGreater(waited, policy.total - policy.longest)
+
     def test_a_session_is_closed_after_an_error(self) -> None:
         server = Server(httpx.Response(204), httpx.Response(204))
         with server.client() as client, self.assertRaises(KeyError):

@@ -27,7 +27,7 @@ class Retry:
     until the last try begins.
     """
 
-    attempts: int = 6
+    attempts: int = 22  # enough for the total, however short the waits
     first: float = 0.25
     longest: float = 15.0
     total: float = 120.0
