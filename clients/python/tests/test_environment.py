@@ -25,6 +25,7 @@ class Agents:
 
     def __init__(self) -> None:
         self.away = False
+        self.refused = ""
         self.ids: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -36,7 +37,8 @@ class Agents:
         for one in asked["inputs"]:
             for i in range(one["num_outputs"]):
                 made = {"request_id": asked["request_id"], "source_id": one["id"], "candidate_index": i, "memory": {}}
-                if one["extra_keys"].get("coaching", {}).get("decision", {}).get("say") == "no":
+                says = one["extra_keys"].get("coaching", {}).get("decision", {}).get("say")
+                if says == "no" or says is None and one["instruction"]["content"] == self.refused:
                     made |= {"status": "error", "error": {"code": "invalid_coaching", "message": "not so"}}
                 else:
                     made |= {"status": "completed", "output": {"say": one["instruction"]["content"]}}
@@ -187,6 +189,20 @@ class TestSteps(unittest.TestCase):
             env.step([0, Decision(say="no")])
         self.assertEqual([world.steps for world in worlds], [0, 0])
         self.assertEqual(env.step([0, 1])[1], [1.0, 1.0])
+
+    def test_none_ends_a_world_whose_candidates_failed(self) -> None:
+        worlds = World(1.0), World(1.0)
+        env = self.environment(*worlds, candidates=2)
+        self.agents.refused = "step 1"
+        env.step([0, 0])
+        with self.assertRaisesRegex(ValueError, "action of 0: candidate 1 has no decision: invalid_coaching: not so; "):
+            env.step([1, None])
+        observations, rewards, ended, cut, _ = env.step([Decision(say="go"), None])
+        self.assertEqual((rewards, ended, cut), ([1.0, 0.0], [False, False], [False, True]))
+        self.assertEqual(([len(found) for found in observations], worlds[1].steps), ([2, 0], 1))
+        observations, _, ended, cut, _ = env.step([0, None])
+        self.assertEqual((ended, cut, observations[1][0].decision.say), ([False] * 2, [False] * 2, "reset 2"))
+        self.assertIn([None] * 4, self.outcomes())
 
     def test_a_step_needs_an_episode(self) -> None:
         env = VectorEnvironment(self.agents.client(), [World(1.0)])

@@ -21,7 +21,8 @@ Observation = tuple[Candidate, ...]
 """The candidates for a world's next step; none when its episode has ended."""
 
 Action = int | Decision | None
-"""The index of a candidate, or a decision in place of all. None is only for a world that has ended."""
+"""The index of a candidate, or a decision in place of all. None is for a world that has ended, and ends an episode as
+cut short where all candidates failed."""
 
 
 class World(Protocol):
@@ -137,7 +138,9 @@ class _Environment:
 
     def _move(self, name: Any, candidate: Candidate, settle: Callable[[dict[str, Any]], None]) -> None:
         """The step of one world."""
-        following, reward, terminated, truncated, facts = self._worlds[name].step(candidate.decision)
+        following, reward, terminated, truncated, facts = (
+            self._worlds[name].step(candidate.output) if candidate.output else (Input(""), 0.0, False, True, {})
+        )
         outcome = _outcome(name, reward, facts)
         # A world may make a memory of its own; else the agent's goes on.
         turn = _Turn(replace(following, memory=following.memory or candidate.memory))
@@ -151,6 +154,8 @@ class _Environment:
         turn = self._turns.get(name)
         if turn is None:
             raise ValueError(f"action of {name!r}: its world has no episode; call reset first")
+        if action is None and turn.candidates and all(one.error for one in turn.candidates):
+            return turn.candidates[0], lambda _: self._settle(name, None)
         if isinstance(action, Decision):
             return self._correct(name, action)
         try:
@@ -162,9 +167,10 @@ class _Environment:
                 f"action of {name!r}: must be a Decision or the index of one of {len(turn.candidates)} candidates, "
                 f"not {action!r}"
             )
-        if turn.candidates[index].output is None:
+        if (error := turn.candidates[index].error) is not None:
             raise ValueError(
-                f"action of {name!r}: candidate {index} has no decision; choose another one, or send a Decision"
+                f"action of {name!r}: candidate {index} has no decision: {error.code}: {error.message}; "
+                "choose another one, send a Decision, or None if all failed"
             )
         return turn.candidates[index], lambda outcome: self._settle(name, (index, outcome))
 
@@ -256,13 +262,8 @@ class ParallelEnvironment(_Environment):
             raise ValueError(f"actions: must be for {sorted(self.agents)}, not {sorted(actions)}")
         results = self._act({name: actions[name] for name in self.agents})
         self.agents = [name for name in self.agents if not (results[name][1] or results[name][2])]
-        return (
-            {name: self._turns[name].candidates for name in results},
-            {name: result[0] for name, result in results.items()},
-            {name: result[1] for name, result in results.items()},
-            {name: result[2] for name, result in results.items()},
-            {name: result[3] for name, result in results.items()},
-        )
+        columns: Any = [{name: result[i] for name, result in results.items()} for i in range(4)]
+        return {name: self._turns[name].candidates for name in results}, *columns
 
     def action_space(self, agent: str) -> Any:
         """gymnasium's space of the candidates of a world; needs gymnasium."""
