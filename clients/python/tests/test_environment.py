@@ -122,6 +122,7 @@ class TestSteps(unittest.TestCase):
     def test_worlds_by_name_go_on_when_the_server_is_back(self) -> None:
         worlds = {"a": World(1.0), "b": World(0.5, length=1)}
         env = ParallelEnvironment(self.agents.client(), worlds)
+        self.assertIs(env.unwrapped, env)
         env.reset()
         self.agents.away = True
         with self.assertRaises(NetworkError):

@@ -237,6 +237,7 @@ class ParallelEnvironment(_Environment):
     """Worlds by name in the shape of PettingZoo's ParallelEnv. A world leaves `agents` when its episode ends."""
 
     metadata: dict[str, Any] = {"name": "agentd", "render_modes": []}
+    unwrapped = property(lambda self: self)
 
     def __init__(
         self, client: Client, worlds: Mapping[str, World], *, candidates: int = 1, recorder: Recorder | None = None
