@@ -1,8 +1,11 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -54,4 +57,31 @@ func thousands(n int) string {
 		return strconv.Itoa(n)
 	}
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+// TestRecipeOfGoClientBuilds runs the commands of the page in a module beside the clone.
+func TestRecipeOfGoClientBuilds(t *testing.T) {
+	page, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(page), "\nThe Go client ")
+	_, recipe, _ = strings.Cut(recipe, "```sh\n")
+	recipe, _, _ = strings.Cut(recipe, "```")
+	clone, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := t.TempDir()
+	module := filepath.Join(beside, "orchestrator")
+	program := "package main\n\nimport _ \"agentd/protocol/client\"\n\nfunc main() {}\n"
+	if err := errors.Join(os.Symlink(clone, filepath.Join(beside, "agentd")), os.Mkdir(module, 0o700),
+		os.WriteFile(filepath.Join(module, "main.go"), []byte(program), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	sh := exec.CommandContext(t.Context(), "sh", "-ec", "go mod init example.org/orchestrator\n"+recipe+"go build .")
+	sh.Dir, sh.Env = module, append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=")
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
 }
