@@ -59,9 +59,9 @@ func TestStreamsSendTheirHeadersBeforeTheAnswer(t *testing.T) {
 		want string // the last event before [DONE]
 	}{
 		"an answer":                {&fakeChat{result: generation.Completion{Text: "Hi"}}, `"finish_reason":"stop"`},
-		"an answer that is wrong":  {&fakeChat{answer: errors.New("it is no call")}, `"code":422,"message":"choices[0]: it is no call; `},
-		"a grammar without tokens": {&fakeChat{result: generation.Completion{Err: generation.ErrGrammar}}, `"code":400,"message":"the output grammar can't be used"`},
-		"a device that failed":     {&fakeChat{result: generation.Completion{Err: errors.New("secret")}}, `"code":500,"message":"internal error; `},
+		"an answer that is wrong":  {&fakeChat{answer: errors.New("it is no call")}, `"code":"422","message":"choices[0]: it is no call; `},
+		"a grammar without tokens": {&fakeChat{result: generation.Completion{Err: generation.ErrGrammar}}, `"code":"400","message":"the output grammar can't be used"`},
+		"a device that failed":     {&fakeChat{result: generation.Completion{Err: errors.New("secret")}}, `"code":"500","message":"internal error; `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.chat.may = make(chan struct{})

@@ -62,7 +62,7 @@ func TestTrainersRoutesAnswerAsVLLM(t *testing.T) {
 			if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
 				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, tc.status, tc.want)
 			}
-			if w.Code >= 400 && !strings.HasPrefix(w.Body.String(), `{"error":{"code":`) {
+			if w.Code >= 400 && !strings.HasPrefix(w.Body.String(), `{"error":{"code":"`) {
 				t.Errorf("not an error of OpenAI's form: %s", w.Body)
 			}
 			if w.Header().Get("Content-Length") == "" && !strings.HasPrefix(w.Body.String(), "Success") {

@@ -244,7 +244,7 @@ func TestManyModelsAreNotAllListed(t *testing.T) {
 
 func TestErrorsHaveOpenAIsForm(t *testing.T) {
 	for status, want := range map[int]string{400: "invalid_request_error", 422: "server_error", 499: "invalid_request_error", 500: "server_error"} {
-		if got := string(AppendError(status, "m", "")); got != fmt.Sprintf(`{"error":{"code":%d,"message":"m","param":null,"type":"%s"}}`, status, want) {
+		if got := string(AppendError(status, "m", "")); got != fmt.Sprintf(`{"error":{"code":"%d","message":"m","param":null,"type":"%s"}}`, status, want) {
 			t.Errorf("%d: %s", status, got)
 		}
 	}

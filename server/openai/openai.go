@@ -64,7 +64,7 @@ func Refuse(param, format string, args ...any) error {
 
 // AppendError returns the body of an error in OpenAI's form. Status 422 means that the model's answer is invalid.
 func AppendError(status int, message, param string) []byte {
-	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
+	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": strconv.Itoa(status)}
 	if status < 500 && status != http.StatusUnprocessableEntity {
 		reason["type"] = "invalid_request_error"
 	}
@@ -73,7 +73,7 @@ func AppendError(status int, message, param string) []byte {
 	}
 	body, err := Marshal(map[string]any{"error": reason})
 	if err != nil {
-		panic(err) // texts and a number
+		panic(err) // texts
 	}
 	return body
 }

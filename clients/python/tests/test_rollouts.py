@@ -54,7 +54,7 @@ class Servers:
 
 class TestRollouts(unittest.TestCase):
     def test_another_server_goes_on_after_each_kind_of_end(self) -> None:
-        paused = 'data: {"error": {"code": 503, "message": "paused"}}\n\ndata: [DONE]\n\n'
+        paused = 'data: {"error": {"code": "503", "message": "paused"}}\n\ndata: [DONE]\n\n'
         servers = Servers(
             httpx.Response(200, stream=Broken(event(65, 66) + 'data: {"cho')),
             httpx.ConnectError("refused"),
@@ -75,7 +75,7 @@ class TestRollouts(unittest.TestCase):
         self.assertEqual(set(servers.hosts), {"a", "b"})
 
     def test_a_refusal_is_raised_at_once(self) -> None:
-        servers = Servers(httpx.Response(400, json={"error": {"message": "top_k: is -7", "code": 400}}))
+        servers = Servers(httpx.Response(400, json={"error": {"message": "top_k: is -7", "code": "400"}}))
         with servers.client() as client, self.assertRaisesRegex(StatusError, "top_k: is -7"):
             client.complete([1, 2], seed=1, top_k=-7)
         self.assertEqual(len(servers.bodies), 1)
