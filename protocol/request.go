@@ -20,9 +20,9 @@ type AgentInput struct {
 	Instruction AgentInstruction `wire:"instruction,required"`
 	Tools       []Raw            `wire:"tools"`
 	Attributes  Raw              `wire:"attributes"`
-	Memory      Raw              `wire:"memory"` // an agent's state, which only agents read
-	NumOutputs  int              `wire:"num_outputs,least=1,most=MaxNumOutputs"`
-	ExtraKeys   Raw              `wire:"extra_keys"` // a correction is its member "coaching"
+	Memory      Raw              `wire:"memory"`                                 // an agent's state, which only agents read
+	NumOutputs  int              `wire:"num_outputs,least=1,most=MaxNumOutputs"` // 0 counts as 1, the default
+	ExtraKeys   Raw              `wire:"extra_keys"`                             // a correction is its member "coaching"
 }
 
 func (in *AgentInput) setDefaults() { in.NumOutputs = 1 }
@@ -69,7 +69,7 @@ func (in *AgentInput) size() int {
 func (r *AgentRequest) Candidates() int {
 	n := 0
 	for i := range r.Inputs {
-		n += r.Inputs[i].NumOutputs
+		n += max(1, r.Inputs[i].NumOutputs)
 	}
 	return n
 }

@@ -55,7 +55,7 @@ func TestDecodeAgentOutputsRules(t *testing.T) {
 // answer is a valid response to a request for 2 candidates of input 7 and 1 of
 // input 3.
 func answer() (*AgentRequest, []AgentOutput) {
-	req := &AgentRequest{RequestID: "r", Inputs: []AgentInput{{ID: 7, NumOutputs: 2}, {ID: 3, NumOutputs: 1}}}
+	req := &AgentRequest{RequestID: "r", Inputs: []AgentInput{{ID: 7, NumOutputs: 2}, {ID: 3}}}
 	return req, []AgentOutput{
 		{RequestID: "r", SourceID: 7, CandidateIndex: 0, Status: StatusCompleted, Memory: Raw(`{"a":1}`), Output: &AgentDecision{Say: "x"}},
 		{RequestID: "r", SourceID: 7, CandidateIndex: 1, Status: StatusError, Memory: Raw(`{}`), Error: &AgentError{Code: "c", Message: "m"}},

@@ -100,7 +100,7 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	k := 0
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
-		for c := 0; c < in.NumOutputs && k < len(outs); c++ {
+		for c := 0; c < max(1, in.NumOutputs) && k < len(outs); c++ {
 			want := AgentOutput{RequestID: req.RequestID, SourceID: in.ID, CandidateIndex: c}
 			v.below(func() { v.output(&outs[k], &want) }, k)
 			k++
