@@ -52,8 +52,9 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
-// Generators of TypeScript read an object that has neither keyword as one without members.
-func TestOpenAPIObjectsSayTheirMembers(t *testing.T) {
+// Generators of TypeScript read an object that has neither keyword as one without members. Generators of Go know a list
+// of types only as one type or null.
+func TestOpenAPISuitsGenerators(t *testing.T) {
 	var doc any
 	if err := json.Unmarshal(OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -65,6 +66,9 @@ func TestOpenAPIObjectsSayTheirMembers(t *testing.T) {
 			kinds, _ := v["type"].([]any)
 			if (v["type"] == "object" || slices.Contains(kinds, any("object"))) && v["properties"] == nil && v["additionalProperties"] == nil {
 				t.Errorf("%s has neither properties nor additionalProperties", path)
+			}
+			if len(kinds) > 2 || len(kinds) == 2 && kinds[1] != "null" {
+				t.Errorf("%s has several types; write anyOf, or no type", path)
 			}
 			for name, inner := range v {
 				walk(path+"/"+name, inner)
