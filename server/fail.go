@@ -61,7 +61,8 @@ func inBothForms(ours, openAIs []byte) []byte {
 
 // openAIPaths match the paths of OpenAI's API, served or not, that no path of the protocol begins like. A wrong base URL
 // has no /v1, or two.
-var openAIPaths = regexp.MustCompile(`^(/v1){0,2}/(chat|completions|models|embeddings|images|audio|moderations|files|batches)(/|$)`)
+var openAIPaths = regexp.MustCompile(`^((/v1){0,2}/(chat|completions|models|embeddings|images|audio|moderations|` +
+	`files|batches)|(/v1/v1)?/responses)(/|$)`)
 
 // sent logs the error err of a client that did not read its answer.
 func (s *Server) sent(c *gin.Context, err error) {

@@ -88,6 +88,8 @@ func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
 		"another method":                      {closed, "GET", "/v1/chat/completions", 401, true},
 		"a base URL without /v1":              {open, "POST", "/chat/completions", 404, true},
 		"a base URL with /v1 twice":           {open, "POST", "/v1/v1/chat/completions", 404, true},
+		"Responses at a base URL without /v1": {open, "POST", "/responses", 404, true},
+		"Responses at a base URL with two":    {open, "POST", "/v1/v1/responses", 404, true},
 		"an unknown path":                     {open, "GET", "/nothing", 404, false},
 		"an unknown path below /v1":           {open, "GET", "/v1/nothing", 404, false},
 		"another method of inference":         {open, "GET", "/v1/responses", 405, false},
