@@ -190,7 +190,7 @@ func invalid(err error) *Error {
 
 // otherAPI is the message for a body of OpenAI's Responses API, which has the same path.
 const otherAPI = "this path is the agent server protocol, not OpenAI's Responses API: let the client use /v1/chat/completions, " +
-	"as with client.chat.completions.create, set_default_openai_api(\"chat_completions\") or setOpenAIAPI(\"chat_completions\") of OpenAI Agents, openai.chat(model) of the AI SDK, " +
+	"as with client.chat.completions.create, set_default_openai_api(\"chat_completions\") or setOpenAIAPI(\"chat_completions\") of OpenAI Agents, .chat(model) of the AI SDK or rig, " +
 	"use_responses_api=False or useResponsesApi: false of LangChain, OpenAIChatModel of pydantic-ai (docs/faq.md)"
 
 // sayOtherAPI replaces the problems of a body of that API, since clients show a few lines only.

@@ -39,7 +39,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	case c.GetBool(keyOpenAI):
 		body = openai.AppendError(e.Code.status, e.detail(), e.Param)
 	case len(e.Problems) > 0 && e.Problems[0].Msg == otherAPI:
-		body = inBothForms(e.Problems.AppendBody(nil), openai.AppendError(e.Code.status, otherAPI, "input"))
+		body = inBothForms(e.Problems.AppendBody(nil), openai.AppendError(CodeUnsupported.status, otherAPI, "input"))
 	case len(e.Problems) == 0 && openAIPaths.MatchString(c.Request.URL.Path):
 		// keyOpenAI is not set before a request is allowed.
 		body = inBothForms(protocol.AppendErrorBody(nil, e.detail()), openai.AppendError(e.Code.status, e.detail(), ""))

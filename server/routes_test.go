@@ -54,7 +54,7 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 	w := request{method: "POST", path: "/v1/responses", body: `{"input":[{"role":"user","content":"Hello."}],"instructions":"Be short.","model":"gpt-5","tools":[{"type":"function","name":"go","parameters":{"type":"object"},"strict":true}]}`}.do(t, s)
 	var answer struct {
 		Detail []struct{ Type, Msg string }
-		Error  struct{ Message string }
+		Error  struct{ Message, Type string }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 422 || len(answer.Detail) != 1 {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
@@ -62,8 +62,8 @@ func TestBodyOfOpenAIsResponsesIsToldTheOtherPath(t *testing.T) {
 	if first := answer.Detail[0].Msg; !strings.Contains(first, "agent server protocol") || !strings.Contains(first, "/v1/chat/completions") ||
 		!strings.Contains(first, `setOpenAIAPI("chat_completions")`) || !strings.Contains(first, "useResponsesApi: false") {
 		t.Errorf("first: %s", first)
-	} else if answer.Error.Message != first {
-		t.Errorf("OpenAI's clients show %q, want %q", answer.Error.Message, first)
+	} else if answer.Error.Message != first || answer.Error.Type != "invalid_request_error" {
+		t.Errorf("OpenAI's clients show %q, want %q", answer.Error, first)
 	}
 	w = request{method: "POST", path: "/v1/responses", body: `{"request_id":"r","inputs":[],"input":"x"}`}.do(t, s)
 	if strings.Contains(w.Body.String(), "OpenAI") {
