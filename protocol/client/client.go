@@ -1,5 +1,5 @@
-// Package client calls all paths of an agent server. It validates answers as strictly as
-// the server validates requests, so that it also serves to test servers.
+// Package client calls the health, info, responses and coaching paths of an agent server. It validates answers as
+// strictly as the server validates requests, so that it also serves to test servers.
 package client
 
 import (
