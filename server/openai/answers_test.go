@@ -137,18 +137,18 @@ func TestAnswersOf(t *testing.T) {
 		want  string // a part of the answer, or
 		err   string
 	}{
-		"a chat that was aborted":                  {m: paused, chat: ``, abort: true, want: `"message":{"role":"assistant","content":"ok"},"logprobs":null,"finish_reason":"abort"`},
+		"a chat that was aborted":                  {m: paused, chat: ``, abort: true, want: `"message":{"role":"assistant","content":"ok","refusal":null},"logprobs":null,"finish_reason":"abort"`},
 		"a chat that was paused":                   {m: paused, chat: ``, err: generation.ErrPaused.Error()},
 		"a chat that failed while it was aborted":  {m: &scripted{text: "ok", broken: generation.ErrGrammar}, chat: ``, abort: true, err: generation.ErrGrammar.Error()},
 		"a text that was aborted":                  {m: paused, raw: `"prompt": "a"`, abort: true, want: `"text":"ok","finish_reason":"abort"`},
 		"a stream that was aborted":                {m: paused, raw: `"prompt": "a", "stream": true`, abort: true, want: `"finish_reason":"abort"`},
 		"a text that was paused":                   {m: paused, raw: `"prompt": "a"`, err: generation.ErrPaused.Error()},
 		"an empty answer":                          {m: &scripted{}, chat: ``, want: `"content":""`},
-		"nothing before the limit":                 {m: &scripted{finish: generation.FinishLength}, chat: ``, want: `"content":null},"logprobs":null,"finish_reason":"length"`},
-		"half a call before a token of the client": {m: &scripted{text: `{"name": "g"`, finish: generation.FinishStop}, chat: tooled + `, "stop_token_ids": [34]`, want: `"content":""}`},
+		"nothing before the limit":                 {m: &scripted{finish: generation.FinishLength}, chat: ``, want: `"content":null,"refusal":null},"logprobs":null,"finish_reason":"length"`},
+		"half a call before a token of the client": {m: &scripted{text: `{"name": "g"`, finish: generation.FinishStop}, chat: tooled + `, "stop_token_ids": [34]`, want: `"content":"","refusal":null}`},
 		"half a call before another token":         {m: &scripted{text: `{"name": "g"`, finish: generation.FinishStop}, chat: tooled + `, "stop_token_ids": [35]`, err: "choices[0]: the answer is no call of f"},
 		"half a call before the model's end":       {m: &scripted{text: `{"name": "g"`}, chat: tooled + `, "stop_token_ids": [34]`, err: "choices[0]: the answer is no call of f"},
-		"nothing before a token of the client":     {m: &scripted{finish: generation.FinishStop}, chat: `, "stop_token_ids": [34]`, want: `"content":""}`},
+		"nothing before a token of the client":     {m: &scripted{finish: generation.FinishStop}, chat: `, "stop_token_ids": [34]`, want: `"content":"","refusal":null}`},
 		"a call in a format where none may be":     {m: &scripted{text: `{"a": 1}`}, chat: `, "response_format": {"type": "json_object"}`, want: `"content":"{\"a\": 1}"`},
 		"generate that failed":                     {m: &scripted{text: "ok", broken: generation.ErrGrammar}, raw: `"sampling_params": {}`, err: generation.ErrGrammar.Error()},
 		"a token of the model's end":               {m: two, raw: `"sampling_params": {"stop_token_ids": [107]}`, want: `"finish_reason":"stop","stop_reason":null`},

@@ -167,6 +167,7 @@ type chatChoice struct {
 type said struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"` // null: a call, complete or truncated
+	Refusal   *string    `json:"refusal"` // always null, here and in chatScores: OpenAI's schema requires it
 	ToolCalls []ToolCall `json:"tool_calls,omitzero"`
 }
 

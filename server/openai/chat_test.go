@@ -371,7 +371,7 @@ func TestCallsInStreams(t *testing.T) {
 func TestCallsAfterATextHaveBoth(t *testing.T) {
 	m := &scripted{text: "I look.\n" + `{"name": "f", "arguments": {}}`}
 	body, err := Chat(t.Context(), m, "1", []byte(withTool+`}`), Stream{})
-	if got := string(body); err != nil || !strings.Contains(got, `"content":"I look.","tool_calls":[{`) || !strings.Contains(got, `"finish_reason":"tool_calls"`) {
+	if got := string(body); err != nil || !strings.Contains(got, `"content":"I look.","refusal":null,"tool_calls":[{`) || !strings.Contains(got, `"finish_reason":"tool_calls"`) {
 		t.Errorf("%s, %v", body, err)
 	}
 	events, err := streamed(t, m, withTool+`, "stream": true}`)

@@ -201,7 +201,7 @@ func TestChatHasIDsAndLogprobs(t *testing.T) {
 	for _, want := range []string{
 		`"prompt_token_ids":[1,2,3]`, `"token_ids":[111,107,256]`,
 		`{"token":"o","logprob":0,"bytes":[111],"top_logprobs":[{"token":"k","logprob":-0.5,"bytes":[107]}]}`,
-		`{"token":"<end>","logprob":-2,"bytes":[60,101,110,100,62],"top_logprobs":[{"token":"k","logprob":-0.5,"bytes":[107]}]}]}`,
+		`{"token":"<end>","logprob":-2,"bytes":[60,101,110,100,62],"top_logprobs":[{"token":"k","logprob":-0.5,"bytes":[107]}]}],"refusal":null}`,
 	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("got %s, want %s", got, want)

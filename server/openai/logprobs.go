@@ -16,6 +16,7 @@ const unknown = -9999
 // chatScores has logprobs in the form of chats, for all tokens of an answer with its calls and its end.
 type chatScores struct {
 	Content []chatScore `json:"content"`
+	Refusal *string     `json:"refusal"`
 }
 
 type chatScore struct {
