@@ -65,5 +65,5 @@ func (a *Agent) FindForm(ctx context.Context, admit func(n int) (Generator, erro
 // CallForm returns the form in which the model writes calls, such as [format.FormNative].
 func (a *Agent) CallForm() string { return a.format.CallForm() }
 
-// Effort returns how long the model reasons: none, on, or the effort of GPT-OSS.
+// Effort returns how long the model reasons, as its format has it.
 func (a *Agent) Effort() string { return a.format.Effort() }

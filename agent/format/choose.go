@@ -73,8 +73,11 @@ func New(name string, o Options) (Format, error) {
 	}
 	specials := o.ModelAPI.SpecialTokens()
 	c := common{rules: r, name: name, suppressControl: true, showsResults: true, split: newSplitter(specials)}
-	if c.think, c.effort = o.EnableThinking, "none"; c.think {
+	switch c.think = o.EnableThinking; {
+	case c.think:
 		c.effort = "on"
+	case o.ChatTemplate == "" || strings.Contains(o.ChatTemplate, "think"):
+		c.effort = "none"
 	}
 	switch name {
 	case Qwen:

@@ -140,7 +140,7 @@ type Decision struct {
 type Format interface {
 	Name() string
 	CallForm() string // the form in which the model writes calls, such as FormNative
-	Effort() string   // how long the model reasons: none, on, or the effort of GPT-OSS
+	Effort() string   // how long the model reasons: none, on, the effort of GPT-OSS, or "" if it can't
 	// StateKey returns the member of memory that holds reasoning, "" without one.
 	StateKey() string
 	// SuppressControl reports whether answers contain no control tokens except the end token.

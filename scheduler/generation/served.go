@@ -10,6 +10,6 @@ type Served struct {
 	Sampling Sampling
 	Created  int64  // Unix time
 	Places   int    // completions that are admitted at once, at most
-	Effort   string // how long the model reasons: none, on, or the effort of GPT-OSS
+	Effort   string // how long the model reasons: none, on, the effort of GPT-OSS, or "" if it can't
 	Adapts   bool   // adapters can be loaded; the name of a lost one is not the model's
 }

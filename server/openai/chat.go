@@ -209,13 +209,13 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case len(c.Modalities) > 0 && !slices.Equal(c.Modalities, []string{"text"}):
 		return nil, Refuse("modalities", "is %q; only text is possible", c.Modalities)
-	case c.Effort != "" && c.Effort != c.served.Effort:
+	case c.Effort != "" && c.served.Effort != "" && c.Effort != c.served.Effort:
 		return nil, Refuse("reasoning_effort", "is %q, and all requests have %q here; remove it, or change "+
 			"reasoning_effort (of GPT-OSS) or enable_thinking of the server", c.Effort, c.served.Effort)
-	case c.Template.Thinking != nil && *c.Template.Thinking != (c.served.Effort != "none"):
+	case c.Template.Thinking != nil && c.served.Effort != "" && *c.Template.Thinking != (c.served.Effort != "none"):
 		return nil, Refuse("chat_template_kwargs.enable_thinking", "is %t, and all requests have %t here; "+
 			"remove it, or change enable_thinking of the server", *c.Template.Thinking, !*c.Template.Thinking)
-	case c.Structured.grammar() != "" && c.served.Effort != "none" && c.served.Effort != "on":
+	case c.Structured.grammar() != "" && !slices.Contains([]string{"", "none", "on"}, c.served.Effort):
 		return nil, Refuse("structured_outputs", "has a choice or a grammar, which excludes the reasoning of this model; give json")
 	case len(c.LogitBias) > 0:
 		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")

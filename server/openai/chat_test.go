@@ -157,6 +157,25 @@ func TestMembersOfTheServiceAreIgnored(t *testing.T) {
 	}
 }
 
+// thoughtless is a model without thinking to switch.
+type thoughtless struct{ *scripted }
+
+func (m thoughtless) Served() generation.Served {
+	s := m.scripted.Served()
+	s.Effort = ""
+	return s
+}
+
+func TestModelWithoutThinkingIgnoresEffort(t *testing.T) {
+	for _, more := range []string{`"reasoning_effort": "minimal"`, `"chat_template_kwargs": {"enable_thinking": true}`,
+		`"chat_template_kwargs": {"enable_thinking": false}`, `"structured_outputs": {"choice": ["ok"]}`} {
+		m := thoughtless{&scripted{text: "ok"}}
+		if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, `+more+`}`), Stream{}); err != nil {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+}
+
 func TestToolsReachTheModel(t *testing.T) {
 	const a = `{"type": "function", "function": {"name": "a", "description": "x < y & z", "parameters": {"$defs": {"D": {"const": null}}}, "strict": true}}`
 	const b = `{"type": "function", "function": {"name": "b"}}`

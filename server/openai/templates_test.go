@@ -70,6 +70,9 @@ func TestChatsHaveThePromptsOfTheirTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if f.Effort() == "" != model.noThoughts {
+				t.Errorf("the effort is %q", f.Effort())
+			}
 			var vars []object
 			var ours []string
 			for seed := range uint64(conversations) {
