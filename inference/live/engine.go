@@ -40,8 +40,8 @@ func (l *Service) DecideEach(
 		return v.Agent.Run(ctx, plan, nil)
 	}
 	if n > v.queueLimit { // waiting would not help
-		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
-			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, v.queueLimit), "inputs")}
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf("needs %d generations at once, "+
+			"but this server admits %d; send fewer inputs or candidates, or raise queue_limit", n, v.queueLimit), "inputs")}
 	}
 	admission, leave, err := v.admit(n, plan.Priority, using)
 	if err != nil {

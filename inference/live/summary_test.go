@@ -27,7 +27,7 @@ func TestSummariesAreAdmittedWithTheirCandidates(t *testing.T) {
 	if outs, err := ask(long, 2); err != nil || len(outs) != 2 || len(outs[0].InternalSteps) != 2 {
 		t.Fatalf("%d outputs, %v: %+v", len(outs), err, outs[0].Error)
 	}
-	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "needs 4 generations at once, but this server admits 3") {
+	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "but this server admits 3; send fewer inputs or candidates, or raise queue_limit") {
 		t.Errorf("one more than may be admitted: %v", err)
 	}
 	if outs, err := ask("", 3); err != nil || len(outs) != 3 {
