@@ -110,7 +110,7 @@ func TestInputBecomesTheConversationBeforeTheQuestion(t *testing.T) {
 	m := &scripted{chances: []float64{0.5, 0.5}}
 	input := `[{"role": "developer", "content": "Be careful."},
 		{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Bring the cup.", "prompt_cache_breakpoint": {"mode": "explicit"}}, {"type": "input_json", "data": {"room": "hall"}}]},
-		{"type": "function_call", "call_id": "a", "name": "find", "arguments": "{\"what\":\"cup\"}"},
+		{"type": "function_call", "call_id": "a", "name": "find", "arguments": "{\"what\":"},
 		{"type": "custom_tool_call", "call_id": "b", "name": "look", "input": "left"},
 		{"type": "custom_tool_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "a wall"}]},
 		{"type": "function_call_output", "call_id": "a", "output": "on the table"},
@@ -127,8 +127,8 @@ func TestInputBecomesTheConversationBeforeTheQuestion(t *testing.T) {
 	if c.System != "Be careful." || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q: %q", c.System, got)
 	}
-	if calls := c.Messages[1].Calls; string(calls[1].Arguments) != `{"input":"left"}` {
-		t.Errorf("%s", calls[1].Arguments)
+	if calls := c.Messages[1].Calls; string(calls[0].Arguments) != `{"input":"{\"what\":"}` || string(calls[1].Arguments) != `{"input":"left"}` {
+		t.Errorf("%s", calls)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestQuestionsThatCannotBeAskedAreNamed(t *testing.T) {
 		"an image":                   {decisions(`[{"role": "user", "content": [`+image+`]}]`, "["+isLit+"]"), "input[0].content[0]", "images can't be read"},
 		"an image in a question":     {decisions(`"a"`, `[{"type": "predicate", "instructions": [`+image+`]}]`), "questions[0].instructions[0]", "images can't be read"},
 		"an output without call":     {decisions(`[{"role": "user", "content": "a"}, {"type": "function_call_output", "call_id": "x", "output": "y"}]`, "["+isLit+"]"), "input[1].call_id", "no call before"},
-		"arguments that are no JSON": {decisions(`[{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{"}]`, "["+isLit+"]"), "input[0].arguments", "JSON object"},
+		"a call that has no call_id": {decisions(`[{"type": "function_call", "name": "f", "arguments": "{}"}]`, "["+isLit+"]"), "input[0]", "needs a name"},
 		"an unknown item":            {decisions(`[{"type": "reasoning", "content": "a"}]`, "["+isLit+"]"), "input[0].type", "want message"},
 		"an unknown field":           {decisions(`[{"role": "user", "content": "a", "mood": 1}]`, "["+isLit+"]"), "input[0].mood", "not supported"},
 		"JSON that is a number":      {decisions(`[{"role": "user", "content": [{"type": "input_json", "data": 1}]}]`, "["+isLit+"]"), "input[0].content[0].data", "must be an object"},

@@ -130,9 +130,6 @@ func (t *turns) add(raw protocol.Raw) error {
 		if it.Type == "custom_tool_call" {
 			arguments = `{"input":` + string(protocol.String(it.Input)) + "}"
 		}
-		if raw := protocol.Raw(strings.TrimSpace(arguments)); raw.Kind() != '{' || !raw.IsValid() {
-			return openai.Refuse(field+".arguments", "must be the text of a JSON object")
-		}
 		if it.Name == "" || it.CallID == "" {
 			return openai.Refuse(field, "needs a name and a call_id")
 		}

@@ -87,8 +87,8 @@ func (t *Turns) Model(m *Message, field string) error {
 	for k := range m.ToolCalls {
 		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.List)
 		name, arguments := call.Function.Name, protocol.Raw(cmp.Or(strings.TrimSpace(call.Function.Arguments), "{}"))
-		if arguments.Kind() != '{' || !arguments.IsValid() {
-			return Refuse(field+"arguments", "must be the text of a JSON object")
+		if arguments.Kind() != '{' || !arguments.IsValid() { // any text is right, and templates need an object
+			arguments = protocol.Raw(`{"input":` + string(protocol.String(call.Function.Arguments)) + "}")
 		}
 		if name == "" {
 			return Refuse(field+"name", "is missing; give the name of the function that was called")
