@@ -107,7 +107,7 @@ func TestCallsInOtherFormsAreCalls(t *testing.T) {
 	}
 }
 
-func TestToolWithAParenthesisInItsNameIsCalledByName(t *testing.T) {
+func TestToolWithAParenthesisInItsNameIsCalled(t *testing.T) {
 	f, k := setupOf("hermes").open(t)
 	c := catalogOf(t, f, []protocol.Raw{simpleTool("f(x", "a")}, "arm")
 	grammar, err := c.Grammar()

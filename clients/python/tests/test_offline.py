@@ -252,6 +252,14 @@ class TestRetries(unittest.TestCase):
             client.decide([Input("Go.")])
         self.assertEqual(caught.exception.retry_after, 500)
 
+    def test_a_server_that_is_away_is_logged(self) -> None:
+        refused = httpx.ConnectError("refused")
+        server = Server(refused, refused, refused, httpx.Response(204))
+        policy = Retry(attempts=4, first=0.0)
+        with self.assertLogs("agentd_client") as log, server.client(retry=policy) as client:
+            client.delete_session("run")
+        self.assertEqual([record.getMessage() for record in log.records], ["refused: trying again for 120 s"])
+
     def test_tries_go_on_until_the_total(self) -> None:
         waited, policy = 0.0, Retry(random=lambda: 0.0)
         for attempt in range(1, 100):

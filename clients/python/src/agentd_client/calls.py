@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -75,6 +76,8 @@ def exchange(send: Send, policy: retry.Retry, *expect: int) -> Steps[Answer]:
             wait = policy.pause(attempt, began, None) if retry.after_error(got, send.repeatable) else None
             if wait is None:
                 raise failed(f"{send.method} {send.path}", got) from got
+            if attempt == 3:
+                logging.getLogger(__name__).warning("%s: trying again for %g s", got or type(got).__name__, policy.total)
         else:
             assert got is not None
             if got.status in expect:
@@ -87,16 +90,14 @@ def exchange(send: Send, policy: retry.Retry, *expect: int) -> Steps[Answer]:
 
 
 def _refused(got: Answer, asked: float | None) -> StatusError:
-    detail, problems = got.body[:512].decode("utf-8", "replace"), []
+    detail = got.body[:512].decode("utf-8", "replace")
     try:
         said = json.loads(got.body)["detail"]
     except (ValueError, KeyError, TypeError, RecursionError):
         said = detail
-    if isinstance(said, list):
-        problems = [problem for problem in said if isinstance(problem, dict)]
-    else:
-        detail = str(said)
-    return StatusError(got.status, detail, problems, asked)
+    if not isinstance(said, list):
+        return StatusError(got.status, str(said), [], asked)
+    return StatusError(got.status, detail, [problem for problem in said if isinstance(problem, dict)], asked)
 
 
 def health(policy: retry.Retry) -> Steps[str]:
