@@ -84,6 +84,7 @@ func TestRequestsAskTheEngineFor(t *testing.T) {
 		"tokens that end this answer":           {chat, `, "stop_token_ids": [256, 7]`, func(r *generation.Request) any { return fmt.Sprint(r.Stop.Tokens) }, "[7]"},
 		"text and tokens that end it":           {chat, `, "stop": "x", "stop_token_ids": [7]`, func(r *generation.Request) any { return fmt.Sprint(r.Stop.Texts, r.Stop.Tokens) }, "[x] [7]"},
 		"the end is ignored":                    {generate, `[1], "sampling_params": {"ignore_eos": true`, func(r *generation.Request) any { return r.IgnoreEnd }, true},
+		"a chat whose end is ignored":           {chat, `, "ignore_eos": true`, func(r *generation.Request) any { return r.IgnoreEnd }, true},
 		"a grammar":                             {generate, `[1], "sampling_params": {"structured_outputs": {"grammar": "g"}`, func(r *generation.Request) any { return r.Grammar }, "g"},
 	} {
 		t.Run(name, func(t *testing.T) {

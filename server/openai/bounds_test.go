@@ -109,7 +109,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"generate, outside", "prompt_logprobs", []string{`"token_ids": ` + times(2048, "1") + `, "sampling_params": {"prompt_logprobs": 127}`}, []string{
 			`"token_ids": ` + times(2049, "1") + `, "sampling_params": {"prompt_logprobs": 127}`, `"stream": true, "sampling_params": {"prompt_logprobs": 0}`,
 		}},
-		{"completion generate", "ignore_eos", []string{`"ignore_eos": true`, `"ignore_eos": false, ` + grammar}, []string{`"ignore_eos": true, ` + grammar}},
+		{"completion chat generate", "ignore_eos", []string{`"ignore_eos": true`, `"ignore_eos": false, ` + grammar}, []string{`"ignore_eos": true, ` + grammar}},
 		{"completion generate", "structured_outputs", []string{grammar}, []string{`"structured_outputs": {}`}},
 		{"completion chat generate", "stop_token_ids", []string{`"stop_token_ids": ` + times(4096, "1")}, []string{`"stop_token_ids": ` + times(4097, "1")}},
 		{"completion chat generate", "stop_token_ids[1]", []string{`"stop_token_ids": [0, 256]`}, []string{`"stop_token_ids": [0, 257]`, `"stop_token_ids": [0, -1]`}},

@@ -16,7 +16,6 @@ type completionRequest struct {
 
 	Prompt       jsontext.Value     `json:"prompt"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
-	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
 		Strict
 		Grammar string `json:"grammar"`
@@ -183,7 +182,7 @@ func (c *completion) read() error {
 	if err := stopAt(&p, c.StopTokenIDs, s); err != nil {
 		return err
 	}
-	p.IgnoreEnd, p.Scores, p.Masks = c.IgnoreEOS, c.Logprobs != nil || c.ReturnMask, c.ReturnMask
+	p.Scores, p.Masks = c.Logprobs != nil || c.ReturnMask, c.ReturnMask
 	if c.Logprobs != nil {
 		p.Top = *c.Logprobs
 		p.Sample = c.NamedTokens // its readers, as trainers' clients, expect a logprob of each token

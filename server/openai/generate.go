@@ -30,7 +30,6 @@ type generateParams struct {
 	Logprobs     *int               `json:"logprobs"`
 	Prompt       *int               `json:"prompt_logprobs"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
-	IgnoreEOS    bool               `json:"ignore_eos"`
 	IncludeStop  bool               `json:"include_stop_str_in_output"`
 	OutputKind   int                `json:"output_kind"` // of vLLM's engine; its server has its own, too
 	Detokenize   *bool              `json:"detokenize"`
@@ -190,7 +189,7 @@ func (g *generating) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	if p.IgnoreEnd = c.IgnoreEOS; c.Structured != nil {
+	if c.Structured != nil {
 		p.Grammar = c.Structured.Grammar
 	}
 	if g.ReturnMask {

@@ -88,7 +88,7 @@ type absent struct{}
 
 // neutral has, by value, the members of requests to vLLM that have no effect with that value.
 var neutral = map[string][]string{
-	"false": {"add_special_tokens", "continue_final_message", "echo", "ignore_eos", "include_stop_str_in_output",
+	"false": {"add_special_tokens", "continue_final_message", "echo", "include_stop_str_in_output",
 		"is_3d_lora_weight", "return_token_offsets", "skip_reading_prefix_cache", "use_beam_search"},
 	"true": {"add_generation_prompt", "include_reasoning"},
 	"0":    {"frequency_penalty", "min_tokens", "presence_penalty", "routed_experts_prompt_start"},
@@ -173,6 +173,7 @@ type sampling struct {
 	MinP        *float32           `json:"min_p"`
 	Stop        list               `json:"stop"`
 	LogitBias   map[string]float64 `json:"logit_bias"`
+	IgnoreEOS   bool               `json:"ignore_eos"`
 
 	// Ignored: texts never have special tokens.
 	Spaces *bool `json:"spaces_between_special_tokens"`
@@ -274,7 +275,7 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	if len(c.Stop) > 0 {
 		p.Stop = &generation.Stop{Texts: c.Stop}
 	}
-	p.Priority = int(-w.Priority)
+	p.Priority, p.IgnoreEnd = int(-w.Priority), c.IgnoreEOS
 	set(&p.Salt, w.CacheSalt)
 	if p.Adapter, err = Choose(m, s, w.Model); err != nil {
 		return p, err
