@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -329,6 +330,26 @@ func TestStreamsOf(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestStreamsCountTheirTokensInEachEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const options = `, "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}}`
+		for body, ask := range map[string]func(context.Context, Model, string, []byte, Stream) ([]byte, error){
+			`"prompt": "pqr"`: Complete, hello: Chat, `"token_ids": [1, 2, 3], "sampling_params": {}`: Generate,
+		} {
+			var all strings.Builder
+			_, err := ask(t.Context(), stepping{&scripted{}, []string{"a", "abc"}, "abcd"}, "1", []byte(`{`+body+options), Stream{Send: func(part []byte) error {
+				all.Write(part)
+				return nil
+			}})
+			counts := slices.Compact(regexp.MustCompile(`"usage":{[^{}]*}|"usage":null`).FindAllString(all.String(), -1))
+			want := `"usage":{"prompt_tokens":3,"completion_tokens":%d,"total_tokens":%d}`
+			if w := []string{fmt.Sprintf(want, 1, 4), fmt.Sprintf(want, 3, 6), fmt.Sprintf(want, 4, 7)}; err != nil || !slices.Equal(counts, w) {
+				t.Errorf("%s: %v, counts %s in %s", body, err, counts, all.String())
+			}
+		}
+	})
 }
 
 // event is what an event of any stream has of one choice.

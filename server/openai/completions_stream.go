@@ -72,7 +72,7 @@ func (s *completionStream) part(i int, p part, text string, reason *string) {
 		choice.Logprobs.add(s.model, p.ids, p.scores, *s.Logprobs)
 	}
 	s.count(i, p.ids)
-	s.event(nil, choice)
+	s.event(s.soFar(&s.whole, i, len(s.requests[i/s.requests[0].N].Prompt)), choice)
 }
 
 // finish sends the ends of all choices, and then the error of a failed one.

@@ -166,6 +166,15 @@ func (f *feed) rest(i int, text string) string {
 	return rest
 }
 
+// soFar returns the usage of choice i, if each event shall have it. As in vLLM, that needs include_usage.
+func (f *feed) soFar(w *whole, i, prompt int) *usage {
+	if o := w.StreamOptions; o == nil || !o.IncludeUsage || !o.Continuous {
+		return nil
+	}
+	n := len(f.sent[i].ids)
+	return &usage{Prompt: prompt, Completion: n, Total: prompt + n}
+}
+
 func (f *feed) write(part []byte) {
 	if f.err == nil {
 		f.err = f.to.Send(part)

@@ -203,7 +203,7 @@ func (g *generating) prepare() (err error) {
 }
 
 // ofWhole has the members outside of sampling_params that params reads, for paths in errors.
-var ofWhole = []string{"model", "stream_options", "stream_options.continuous_usage_stats", "priority", "cache_salt", "request_id"}
+var ofWhole = []string{"model", "stream_options", "priority", "cache_salt", "request_id"}
 
 func (g *generating) answer(u *usage) *generateAnswer {
 	return &generateAnswer{ID: g.id, Mode: cmp.Or(g.Mode, "tokens"), Choices: []generateChoice{}, Usage: u}
@@ -282,7 +282,7 @@ func (g *generating) progress(i int, p part) {
 		}
 		c.Text = new(g.rest(i, text))
 	}
-	g.chunk(nil, c)
+	g.chunk(g.soFar(&g.whole, i, len(g.TokenIDs)), c)
 }
 
 // finish sends the ends of all completions.
@@ -297,7 +297,8 @@ func (g *generating) finish(results []*generation.Result) {
 		if c.Text != nil {
 			c.Text = new(g.rest(i, *c.Text))
 		}
-		g.chunk(nil, c)
+		g.sent[i].ids = result.Completions[i].All()
+		g.chunk(g.soFar(&g.whole, i, len(g.TokenIDs)), c)
 	}
 	if g.StreamOptions != nil && g.StreamOptions.IncludeUsage {
 		g.chunk(usageOf(result))

@@ -254,8 +254,6 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, Refuse("min_p", "is %g, want 0 to 1", p.MinP)
 	case w.StreamOptions != nil && !w.Stream:
 		return p, Refuse("stream_options", "is for stream: true")
-	case w.StreamOptions != nil && w.StreamOptions.Continuous:
-		return p, Refuse("stream_options.continuous_usage_stats", "is not supported; the last event has the usage")
 	case w.StreamOptions != nil && w.StreamOptions.Obfuscation:
 		return p, Refuse("stream_options.include_obfuscation", "is not supported; remove it")
 	case w.Priority < -maxRank || w.Priority > maxRank:
@@ -373,16 +371,18 @@ type answer[C any] struct {
 }
 
 type usage struct {
-	Prompt     int `json:"prompt_tokens"`
-	Completion int `json:"completion_tokens"`
-	Total      int `json:"total_tokens"`
-	Details    struct {
-		Cached int `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
+	Prompt     int           `json:"prompt_tokens"`
+	Completion int           `json:"completion_tokens"`
+	Total      int           `json:"total_tokens"`
+	Details    *usageDetails `json:"prompt_tokens_details,omitzero"` // at the end
+}
+
+type usageDetails struct {
+	Cached int `json:"cached_tokens"`
 }
 
 func usageOf(results ...*generation.Result) *usage {
-	u := &usage{}
+	u := &usage{Details: &usageDetails{}}
 	for _, r := range results {
 		u.Prompt, u.Details.Cached = u.Prompt+r.PromptTokens, u.Details.Cached+r.CachedTokens
 		for i := range r.Completions {

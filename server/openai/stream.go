@@ -43,7 +43,7 @@ func (s *streaming) part(i int, d delta, reason *string) {
 	s.tokens(&choice, s.next[i])
 	s.sent[i].ids = append(s.sent[i].ids, s.next[i].ids...)
 	s.next[i] = part{}
-	s.chunk(nil, choice)
+	s.chunk(s.soFar(&s.whole, i, len(s.request.Prompt)), choice)
 }
 
 // progress sends the part of a completion's text that can't change any more.
