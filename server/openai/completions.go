@@ -323,6 +323,7 @@ type modelEntry struct {
 	Object  string  `json:"object"`
 	Created int64   `json:"created"`
 	Owner   string  `json:"owned_by"`
+	Root    string  `json:"root"`
 	Parent  *string `json:"parent"`
 	Window  int     `json:"max_model_len"`
 }
@@ -330,9 +331,9 @@ type modelEntry struct {
 // Models answers GET /v1/models: the model, and the adapters.
 func Models(m Model) ([]byte, error) {
 	s := m.Served()
-	list := []modelEntry{{s.Name, "model", s.Created, "agentd", nil, s.Window}}
+	list := []modelEntry{{s.Name, "model", s.Created, "agentd", s.Name, nil, s.Window}}
 	for _, name := range m.Adapters() {
-		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
+		list = append(list, modelEntry{name, "model", s.Created, "agentd", s.Name, &s.Name, s.Window})
 	}
 	return Marshal(map[string]any{"object": "list", "data": list})
 }

@@ -303,7 +303,7 @@ func TestAdapterIsAModelOfItsOwn(t *testing.T) {
 		})
 	}
 	list, err := Models(&scripted{})
-	const entry = `"object":"model","created":0,"owned_by":"agentd","parent":`
+	const entry = `"object":"model","created":0,"owned_by":"agentd","root":"m","parent":`
 	if want := `{"data":[{"id":"m",` + entry + `null,"max_model_len":100},{"id":"careful",` + entry + `"m","max_model_len":100}],"object":"list"}`; err != nil || string(list) != want {
 		t.Errorf("the list is %s, %v", list, err)
 	}
