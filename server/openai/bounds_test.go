@@ -95,7 +95,7 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion chat generate", "repetition_penalty", []string{`"repetition_penalty": 1`}, []string{`"repetition_penalty": 0`}},
 		{"completion chat generate", "min_tokens", []string{`"min_tokens": 0`}, []string{`"min_tokens": 1`}},
 		{"completion chat generate", "bad_words", []string{`"bad_words": []`}, []string{`"bad_words": ["a"]`}},
-		{"completion chat generate", "stop", []string{`"stop": ` + times(4, `"a"`), `"stop": ` + long(256), `"stop": []`}, []string{`"stop": ` + times(5, `"a"`), `"stop": ` + long(257), `"stop": ["a", ""]`}},
+		{"completion chat generate", "stop", []string{`"stop": ` + times(32, `"a"`), `"stop": ` + long(256), `"stop": []`}, []string{`"stop": ` + times(33, `"a"`), `"stop": ` + long(257), `"stop": ["a", ""]`}},
 		{"completion chat generate, outside", "stream_options", []string{`"stream": true, "stream_options": {}`, `"stream": true, "stream_options": {"continuous_usage_stats": true}`}, []string{`"stream_options": {}`}},
 		{"completion chat generate, outside", "priority", []string{`"priority": 100`, `"priority": -100`}, []string{`"priority": 101`, `"priority": -101`}},
 		{"completion chat generate, outside", "cache_salt", []string{`"cache_salt": "a"`, `"cache_salt": ` + long(128)}, []string{`"cache_salt": ""`, `"cache_salt": ` + long(129)}},

@@ -198,7 +198,7 @@ type whole struct {
 // Bounds of requests.
 const (
 	maxN     = 256 // choices, like protocol.MaxNumOutputs
-	maxStops = 4
+	maxStops = 32
 	maxStop  = 256 // bytes
 	maxBias  = 4096
 	maxNamed = 20 // models in a message
