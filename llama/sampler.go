@@ -30,6 +30,7 @@ type SamplerConfig struct {
 	SuppressControl bool
 	Allow           []Token
 	Suppress        []Token // never sampled
+	Least           int     // tokens before one that ends a generation; not with a Grammar
 	Score           bool    // compute probabilities for [Sampler.Score]; it changes no token
 	Top             int     // with Score: number of tokens of [Sampler.Top]
 	// Mask, with Score, is the most tokens that [Sampler.Mask] returns; 0 switches masks off. With masks the grammar is
@@ -87,6 +88,7 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		score:            C.bool(cfg.Score),
 		top:              C.int32_t(min(max(cfg.Top, 0), m.vocab.Size())),
 		mask:             C.size_t(max(cfg.Mask, 0)),
+		least:            C.int32_t(min(max(cfg.Least, 0), math.MaxInt32)),
 	}
 	if cfg.Grammar != "" {
 		opts.grammar = C.CString(cfg.Grammar)

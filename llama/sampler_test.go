@@ -388,3 +388,35 @@ func TestSamplersRunInParallel(t *testing.T) {
 		t.Errorf("in parallel %v, one by one %v", parallel, want)
 	}
 }
+
+// TestNoEndComesBeforeTheLeastTokens: sampled ones, accepted ones and those of a copied sampler count.
+func TestNoEndComesBeforeTheLeastTokens(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := randomRow(m, 1)
+	for id := range row {
+		if m.Vocab().IsEOG(Token(id)) {
+			row[id] = 100
+		}
+	}
+	for _, cfg := range []SamplerConfig{{}, {Temperature: 1}, {Temperature: 1, TopK: 5}, {Temperature: 1, Score: true, Mask: 9}} {
+		cfg.Least = 4
+		s := newSampler(t, m, cfg)
+		ends := []bool{m.Vocab().IsEOG(mustSample(t, s, row))}
+		if err := s.Accept(1); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Clone()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ends = append(ends, m.Vocab().IsEOG(mustSample(t, c, row)))
+		}
+		if !slices.Equal(ends, []bool{false, false, false, true}) {
+			t.Errorf("%+v: ends %t", cfg, ends)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -48,6 +48,31 @@ func TestCompletionEqualsNaiveLoop(t *testing.T) {
 	}
 }
 
+func TestNoCompletionEndsBeforeItsLeastTokens(t *testing.T) {
+	m, e := testModel(t, synth.Qwen3), newTestEngine(t, setup{})
+	g := sampled(tokenize(t, m, story), 20, 24, 7)
+	g.Sampling = generation.Sampling{Temperature: 3}
+	g.IgnoreEnd = true
+	endless := mustGenerate(t, e, g).Completions
+	g.IgnoreEnd, g.Least = false, 12
+	ended := 0
+	for i, c := range mustGenerate(t, e, g).Completions {
+		if len(c.Tokens) < g.Least || !slices.Equal(c.Tokens[:g.Least], endless[i].Tokens[:g.Least]) {
+			t.Errorf("candidate %d: %v, without an end %v", i, c.Tokens, endless[i].Tokens)
+		}
+		if c.Finish == generation.FinishStop {
+			ended++
+		}
+	}
+	if ended == 0 {
+		t.Error("none ends after its least tokens")
+	}
+	g.Grammar = `root ::= "a"`
+	if _, err := generate(t.Context(), e, g); err == nil || !strings.Contains(err.Error(), "exclude Grammar") {
+		t.Errorf("with a grammar: %v", err)
+	}
+}
+
 func TestConcurrentGenerationsAreIndependent(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{cells: 512, sequences: 12}) // few cells, for evictions

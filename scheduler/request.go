@@ -94,8 +94,8 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: Masks needs Scores")
 	case g.Stream && g.Watch == nil:
 		return errors.New("scheduler: Stream needs Watch")
-	case g.IgnoreEnd && g.Grammar != "":
-		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
+	case (g.IgnoreEnd || g.Least > 0) && g.Grammar != "":
+		return errors.New("scheduler: IgnoreEnd and Least exclude Grammar")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Stream):
@@ -228,6 +228,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	cfg := llama.SamplerConfig{
 		Temperature: gen.Temperature, TopP: gen.TopP, MinP: gen.MinP, TopK: gen.TopK, Seed: gen.Seeds[0],
 		Grammar: gen.Grammar, SuppressControl: gen.SuppressControl, Suppress: gen.Suppress, Score: gen.Scores, Top: gen.Top,
+		Least: gen.Least,
 	}
 	if gen.IgnoreEnd {
 		cfg.Suppress = slices.Concat(gen.Suppress, e.endings)

@@ -165,6 +165,7 @@ struct agd_sampler_options {
     size_t              n_suppress;
     const llama_token * allow; // exceptions to suppress_control
     size_t              n_allow;
+    int32_t             least; // tokens before one that ends a generation
     bool                score; // keep the probabilities of sampled tokens, see agd_sampler_score
     int32_t             top; // with score: how many of the most probable tokens agd_sampler_top lists
     size_t              mask; // with score: keep what a draw chose from, at most so many tokens; 0: no

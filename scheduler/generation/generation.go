@@ -72,6 +72,8 @@ type Params struct {
 	// IgnoreEnd suppresses end-of-generation tokens, so that every completion has MaxTokens tokens, for
 	// benchmarks. It can't be combined with Grammar or StopRepeats.
 	IgnoreEnd bool
+	// Least is the number of tokens of a completion before an end-of-generation token. It excludes Grammar.
+	Least int
 	// StopRepeats ends a completion that repeats an n-gram of tokens four times in a row.
 	StopRepeats bool
 	// Stop ends a completion at certain texts or tokens; nil for none.

@@ -567,3 +567,16 @@ func TestStopTextEndsAnAnswerOfAnEngine(t *testing.T) {
 		}
 	}
 }
+
+func TestLeastTokensAreAskedForWhereAnEngineHasThem(t *testing.T) {
+	for api, field := range map[string]string{APIVLLM: "min_tokens:3", APISGLang: "min_new_tokens:3", APILlamaServer: ""} {
+		f := newFake(t, api)
+		e := started(t, f)
+		r := request(1)
+		r.Least = 3
+		_, err := e.Generate(t.Context(), r)
+		if field == "" && !errors.Is(err, generation.ErrRemote) || field != "" && (err != nil || !strings.Contains(fmt.Sprint(f.calls), field)) {
+			t.Errorf("%s: %v, sent %v", api, err, f.calls)
+		}
+	}
+}

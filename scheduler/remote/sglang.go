@@ -33,6 +33,7 @@ type sglangSampling struct {
 	StopTokenIDs []generation.Token `json:"stop_token_ids,omitempty"`
 	Stop         []string           `json:"stop,omitempty"`
 	IgnoreEOS    bool               `json:"ignore_eos,omitempty"`
+	MinNewTokens int                `json:"min_new_tokens,omitempty"`
 	EBNF         string             `json:"ebnf,omitempty"`
 	LogitBias    map[string]float64 `json:"logit_bias,omitempty"`
 	SkipSpecial  bool               `json:"skip_special_tokens"`
@@ -45,7 +46,7 @@ func (d sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
 		Temperature: max(c.Temperature, 0), TopP: c.topP(), TopK: cmp.Or(max(c.TopK, 0), -1), MinP: max(c.MinP, 0),
-		StopTokenIDs: c.ends, Stop: c.stops, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
+		StopTokenIDs: c.ends, Stop: c.stops, IgnoreEOS: c.IgnoreEnd, MinNewTokens: c.Least, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
 	}
 	if !d.seeded || c.n == 1 {
 		return json.Marshal(&sglangRequest{c.Prompt, s, c.adapter})

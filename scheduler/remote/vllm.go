@@ -25,6 +25,7 @@ type vllmRequest struct {
 	StopTokenIDs   []generation.Token `json:"stop_token_ids,omitempty"`
 	Stop           []string           `json:"stop,omitempty"`
 	IgnoreEOS      bool               `json:"ignore_eos,omitempty"`
+	MinTokens      int                `json:"min_tokens,omitempty"`
 	Structured     *vllmStructured    `json:"structured_outputs,omitempty"`
 	LogitBias      map[string]float64 `json:"logit_bias,omitempty"`
 	Logprobs       *int               `json:"logprobs,omitempty"`
@@ -43,7 +44,7 @@ func (vllm) body(c *call) ([]byte, error) {
 	r := vllmRequest{
 		Model: cmp.Or(c.adapter, c.model), Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
 		Temperature: max(c.Temperature, 0), TopP: c.topP(), TopK: cmp.Or(max(c.TopK, 0), -1), MinP: max(c.MinP, 0),
-		StopTokenIDs: c.ends, Stop: c.stops, IgnoreEOS: c.IgnoreEnd, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
+		StopTokenIDs: c.ends, Stop: c.stops, IgnoreEOS: c.IgnoreEnd, MinTokens: c.Least, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
 		Logprobs: c.logprobs(0), // of the chosen tokens alone, before grammar, temperature and truncation
 	}
 	if c.grammar != "" {

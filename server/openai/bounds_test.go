@@ -93,7 +93,9 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion chat generate", "presence_penalty", []string{`"presence_penalty": 0`}, []string{`"presence_penalty": 0.5`}},
 		{"completion chat generate", "frequency_penalty", []string{`"frequency_penalty": 0`}, []string{`"frequency_penalty": 0.5`}},
 		{"completion chat generate", "repetition_penalty", []string{`"repetition_penalty": 1`}, []string{`"repetition_penalty": 0`}},
-		{"completion chat generate", "min_tokens", []string{`"min_tokens": 0`}, []string{`"min_tokens": 1`}},
+		{"completion chat generate", "min_tokens", []string{
+			`"min_tokens": 0, ` + grammar + `, "stop": "a"`, `"min_tokens": 20, "stop_token_ids": [256]`, `"min_tokens": 5, "max_tokens": 5`,
+		}, []string{`"min_tokens": -1`, `"min_tokens": 6, "max_tokens": 5`, `"min_tokens": 1, ` + grammar, `"min_tokens": 1, "stop": "a"`, `"min_tokens": 1, "stop_token_ids": [1]`}},
 		{"completion chat generate", "bad_words", []string{`"bad_words": []`}, []string{`"bad_words": ["a"]`}},
 		{"completion chat generate", "stop", []string{`"stop": ` + times(32, `"a"`), `"stop": ` + long(256), `"stop": []`}, []string{`"stop": ` + times(33, `"a"`), `"stop": ` + long(257), `"stop": ["a", ""]`}},
 		{"completion chat generate, outside", "stream_options", []string{`"stream": true, "stream_options": {}`, `"stream": true, "stream_options": {"continuous_usage_stats": true}`}, []string{`"stream_options": {}`}},

@@ -235,13 +235,10 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		return nil, c.refused(err)
 	}
 	p.Grammar, p.SuppressControl = cmp.Or(c.Structured.grammar(), c.request.Grammar), c.request.SuppressControl
-	if p.IgnoreEnd && p.Grammar != "" {
-		return nil, Refuse("ignore_eos", "excludes tools that may be called, response_format and structured_outputs; remove one")
-	}
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	if err := stopAt(&p, c.StopTokenIDs, &c.served); err != nil {
+	if err := c.stopAt(&p, c.StopTokenIDs, &c.served); err != nil {
 		return nil, err
 	}
 	if c.MaxTokens == nil {

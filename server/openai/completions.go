@@ -172,14 +172,12 @@ func (c *completion) read() error {
 		return Refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
 	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
 		return Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
-	case c.IgnoreEOS && c.Structured != nil:
-		return Refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
 		return Refuse("structured_outputs", "has no grammar, which alone is supported")
 	case c.Structured != nil:
 		p.Grammar = c.Structured.Grammar
 	}
-	if err := stopAt(&p, c.StopTokenIDs, s); err != nil {
+	if err := c.stopAt(&p, c.StopTokenIDs, s); err != nil {
 		return err
 	}
 	p.Scores, p.Masks = c.Logprobs != nil || c.ReturnMask, c.ReturnMask

@@ -151,8 +151,6 @@ func (g *generating) prepare() (err error) {
 		return Refuse("sampling_params.detokenize", "is false, and output_mode is text; remove one of the two")
 	case g.Mode == "text" && c.SkipSpecial != nil && !*c.SkipSpecial:
 		return Refuse("sampling_params.skip_special_tokens", "is false, but text never has special tokens; use output_mode tokens")
-	case c.IgnoreEOS && c.Structured != nil:
-		return Refuse("sampling_params.ignore_eos", "excludes structured_outputs; remove one of the two")
 	case c.Structured != nil && c.Structured.Grammar == "":
 		return Refuse("sampling_params.structured_outputs", "has no grammar, which alone is supported")
 	case c.Prompt != nil && (*c.Prompt < 0 || *c.Prompt > maxPromptTop || len(g.TokenIDs)*(1+*c.Prompt) > maxScored):
@@ -174,8 +172,11 @@ func (g *generating) prepare() (err error) {
 	if err == nil {
 		p.Suppress, err = suppressed(c.LogitBias, s)
 	}
+	if c.Structured != nil {
+		p.Grammar = c.Structured.Grammar
+	}
 	if err == nil {
-		err = stopAt(&p, c.StopTokenIDs, s)
+		err = c.stopAt(&p, c.StopTokenIDs, s)
 	}
 	if err == nil && c.Logprobs != nil {
 		g.top = *c.Logprobs
@@ -188,9 +189,6 @@ func (g *generating) prepare() (err error) {
 	}
 	if err != nil {
 		return err
-	}
-	if c.Structured != nil {
-		p.Grammar = c.Structured.Grammar
 	}
 	if g.ReturnMask {
 		p.Scores, p.Masks = true, true

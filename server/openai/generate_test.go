@@ -30,7 +30,6 @@ func TestGenerateRefusesWhatItDoesNotKnowByName(t *testing.T) {
 		"sampling_params.prompt_logprobs: excludes stream": `{"token_ids": [1], "stream": true, "sampling_params": {"prompt_logprobs": 1}}`,
 		"sampling_params.sampling_mask: is not supported":  `{"token_ids": [1], "sampling_params": {"sampling_mask": true}}`,
 		"sampling_params.repetition_penalty: is not":       `{"token_ids": [1], "sampling_params": {"repetition_penalty": 1.1}}`,
-		"sampling_params.min_tokens: is not":               `{"token_ids": [1], "sampling_params": {"min_tokens": 3}}`,
 		"sampling_params.bad_words: is not":                `{"token_ids": [1], "sampling_params": {"bad_words": ["x"]}}`,
 		"sampling_params.stop_token_ids[1]: is 300":        `{"token_ids": [1], "sampling_params": {"stop_token_ids": [1, 300]}}`,
 		"sampling_params.structured_outputs: has no":       `{"token_ids": [1], "sampling_params": {"structured_outputs": {}}}`,

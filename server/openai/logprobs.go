@@ -121,8 +121,8 @@ func scored(p *generation.Params, field string, top int) error {
 	return nil
 }
 
-// stopAt adds ids to p.Stop, without those that end every answer of the model.
-func stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) error {
+// stopAt adds ids to p.Stop, without those that end every answer of the model. p is complete but for that.
+func (c *sampling) stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) error {
 	if len(ids) > maxBias {
 		return Refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(ids), maxBias)
 	}
@@ -131,6 +131,15 @@ func stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) 
 	if len(ids) > 0 {
 		p.Stop = cmp.Or(p.Stop, &generation.Stop{})
 		p.Stop.Tokens = ids
+	}
+	const grammar = "excludes tools that may be called, response_format and structured_outputs; remove one of them"
+	switch {
+	case c.IgnoreEOS && p.Grammar != "":
+		return Refuse("ignore_eos", grammar)
+	case c.MinTokens > 0 && p.Grammar != "":
+		return Refuse("min_tokens", grammar)
+	case c.MinTokens > 0 && p.Stop != nil:
+		return Refuse("min_tokens", "excludes stop and stop_token_ids; remove one of them")
 	}
 	return err
 }

@@ -91,7 +91,7 @@ var neutral = map[string][]string{
 	"false": {"add_special_tokens", "continue_final_message", "echo", "include_stop_str_in_output",
 		"is_3d_lora_weight", "return_token_offsets", "skip_reading_prefix_cache", "use_beam_search"},
 	"true": {"add_generation_prompt", "include_reasoning"},
-	"0":    {"frequency_penalty", "min_tokens", "presence_penalty", "routed_experts_prompt_start"},
+	"0":    {"frequency_penalty", "presence_penalty", "routed_experts_prompt_start"},
 	"1":    {"best_of", "length_penalty", "repetition_penalty"},
 	"[]":   {"bad_words"},
 }
@@ -174,6 +174,7 @@ type sampling struct {
 	Stop        list               `json:"stop"`
 	LogitBias   map[string]float64 `json:"logit_bias"`
 	IgnoreEOS   bool               `json:"ignore_eos"`
+	MinTokens   int                `json:"min_tokens"`
 
 	// Ignored: texts never have special tokens.
 	Spaces *bool `json:"spaces_between_special_tokens"`
@@ -244,6 +245,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, Refuse("n", "is %d, want 1 to %d (queue_limit: %d)", p.N, min(maxN, s.Places), s.Places)
 	case p.MaxTokens < 1:
 		return p, Refuse("max_tokens", "is %d, must be at least 1", p.MaxTokens)
+	case c.MinTokens < 0 || c.MinTokens > p.MaxTokens:
+		return p, Refuse("min_tokens", "is %d, want 0 to max_tokens, which is %d", c.MinTokens, p.MaxTokens)
 	case p.Temperature < 0 || p.Temperature > 10:
 		return p, Refuse("temperature", "is %g, want 0 to 10", p.Temperature)
 	case p.TopP <= 0 || p.TopP > 1:
@@ -273,7 +276,10 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	if len(c.Stop) > 0 {
 		p.Stop = &generation.Stop{Texts: c.Stop}
 	}
-	p.Priority, p.IgnoreEnd = int(-w.Priority), c.IgnoreEOS
+	p.Priority, p.IgnoreEnd = int(-w.Priority), c.IgnoreEOS || c.MinTokens == p.MaxTokens
+	if !p.IgnoreEnd {
+		p.Least = c.MinTokens
+	}
 	set(&p.Salt, w.CacheSalt)
 	if p.Adapter, err = Choose(m, s, w.Model); err != nil {
 		return p, err

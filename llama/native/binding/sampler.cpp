@@ -13,7 +13,7 @@
 namespace {
 
 std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_sampler_options & o,
-                                           const std::vector<llama_token> & named_by_grammar) {
+                                           const std::vector<llama_token> & named_by_grammar, bool ends) {
     const int32_t     n = llama_vocab_n_tokens(vocab);
     std::vector<bool> off(static_cast<size_t>(n));
     if (o.suppress_control) {
@@ -32,7 +32,7 @@ std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_
     }
     std::vector<llama_token> out;
     for (llama_token t = 0; t < n; t++) {
-        if (off[t]) {
+        if (off[t] || (ends && llama_vocab_is_eog(vocab, t))) {
             out.push_back(t);
         }
     }
@@ -65,7 +65,8 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
             auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
             s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
         }
-        s->suppressed = suppressed_tokens(vocab, opts, named);
+        s->suppressed = suppressed_tokens(vocab, opts, named, opts.least > 0);
+        s->later      = suppressed_tokens(vocab, opts, named, false);
         if (opts.temperature > 0.0f) {
             s->chain = agd::make_chain(opts);
         }
@@ -85,6 +86,7 @@ extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, 
         c->n_vocab    = s->n_vocab;
         c->opts       = s->opts;
         c->suppressed = s->suppressed;
+        c->later      = s->later;
         c->dead       = s->dead;
         if (s->grammar) {
             c->grammar = std::make_unique<agd::matcher>(*s->grammar);

@@ -34,6 +34,7 @@ struct chooser {
     agd_sampler_options           opts    = {};
     sampler_ptr                   chain;        // truncation and temperature; null: greedy
     std::vector<llama_token>      suppressed;   // sorted
+    std::vector<llama_token>      later;        // suppressed instead, after opts.least tokens
     const uint64_t *              only = nullptr; // bits of the tokens that may be sampled, with a word more; null: all
     std::vector<llama_token_data> candidates; // scratch
     uint64_t                      position = 0; // tokens of the text so far

@@ -22,7 +22,9 @@ constexpr size_t max_listed = 1024;
 } // namespace
 
 void agd_sampler::append(llama_token token) {
-    position++;
+    if (++position == static_cast<uint64_t>(opts.least)) {
+        suppressed = later;
+    }
     attempt = 0;
     if (grammar) {
         if (recent.size() == kept_recent) {
