@@ -31,6 +31,11 @@ func TestDashboardShowsExportedMetrics(t *testing.T) {
 			t.Errorf("the dashboard asks for %s, which the server does not export", name)
 		}
 	}
+	for _, f := range regexp.MustCompile(`route(=~?)\\"([^"]+)\\"`).FindAllStringSubmatch(string(dashboard), -1) {
+		if f[1] != "=~" || !regexp.MustCompile("^(?:"+f[2]+")$").MatchString("/v1/chat/completions") {
+			t.Errorf("no chat is of the route %s%s", f[1], f[2])
+		}
+	}
 	if len(seen) < 30 {
 		t.Errorf("the dashboard asks for only %d metrics", len(seen))
 	}
