@@ -178,7 +178,8 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
 		}
 		if r != nil && waiting[i].span.IsRecording() {
-			waiting[i].span.add(r)
+			waiting[i].span.finish = nil // of the last generation: that of the candidates
+			waiting[i].span.Add(r)
 		}
 		done(waiting[i], r, err)
 	})

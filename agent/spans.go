@@ -15,8 +15,12 @@ import (
 type inputSpan struct {
 	trace.Span
 	ctx context.Context // the parent of spans of the input's generations
+	Usage
+}
 
-	prompt, cached, generated int // tokens of all generations, if the span is recorded
+// Usage has what a span says about its generations.
+type Usage struct {
+	prompt, cached, generated int // tokens
 	finish                    []string
 }
 
@@ -37,15 +41,22 @@ func (a *Agent) startSpan(ctx context.Context, in *inputRun) inputSpan {
 	return s
 }
 
-// add adds the tokens and finish reasons of a generation.
-func (s *inputSpan) add(r *generation.Result) {
-	s.prompt += r.PromptTokens
-	s.cached += r.CachedTokens
-	s.finish = nil // of the last generation: that of the candidates
+// Add adds the tokens and finish reasons of a generation.
+func (u *Usage) Add(r *generation.Result) {
+	u.prompt += r.PromptTokens
+	u.cached += r.CachedTokens
 	for i := range r.Completions {
 		c := &r.Completions[i]
-		s.generated += len(c.Tokens)
-		s.finish = append(s.finish, string(c.Finish))
+		u.generated += len(c.Tokens)
+		u.finish = append(u.finish, string(c.Finish))
+	}
+}
+
+// Set sets the attributes of a span, if there was a generation.
+func (u *Usage) Set(s trace.Span) {
+	if u.finish != nil {
+		s.SetAttributes(semconv.GenAIUsageInputTokens(u.prompt), semconv.GenAIUsageCacheReadInputTokens(u.cached),
+			semconv.GenAIUsageOutputTokens(u.generated), semconv.GenAIResponseFinishReasons(u.finish...))
 	}
 }
 
@@ -55,10 +66,7 @@ func (in *inputRun) endSpan() {
 	if s.Span == nil || !s.IsRecording() {
 		return
 	}
-	if s.finish != nil {
-		s.SetAttributes(semconv.GenAIUsageInputTokens(s.prompt), semconv.GenAIUsageCacheReadInputTokens(s.cached),
-			semconv.GenAIUsageOutputTokens(s.generated), semconv.GenAIResponseFinishReasons(s.finish...))
-	}
+	s.Set(s)
 	failed := 0
 	for i := range in.out {
 		if in.out[i].Error != nil {

@@ -156,11 +156,13 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 		"own": {"type": "local", "model": "mine", "max_retry": 0, "timeout": 300}}}`, coach.URL+"/v1?key=query-secret", coachKey))
 	r.call("/v1/responses", body(t, "r1", user(1, "SECRET one").greedy(), user(2, "SECRET two").outputs(3)))
 	r.call("/v1/coaching", strings.ReplaceAll(coachingRequest(t, "c1"), "gave up", "SECRET"))
+	r.call("/v1/chat/completions", `{"messages": [{"role": "user", "content": "SECRET"}], "n": 2, "max_tokens": 3, "ignore_eos": true}`)
 	r.quit()
 
 	const phases = "[queue, prefill, decode]"
+	model := value(c.named("invoke_agent full-history")[0], "gen_ai.request.model").GetStringValue()
 	want := "POST /v1/responses [invoke_agent full-history " + phases + ", invoke_agent full-history " + phases + "], " +
-		"POST /v1/coaching [chat m, chat mine " + phases + "]"
+		"POST /v1/coaching [chat m, chat mine " + phases + "], POST /v1/chat/completions [chat " + model + " " + phases + "]"
 	if got := c.tree(t, callerSpan); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -170,6 +172,10 @@ func TestTraceHasInputsPhasesAndCoaches(t *testing.T) {
 			value(s, "gen_ai.operation.name").GetStringValue() != "invoke_agent" || value(s, "gen_ai.request.model").GetStringValue() == "" {
 			t.Errorf("input %d has %v", id, s.Attributes)
 		}
+	}
+	if s := c.named("chat " + model); len(s) == 1 && (number(s[0], "gen_ai.usage.output_tokens") != 6 || value(s[0], "gen_ai.request.model").GetStringValue() != model ||
+		value(s[0], "gen_ai.operation.name").GetStringValue() != "chat" || len(value(s[0], "gen_ai.response.finish_reasons").GetArrayValue().GetValues()) != 2) {
+		t.Errorf("the chat has %v", s[0].Attributes)
 	}
 	if s := c.named("chat m"); len(s) == 1 && (value(s[0], "gen_ai.provider.name").GetStringValue() != "openai" ||
 		value(s[0], "server.address").GetStringValue() != "127.0.0.1" || number(s[0], "gen_ai.usage.input_tokens") != 5) {
@@ -203,7 +209,7 @@ func TestTraceContinuesThroughRemoteEngine(t *testing.T) {
 	r.quit()
 	engine.quit()
 	name := "text_completion " + value(c.named("invoke_agent full-history")[0], "gen_ai.request.model").GetStringValue()
-	want := "POST /v1/responses [invoke_agent full-history [" + name + " [POST /v1/completions [queue, prefill, decode]]]]"
+	want := "POST /v1/responses [invoke_agent full-history [" + name + " [POST /v1/completions [" + name + " [queue, prefill, decode]]]]]"
 	if got := c.tree(t, callerSpan); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -218,7 +224,7 @@ func TestCallersTraceContextReachesEngineWithoutTraces(t *testing.T) {
 	r.call("/v1/responses", body(t, "r1", user(1, "Hello.").greedy()))
 	r.quit()
 	engine.quit()
-	if got, want := c.tree(t, callerSpan), "POST /v1/completions [queue, prefill, decode]"; got != want {
+	if got, want := c.tree(t, callerSpan), "POST /v1/completions [text_completion agentd household [queue, prefill, decode]]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -368,7 +368,7 @@ func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byt
 	if c.Stream {
 		return nil, c.streamTo(ctx, s)
 	}
-	results, err := single(m, c.request)(ctx, nil)
+	results, err := single(m, "chat", c.served.Name, c.request)(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

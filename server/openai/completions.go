@@ -99,7 +99,7 @@ func (c *completion) generate(ctx context.Context, admitted func()) ([]*generati
 	for k, i := range c.order {
 		ordered[k] = c.requests[i]
 	}
-	got, err := c.model.GenerateAll(ctx, ordered, admitted)
+	got, err := traced(ctx, c.model, "text_completion", c.served.Name, ordered, admitted)
 	if errors.Is(err, generation.ErrResume) {
 		err = Refuse("continue", "%s", err)
 	}

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"agentd/agent"
+	"agentd/internal/base/tracing"
 	"agentd/scheduler/generation"
 )
 
@@ -82,10 +85,35 @@ func (f *feed) add(first, n int, e generation.Event) {
 }
 
 // single generates one request.
-func single(m Model, r *generation.Request) func(context.Context, func()) ([]*generation.Result, error) {
+func single(
+	m Model, operation, name string, r *generation.Request,
+) func(context.Context, func()) ([]*generation.Result, error) {
 	return func(ctx context.Context, admitted func()) ([]*generation.Result, error) {
-		return m.GenerateAll(ctx, []generation.Request{*r}, admitted)
+		return traced(ctx, m, operation, name, []generation.Request{*r}, admitted)
 	}
+}
+
+// traced generates requests to the model of that name within a span.
+func traced(
+	ctx context.Context, m Model, operation, name string, list []generation.Request, admitted func(),
+) (results []*generation.Result, err error) {
+	ctx, span := tracing.Start(ctx, operation+" "+name)
+	if !span.IsRecording() {
+		return m.GenerateAll(ctx, list, admitted)
+	}
+	defer span.End()
+	span.SetAttributes(semconv.GenAIOperationNameKey.String(operation), semconv.GenAIRequestModel(name),
+		semconv.GenAIRequestChoiceCount(len(list)*list[0].N))
+	if results, err = m.GenerateAll(ctx, list, admitted); err != nil {
+		tracing.Fail(span, "ended", "")
+		return nil, err
+	}
+	var used agent.Usage
+	for _, r := range results {
+		used.Add(r)
+	}
+	used.Set(span)
+	return results, nil
 }
 
 // run calls generate. Meanwhile it calls progress with all tokens so far of each choice that has new ones. At the end

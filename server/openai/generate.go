@@ -112,9 +112,9 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 	defer begin(ctx, g.request, g.id, g.RequestID)()
 	if g.Stream {
 		g.open(s, g.request)
-		return nil, g.run(ctx, single(m, g.request), g.progress, g.finish)
+		return nil, g.run(ctx, single(m, "text_completion", g.served.Name, g.request), g.progress, g.finish)
 	}
-	results, err := single(m, g.request)(ctx, nil)
+	results, err := single(m, "text_completion", g.served.Name, g.request)(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	n := c.request.N
 	s := &streaming{chat: c, begun: make([]bool, n), next: make([]part, n)}
 	s.open(to, c.request)
-	return s.run(ctx, single(c.model, c.request), s.progress, s.finish)
+	return s.run(ctx, single(c.model, "chat", c.served.Name, c.request), s.progress, s.finish)
 }
 
 func (s *streaming) chunk(u *usage, choices ...chatChoice) {
