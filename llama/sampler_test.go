@@ -389,7 +389,7 @@ func TestSamplersRunInParallel(t *testing.T) {
 	}
 }
 
-// TestNoEndComesBeforeTheLeastTokens: sampled ones, accepted ones and those of a copied sampler count.
+// TestNoEndComesBeforeTheLeastTokens, also if tokens were accepted or the sampler was copied.
 func TestNoEndComesBeforeTheLeastTokens(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	row := randomRow(m, 1)
