@@ -120,7 +120,7 @@ func (c *completion) answer(u *usage) *answer[completionChoice] {
 // choice makes the whole choice for completion k of request i.
 func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, error) {
 	done, request := &r.Completions[k], &c.requests[i]
-	if done.Err != nil && !(done.Finish == generation.FinishPaused && aborted(request)) {
+	if done.Err != nil && (done.Finish != generation.FinishPaused || !aborted(request)) {
 		return nil, done.Err
 	}
 	text, reason := c.Stop.cut(done.Text, finish(done.Finish))

@@ -81,7 +81,7 @@ func (s *completionStream) finish(results []*generation.Result) {
 	for i, r := range results {
 		for k := range r.Completions {
 			done := &r.Completions[k]
-			if done.Err != nil && !(done.Finish == generation.FinishPaused && aborted(&s.requests[i])) {
+			if done.Err != nil && (done.Finish != generation.FinishPaused || !aborted(&s.requests[i])) {
 				failed = cmp.Or(failed, done.Err)
 				continue
 			}

@@ -395,7 +395,7 @@ func TestTheLawBetweenTags(t *testing.T) {
 			for range 3 {
 				text, ended := strings.CutSuffix(drawer.Draw("root"), end)
 				value := protocol.Raw(strings.NewReplacer("True", "true", "False", "false", "None", "null").Replace(text))
-				if m.Kind == Text || m.bare && !(value.IsValid() && m.Fits(value)) {
+				if m.Kind == Text || m.bare && (!value.IsValid() || !m.Fits(value)) {
 					value = protocol.String(text)
 				}
 				if !ended || !value.IsValid() {
