@@ -146,7 +146,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	if req.Top > 0 || req.Salt != "" || req.Stop != nil && len(req.Stop.Tokens) > 0 {
 		return generation.Result{}, fmt.Errorf("%w: top logprobs, a salt of the cache and tokens that stop an answer need the embedded engine", generation.ErrRemote)
 	}
-	if req.Least > 0 && e.API() == APILlamaServer {
+	if req.Least > 0 && !req.IgnoreEnd && e.API() == APILlamaServer {
 		return generation.Result{}, fmt.Errorf("%w: llama-server has no min_tokens; set it to max_tokens, or remove it", generation.ErrRemote)
 	}
 	out := generation.Result{Completions: make([]generation.Completion, req.N)}

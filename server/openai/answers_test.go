@@ -87,7 +87,7 @@ func TestRequestsAskTheEngineFor(t *testing.T) {
 		"the end is ignored":                    {generate, `[1], "sampling_params": {"ignore_eos": true`, func(r *generation.Request) any { return r.IgnoreEnd }, true},
 		"a chat whose end is ignored":           {chat, `, "ignore_eos": true`, func(r *generation.Request) any { return r.IgnoreEnd }, true},
 		"an end after some tokens":              {chat, `, "min_tokens": 3`, func(r *generation.Request) any { return fmt.Sprint(r.Least, r.IgnoreEnd) }, "3 false"},
-		"an end after all tokens":               {complete, `"prompt": "a", "min_tokens": 5, "max_tokens": 5`, func(r *generation.Request) any { return fmt.Sprint(r.Least, r.IgnoreEnd) }, "0 true"},
+		"an end after all tokens":               {complete, `"prompt": "a", "min_tokens": 5, "max_tokens": 5`, func(r *generation.Request) any { return fmt.Sprint(r.Least, r.IgnoreEnd) }, "5 true"},
 		"a grammar":                             {generate, `[1], "sampling_params": {"structured_outputs": {"grammar": "g"}`, func(r *generation.Request) any { return r.Grammar }, "g"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -276,10 +276,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	if len(c.Stop) > 0 {
 		p.Stop = &generation.Stop{Texts: c.Stop}
 	}
-	p.Priority, p.IgnoreEnd = int(-w.Priority), c.IgnoreEOS || c.MinTokens == p.MaxTokens
-	if !p.IgnoreEnd {
-		p.Least = c.MinTokens
-	}
+	p.Priority = int(-w.Priority)
+	p.Least, p.IgnoreEnd = c.MinTokens, c.IgnoreEOS || c.MinTokens == p.MaxTokens
 	set(&p.Salt, w.CacheSalt)
 	if p.Adapter, err = Choose(m, s, w.Model); err != nil {
 		return p, err
