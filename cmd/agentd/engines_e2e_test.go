@@ -125,7 +125,6 @@ func TestVLLM(t *testing.T) {
 	t.Run("decides as the embedded engine", func(t *testing.T) { compareDecisions(t, serveModel(t), r, 200) })
 	t.Run("answers as the specification says", func(t *testing.T) { responses(t, r) })
 	t.Run("same request, same candidates", func(t *testing.T) { sameCandidates(t, r, 1) })
-	t.Run("local coach", func(t *testing.T) { ownModelCoaches(t, r) })
 	t.Run("corrections", func(t *testing.T) { corrections(t, r) })
 }
 
