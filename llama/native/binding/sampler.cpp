@@ -66,7 +66,9 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
             s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
         }
         s->suppressed = suppressed_tokens(vocab, opts, named, opts.least > 0);
-        s->later      = suppressed_tokens(vocab, opts, named, false);
+        if (opts.least > 0) {
+            s->later = suppressed_tokens(vocab, opts, named, false);
+        }
         if (opts.temperature > 0.0f) {
             s->chain = agd::make_chain(opts);
         }
