@@ -127,7 +127,7 @@ func TestTaggedValues(t *testing.T) {
 		{"options of a boolean", `{"type":"boolean","enum":[false]}`, map[string]string{"False": "false"}, []string{"true"}},
 		{"a number or none", `{"type":["integer","null"]}`, map[string]string{"None": "null", "null": "null", "5": "5"}, []string{"True", "none"}},
 		{"a string or none", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, map[string]string{"5": `"5"`, "hall": `"hall"`, `"a"`: `"a"`, "None": "null"}, []string{"</parameter>"}},
-		{"an option or none", `{"enum":["a","</parameter>",null]}`, map[string]string{"a": `"a"`, "</parameter>": `"</parameter>"`, "null": "null"}, []string{"b"}},
+		{"an option or none", `{"enum":["a","</parameter>","5</parameter>",null]}`, map[string]string{"a": `"a"`, "</parameter>": `"</parameter>"`, "5</parameter>": `"5</parameter>"`, "null": "null"}, []string{"b"}},
 		{"any value", `{}`, map[string]string{"None": "null", "False": "false", `"a"`: `"a"`}, []string{"a"}},
 		{"alternatives of constants", `{"type":"string","oneOf":[{"const":"a b","title":"A"},{"const":"5"}]}`, map[string]string{"a b": `"a b"`, "5": `"5"`}, []string{"a", `"a b"`}},
 		{"a string behind a reference", `{"$ref":"#/$defs/s"}`, map[string]string{"5": `"5"`, "true": `"true"`, "a\nb": `"a\nb"`}, []string{""}},

@@ -145,18 +145,18 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 	}
 }
 
-// cutValue splits body after a parameter's value. That is the JSON value or the longest of the options that body
+// cutValue splits body after a parameter's value. That is the longest of the options or the JSON value that body
 // begins with, since these may contain a closing tag; otherwise all before the first closing tag.
 func cutValue(body string, member schema.Member) (value, after string, ok bool) {
-	if _, rest, err := readJSON(body, ""); err == nil && member.Kind != schema.Text {
-		if after, ok = strings.CutPrefix(trimSpace(rest), "</parameter>"); ok {
-			return strings.TrimSuffix(body, rest), after, true
-		}
-	}
 	byLength := func(a, b string) int { return len(b) - len(a) }
 	for _, option := range slices.SortedFunc(slices.Values(member.Texts), byLength) {
 		if after, ok = strings.CutPrefix(body, "\n"+option+parameterEnd); ok {
 			return "\n" + option + "\n", after, true
+		}
+	}
+	if _, rest, err := readJSON(body, ""); err == nil && member.Kind != schema.Text {
+		if after, ok = strings.CutPrefix(trimSpace(rest), "</parameter>"); ok {
+			return strings.TrimSuffix(body, rest), after, true
 		}
 	}
 	return strings.Cut(body, "</parameter>")
