@@ -33,12 +33,14 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	}
 	rawSay, saying := protocol.Get(v, "say")
 	action, acting := protocol.Get(v, "action")
+	calls = readAction(nil, action, nil)
 	for name, value := range protocol.Members(v) {
-		if saying && !acting && name != "say" && string(value) != "[]" {
+		lost := name == "action" && len(calls) == 0 || name != "say" && !acting
+		if content := strings.Trim(string(value), "{}[] \t\r\n"); saying && lost && content != "" && content != "null" {
 			return text, nil // say alone would lose a member, such as tool_calls
 		}
 	}
-	if calls = readAction(nil, action, nil); saying || len(calls) > 0 || len(action) == len("{}") {
+	if saying || len(calls) > 0 || len(action) == len("{}") {
 		if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
 			say = string(rawSay)
 		}

@@ -151,6 +151,8 @@ func TestReadDecision(t *testing.T) {
 		{"an object that is no decision is text", `{"a":1}`, `{"a":1}`, nil},
 		{"broken JSON is text", `{"say": "a`, `{"say": "a`, nil},
 		{"an action of another form", `{"thought":"a","action":"go(hall)"}`, `{"thought":"a","action":"go(hall)"}`, nil},
+		{"a say beside an action of another form", `{"say":"a","action":{"r":{"tool":"x"}}}`, `{"say":"a","action":{"r":{"tool":"x"}}}`, nil},
+		{"a say beside an empty action with a space", `{"say":"a","action":{ }}`, "a", nil},
 		{"nothing but an empty action", `{"action":{}}`, "", nil},
 		{"calls of an output", `{"say":"","tool_calls":[{"name":"x"}]}`, `{"say":"","tool_calls":[{"name":"x"}]}`, nil},
 		{"an output without calls", `{"say":"a","tool_calls":[]}`, "a", nil},
