@@ -275,7 +275,8 @@ func (t *template) write(b *builder, m *message, c *Catalog) {
 		}
 	}
 	if t.jsonOut {
-		b.plain(string(memory.WriteDecision(m.content, calls, len(calls) > 1)))
+		list := len(calls) > 1 && t.unit(c.Set, gbnf.UnitBegin) != "" // else as prompts show it, see addAction
+		b.plain(string(memory.WriteDecision(m.content, calls, list)))
 		return
 	}
 	b.plain(t.answer(m.content, calls))

@@ -65,6 +65,9 @@ func TestWrittenDecisionsAreAdmittedAndReadBack(t *testing.T) {
 					if prefix, ok := admits(t, k, grammar, text); !ok {
 						t.Errorf("%s: the grammar stops after %q of %q", name, prefix, text)
 					}
+					if s.o.OutputStyle == format.StyleJSON && strings.Contains(text, "[") {
+						t.Errorf("%s: a prompt shows no list as %q", name, text)
+					}
 					got, err := f.Parse(text, c)
 					if err != nil || got.Say != d.Say || len(got.ToolCalls) != len(d.ToolCalls) {
 						t.Fatalf("%s: %q is read as %+v, %v", name, text, got, err)
