@@ -31,19 +31,12 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 				call, err = readFunction(value, nil, c.Set)
 			}
 		}
-		if err != nil {
-			return nil, "", err
-		}
-		after, closed := strings.CutPrefix(trimSpace(rest), callClose)
-		if !closed && after != "" { // the mark may be missing where the answer ends
-			return nil, "", fmt.Errorf("the call of %s is not closed by %s", call.Name, callClose)
-		}
-		return append(calls, call), after, nil
+		return append(calls, call), rest, err
 	})
 }
 
-// parseBlocks parses reasoning, then blocks after callOpen, or a reply. read appends the calls
-// of a block and returns the rest: it finds a block's end itself, since strings may contain callClose.
+// parseBlocks parses reasoning, then blocks after callOpen, or a reply. read appends the calls of a block
+// and returns the rest from callClose on, which strings in the calls may contain too.
 func (c *common) parseBlocks(text string, set *tools.Set,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
@@ -67,8 +60,13 @@ func (c *common) parseBlocks(text string, set *tools.Set,
 		if !found {
 			return c.decide(set, say.String(), calls, reasoning)
 		}
-		if calls, rest, err = read(calls, body); err != nil {
+		if calls, body, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err
+		}
+		body = trimSpace(body)
+		if rest, found = strings.CutPrefix(body, callClose); !found && body != "" { // the answer may end without it
+			return Decision{Reasoning: reasoning},
+				fmt.Errorf("a tool call is not closed by %s but followed by %s", callClose, quoteStart(body))
 		}
 	}
 }

@@ -98,16 +98,8 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if calls, err = readAction(calls, action, c.Set); err != nil {
-			return nil, "", err
-		}
-		// The end mark may be missing where the answer ends.
-		after = trimSpace(after)
-		rest, closed := strings.CutPrefix(after, callClose)
-		if !closed && after != "" {
-			return nil, "", fmt.Errorf("an action is followed by %s, not by %s", quoteStart(after), callClose)
-		}
-		return calls, rest, nil
+		calls, err = readAction(calls, action, c.Set)
+		return calls, after, err
 	})
 }
 

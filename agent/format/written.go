@@ -35,9 +35,7 @@ func Written(f Format, c *Catalog, d *protocol.AgentDecision) ([][]Segment, erro
 	}
 	var texts [][]Segment
 	for _, text := range f.inForms(&m, c) {
-		b := &builder{split: f.splitter()}
-		b.plain(text)
-		texts = append(texts, b.prompt(nil, nil).Segments)
+		texts = append(texts, []Segment{{Text: text}})
 	}
 	if texts == nil {
 		b := &builder{split: f.splitter()}
