@@ -19,7 +19,7 @@ func flatten(whole *tree.Value, document *schema.Document) (*tree.Value, error) 
 		return whole, nil
 	}
 	f := flattener{
-		root: whole, document: document, followed: map[*tree.Value]bool{whole: true}, noted: map[string]bool{},
+		root: whole, document: document, followed: map[*tree.Value]bool{whole: true},
 		declared: map[string]*tree.Value{}, demanded: map[string]bool{},
 	}
 	if err := f.add(whole, "parameters"); err != nil {
@@ -57,7 +57,6 @@ type flattener struct {
 	required []string
 	demanded map[string]bool
 	others   []othersRule
-	noted    map[string]bool
 	notes    []tree.Member // annotations that the root lacks
 	rest     []*tree.Value // keywords of parts that can't be merged; they stay in an allOf
 }
@@ -115,12 +114,9 @@ func (f *flattener) add(part *tree.Value, where string) error {
 			switch {
 			case !slices.Contains(annotations, m.Name):
 				left.Members = append(left.Members, m)
-			case !f.noted[m.Name]:
-				f.noted[m.Name] = true
-				if !isRoot {
-					f.notes = append(f.notes, m)
-					f.bytes += len(m.Raw())
-				}
+			case !f.root.Has(m.Name) && !tree.Object(f.notes...).Has(m.Name):
+				f.notes = append(f.notes, m)
+				f.bytes += len(m.Raw())
 			}
 		}
 		if err != nil {

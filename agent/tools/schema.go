@@ -167,7 +167,7 @@ func mapSchema(parameters *tree.Value, optional protocol.Raw) (*tree.Value, erro
 			continue // null counts as absent
 		}
 		if len(properties) == MaxParameters {
-			return nil, tooManyParameters()
+			return nil, errTooManyParameters
 		}
 		parameter, err := parameterSchema(m.Value)
 		if err != nil {
@@ -283,9 +283,7 @@ func typesOf(list *tree.Value) *tree.Value {
 	return tree.Strings(types)
 }
 
-func tooManyParameters() error {
-	return fmt.Errorf("it has more than %d parameters", MaxParameters)
-}
+var errTooManyParameters = fmt.Errorf("it has more than %d parameters", MaxParameters)
 
 func properties(whole *tree.Value) ([]Property, error) {
 	var required []string
@@ -301,7 +299,7 @@ func properties(whole *tree.Value) ([]Property, error) {
 			return nil, fmt.Errorf("the parameter name %q is empty or has a line break, < or >", m.Name)
 		}
 		if len(out) == MaxParameters {
-			return nil, tooManyParameters()
+			return nil, errTooManyParameters
 		}
 		out = append(out, Property{Name: m.Name, Schema: m.Raw(), Required: slices.Contains(required, m.Name)})
 	}

@@ -233,11 +233,9 @@ func (m *compiler) arraysOf(s *branch) *arrayRule {
 
 // admits reports whether a rule admits a value, by what is known of its parts so far.
 func (m *compiler) admits(r *rule) bool {
-	switch {
-	case r.any, r.external != "", r.null, r.boolean, len(r.values) > 0:
-		return true
-	}
-	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, m.hasString) || slices.ContainsFunc(r.lists, (*arrayRule).admits) || slices.ContainsFunc(r.objects, (*objectRule).admits)
+	return r.any || r.external != "" || r.null || r.boolean || len(r.values) > 0 ||
+		slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, m.hasString) ||
+		slices.ContainsFunc(r.lists, (*arrayRule).admits) || slices.ContainsFunc(r.objects, (*objectRule).admits)
 }
 
 // hasString reports whether a language is not empty.

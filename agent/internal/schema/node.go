@@ -85,12 +85,6 @@ func unescapeFragment(fragment string) string {
 	return fragment
 }
 
-// pointerOf returns the JSON pointer of a compiled schema. own is false if it is not in the document.
-func pointerOf(s *jsonschema.Schema) (pointer string, own bool) {
-	pointer, own = strings.CutPrefix(s.Location, documentURL+"#")
-	return unescapeFragment(pointer), own
-}
-
 // node returns the node of a compiled schema, nil for nil.
 func (d *Document) node(s *jsonschema.Schema) *node {
 	if n := d.nodes[s]; n != nil || s == nil {
@@ -98,8 +92,8 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	}
 	n := &node{id: len(d.nodes), check: s, types: allTypes}
 	d.nodes[s] = n
-	pointer, own := pointerOf(s)
-	at, known := d.places[pointer]
+	pointer, own := strings.CutPrefix(s.Location, documentURL+"#")
+	at, known := d.places[unescapeFragment(pointer)]
 	if own && known {
 		n.origin = at.origin
 	}
