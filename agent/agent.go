@@ -74,11 +74,7 @@ func (c *Config) fill() error {
 	if c.HistoryMaxMessages < 0 {
 		bad("history_max_messages is %d; it must be positive, or 0 for all", c.HistoryMaxMessages)
 	}
-	switch c.Constrain {
-	case "":
-		c.Constrain = ConstrainOn
-	case ConstrainOn, ConstrainOff:
-	default:
+	if c.Constrain = cmp.Or(c.Constrain, ConstrainOn); c.Constrain != ConstrainOn && c.Constrain != ConstrainOff {
 		bad("constrain is %q; it must be %s or %s", c.Constrain, ConstrainOn, ConstrainOff)
 	}
 	if s := c.Sampling; s.Temperature <= 0 || s.TopP <= 0 || s.TopP > 1 || s.MinP < 0 || s.MinP > 1 || s.TopK < 0 {

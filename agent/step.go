@@ -45,7 +45,7 @@ func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin 
 	b = append(b, `,"summary":`...)
 	b = rawjson.AppendString(b, in.memory.Summary)
 	b = append(append(b, `,"task_attributes":`...), in.input.Attributes...)
-	return &stepMaker{in: in, prompt: prompt.Text, tokens: tokens, head: b}
+	return &stepMaker{in: in, prompt: prompt.Text, tokens: tokens, head: b, next: map[string]int{}}
 }
 
 // model makes the step of a model call. Its raw output includes the end token's text. differs is nextPromptDiffers.

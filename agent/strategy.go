@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func (c *Config) fillKind() error {
 			s.Budget *= CharactersPerToken
 		}
 	}
-	if s.MaxTokens == 0 {
-		s.MaxTokens = DefaultSummaryMaxTokens
-	}
+	s.MaxTokens = cmp.Or(s.MaxTokens, DefaultSummaryMaxTokens)
 	var errs []error
 	bad := func(msg string, args ...any) { errs = append(errs, fmt.Errorf(msg, args...)) }
 	if s.Budget < 0 || s.MaxTokens < 0 || s.Keep < 0 {
@@ -190,13 +189,12 @@ func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *mem
 
 // read returns the generated summary and sets its internal step, also for an output that is unusable.
 func (h *historySummarized) read(in *inputRun, result *generation.Result, err error) (string, *failure) {
-	fail := func(code string, err error) (string, *failure) {
-		return "", &failure{code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", err)}
+	fail := func(f *failure) (string, *failure) {
+		return "", &failure{f.code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", f.err)}
 	}
 	s := in.shortening
 	if err = complete(result, 1, err); err != nil {
-		f := failed(err)
-		return fail(f.code, f.err)
+		return fail(failed(err))
 	}
 	c := &result.Completions[0]
 	summary, invalid := "", c.Err
@@ -210,16 +208,16 @@ func (h *historySummarized) read(in *inputRun, result *generation.Result, err er
 	}
 	switch {
 	case c.Err != nil:
-		f := failed(c.Err)
-		return fail(f.code, f.err)
+		return fail(failed(c.Err))
 	// A truncated summary is used. Without it the next turn would ask for the same summary again.
 	case (c.Finish == generation.FinishLength || c.Finish == generation.FinishRepeat) && invalid == nil:
 	case c.Finish == generation.FinishRepeat:
-		return fail(CodeTruncated, repeatedError(c.Repeated))
+		return fail(&failure{code: CodeTruncated, err: repeatedError(c.Repeated)})
 	case c.Finish != generation.FinishStop:
-		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before it had usable text; raise max-tokens of summary on the server", len(c.Tokens), c.Finish))
+		return fail(&failure{code: CodeTruncated, err: fmt.Errorf("the summary ended after %d tokens (%s) before it had usable text; "+
+			"raise max-tokens of summary on the server", len(c.Tokens), c.Finish)})
 	case invalid != nil:
-		return fail(CodeInvalidOutput, invalid)
+		return fail(&failure{code: CodeInvalidOutput, err: invalid})
 	}
 	return summary, nil
 }

@@ -182,9 +182,6 @@ func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOu
 	at, known := step.next[key]
 	if !known {
 		at = a.nextPromptDiffers(ctx, in, out, in.request.Prompt, answer)
-		if step.next == nil {
-			step.next = map[string]int{}
-		}
 		step.next[key] = at
 	}
 	return at
