@@ -101,7 +101,7 @@ func correctionRules() []rule {
 		many("correction/again", Must, "5", "the same correction gives the same answer again", func(p *probe) {
 			first := p.take(post(corrected(replaceSay("again"))), decided).outputs()[0]
 			p.take(post(corrected(replaceSay("again"))), every("as before", func(o output) bool {
-				return o.said() == first.said() && same(o.Memory, first.Memory)
+				return o.said() == first.said() && equal(o.Memory, first.Memory)
 			}))
 		}),
 		corrects("correction/no-trace", Must, replaceSay("trace"), "the memory holds nothing of the correction but its turn",
@@ -148,7 +148,7 @@ func correctionRules() []rule {
 		corrects("correction/code", May, `{"kind":1}`, "the code invalid_coaching",
 			func(o output) bool { return o.Error != nil && o.Error.Code == "invalid_coaching" }),
 		one("correction/failed-memory", Should, "5", post(edit(corrected(`{"kind":"x"}`), `"id":1`, `"id":1,"memory":{"history":[],"n":1}`)),
-			every("the memory as it came", func(o output) bool { return same(o.Memory, []byte(`{"history":[],"n":1}`)) })),
+			every("the memory as it came", func(o output) bool { return equal(o.Memory, []byte(`{"history":[],"n":1}`)) })),
 	}
 	bad := variants(badCorrections, "5", post(cheap), notApplied)
 	with(needSession1, bad[len(bad)-1:]...)

@@ -41,7 +41,7 @@ var errorRules = slices.Concat([]rule{
 // sentence is an error whose body has a sentence.
 var sentence = right{text: `{"detail": "a sentence"}`, judge: func(x *exchange) string {
 	detail, _ := protocol.DecodeErrorBody(x.body) // a body of another form is a detail itself
-	return when(same(x.body, []byte(encode(map[string]string{"detail": detail}))))
+	return when(equal(x.body, []byte(encode(map[string]string{"detail": detail}))))
 }}
 
 // problem is a 422 with a problem of a type at a path such as body.inputs[0].id; "" is any.

@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -81,13 +80,7 @@ func about(id, level, text string, judge func(i info, x *exchange) bool) rule {
 
 // sameJSON is an answer with a value.
 func sameJSON(text string) right {
-	return right{text: text, judge: func(x *exchange) string { return when(same(x.body, []byte(text))) }}
-}
-
-// same compares two JSON texts by their values.
-func same(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	return right{text: text, judge: func(x *exchange) string { return when(equal(x.body, []byte(text))) }}
 }
 
 // header is an answer with a header whose value begins so.

@@ -133,13 +133,13 @@ func memoryRules() []rule {
 			return turns[len(turns)-2] == turn{"USER", "Open it.", ""}
 		}),
 		remembered("memory/decision", Must, `the last turn is MODEL with {"say", "action"}`, func(o output, turns []turn) bool {
-			return turns[len(turns)-1].Author == "MODEL" && same([]byte(o.last()), []byte(`{"say":"ok","action":{}}`))
+			return turns[len(turns)-1].Author == "MODEL" && equal([]byte(o.last()), []byte(`{"say":"ok","action":{}}`))
 		}),
 		remembered("memory/other-keys", Must, "other keys keep their values", func(o output, _ []turn) bool {
-			return same([]byte(o.kept("zebra")), []byte("1.5")) && o.kept("a") == "null"
+			return equal([]byte(o.kept("zebra")), []byte("1.5")) && o.kept("a") == "null"
 		}),
 		remembered("memory/rules", Must, "memory_list stays", func(o output, _ []turn) bool {
-			return same([]byte(o.kept("memory_list")), []byte(`["Be kind."]`))
+			return equal([]byte(o.kept("memory_list")), []byte(`["Be kind."]`))
 		}),
 		remembered("memory/turn-fields", Should, "other fields of a turn stay", func(_ output, turns []turn) bool { return turns[0].Mood == "x" }),
 		remembered("memory/bytes", Should, "numbers and escapes stay as they were written", func(o output, _ []turn) bool {
@@ -155,7 +155,7 @@ func memoryRules() []rule {
 			return len(maps.Collect(protocol.Members(protocol.Raw(o.Memory)))) == 1
 		})),
 		one("memory/failed", Should, "5", post(input(unusable+`,"memory":`+given)),
-			failed(every("an error returns the memory as it came", func(o output) bool { return same(o.Memory, []byte(given)) }))),
+			failed(every("an error returns the memory as it came", func(o output) bool { return equal(o.Memory, []byte(given)) }))),
 		many("memory/continued", Must, "5", "the returned memory is the next request's", func(p *probe) {
 			memory := string(p.take(post(cheap), decided).outputs()[0].Memory)
 			p.take(post(remembering(memory)), every("a history of 4 turns", func(o output) bool { return len(o.history()) == 4 }))
