@@ -47,11 +47,8 @@ func (s secrets) request(headers protocol.Raw) {
 		if !slices.Contains(credentials, strings.ToLower(name)) {
 			continue
 		}
-		value, ok := protocol.Text(raw)
-		if ok {
-			s.add(value)
-			continue
-		}
+		value, _ := protocol.Text(raw)
+		s.add(value)
 		for one := range protocol.Elements(raw) { // as net/http has them
 			value, _ = protocol.Text(one)
 			s.add(value)
