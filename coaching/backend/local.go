@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +58,6 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 			a.Model += " with the adapter " + q.Adapter
 		}
 	}
-	if a.Mode == "" {
-		a.Mode = ModeSchema
-	}
+	a.Mode = cmp.Or(a.Mode, ModeSchema)
 	return a, nil
 }

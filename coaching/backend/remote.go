@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.Model = r.show(a.Model, maxShownName); a.Model == "" {
-		a.Model = r.model
-	}
+	a.Model = cmp.Or(r.show(a.Model, maxShownName), r.model)
 	return a, nil
 }
 

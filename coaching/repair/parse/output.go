@@ -137,8 +137,7 @@ func withoutTags(text string) string {
 }
 
 func (r *reader) readTaggedCall(text string) (call Call, rest string, err error) {
-	call = Call{Tagged: true}
-	arguments := []byte{'{'}
+	call = Call{Tagged: true, Arguments: protocol.Raw("{}")}
 	seen := make(map[string]bool)
 	if call.Name, text, err = r.tagName(text); err != nil {
 		return call, "", err
@@ -147,7 +146,6 @@ func (r *reader) readTaggedCall(text string) (call Call, rest string, err error)
 		text = strings.TrimSpace(text)
 		for _, end := range []string{"</function>", "</invoke>"} {
 			if after, ok := strings.CutPrefix(text, end); ok {
-				call.Arguments = append(arguments, '}')
 				return call, after, nil
 			}
 		}
@@ -166,12 +164,8 @@ func (r *reader) readTaggedCall(text string) (call Call, rest string, err error)
 		if seen[name] {
 			return call, "", fmt.Errorf("the call of %s has the parameter %s twice", r.Quote(call.Name), r.Quote(name))
 		}
-		if len(seen) > 0 {
-			arguments = append(arguments, ',')
-		}
 		seen[name] = true
-		arguments = append(append(arguments, protocol.String(name)...), ':')
-		arguments = append(arguments, protocol.String(value)...)
+		call.Arguments = protocol.AppendMember(call.Arguments, name, protocol.String(value))
 		text = after
 	}
 }

@@ -284,9 +284,6 @@ func readable(v protocol.Raw, limit int) string {
 	if len(v) > limit {
 		return quote.Clip(v, limit)
 	}
-	if len(v) == 0 {
-		return ""
-	}
 	spaced := append(protocol.Raw(nil), v...)
 	if err := spaced.Format(spacing...); err != nil {
 		return string(v)
