@@ -41,8 +41,7 @@ function draw() {
   const waiting = state.tasks.open.length;
   fill(openTab, "Waiting", waiting > 0 ? h("span", { class: "count" }, String(waiting)) : null);
   for (const [tab, list] of [[openTab, "open"], [doneTab, "done"]]) {
-    if (state.list === list) tab.setAttribute("aria-current", "true");
-    else tab.removeAttribute("aria-current");
+    tab.ariaCurrent = state.list === list ? "true" : null;
   }
   const note = tasks.length === 0 && state.loaded[state.list] ? (state.list === "open" ? "Nothing waits. New tasks appear here by themselves." : "Nothing is done yet.") : "";
   if (listNote.textContent !== note) listNote.textContent = note;

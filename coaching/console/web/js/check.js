@@ -17,11 +17,10 @@ export function createChecker(id, { read, onresult }) {
     const text = JSON.stringify(content);
     if (last?.text === text && last.result.state !== "unknown") return report(text, last.result);
     aborter?.abort();
-    const mine = new AbortController();
-    aborter = mine;
+    aborter = new AbortController();
     onresult({ state: "checking", problems: [], output: "" });
     try {
-      const answer = await api.check(id, content, mine.signal);
+      const answer = await api.check(id, content, aborter.signal);
       return report(text, { state: answer.valid ? "valid" : "invalid", problems: answer.problems ?? [], output: answer.output ?? "" });
     } catch (error) {
       if (error.name === "AbortError") return { state: "checking", problems: [], output: "" };

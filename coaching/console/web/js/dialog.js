@@ -1,6 +1,6 @@
 // Dialogs. The browser's dialog element keeps the focus inside and restores it.
 
-import { button, fill, h, iconButton, uid } from "./dom.js";
+import { button, fill, form, h, iconButton, uid } from "./dom.js";
 import { storage } from "./storage.js";
 
 // open shows a dialog and resolves to its value: what close was called with,
@@ -28,12 +28,8 @@ export async function askName() {
   const name = await open("What is your name?", (close) => {
     const id = uid("name");
     const input = h("input", { id, type: "text", maxlength: "60", autocomplete: "name", required: true, autofocus: true, value: storage.name() });
-    return h("form", {
-      class: "dialog-body",
-      onsubmit(event) {
-        event.preventDefault();
-        if (input.value.trim() !== "") close(input.value.trim());
-      },
+    return form("dialog-body", () => {
+      if (input.value.trim() !== "") close(input.value.trim());
     },
     h("p", null, "Others see it at the tasks that you work on. This browser remembers it."),
     h("label", { class: "field-label", for: id }, "Name"), input,
@@ -61,14 +57,10 @@ export function askAbandon() {
     const name = uid("ending");
     const why = uid("why");
     const reason = h("textarea", { id: why, rows: "3", maxlength: "2000", required: true });
-    const form = h("form", {
-      class: "dialog-body",
-      onsubmit(event) {
-        event.preventDefault();
-        const status = form.querySelector(`input[name="${name}"]:checked`).value;
-        if (reason.value.trim() !== "") close({ status, reason: reason.value.trim() });
-        else reason.focus();
-      },
+    const body = form("dialog-body", () => {
+      const status = body.querySelector(`input[name="${name}"]:checked`).value;
+      if (reason.value.trim() !== "") close({ status, reason: reason.value.trim() });
+      else reason.focus();
     },
     h("div", { class: "endings", role: "radiogroup", "aria-label": "How" }, endings.map((ending, i) => h("label", { class: "ending" },
       h("input", { type: "radio", name, value: ending.status, checked: i === 0, autofocus: i === 0 }),
@@ -77,6 +69,6 @@ export function askAbandon() {
     h("div", { class: "dialog-foot" },
       button({ class: "button", onclick: () => close() }, "Keep working"),
       h("button", { type: "submit", class: "button danger" }, "Give it up")));
-    return form;
+    return body;
   });
 }

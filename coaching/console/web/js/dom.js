@@ -83,6 +83,11 @@ export function button(props, ...children) {
   return h("button", { type: "button", ...props }, ...children);
 }
 
+// form builds a form that calls onsubmit() and isn't sent.
+export function form(look, onsubmit, ...children) {
+  return h("form", { class: look, onsubmit(event) { event.preventDefault(); onsubmit(); } }, ...children);
+}
+
 // iconButton builds a button with an icon. Its label is for screen readers and a tooltip.
 export function iconButton(name, label, onclick, props) {
   return button({ class: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));

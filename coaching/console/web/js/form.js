@@ -146,10 +146,9 @@ function fields(form, value, context) {
   const draw = (focus) => {
     const present = form.fields.filter((f) => f.required || Object.hasOwn(members, f.name));
     const absent = form.fields.filter((f) => !present.includes(f));
-    const known = new Set(form.fields.map((f) => f.name));
     // Members that the schema does not list are shown too, so they can be removed.
     for (const name of Object.keys(members)) {
-      if (!known.has(name)) present.push({ name, kind: "any", required: false });
+      if (!form.fields.some((f) => f.name === name)) present.push({ name, kind: "any", required: false });
     }
     const rows = present.map((f) => field(f, {
       name: f.name, path: [...context.path, f.name], value: members[f.name], required: f.required,

@@ -26,8 +26,7 @@ function mark(wrapper, message, severity) {
   wrapper.classList.toggle("wrong", severity === "wrong");
   wrapper.classList.toggle("missing", severity === "missing");
   for (const control of own(wrapper, "input, textarea, select")) {
-    if (severity === "wrong") control.setAttribute("aria-invalid", "true");
-    else control.removeAttribute("aria-invalid");
+    control.ariaInvalid = severity === "wrong" ? "true" : null;
   }
 }
 

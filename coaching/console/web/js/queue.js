@@ -49,8 +49,7 @@ function paint({ element, link, parts }, task, { now, selected, me, done }) {
   const since = age(Date.parse(task.received_at), now);
   parts.age.textContent = since;
   parts.stage.textContent = task.stage || task.payload_type;
-  if (task.id === selected) link.setAttribute("aria-current", "page");
-  else link.removeAttribute("aria-current");
+  link.ariaCurrent = task.id === selected ? "page" : null;
   const busy = worker(task, me);
   const notes = done ? [h("span", { class: `outcome ${task.outcome ?? "withdrawn"}` }, outcomeOf(task)), task.claimed_by ? h("span", null, `by ${task.claimed_by}`) : null]
     : [busy ? h("span", { class: "queue-busy" }, icon("person"), busy) : null, task.has_draft ? h("span", { class: "queue-draft" }, "draft") : null];

@@ -10,12 +10,10 @@ const firstMembers = 200; // more are shown on demand
 
 // tree shows any JSON value.
 export function tree(value, { open = false } = {}) {
-  if (Array.isArray(value) || isObject(value)) {
-    const names = Object.keys(value);
-    if (names.length === 0) return h("span", { class: "tree-leaf tree-null" }, Array.isArray(value) ? "empty list" : "empty");
-    return members(value, names, open);
-  }
-  return leaf(value);
+  if (!Array.isArray(value) && !isObject(value)) return leaf(value);
+  const names = Object.keys(value);
+  if (names.length === 0) return h("span", { class: "tree-leaf tree-null" }, Array.isArray(value) ? "empty list" : "empty");
+  return members(value, names, open);
 }
 
 function members(value, names, open) {
@@ -36,10 +34,8 @@ function members(value, names, open) {
 
 function member(value, open) {
   const isList = Array.isArray(value);
-  if (!isList && !isObject(value)) return leaf(value);
-  const size = Object.keys(value).length;
-  if (size === 0) return tree(value);
-  if (open && size <= openUpTo) return tree(value, { open });
+  const size = isList || isObject(value) ? Object.keys(value).length : 0;
+  if (size === 0 || (open && size <= openUpTo)) return tree(value, { open });
   const summary = h("span", { class: "tree-summary" },
     h("span", { class: "muted" }, isList ? count(size, "item") : count(size, "field")), " ",
     h("code", null, short(value, 60)));

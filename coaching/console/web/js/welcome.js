@@ -1,7 +1,7 @@
 // The view without an open task.
 
 import { api } from "./api.js";
-import { button, fill, h, icon, uid } from "./dom.js";
+import { button, fill, form, h, icon, uid } from "./dom.js";
 import { textBox } from "./tree.js";
 
 // connectGuide explains how to pick a task, or how to connect an agent if there is no task.
@@ -29,25 +29,21 @@ export function loginView(done) {
   const id = uid("token");
   const problem = h("p", { class: "field-problem", role: "alert", hidden: true });
   const token = h("input", { id, type: "password", autocomplete: "current-password", required: true });
-  const form = h("form", {
-    class: "login",
-    async onsubmit(event) {
-      event.preventDefault();
-      try {
-        await api.login(token.value);
-      } catch (error) {
-        problem.hidden = false;
-        fill(problem, icon("warn"), h("span", null, error.status === 401 ? "This token is not known here." : error.message));
-        token.focus();
-        return;
-      }
-      done();
-    },
+  const login = form("login", async () => {
+    try {
+      await api.login(token.value);
+    } catch (error) {
+      problem.hidden = false;
+      fill(problem, icon("warn"), h("span", null, error.status === 401 ? "This token is not known here." : error.message));
+      token.focus();
+      return;
+    }
+    done();
   },
   h("img", { src: "./assets/icon.svg", alt: "", width: "44", height: "44" }),
   h("h1", null, "agentd console"),
   h("label", { class: "field-label", for: id }, "Access token"), token, problem,
   h("button", { type: "submit", class: "button primary wide" }, "Log in"));
   queueMicrotask(() => token.focus());
-  return h("main", { class: "login-page", id: "main" }, form);
+  return h("main", { class: "login-page", id: "main" }, login);
 }

@@ -34,7 +34,7 @@ export function count(n, one, many = `${one}s`) {
   return `${n} ${n === 1 ? one : many}`;
 }
 
-// person names who works on a task.
+// worker names who works on a task.
 export function worker(task, me) {
   if (task.state !== "claimed" || !task.claimed_by) return "";
   return task.claimed_by === me ? "You are working on it" : `${task.claimed_by} is working on it`;
