@@ -27,16 +27,14 @@ export function coalesce(run) {
   let running = false;
   let again = false;
   return async function trigger() {
-    if (running) {
-      again = true;
-      return;
-    }
+    again = true;
+    if (running) return;
     running = true;
     try {
-      do {
+      while (again) {
         again = false;
         await run();
-      } while (again);
+      }
     } finally {
       running = false;
     }

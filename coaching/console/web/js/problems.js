@@ -61,13 +61,12 @@ export function show(root, problems) {
   for (const problem of problems) {
     const wrapper = find(wrappers, trim(problem.loc));
     if (wrapper?.dataset.broken) continue;
-    const severity = wrapper && wrapper.dataset.unset === "true" ? "missing" : "wrong";
-    if (severity === "missing") continue; // reported below, for people
-    listed.push({ message: problem.msg, wrapper, severity });
+    if (wrapper?.dataset.unset === "true") continue; // reported below, for people
+    listed.push({ message: problem.msg, wrapper, severity: "wrong" });
     if (!wrapper) continue;
     const before = seen.get(wrapper);
     seen.set(wrapper, before ? `${before}; ${problem.msg}` : problem.msg);
-    mark(wrapper, seen.get(wrapper), severity);
+    mark(wrapper, seen.get(wrapper), "wrong");
   }
   if (listed.length > 0 || problems.length > 0) {
     // The console reports no missing fields of a decision that it cannot parse.
