@@ -55,7 +55,21 @@ func (s *Server) getLiveness(c *gin.Context) {
 func (s *Server) rollout(route rollout.Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		var answer any
-		err := s.callRollout(c, route, &answer)
+		err := s.withWeights(c, func(ctx context.Context, engine Weights) (err error) {
+			call := &rollout.Call{Engine: engine, Running: &s.running, Query: c.Request.URL.Query(), Body: []byte("{}")}
+			if c.Request.ContentLength != 0 {
+				body, share, err := s.readBody(c, looseCopies)
+				defer share.Release()
+				if err != nil {
+					return err
+				}
+				call.Body = body
+			}
+			if answer, err = route.Answer(ctx, call); err == nil && route.Path == "/pause" {
+				s.healthy.Store(engine.Resumed())
+			}
+			return err
+		})
 		text, plain := answer.(string)
 		var body []byte
 		if err == nil && !plain {
@@ -70,33 +84,6 @@ func (s *Server) rollout(route rollout.Route) gin.HandlerFunc {
 			s.sent(c, transfer.SendJSON(c, http.StatusOK, body))
 		}
 	}
-}
-
-func (s *Server) callRollout(c *gin.Context, route rollout.Route, answer *any) error {
-	inference, err := s.admit(c, false)
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	engine, ok := inference.(Weights)
-	if !ok {
-		return &Error{Code: CodeNotFound}
-	}
-	call := &rollout.Call{Engine: engine, Running: &s.running, Query: c.Request.URL.Query(), Body: []byte("{}")}
-	if c.Request.ContentLength != 0 {
-		body, share, err := s.readBody(c, looseCopies)
-		defer share.Release()
-		if err != nil {
-			return err
-		}
-		call.Body = body
-	}
-	return within(c, 0, func(ctx context.Context) (err error) {
-		if *answer, err = route.Answer(ctx, call); err == nil && route.Path == "/pause" {
-			s.healthy.Store(engine.Resumed())
-		}
-		return err
-	})
 }
 
 // rolloutError makes an error name the member of the body. Unusable files are a 400, like other invalid members.

@@ -89,19 +89,8 @@ func decodeWeightsChange(body []byte) (*weightsChange, error) {
 
 // weightsWork calls work and answers with the weights that serve after it.
 func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights) error) {
-	inference, err := s.admit(c, false)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	defer s.end()
-	w, ok := inference.(Weights)
-	if !ok {
-		s.fail(c, &Error{Code: CodeNotFound})
-		return
-	}
 	var body []byte
-	err = within(c, 0, func(ctx context.Context) error {
+	err := s.withWeights(c, func(ctx context.Context, w Weights) error {
 		if err := work(ctx, w); err != nil {
 			return err
 		}
@@ -116,4 +105,18 @@ func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights)
 		return
 	}
 	s.sent(c, transfer.SendJSON(c, http.StatusOK, body))
+}
+
+// withWeights calls work, during which the request is in flight.
+func (s *Server) withWeights(c *gin.Context, work func(context.Context, Weights) error) error {
+	inference, err := s.admit(c, false)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	w, ok := inference.(Weights)
+	if !ok {
+		return &Error{Code: CodeNotFound}
+	}
+	return within(c, 0, func(ctx context.Context) error { return work(ctx, w) })
 }
