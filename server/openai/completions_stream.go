@@ -31,7 +31,7 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 			}
 		}
 	}
-	return s.run(ctx, c.generate, s.progress, s.finish)
+	return s.run(ctx, &s.whole, c.generate, s.progress, s.finish, func(u *usage) { s.event(u) })
 }
 
 // count counts tokens as sent.
@@ -89,11 +89,5 @@ func (s *completionStream) finish(results []*generation.Result) {
 			s.part(i*len(r.Completions)+k, wholeOf(done), text, &reason)
 		}
 	}
-	if s.err = cmp.Or(s.err, failed); s.err != nil {
-		return
-	}
-	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.event(usageOf(results...))
-	}
-	s.done()
+	s.err = cmp.Or(s.err, failed)
 }

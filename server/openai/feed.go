@@ -117,8 +117,11 @@ func traced(
 }
 
 // run calls generate. Meanwhile it calls progress with all tokens so far of each choice that has new ones. At the end
-// it calls finish with the results, unless there was an error.
-func (f *feed) run(ctx context.Context, generate func(context.Context, func()) ([]*generation.Result, error), progress func(int, part), finish func([]*generation.Result)) error {
+// it calls finish with the results, unless there was an error, and total with the usage if the request asks for it.
+func (f *feed) run(
+	ctx context.Context, w *whole, generate func(context.Context, func()) ([]*generation.Result, error),
+	progress func(int, part), finish func([]*generation.Result), total func(*usage),
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var results []*generation.Result
@@ -151,6 +154,10 @@ func (f *feed) run(ctx context.Context, generate func(context.Context, func()) (
 			}
 			if err = cmp.Or(err, f.err); err == nil {
 				finish(results)
+				if o := w.StreamOptions; o != nil && o.IncludeUsage {
+					total(usageOf(results...))
+				}
+				f.write([]byte("data: [DONE]\n\n"))
 			}
 			return cmp.Or(err, f.err)
 		}
@@ -215,6 +222,3 @@ func (f *feed) event(v any, options ...json.Options) {
 	f.err = cmp.Or(f.err, err)
 	f.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }
-
-// done sends the event that ends the stream.
-func (f *feed) done() { f.write([]byte("data: [DONE]\n\n")) }

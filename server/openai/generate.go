@@ -110,11 +110,12 @@ func Generate(ctx context.Context, m Model, id string, body []byte, s Stream) ([
 		return nil, err
 	}
 	defer begin(ctx, g.request, g.id, g.RequestID)()
+	generate := single(m, "text_completion", g.served.Name, g.request)
 	if g.Stream {
 		g.open(s, g.request)
-		return nil, g.run(ctx, single(m, "text_completion", g.served.Name, g.request), g.progress, g.finish)
+		return nil, g.run(ctx, &g.whole, generate, g.progress, g.finish, func(u *usage) { g.chunk(u) })
 	}
-	results, err := single(m, "text_completion", g.served.Name, g.request)(ctx, nil)
+	results, err := generate(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -298,10 +299,6 @@ func (g *generating) finish(results []*generation.Result) {
 		g.sent[i].ids = result.Completions[i].All()
 		g.chunk(g.soFar(&g.whole, i, len(g.TokenIDs)), c)
 	}
-	if g.StreamOptions != nil && g.StreamOptions.IncludeUsage {
-		g.chunk(usageOf(result))
-	}
-	g.done()
 }
 
 // Detokenize answers POST /detokenize.

@@ -23,7 +23,8 @@ func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	n := c.request.N
 	s := &streaming{chat: c, begun: make([]bool, n), next: make([]part, n)}
 	s.open(to, c.request)
-	return s.run(ctx, single(c.model, "chat", c.served.Name, c.request), s.progress, s.finish)
+	generate := single(c.model, "chat", c.served.Name, c.request)
+	return s.run(ctx, &s.whole, generate, s.progress, s.finish, func(u *usage) { s.chunk(u) })
 }
 
 func (s *streaming) chunk(u *usage, choices ...chatChoice) {
@@ -115,8 +116,4 @@ func (s *streaming) finish(results []*generation.Result) {
 		s.part(i, delta{}, &reason)
 	}
 	s.err = cmp.Or(s.err, invalid)
-	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
-		s.chunk(usageOf(result))
-	}
-	s.done()
 }
