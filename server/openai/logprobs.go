@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"agentd/scheduler/generation"
 )
@@ -30,11 +29,7 @@ type chatLikely struct {
 	Bytes   []int   `json:"bytes"` // of the token, which may be a part of a character
 }
 
-// tokenScores has logprobs in the form of /inference/v1/generate, with ids.
-type tokenScores struct {
-	Content []tokenScore `json:"content"`
-}
-
+// tokenScore is an element of the logprobs of /inference/v1/generate, with ids.
 type tokenScore struct {
 	tokenLikely
 	Top []tokenLikely `json:"top_logprobs"` // the token itself, then the most probable others
@@ -66,33 +61,30 @@ func scoreOf(scores []generation.Score, i int) generation.Score {
 
 // chatScoresOf returns the scores of ids with top alternatives. With asIDs, tokens are written as token_id:17.
 func chatScoresOf(m Model, ids []generation.Token, scores []generation.Score, top int, asIDs bool) *chatScores {
-	one := func(id generation.Token, p float32) (l chatLikely) {
-		piece := m.Piece(id)
-		l.Token, l.Logprob, l.Bytes = strings.ToValidUTF8(string(piece), "\ufffd"), p, make([]int, len(piece))
+	one := func(id generation.Token, p float32) chatLikely {
+		text, piece := pieceOf(m, id, asIDs)
+		l := chatLikely{text, finite(p), make([]int, len(piece))}
 		for i, b := range piece {
 			l.Bytes[i] = int(b)
-		}
-		if asIDs {
-			l.Token = named(id)
 		}
 		return l
 	}
 	s := &chatScores{Content: make([]chatScore, len(ids))}
 	for i, id := range ids {
 		c, score := &s.Content[i], scoreOf(scores, i)
-		c.chatLikely, c.Top = one(id, finite(score.Logprob)), []chatLikely{}
+		c.chatLikely, c.Top = one(id, score.Logprob), []chatLikely{}
 		for _, l := range score.Top[:min(top, len(score.Top))] {
-			c.Top = append(c.Top, one(l.Token, finite(l.Logprob)))
+			c.Top = append(c.Top, one(l.Token, l.Logprob))
 		}
 	}
 	return s
 }
 
-// tokenScoresOf returns the scores of ids. The token itself is the first of its top alternatives.
-func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *tokenScores {
-	s := &tokenScores{Content: make([]tokenScore, len(ids))}
+// tokenScoresOf returns the scores of ids as logprobs.content. The token itself is the first of its top alternatives.
+func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) map[string][]tokenScore {
+	content := make([]tokenScore, len(ids))
 	for i, id := range ids {
-		c, score := &s.Content[i], scoreOf(scores, i)
+		c, score := &content[i], scoreOf(scores, i)
 		c.tokenLikely = tokenLikely{ID: id, Named: named(id), Logprob: finite(score.Logprob)}
 		var others []tokenLikely
 		for k, l := range score.Top {
@@ -106,7 +98,7 @@ func tokenScoresOf(ids []generation.Token, scores []generation.Score, top int) *
 		c.Top = append([]tokenLikely{c.tokenLikely}, others...)
 		c.Top = c.Top[:min(len(c.Top), max(top, 1))]
 	}
-	return s
+	return map[string][]tokenScore{"content": content}
 }
 
 // scored sets p to return logprobs with top alternatives. field is the name of the member for errors.

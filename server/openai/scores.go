@@ -32,16 +32,16 @@ func (s *completionScores) add(m Model, ids []generation.Token, scores []generat
 		return
 	}
 	for i, id := range ids {
-		text, n := s.pieceOf(m, id)
+		text, piece := pieceOf(m, id, s.named)
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, s.end)
-		s.end += n
+		s.end += len(piece)
 		score := scoreOf(scores, i)
 		own := logprob(score.Logprob)
 		var beside map[string]float32
 		if own != nil {
 			beside = map[string]float32{}
 			for _, l := range score.Top[:min(top, len(score.Top))] {
-				text, _ := s.pieceOf(m, l.Token)
+				text, _ := pieceOf(m, l.Token, s.named)
 				beside[text] = *logprob(l.Logprob)
 			}
 			beside[text] = *own
@@ -50,17 +50,13 @@ func (s *completionScores) add(m Model, ids []generation.Token, scores []generat
 	}
 }
 
-func (s *completionScores) pieceOf(m Model, id generation.Token) (text string, size int) {
-	text, size = pieceOf(m, id)
-	if s.named {
-		text = named(id)
+// pieceOf returns the bytes of a token, and how it is written: as their text, or with asID as token_id:17.
+func pieceOf(m Model, id generation.Token, asID bool) (text string, piece []byte) {
+	piece = m.Piece(id)
+	if asID {
+		return named(id), piece
 	}
-	return text, size
-}
-
-func pieceOf(m Model, id generation.Token) (text string, size int) {
-	piece := m.Piece(id)
-	return strings.ToValidUTF8(string(piece), "\ufffd"), len(piece)
+	return strings.ToValidUTF8(string(piece), "\ufffd"), piece
 }
 
 // logprob returns a pointer to p, nil for NaN.
@@ -88,7 +84,7 @@ func rankedOf(m Model, ids []generation.Token, scores []generation.Score, top in
 		}
 		all[i] = map[string]ranked{}
 		add := func(id generation.Token, p float32, rank int) {
-			text, _ := pieceOf(m, id)
+			text, _ := pieceOf(m, id, false)
 			all[i][strconv.Itoa(int(id))] = ranked{p, rank, text}
 		}
 		for k, l := range scores[i].Top[:min(top, len(scores[i].Top))] {
