@@ -125,29 +125,37 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	}
 	text, reason := c.Stop.cut(done.Text, finish(done.Finish))
 	choice := &completionChoice{Index: i*request.N + k, Text: text, FinishReason: &reason}
-	if c.ReturnIDs {
-		if choice.TokenIDs = done.All(); k == 0 {
-			choice.PromptIDs = request.Prompt
-		}
-	}
-	if c.ReturnMask {
-		choice.SamplingMask = masksOf(done.Scores)
-	}
-	top := 0
 	if c.Logprobs != nil {
-		choice.Logprobs, top = &completionScores{named: c.NamedTokens}, *c.Logprobs
+		choice.Logprobs = &completionScores{named: c.NamedTokens}
 	}
 	if c.Echo {
 		choice.Text = c.texts[i] + text
 	}
 	if c.Echo && c.Logprobs != nil {
-		choice.Logprobs.add(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), top)
+		choice.Logprobs.add(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), *c.Logprobs)
 	}
-	choice.Logprobs.add(c.model, done.All(), done.Scores, top)
+	c.tokens(choice, wholeOf(done), true)
 	if c.PromptLogprobs != nil {
 		choice.PromptLogprobs = rankedOf(c.model, request.Prompt, promptScores(len(request.Prompt), c.PromptStart+1, r), *c.PromptLogprobs)
 	}
 	return choice, nil
+}
+
+// tokens adds the ids, masks and logprobs of a part to a choice, if the request asks for them. first: the part is the
+// first of the choice.
+func (c *completion) tokens(choice *completionChoice, p part, first bool) {
+	if c.ReturnIDs {
+		choice.TokenIDs = p.ids
+		if r := &c.requests[choice.Index/c.requests[0].N]; first && choice.Index%r.N == 0 {
+			choice.PromptIDs = r.Prompt
+		}
+	}
+	if c.ReturnMask {
+		choice.SamplingMask = masksOf(p.scores)
+	}
+	if choice.Logprobs != nil {
+		choice.Logprobs.add(c.model, p.ids, p.scores, *c.Logprobs)
+	}
 }
 
 // read checks the request, and makes the requests to the engine.

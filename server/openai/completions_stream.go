@@ -12,7 +12,6 @@ import (
 type completionStream struct {
 	feed
 	*completion
-	bytes []int // by choice: bytes of the texts of sent tokens
 }
 
 // streamTo sends the events of completions: tokens as they are chosen.
@@ -22,7 +21,6 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 		r := &c.requests[i]
 		s.open(to, r)
 		for k := range r.N {
-			s.bytes = append(s.bytes, 0)
 			if r.Resume != nil {
 				i, ids := i*r.N+k, r.Resume.Completions[k].Tokens
 				s.chosen[i] = part{slices.Clone(ids), make([]generation.Score, len(ids))}
@@ -38,7 +36,7 @@ func (c *completion) streamTo(ctx context.Context, to Stream) error {
 func (s *completionStream) count(i int, ids []generation.Token) {
 	s.sent[i].ids = append(s.sent[i].ids, ids...)
 	for _, id := range ids {
-		s.bytes[i] += len(s.model.Piece(id))
+		s.sent[i].bytes += len(s.model.Piece(id))
 	}
 }
 
@@ -58,19 +56,10 @@ func (s *completionStream) part(i int, p part, text string, reason *string) {
 	first := len(s.sent[i].ids) == 0
 	p = p.from(len(s.sent[i].ids), len(p.ids))
 	choice := completionChoice{Index: i, Text: s.rest(i, text), FinishReason: reason}
-	if s.ReturnIDs {
-		choice.TokenIDs = p.ids
-		if r := &s.requests[i/s.requests[0].N]; first && i%r.N == 0 {
-			choice.PromptIDs = r.Prompt
-		}
-	}
-	if s.ReturnMask {
-		choice.SamplingMask = masksOf(p.scores)
-	}
 	if s.Logprobs != nil && len(p.ids) > 0 {
-		choice.Logprobs = &completionScores{end: s.bytes[i], named: s.NamedTokens}
-		choice.Logprobs.add(s.model, p.ids, p.scores, *s.Logprobs)
+		choice.Logprobs = &completionScores{end: s.sent[i].bytes, named: s.NamedTokens}
 	}
+	s.tokens(&choice, p, first)
 	s.count(i, p.ids)
 	s.event(s.soFar(&s.whole, i, len(s.requests[i/s.requests[0].N].Prompt)), choice)
 }

@@ -37,9 +37,10 @@ type feed struct {
 
 // sent is the part of a choice that was sent. A choice that continues another answer begins with that answer.
 type sent struct {
-	ids  []generation.Token
-	text string
-	most int // MaxTokens
+	ids   []generation.Token
+	bytes int // of the tokens' texts; completions count them
+	text  string
+	most  int // MaxTokens
 }
 
 // part is a part of a completion: tokens, and their scores if the request has them.

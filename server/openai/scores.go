@@ -26,11 +26,8 @@ type completionScores struct {
 	named bool // tokens are written as token_id:17
 }
 
-// add appends tokens with their scores, and top alternatives of each. It does nothing if s is nil.
+// add appends tokens with their scores, and top alternatives of each.
 func (s *completionScores) add(m Model, ids []generation.Token, scores []generation.Score, top int) {
-	if s == nil {
-		return
-	}
 	for i, id := range ids {
 		text, piece := pieceOf(m, id, s.named)
 		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, s.end)
