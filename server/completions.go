@@ -34,10 +34,7 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 		return openai.Models(m)
 	}))
 	r.POST(pathTokenize, mark, s.openAI(false, func(ctx context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
-		if answer, ok, err := openai.TokenizeChat(ctx, m, body); ok {
-			return answer, err
-		}
-		return openai.Tokenize(m, body)
+		return openai.Tokenize(ctx, m, body)
 	}))
 	r.POST(pathCompletions, mark, s.openAI(true, openai.Complete))
 	r.POST(pathChat, mark, s.openAI(true, openai.Chat))

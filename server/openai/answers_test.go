@@ -221,7 +221,7 @@ func TestSpecialTokensAreAddedUnlessTheRequestForbidsIt(t *testing.T) {
 		var asked []bool
 		m, body := special{&scripted{text: "ok"}, &asked}, []byte(`{"prompt": "a"`+field+`}`)
 		_, err := Complete(t.Context(), m, "1", body, Stream{})
-		_, more := Tokenize(m, body)
+		_, more := Tokenize(t.Context(), m, body)
 		if err = errors.Join(err, more); err != nil || !slices.Equal(asked, []bool{want, want}) {
 			t.Errorf("%s: %v, %v", field, asked, err)
 		}

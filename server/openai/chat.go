@@ -220,19 +220,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	case len(c.LogitBias) > 0:
 		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
-	talk, err := c.conversation(ctx)
-	if err != nil {
+	if err := c.prompt(ctx); err != nil {
 		return nil, err
 	}
-	c.request, c.answers, err = m.Chat(ctx, talk)
-	if err == nil {
-		c.request.Prompt, err = c.splice(c.request.Prompt, &c.served)
-	}
-	if err == nil && len(c.request.Prompt) >= c.served.Window {
-		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
-	}
-	if err != nil {
-		return nil, c.refused(err)
+	if n := len(c.request.Prompt); n >= c.served.Window {
+		return nil, c.refused(&generation.OverflowError{Prompt: n})
 	}
 	p.Grammar, p.SuppressControl = cmp.Or(c.Structured.grammar(), c.request.Grammar), c.request.SuppressControl
 	if p.Stop != nil {
@@ -256,6 +248,21 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		field = "max_completion_tokens"
 	}
 	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
+}
+
+// prompt makes the request of the messages.
+func (c *chat) prompt(ctx context.Context) error {
+	talk, err := c.conversation(ctx)
+	if err == nil {
+		c.request, c.answers, err = c.model.Chat(ctx, talk)
+	}
+	if err == nil {
+		c.request.Prompt, err = c.splice(c.request.Prompt, &c.served)
+	}
+	if err != nil {
+		return c.refused(err)
+	}
+	return nil
 }
 
 // functions returns the tools in the prompt.

@@ -300,7 +300,7 @@ func TestAnyNameIsTheOnlyModel(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Tokenize(alone{&scripted{}}, []byte(`{"prompt": "a", "model": "gpt-5"}`)); err != nil {
+	if _, err := Tokenize(t.Context(), alone{&scripted{}}, []byte(`{"prompt": "a", "model": "gpt-5"}`)); err != nil {
 		t.Error(err)
 	}
 }

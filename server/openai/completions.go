@@ -301,28 +301,6 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	return prompts, nil
 }
 
-// Tokenize answers POST /tokenize.
-func Tokenize(m Model, body []byte) ([]byte, error) {
-	var r struct {
-		Strict
-		Model      string `json:"model"`
-		Prompt     string `json:"prompt"`
-		AddSpecial *bool  `json:"add_special_tokens"`
-	}
-	if err := Decode(body, &r); err != nil {
-		return nil, err
-	}
-	served := m.Served()
-	if _, err := Choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
-		return nil, err
-	}
-	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
-	if err != nil {
-		return nil, err
-	}
-	return Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
-}
-
 // modelEntry is an entry of /v1/models. As in vLLM, the parent of an adapter is the model.
 type modelEntry struct {
 	ID      string  `json:"id"`

@@ -287,16 +287,17 @@ func TestDetokenizeNamesABadToken(t *testing.T) {
 }
 
 func TestTokensOfMessagesAreThePromptOfTheChat(t *testing.T) {
-	got, ok, err := TokenizeChat(t.Context(), &scripted{}, []byte(`{"model": "m", `+hello+`, "add_generation_prompt": true}`))
-	if err != nil || !ok || string(got) != `{"count":3,"max_model_len":100,"tokens":[1,2,3]}` {
-		t.Errorf("%s, %t, %v", got, ok, err)
+	got, err := Tokenize(t.Context(), &scripted{}, []byte(`{"model": "m", `+hello+`, "add_generation_prompt": true}`))
+	if err != nil || string(got) != `{"count":3,"max_model_len":100,"tokens":[1,2,3]}` {
+		t.Errorf("%s, %v", got, err)
 	}
-	if _, ok, _ := TokenizeChat(t.Context(), &scripted{}, []byte(`{"prompt": "a"}`)); ok {
-		t.Error("a prompt is no chat")
+	got, err = Tokenize(t.Context(), &scripted{}, []byte(`{"prompt": "a", "messages": null}`))
+	if err != nil || string(got) != `{"count":1,"max_model_len":100,"tokens":[97]}` {
+		t.Errorf("a text: %s, %v", got, err)
 	}
 	for want, field := range map[string]string{"add_generation_prompt: is not supported": `"add_generation_prompt": false`, "x: is not supported": `"x": 1`} {
-		if _, ok, err := TokenizeChat(t.Context(), &scripted{}, []byte(`{`+hello+`, `+field+`}`)); !ok || err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%t, %v, want %s", ok, err, want)
+		if _, err := Tokenize(t.Context(), &scripted{}, []byte(`{`+hello+`, `+field+`}`)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

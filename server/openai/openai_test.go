@@ -307,10 +307,10 @@ func TestAdapterIsAModelOfItsOwn(t *testing.T) {
 	if want := `{"data":[{"id":"m",` + entry + `null,"max_model_len":100},{"id":"careful",` + entry + `"m","max_model_len":100}],"object":"list"}`; err != nil || string(list) != want {
 		t.Errorf("the list is %s, %v", list, err)
 	}
-	if _, err := Tokenize(&scripted{}, []byte(`{"prompt": "a", "model": "careful"}`)); err != nil {
+	if _, err := Tokenize(t.Context(), &scripted{}, []byte(`{"prompt": "a", "model": "careful"}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := Tokenize(&scripted{}, []byte(`{"prompt": "a", "model": "x"}`)); err == nil || !strings.Contains(err.Error(), "the models are m, careful") {
+	if _, err := Tokenize(t.Context(), &scripted{}, []byte(`{"prompt": "a", "model": "x"}`)); err == nil || !strings.Contains(err.Error(), "the models are m, careful") {
 		t.Errorf("tokens of another model: %v", err)
 	}
 }
@@ -431,7 +431,7 @@ func FuzzBodies(f *testing.F) {
 		m := &scripted{text: "ok"}
 		_, _ = Complete(t.Context(), m, "1", body, Stream{})
 		_, _ = Chat(t.Context(), m, "1", body, Stream{Send: func([]byte) error { return nil }})
-		_, _ = Tokenize(m, body)
+		_, _ = Tokenize(t.Context(), m, body)
 	})
 }
 

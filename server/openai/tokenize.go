@@ -1,41 +1,47 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/scheduler/generation"
 )
 
-// TokenizeChat answers POST /tokenize with messages, as vLLM: with the tokens of a chat's prompt. ok is false for a
-// body without messages.
-func TokenizeChat(ctx context.Context, m Model, body []byte) (answer []byte, ok bool, err error) {
-	var r chatRequest
+// Tokenize answers POST /tokenize: with the tokens of a text, or of a chat's prompt if the body has messages, as vLLM.
+func Tokenize(ctx context.Context, m Model, body []byte) ([]byte, error) {
 	var which struct {
 		Messages jsontext.Value `json:"messages"`
 	}
-	_ = json.Unmarshal(body, &which) // Tokenize says what is wrong
-	if !present(which.Messages) {
-		return nil, false, nil
+	_ = json.Unmarshal(body, &which) // Decode says what is wrong
+	var text struct {
+		Strict
+		Model      string `json:"model"`
+		Prompt     string `json:"prompt"`
+		AddSpecial *bool  `json:"add_special_tokens"`
 	}
-	if err := Decode(body, &r); err != nil {
-		return nil, true, err
+	c := &chat{model: m, served: m.Served()}
+	into, chats := any(&text), present(which.Messages)
+	if chats {
+		into = &c.chatRequest
 	}
-	c := &chat{chatRequest: r, model: m, served: m.Served()}
-	if _, err := Choose(m, &c.served, r.Model); err != nil {
-		return nil, true, err
+	if err := Decode(body, into); err != nil {
+		return nil, err
 	}
-	talk, err := c.conversation(ctx)
+	if _, err := Choose(m, &c.served, cmp.Or(text.Model, c.Model)); err != nil { // an adapter has the model's vocabulary
+		return nil, err
+	}
+	var ids []generation.Token
+	var err error
+	if !chats {
+		ids, err = m.Tokenize(text.Prompt, text.AddSpecial == nil || *text.AddSpecial)
+	} else if err = c.prompt(ctx); err == nil {
+		ids = c.request.Prompt
+	}
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	request, _, err := m.Chat(ctx, talk)
-	if err == nil {
-		request.Prompt, err = r.splice(request.Prompt, &c.served)
-	}
-	if err != nil {
-		return nil, true, c.refused(err)
-	}
-	answer, err = Marshal(map[string]any{"tokens": request.Prompt, "count": len(request.Prompt), "max_model_len": c.served.Window})
-	return answer, true, err
+	return Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": c.served.Window})
 }
